@@ -1,0 +1,2 @@
+//! `coopcheck`.
+fn main() {}

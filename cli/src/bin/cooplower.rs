@@ -1,0 +1,2 @@
+//! `cooplower`.
+fn main() {}

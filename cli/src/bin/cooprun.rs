@@ -1,0 +1,2 @@
+//! `cooprun`.
+fn main() {}

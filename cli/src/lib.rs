@@ -1,0 +1,1 @@
+//! What the three tools share: input, output, options, rendering.

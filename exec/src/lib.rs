@@ -1,0 +1,1 @@
+//! Running SPIR-V modules on Vulkan, and comparing what they wrote.

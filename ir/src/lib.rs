@@ -1,0 +1,1 @@
+//! SPIR-V modules: read, write, print, parse, and every question one can ask of one.

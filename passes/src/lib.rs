@@ -1,0 +1,1 @@
+//! Lowerings of cooperative matrices: module in, module out.
