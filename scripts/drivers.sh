@@ -1,0 +1,407 @@
+#!/usr/bin/env bash
+# drivers.sh: software Vulkan drivers and SPIR-V tools in a folder of their own.
+#
+#   drivers.sh                                     fetch what is missing (idempotent)
+#   drivers.sh run [--mesa new|debian12] CMD ...   run an ELF program with one of the drivers
+#   drivers.sh tool NAME ...                       run glslang, glslc, spirv-val, vulkaninfo ...
+#   drivers.sh wrap                                write the wrapper scripts again
+#   drivers.sh clean                               remove what fetch made
+#
+# The packages are Debian's own: a current Mesa with its C library and everything else it needs, and
+# Debian 12's Mesa 22.3. They are unpacked, never installed: no root, no chroot, and
+# the machine's package state stays as it is. Programs start through the unpacked dynamic linker, so
+# that they find the unpacked libraries whatever the machine's own C library is.
+#
+# The mirror is the one the machine's apt is configured with.
+#
+# Environment: COOP_CACHE (default: .cache in the repository), COOP_MESA_SUITES (suites to look for a
+# current Mesa in, first hit wins; default "forky sid"), COOP_DEBIAN_URI (a mirror, for a machine
+# whose apt names none).
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+repo=$(dirname "$here")
+cache=${COOP_CACHE:-$repo/.cache}
+suites=${COOP_MESA_SUITES:-forky sid}
+
+# Raised when the package lists below change, so that an older folder is made again.
+format=2
+new_packages=(mesa-vulkan-drivers libvulkan1 vulkan-tools vulkan-validationlayers
+  glslang-tools glslc spirv-tools libstdc++6 libgcc-s1 libc6)
+debian12_packages=(mesa-vulkan-drivers libvulkan1 vulkan-tools libstdc++6 libgcc-s1 libc6)
+tools=(glslang glslc spirv-val spirv-as spirv-dis spirv-opt spirv-reduce spirv-link vulkaninfo)
+
+die() {
+  echo "drivers.sh: $*" >&2
+  exit 1
+}
+
+say() {
+  echo "drivers.sh: $*" >&2
+}
+
+# ---------------------------------------------------------------------------- apt in a private state
+
+# A configuration that keeps the machine's proxies and credentials but none of its state.
+write_apt_config() { # DIR
+  local dir=$1
+  mkdir -p "$dir/state/lists/partial" "$dir/cache/archives/partial" "$dir/log" "$dir/empty.d"
+  : >"$dir/status"
+  : >"$dir/empty"
+  cat >"$dir/apt.conf" <<CONF
+#clear APT::Update::Pre-Invoke;
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+#clear DPkg::Pre-Install-Pkgs;
+#clear DPkg::Post-Invoke;
+#clear Acquire::IndexTargets::deb;
+Acquire::IndexTargets::deb::Packages {
+  MetaKey "\$(COMPONENT)/binary-\$(ARCHITECTURE)/Packages";
+  flatMetaKey "Packages";
+  ShortDescription "Packages";
+  Description "\$(RELEASE)/\$(COMPONENT) \$(ARCHITECTURE) Packages";
+};
+Acquire::Languages "none";
+Acquire::PDiffs "false";
+Acquire::Retries "3";
+APT::Install-Recommends "false";
+APT::Install-Suggests "false";
+APT::Default-Release "";
+APT::Get::Assume-Yes "true";
+APT::Sandbox::User "";
+Debug::NoLocking "true";
+Dir::State "$dir/state";
+Dir::State::status "$dir/status";
+Dir::State::extended_states "$dir/state/extended_states";
+Dir::Cache "$dir/cache";
+Dir::Cache::archives "$dir/cache/archives";
+Dir::Log "$dir/log";
+Dir::Etc::sourcelist "$dir/sources.list";
+Dir::Etc::sourceparts "$dir/empty.d";
+Dir::Etc::preferences "$dir/empty";
+Dir::Etc::preferencesparts "$dir/empty.d";
+CONF
+}
+
+# The addresses of package archives that this machine's apt uses, in whatever form they are
+# configured, one a line. They may hold third-party archives: the caller tries them in turn.
+mirrors() {
+  if [ -n "${COOP_DEBIAN_URI:-}" ]; then
+    echo "$COOP_DEBIAN_URI"
+    return
+  fi
+  apt-get update --print-uris |
+    sed -n "s|^'\(.*\)/dists/\([^/]*\)/main/binary-.*|\2 \1|p" |
+    awk '$1 !~ /-security$/ && !seen[$2]++ { print $2 }'
+}
+
+keyring() {
+  local file
+  for file in /usr/share/keyrings/debian-archive-keyring.gpg /usr/share/keyrings/debian-archive-keyring.pgp; do
+    if [ -r "$file" ]; then
+      echo "$file"
+      return
+    fi
+  done
+  die "no Debian archive keyring in /usr/share/keyrings; install the package debian-archive-keyring"
+}
+
+# Reads one suite's package list into a fresh private state; fails when there is no such suite.
+open_suite() { # DIR URI SUITE
+  local dir=$1 uri=$2 suite=$3 key
+  key=$(keyring)
+  rm -rf "$dir"
+  write_apt_config "$dir"
+  echo "deb [signed-by=$key] $uri $suite main" >"$dir/sources.list"
+  if ! apt-get -c "$dir/apt.conf" -q update >"$dir/update.log" 2>&1 || grep -q '^\(E\|W\|Err\)[:0-9]' "$dir/update.log"; then
+    cat "$dir/update.log" >&2
+    if grep -q 'NO_PUBKEY\|not signed\|EXPKEYSIG' "$dir/update.log"; then
+      say "the signature of $suite cannot be checked with $key: upgrade the package debian-archive-keyring"
+    fi
+    return 1
+  fi
+  if [ -z "$(apt-cache -c "$dir/apt.conf" show mesa-vulkan-drivers 2>/dev/null)" ]; then
+    say "$suite has no mesa-vulkan-drivers there"
+    return 1
+  fi
+}
+
+# Opens the first of the suites that one of the machine's archives has, and prints its name.
+open_first() { # DIR SUITES...
+  local dir=$1 uris uri suite
+  shift
+  uris=$(mirrors)
+  [ -n "$uris" ] || die "apt has no Debian archive configured here; set COOP_DEBIAN_URI to the address of one"
+  for suite in "$@"; do
+    for uri in $uris; do
+      say "reading the package list of $suite"
+      if open_suite "$dir" "$uri" "$suite"; then
+        echo "$suite"
+        return
+      fi
+    done
+  done
+  die "none of the suites '$*' can be read"
+}
+
+# Downloads packages with everything they need and unpacks them all.
+unpack() { # APTDIR ROOT PACKAGES...
+  local dir=$1 root=$2 file count=0
+  shift 2
+  if ! apt-get -c "$dir/apt.conf" -q install --download-only "$@" >"$dir/install.log" 2>&1; then
+    cat "$dir/install.log" >&2
+    die "apt could not fetch the packages"
+  fi
+  mkdir -p "$root"
+  # Merged /usr from the start: older packages still ship files under /lib and /lib64.
+  mkdir -p "$root/usr/bin" "$root/usr/sbin" "$root/usr/lib" "$root/usr/lib64"
+  ln -s usr/bin "$root/bin"
+  ln -s usr/sbin "$root/sbin"
+  ln -s usr/lib "$root/lib"
+  ln -s usr/lib64 "$root/lib64"
+  for file in "$dir"/cache/archives/*.deb; do
+    case ${file##*/} in
+      # These replace the links above and hold nothing a driver loads.
+      base-files_* | usrmerge_* | usr-is-merged_*) continue ;;
+    esac
+    # dpkg -x replaces a link to a directory by a directory: tar keeps it.
+    dpkg-deb --fsys-tarfile "$file" | tar -x -C "$root" --keep-directory-symlink --no-same-owner -f - \
+      --exclude='./usr/share/doc/*' --exclude='./usr/share/man/*' --exclude='./usr/share/locale/*' ||
+      die "cannot unpack ${file##*/}"
+    dpkg-deb -f "$file" Package Version | awk -F': ' '{printf "%s ", $2} END {print ""}' >>"$root/PACKAGES"
+    count=$((count + 1))
+  done
+  [ "$count" -gt 0 ] || die "apt fetched no package"
+}
+
+# ---------------------------------------------------------------------------- what is in a folder
+
+# The dynamic linker itself: its usual name is a link that may lead out of the folder.
+linker() { # ROOT
+  local file
+  for file in "$1"/usr/lib/*/ld-linux*.so.* "$1"/usr/lib/ld-linux*.so.*; do
+    if [ -x "$file" ] && [ ! -L "$file" ]; then
+      echo "$file"
+      return
+    fi
+  done
+  die "no dynamic linker in $1"
+}
+
+triple() { # ROOT
+  basename "$(dirname "$(linker "$1")")"
+}
+
+# The driver's own description names its library relative to a system that is not there.
+write_icd() { # ROOT
+  local root=$1 library version
+  library=$(echo "$root"/usr/lib/*/libvulkan_lvp.so)
+  [ -e "$library" ] || die "no lavapipe in $root"
+  version=$(sed -n 's/.*"api_version"[^"]*"\([^"]*\)".*/\1/p' "$root"/usr/share/vulkan/icd.d/lvp_icd*.json | head -n 1)
+  cat >"$root/lvp_icd.json" <<JSON
+{
+    "ICD": {
+        "api_version": "${version:-1.3.0}",
+        "library_path": "$library"
+    },
+    "file_format_version": "1.0.1"
+}
+JSON
+}
+
+folder() { # new|debian12
+  case $1 in
+    new) echo "$cache/mesa" ;;
+    debian12) echo "$cache/mesa12" ;;
+    *) die "unknown driver '$1': new or debian12" ;;
+  esac
+}
+
+# Everything a folder must be made of: when it differs from the stamp, the folder is made again.
+stamp() { # new|debian12
+  case $1 in
+    new) echo "format $format; $(folder new); ${new_packages[*]}" ;;
+    debian12) echo "format $format; $(folder debian12); ${debian12_packages[*]}" ;;
+  esac
+}
+
+ready() { # new|debian12
+  [ -f "$(folder "$1")/STAMP" ] && [ "$(head -n 1 "$(folder "$1")/STAMP")" = "$(stamp "$1")" ]
+}
+
+# ---------------------------------------------------------------------------- fetch
+
+fetch_one() { # new|debian12
+  local which=$1 final work name opened
+  local -a packages wanted
+  ready "$which" && return
+  for name in apt-get apt-cache dpkg-deb tar; do
+    command -v "$name" >/dev/null || die "$name is needed: the drivers come from Debian's packages"
+  done
+  final=$(folder "$which")
+  work=$cache/.fetch-$which
+  rm -rf "$work"
+  mkdir -p "$work"
+  case $which in
+    new)
+      read -ra wanted <<<"$suites"
+      packages=("${new_packages[@]}")
+      ;;
+    debian12)
+      wanted=(bookworm)
+      packages=("${debian12_packages[@]}")
+      ;;
+  esac
+  opened=$(open_first "$work/apt" "${wanted[@]}")
+  say "fetching Mesa of $opened"
+  unpack "$work/apt" "$work/root" "${packages[@]}"
+  rm -rf "$final"
+  mv "$work/root" "$final"
+  write_icd "$final"
+  {
+    stamp "$which"
+    grep -E '^(mesa-vulkan-drivers|libvulkan1|libc6|glslang-tools|glslc|spirv-tools|vulkan-validationlayers) ' "$final/PACKAGES"
+  } >"$final/STAMP"
+  rm -rf "$work"
+}
+
+fetch() {
+  mkdir -p "$cache"
+  cache=$(cd "$cache" && pwd)
+  if ready new && ready debian12 && [ -x "$cache/bin/spirv-val" ]; then
+    return
+  fi
+  exec 9>"$cache/.drivers.lock"
+  if command -v flock >/dev/null; then flock 9; fi
+  fetch_one new
+  fetch_one debian12
+  wrap
+  exec 9>&-
+  say "Mesa $(sed -n 's/^mesa-vulkan-drivers //p' "$cache/mesa/STAMP")and $(sed -n 's/^mesa-vulkan-drivers //p' "$cache/mesa12/STAMP")are ready in $cache"
+}
+
+# ---------------------------------------------------------------------------- run
+
+# Everything is started by small scripts in the cache's bin folder; `run` and `tool` call them too.
+wrap() {
+  local name
+  mkdir -p "$cache/bin"
+  for name in "${tools[@]}"; do
+    write_wrapper new "$name" "$(folder new)/usr/bin/$name"
+  done
+  write_wrapper new mesa-run ""
+  write_wrapper debian12 mesa12-run ""
+}
+
+# A script that starts PROGRAM, or with none its first argument, with a folder's linker, libraries and driver.
+write_wrapper() { # new|debian12 NAME PROGRAM
+  local which=$1 name=$2 program=$3 root ld libraries file
+  root=$(folder "$which")
+  file=$cache/bin/$name
+  ld=$(linker "$root")
+  libraries=$root/usr/lib/$(triple "$root"):$root/usr/lib
+  if [ -n "$program" ] && [ ! -x "$program" ]; then
+    die "no $program"
+  fi
+  {
+    echo '#!/bin/sh'
+    echo '# Written by scripts/drivers.sh: do not edit.'
+    if [ -z "$program" ]; then
+      write_program_lookup
+    fi
+    if [ -z "$program" ] || [ "$name" = vulkaninfo ]; then
+      write_driver_variables "$root" "$which" "$file"
+    fi
+    if [ -z "$program" ]; then
+      echo "exec '$ld' --argv0 \"\$name\" --library-path '$libraries' \"\$program\" \"\$@\""
+    else
+      echo "exec '$ld' --argv0 '$name' --library-path '$libraries' '$program' \"\$@\""
+    fi
+  } >"$file.$$"
+  chmod +x "$file.$$"
+  mv "$file.$$" "$file"
+}
+
+write_program_lookup() {
+  cat <<'SCRIPT'
+[ $# -gt 0 ] || { echo "usage: ${0##*/} PROGRAM ARGS..." >&2; exit 2; }
+program=$(command -v -- "$1") || { echo "${0##*/}: no program '$1'" >&2; exit 127; }
+if [ "$(head -c 2 "$program")" = '#!' ]; then
+  echo "${0##*/}: '$program' is a script; only an ELF program can be started with these libraries" >&2
+  exit 126
+fi
+name=$1
+shift
+SCRIPT
+}
+
+write_driver_variables() { # ROOT new|debian12 WRAPPER
+  cat <<SCRIPT
+export VK_DRIVER_FILES='$1/lvp_icd.json'
+# The name that loaders before 1.3.207 know.
+export VK_ICD_FILENAMES='$1/lvp_icd.json'
+# Only the layers of the same folder: the machine's own belong to another C library.
+export VK_LAYER_PATH='$1/usr/share/vulkan/explicit_layer.d'
+export VK_LOADER_LAYERS_DISABLE='~implicit~'
+# For a program that starts others: the driver in use, and what to start them with.
+export COOP_MESA='$2'
+export COOP_RUNNER='$3'
+SCRIPT
+}
+
+run() {
+  local which=new
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --mesa)
+        [ $# -ge 2 ] || die "--mesa wants new or debian12"
+        which=$2
+        shift 2
+        ;;
+      --mesa=*)
+        which=${1#--mesa=}
+        shift
+        ;;
+      --)
+        shift
+        break
+        ;;
+      *) break ;;
+    esac
+  done
+  fetch
+  case $which in
+    new) exec "$cache/bin/mesa-run" "$@" ;;
+    debian12) exec "$cache/bin/mesa12-run" "$@" ;;
+    *) die "unknown driver '$which': new or debian12" ;;
+  esac
+}
+
+tool() {
+  local known
+  fetch
+  for known in "${tools[@]}"; do
+    if [ "$known" = "${1:-}" ]; then
+      shift
+      exec "$cache/bin/$known" "$@"
+    fi
+  done
+  die "unknown tool '${1:-}': ${tools[*]}"
+}
+
+usage() {
+  sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$here/drivers.sh"
+}
+
+case ${1:-fetch} in
+  fetch) fetch ;;
+  run) shift && run "$@" ;;
+  tool) shift && tool "$@" ;;
+  wrap) fetch && wrap ;;
+  clean) rm -rf "$cache/mesa" "$cache/mesa12" "$cache/bin" "$cache"/.fetch-* ;;
+  -h | --help | help) usage ;;
+  *)
+    usage >&2
+    exit 2
+    ;;
+esac
