@@ -1,1 +1,3 @@
 //! SPIR-V modules: read, write, print, parse, and every question one can ask of one.
+
+pub mod profile;

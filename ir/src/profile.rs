@@ -1,0 +1,421 @@
+//! Device profiles: what a Vulkan device accepts and how large it is.
+//!
+//! A [`Profile`] is data about one device and driver, measured on it (`cooprun profile`) or taken from what
+//! its maker published. Checking and lowering ask it; nothing here talks to a driver. In a profile's JSON the
+//! names are Vulkan's own member names. Reading is lenient in one direction only: keys that this version does
+//! not know are ignored and a feature that is not mentioned is absent, but a value of the wrong kind is an error.
+
+mod feature;
+mod require;
+mod scalar;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use feature::{Feature, Features};
+pub use require::{Requirement, VulkanExtension, capability_requirement, spirv_extension};
+pub use scalar::{ApiVersion, ComponentType, Scope, SubgroupOperations};
+
+/// How a profile's values were obtained.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Origin {
+    /// Read from the driver on the device itself.
+    Measured,
+    /// Taken from the vendor's documents or from published reports.
+    Published,
+    /// Not said.
+    #[default]
+    Unknown,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Origin::Measured => "measured",
+            Origin::Published => "published",
+            Origin::Unknown => "unknown",
+        })
+    }
+}
+
+/// What a Vulkan device supports, as far as compute modules with matrices are concerned.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Profile {
+    /// What the profile is called: `nvidia-h100`.
+    pub name: String,
+    /// The device's own name.
+    pub device: String,
+    /// The driver's name.
+    pub driver: String,
+    /// The driver's version, in its own words.
+    pub driver_info: String,
+    /// The Vulkan version that the device reports.
+    pub api_version: ApiVersion,
+    /// How the values were obtained.
+    pub origin: Origin,
+    /// Where from and when, in words.
+    pub source: String,
+    /// Sizes and counts.
+    pub limits: Limits,
+    /// Features and Boolean properties.
+    pub features: Features,
+    /// Device extensions. Only those that bear on compute shaders need to be listed.
+    pub extensions: Vec<String>,
+    /// The list of `VK_KHR_cooperative_matrix`: exact sizes, best first.
+    pub khr_properties: Vec<MatrixProperties>,
+    /// The list of `VK_NV_cooperative_matrix2`: granularities, best first.
+    pub flexible_properties: Vec<FlexibleProperties>,
+    /// What `VK_EXT_cooperative_matrix_maintenance1` answers, by query.
+    pub properties2: Vec<Properties2>,
+    /// The list of `VK_NV_cooperative_matrix`, the first extension of all.
+    pub nv_properties: Vec<NvProperties>,
+}
+
+/// Sizes and counts of a device.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Limits {
+    /// Bytes of Workgroup memory that a workgroup can have.
+    pub max_compute_shared_memory_size: u32,
+    /// Invocations that a workgroup can have.
+    pub max_compute_work_group_invocations: u32,
+    /// Size of a workgroup in each dimension.
+    pub max_compute_work_group_size: [u32; 3],
+    /// Workgroups in a dispatch in each dimension.
+    pub max_compute_work_group_count: [u32; 3],
+    /// Bytes of push constants.
+    pub max_push_constants_size: u32,
+    /// Bytes of a storage buffer that a shader can see.
+    pub max_storage_buffer_range: u64,
+    /// Bytes of a uniform buffer that a shader can see.
+    pub max_uniform_buffer_range: u64,
+    /// The subgroup size when nothing else is asked for.
+    pub subgroup_size: u32,
+    /// The smallest subgroup size that can be asked for.
+    pub min_subgroup_size: u32,
+    /// The largest subgroup size that can be asked for.
+    pub max_subgroup_size: u32,
+    /// Subgroups that a workgroup can have.
+    pub max_compute_workgroup_subgroups: u32,
+    /// Shader stages in which a subgroup size can be required (`VkShaderStageFlags`).
+    pub required_subgroup_size_stages: u32,
+    /// Shader stages that have subgroup operations (`VkShaderStageFlags`).
+    pub subgroup_supported_stages: u32,
+    /// Subgroup operations.
+    pub subgroup_supported_operations: SubgroupOperations,
+    /// Shader stages in which cooperative matrices may appear (`VkShaderStageFlags`).
+    pub cooperative_matrix_supported_stages: u32,
+    /// The largest workgroup, in invocations, that may use Workgroup-scope matrices.
+    pub cooperative_matrix_workgroup_scope_max_workgroup_size: u32,
+    /// The most rows or columns of a matrix with flexible dimensions.
+    pub cooperative_matrix_flexible_dimensions_max_dimension: u32,
+    /// Bytes of Workgroup memory that the driver keeps for itself when Workgroup-scope matrices are used.
+    pub cooperative_matrix_workgroup_scope_reserved_shared_memory: u32,
+    /// Components of a long vector; 0 without long vectors.
+    pub max_vector_components: u32,
+    /// Nanoseconds per tick of a timestamp; 0 where there are no timestamps.
+    pub timestamp_period: f32,
+}
+
+impl Default for Limits {
+    /// What every Vulkan 1.1 device has at least, with a subgroup of one.
+    fn default() -> Limits {
+        Limits {
+            max_compute_shared_memory_size: 16384,
+            max_compute_work_group_invocations: 128,
+            max_compute_work_group_size: [128, 128, 64],
+            max_compute_work_group_count: [65535; 3],
+            max_push_constants_size: 128,
+            max_storage_buffer_range: 1 << 27,
+            max_uniform_buffer_range: 16384,
+            subgroup_size: 1,
+            min_subgroup_size: 1,
+            max_subgroup_size: 1,
+            max_compute_workgroup_subgroups: 0,
+            required_subgroup_size_stages: 0,
+            subgroup_supported_stages: Limits::COMPUTE_STAGE,
+            subgroup_supported_operations: SubgroupOperations::BASIC,
+            cooperative_matrix_supported_stages: 0,
+            cooperative_matrix_workgroup_scope_max_workgroup_size: 0,
+            cooperative_matrix_flexible_dimensions_max_dimension: 0,
+            cooperative_matrix_workgroup_scope_reserved_shared_memory: 0,
+            max_vector_components: 0,
+            timestamp_period: 0.0,
+        }
+    }
+}
+
+impl Limits {
+    /// The bit of the compute stage in masks of shader stages.
+    pub const COMPUTE_STAGE: u32 = 0x20;
+}
+
+/// One row of the KHR list: a multiply-add of exactly this size. A is m by k, B is k by n, C and the result are m by n.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct MatrixProperties {
+    /// Rows of A and of the result.
+    pub m: u32,
+    /// Columns of B and of the result.
+    pub n: u32,
+    /// Columns of A, rows of B.
+    pub k: u32,
+    /// Components of A.
+    pub a: ComponentType,
+    /// Components of B.
+    pub b: ComponentType,
+    /// Components of C.
+    pub c: ComponentType,
+    /// Components of the result.
+    pub result: ComponentType,
+    /// Whether the final addition saturates.
+    #[serde(default)]
+    pub saturating: bool,
+    /// The scope of all four.
+    pub scope: Scope,
+}
+
+/// One row of the flexible-dimensions list: sizes may be multiples of these.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FlexibleProperties {
+    /// Types, scope, and the granularities as m, n, k.
+    #[serde(flatten)]
+    pub granularity: MatrixProperties,
+    /// The workgroup's invocations that the row is for; 0 with Subgroup scope.
+    #[serde(default)]
+    pub workgroup_invocations: u32,
+}
+
+/// What one query of `VK_EXT_cooperative_matrix_maintenance1` answered.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Properties2 {
+    /// The scope asked for.
+    pub scope: Scope,
+    /// The workgroup's invocations asked for; 0 with Subgroup scope.
+    #[serde(default)]
+    pub invocations: u32,
+    /// The subgroup size asked for; 0 is "whatever it will be".
+    #[serde(default)]
+    pub subgroup_size: u32,
+    /// Whether saturating accumulation was asked for.
+    #[serde(default)]
+    pub saturating: bool,
+    /// The answer. `saturating` and `scope` repeat the query.
+    pub entries: Vec<MatrixProperties>,
+}
+
+/// One row of the list of `VK_NV_cooperative_matrix`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct NvProperties {
+    /// Rows of A and of D.
+    pub m: u32,
+    /// Columns of B and of D.
+    pub n: u32,
+    /// Columns of A, rows of B.
+    pub k: u32,
+    /// Components of A.
+    pub a: ComponentType,
+    /// Components of B.
+    pub b: ComponentType,
+    /// Components of C.
+    pub c: ComponentType,
+    /// Components of D, the result.
+    pub d: ComponentType,
+    /// The scope of all four.
+    pub scope: Scope,
+}
+
+/// The profiles that come with the tools, by name.
+const BUILTIN: &[(&str, &str)] = &[
+    (
+        "mesa-lavapipe",
+        include_str!("../profiles/mesa-lavapipe.json"),
+    ),
+    ("nvidia-h100", include_str!("../profiles/nvidia-h100.json")),
+];
+
+impl Profile {
+    /// The built-in profile of that name.
+    pub fn builtin(name: &str) -> Option<Profile> {
+        let (_, json) = BUILTIN.iter().find(|(builtin, _)| *builtin == name)?;
+        match Profile::from_json(json) {
+            Ok(profile) => Some(profile),
+            Err(error) => unreachable!("a test reads every built-in profile, {name} too: {error}"),
+        }
+    }
+
+    /// The names of the built-in profiles, sorted.
+    pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+        BUILTIN.iter().map(|(name, _)| *name)
+    }
+
+    /// Reads a profile.
+    pub fn from_json(text: &str) -> Result<Profile, ProfileError> {
+        let profile: Profile =
+            serde_json::from_str(text).map_err(|error| ProfileError(error.to_string()))?;
+        profile.limits.check()?;
+        Ok(profile)
+    }
+
+    /// Writes the profile, indented, with a final newline.
+    pub fn to_json(&self) -> String {
+        match serde_json::to_string_pretty(self) {
+            Ok(text) => text + "\n",
+            Err(error) => unreachable!("a profile has string keys only: {error}"),
+        }
+    }
+
+    /// Whether the device has the feature.
+    pub fn has(&self, feature: Feature) -> bool {
+        self.features.has(feature)
+    }
+
+    /// Whether the device lists the extension.
+    pub fn has_extension(&self, name: &str) -> bool {
+        self.extensions.iter().any(|extension| extension == name)
+    }
+
+    /// Whether a module may declare the capability on this device; if not, what is missing.
+    pub fn check_capability(&self, capability: u32) -> Result<(), Requirement> {
+        let requirement = capability_requirement(capability);
+        if requirement.is_met_by(self) {
+            Ok(())
+        } else {
+            Err(requirement)
+        }
+    }
+}
+
+impl Limits {
+    /// Refuses what no device can mean and what arithmetic on limits relies on.
+    fn check(&self) -> Result<(), ProfileError> {
+        let sizes = [
+            ("subgroupSize", self.subgroup_size),
+            ("minSubgroupSize", self.min_subgroup_size),
+            ("maxSubgroupSize", self.max_subgroup_size),
+        ];
+        for (name, size) in sizes {
+            if !size.is_power_of_two() {
+                return Err(ProfileError(format!(
+                    "{name} is {size}, not a power of two"
+                )));
+            }
+        }
+        if self.min_subgroup_size > self.max_subgroup_size {
+            let (min, max) = (self.min_subgroup_size, self.max_subgroup_size);
+            return Err(ProfileError(format!(
+                "minSubgroupSize {min} is larger than maxSubgroupSize {max}"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Why a text is not a profile.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProfileError(String);
+
+impl fmt::Display for ProfileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not a device profile: {}", self.0)
+    }
+}
+
+impl std::error::Error for ProfileError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builtins_are_read_and_written_alike() {
+        let names: Vec<_> = Profile::builtin_names().collect();
+        assert!(names.is_sorted(), "{names:?}");
+        for (name, json) in BUILTIN {
+            let profile =
+                Profile::from_json(json).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(profile.name, *name);
+            let canonical = profile.to_json();
+            if std::env::var_os("COOP_BLESS").is_some() {
+                std::fs::write(
+                    format!("{}/profiles/{name}.json", env!("CARGO_MANIFEST_DIR")),
+                    &canonical,
+                )
+                .unwrap();
+            } else {
+                assert!(
+                    canonical == *json,
+                    "{name} is not as to_json writes it: run this test with COOP_BLESS=1"
+                );
+            }
+            assert_ne!(profile.origin, Origin::Unknown);
+        }
+        assert!(Profile::builtin("no-such-device").is_none());
+    }
+
+    #[test]
+    fn h100_is_what_was_measured() {
+        let h100 = Profile::builtin("nvidia-h100").unwrap();
+        assert_eq!(h100.limits.subgroup_size, 32);
+        assert_eq!(h100.limits.max_compute_shared_memory_size, 49152);
+        assert!(h100.has(Feature::CooperativeMatrixWorkgroupScope));
+        assert!(
+            h100.limits
+                .subgroup_supported_operations
+                .has(SubgroupOperations::PARTITIONED)
+        );
+        let f16 = h100
+            .khr_properties
+            .iter()
+            .filter(|row| row.a == ComponentType::F16)
+            .count();
+        assert!(
+            f16 > 0
+                && h100
+                    .flexible_properties
+                    .iter()
+                    .any(|row| row.granularity.scope == Scope::Workgroup)
+        );
+    }
+
+    #[test]
+    fn lavapipe_has_eights_only() {
+        let lavapipe = Profile::builtin("mesa-lavapipe").unwrap();
+        assert_eq!(lavapipe.khr_properties.len(), 4);
+        assert!(
+            lavapipe
+                .khr_properties
+                .iter()
+                .all(|row| (row.m, row.n, row.k) == (8, 8, 8))
+        );
+        assert!(!lavapipe.has(Feature::CooperativeMatrixTensorAddressing));
+        assert!(lavapipe.has_extension("VK_NV_cooperative_matrix2"));
+    }
+
+    #[test]
+    fn reading_is_lenient_with_keys_and_strict_with_values() {
+        let profile = Profile::from_json(r#"{"name": "x", "colour": "red"}"#).unwrap();
+        assert_eq!(profile.limits, Limits::default());
+        assert!(!profile.has(Feature::ShaderFloat16));
+        for (bad, why) in [
+            ("", "EOF"),
+            ("[1]", "invalid"),
+            (
+                r#"{"limits": {"subgroupSize": 12}}"#,
+                "subgroupSize is 12, not a power of two",
+            ),
+            (r#"{"limits": {"minSubgroupSize": 64}}"#, "larger than"),
+            (r#"{"apiVersion": "one"}"#, "'one' is no version"),
+        ] {
+            let error = Profile::from_json(bad).unwrap_err().to_string();
+            assert!(
+                error.starts_with("not a device profile: ") && error.contains(why),
+                "{bad}: {error}"
+            );
+        }
+    }
+}
