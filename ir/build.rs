@@ -1,0 +1,301 @@
+//! Writes the grammar tables: what rspirv knows, with the supplement, in the shape that reading needs.
+//!
+//! rspirv's tables are searched linearly and its enumerants can only be asked about one at a time, with an allocation.
+//! Turned into static arrays indexed by opcode, decoding costs nothing but the look-up, and the library needs no
+//! grammar crate at run time.
+
+use rspirv::dr::Operand;
+use rspirv::grammar::{
+    ExtendedInstruction, GLSL_STD_450_INSTRUCTION_TABLE, INSTRUCTION_TABLE, LogicalOperand,
+    NONSEMANTIC_SHADER_DEBUGINFO_100_INSTRUCTION_TABLE, OPENCL_STD_100_INSTRUCTION_TABLE, OperandQuantifier,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+mod supplement {
+    include!("grammar/supplement.rs");
+    pub(super) const ALL_OPS: &[OpRow] = OPS;
+    pub(super) const ALL_ENUMERANTS: &[EnumRow] = ENUMERANTS;
+    pub(super) const ALL_ALIASES: &[(&str, u32, &str)] = ALIASES;
+}
+
+type Shapes = Vec<(String, char)>;
+
+struct Enumerant {
+    value: u32,
+    name: String,
+    params: Shapes,
+    capabilities: Vec<u32>,
+}
+
+struct OpRow {
+    name: String,
+    operands: Shapes,
+    capabilities: Vec<u32>,
+    extensions: Vec<String>,
+}
+
+/// No enumerant has a larger value; vendor ranges of the registry end well below.
+const MAX_ENUMERANT: u32 = 8191;
+
+fn kind_name(kind: rspirv::grammar::OperandKind) -> String {
+    let name = format!("{kind:?}");
+    // Kinds that belong to one extended instruction set are literals of that set.
+    if name.contains('(') { "LiteralInteger".to_owned() } else { name }
+}
+
+fn shapes(operands: &[LogicalOperand]) -> Shapes {
+    operands
+        .iter()
+        .map(|o| {
+            let q = match o.quantifier {
+                OperandQuantifier::One => '1',
+                OperandQuantifier::ZeroOrOne => '?',
+                OperandQuantifier::ZeroOrMore => '*',
+            };
+            (kind_name(o.kind), q)
+        })
+        .collect()
+}
+
+/// `MAKE_POINTER_VISIBLE` to `MakePointerVisible`: rspirv renames the bits of masks, the assembly language does not.
+fn mask_name(kind: &str, constant: &str) -> String {
+    match (kind, constant) {
+        ("FPFastMathMode", "NOT_NAN") => return "NotNaN".into(),
+        ("CooperativeMatrixReduce", "_2X2") => return "2x2".into(),
+        ("RayFlags", "SKIP_AAB_BS_KHR") => return "SkipAABBsKHR".into(),
+        ("RayFlags", "FORCE_OPACITY_MICROMAP2_STATE_EXT") => return "ForceOpacityMicromap2StateEXT".into(),
+        ("MatrixMultiplyAccumulateOperands", c) => {
+            return match c {
+                "MATRIX_A_SIGNED_COMPONENTS_INTEL" => "MatrixASignedComponentsINTEL",
+                "MATRIX_B_SIGNED_COMPONENTS_INTEL" => "MatrixBSignedComponentsINTEL",
+                "MATRIX_CB_FLOAT16_INTEL" => "MatrixCBFloat16INTEL",
+                "MATRIX_RESULT_B_FLOAT16_INTEL" => "MatrixResultBFloat16INTEL",
+                "MATRIX_A_PACKED_INT8_INTEL" => "MatrixAPackedInt8INTEL",
+                "MATRIX_B_PACKED_INT8_INTEL" => "MatrixBPackedInt8INTEL",
+                "MATRIX_A_PACKED_INT4_INTEL" => "MatrixAPackedInt4INTEL",
+                "MATRIX_B_PACKED_INT4_INTEL" => "MatrixBPackedInt4INTEL",
+                "MATRIX_ATF32INTEL" => "MatrixATF32INTEL",
+                "MATRIX_BTF32INTEL" => "MatrixBTF32INTEL",
+                "MATRIX_A_PACKED_FLOAT16_INTEL" => "MatrixAPackedFloat16INTEL",
+                "MATRIX_B_PACKED_FLOAT16_INTEL" => "MatrixBPackedFloat16INTEL",
+                "MATRIX_A_PACKED_B_FLOAT16_INTEL" => "MatrixAPackedBFloat16INTEL",
+                "MATRIX_B_PACKED_B_FLOAT16_INTEL" => "MatrixBPackedBFloat16INTEL",
+                other => other,
+            }
+            .into();
+        }
+        _ => {}
+    }
+    constant
+        .split('_')
+        .map(|part| match part {
+            "KHR" | "EXT" | "NV" | "INTEL" | "ARM" | "QCOM" | "AMD" | "ALTERA" | "NSZ" => part.to_owned(),
+            _ => {
+                let mut chars = part.chars();
+                let first = chars.next().unwrap_or_default();
+                first.to_string() + &chars.as_str().to_ascii_lowercase()
+            }
+        })
+        .collect()
+}
+
+fn value_name(kind: &str, variant: String) -> String {
+    match kind {
+        // Rust identifiers can't begin with a digit; SPIR-V's names of dimensions do.
+        "Dim" => variant
+            .strip_prefix("Dim")
+            .filter(|r| r.starts_with(|c: char| c.is_ascii_digit()))
+            .map(str::to_owned)
+            .unwrap_or(variant),
+        _ => variant.trim_start_matches('_').to_owned(),
+    }
+}
+
+macro_rules! value_kinds {
+    ($out:ident, $($kind:ident)*) => {$(
+        let mut rows = Vec::new();
+        for value in 0..=MAX_ENUMERANT {
+            if let Some(e) = spirv::$kind::from_u32(value) {
+                let operand = Operand::$kind(e);
+                rows.push(Enumerant {
+                    value,
+                    name: value_name(stringify!($kind), format!("{e:?}")),
+                    params: shapes(&operand.additional_operands()),
+                    capabilities: operand.required_capabilities().iter().map(|c| *c as u32).collect(),
+                });
+            }
+        }
+        $out.insert(stringify!($kind).to_owned(), (false, rows));
+    )*};
+}
+
+macro_rules! mask_kinds {
+    ($out:ident, $($kind:ident)*) => {$(
+        let mut rows = Vec::new();
+        for bit in 0..32 {
+            let value = 1u32 << bit;
+            if let Some(e) = spirv::$kind::from_bits(value) {
+                let debug = format!("{e:?}");
+                let constant = debug.split_once('(').map_or(debug.as_str(), |(_, r)| r.trim_end_matches(')'));
+                let operand = Operand::$kind(e);
+                rows.push(Enumerant {
+                    value,
+                    name: mask_name(stringify!($kind), constant),
+                    params: shapes(&operand.additional_operands()),
+                    capabilities: operand.required_capabilities().iter().map(|c| *c as u32).collect(),
+                });
+            }
+        }
+        $out.insert(stringify!($kind).to_owned(), (true, rows));
+    )*};
+}
+
+fn enumerants() -> BTreeMap<String, (bool, Vec<Enumerant>)> {
+    let mut out = BTreeMap::new();
+    value_kinds!(out, SourceLanguage ExecutionModel AddressingModel MemoryModel ExecutionMode StorageClass Dim
+        SamplerAddressingMode SamplerFilterMode ImageFormat ImageChannelOrder ImageChannelDataType FPRoundingMode
+        FPDenormMode QuantizationModes FPOperationMode OverflowModes LinkageType AccessQualifier HostAccessQualifier
+        FunctionParameterAttribute Decoration BuiltIn Scope GroupOperation KernelEnqueueFlags Capability
+        RayQueryIntersection RayQueryCommittedIntersectionType RayQueryCandidateIntersectionType PackedVectorFormat
+        CooperativeMatrixLayout CooperativeMatrixUse TensorClampMode InitializationModeQualifier LoadCacheControl
+        StoreCacheControl NamedMaximumNumberOfRegisters FPEncoding CooperativeVectorMatrixLayout ComponentType);
+    mask_kinds!(out, ImageOperands FPFastMathMode SelectionControl LoopControl FunctionControl MemorySemantics
+        MemoryAccess KernelProfilingInfo RayFlags FragmentShadingRate RawAccessChainOperands CooperativeMatrixOperands
+        CooperativeMatrixReduce TensorAddressingOperands MatrixMultiplyAccumulateOperands TensorOperands);
+    for &(kind, value, name, params, caps) in supplement::ALL_ENUMERANTS {
+        let (_, rows) = out.get_mut(kind).unwrap_or_else(|| panic!("supplement: no kind {kind}"));
+        assert!(rows.iter().all(|r| r.value != value), "supplement: {kind} {value} ({name}) is in rspirv now");
+        rows.push(Enumerant {
+            value,
+            name: name.to_owned(),
+            params: params.iter().map(|(k, q)| (k.to_string(), q.chars().next().unwrap_or('1'))).collect(),
+            capabilities: caps.to_vec(),
+        });
+        rows.sort_by_key(|r| r.value);
+    }
+    out
+}
+
+fn opcodes() -> BTreeMap<u16, OpRow> {
+    let mut out = BTreeMap::new();
+    for i in INSTRUCTION_TABLE.iter() {
+        let row = OpRow {
+            name: i.opname.trim_start_matches("Op").to_owned(),
+            operands: shapes(i.operands),
+            capabilities: i.capabilities.iter().map(|c| *c as u32).collect(),
+            extensions: i.extensions.iter().map(|e| e.to_string()).collect(),
+        };
+        out.insert(i.opcode as u16, row);
+    }
+    for &(op, name, operands, caps, exts) in supplement::ALL_OPS {
+        let row = OpRow {
+            name: name.to_owned(),
+            operands: operands.iter().map(|(k, q)| (k.to_string(), q.chars().next().unwrap_or('1'))).collect(),
+            capabilities: caps.to_vec(),
+            extensions: exts.iter().map(|e| e.to_string()).collect(),
+        };
+        assert!(out.insert(op, row).is_none(), "supplement: opcode {op} ({name}) is in rspirv now");
+    }
+    out
+}
+
+fn write_shapes(out: &mut String, shapes: &Shapes) {
+    out.push_str("&[");
+    for (kind, q) in shapes {
+        let q = match q {
+            '?' => "Optional",
+            '*' => "Repeated",
+            _ => "One",
+        };
+        let _ = write!(out, "(Kind::{kind}, Quantifier::{q}), ");
+    }
+    out.push(']');
+}
+
+fn ext_table<'a>(out: &mut String, name: &str, rows: impl Iterator<Item = &'a ExtendedInstruction<'static>>) {
+    let mut rows: Vec<_> = rows.map(|r| (u32::from(r.opcode), r.opname, shapes(r.operands))).collect();
+    rows.sort();
+    let _ = writeln!(out, "static {name}: &[ExtInstInfo] = &[");
+    for (number, opname, operands) in rows {
+        let _ = write!(out, "    ExtInstInfo {{ number: {number}, name: {opname:?}, operands: ");
+        write_shapes(out, &operands);
+        out.push_str(" },\n");
+    }
+    out.push_str("];\n");
+}
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=grammar/supplement.rs");
+    let ops = opcodes();
+    let enums = enumerants();
+    let mut kinds: BTreeSet<String> = enums.keys().cloned().collect();
+    for row in ops.values() {
+        kinds.extend(row.operands.iter().map(|o| o.0.clone()));
+    }
+    for (_, rows) in enums.values() {
+        kinds.extend(rows.iter().flat_map(|r| r.params.iter().map(|p| p.0.clone())));
+    }
+
+    let mut out = String::new();
+    out.push_str("/// What an operand is, by its name in the SPIR-V grammar.\n");
+    out.push_str("#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]\npub enum Kind {\n");
+    for k in &kinds {
+        let _ = writeln!(out, "    /// `{k}`.\n    {k},");
+    }
+    out.push_str(
+        "}\n\nimpl Kind {\n    /// The enumerants of this kind, sorted by value; `None` for ids, literals and pairs.\n",
+    );
+    out.push_str("    pub const fn enumerants(self) -> Option<&'static [Enumerant]> {\n        match self {\n");
+    for k in enums.keys() {
+        let _ = writeln!(out, "            Kind::{k} => Some({}),", k.to_uppercase());
+    }
+    out.push_str("            _ => None,\n        }\n    }\n\n    /// Whether values of this kind are masks: any number of enumerants or-ed together.\n");
+    out.push_str("    pub const fn is_mask(self) -> bool {\n        matches!(self, ");
+    let masks: Vec<_> = enums.iter().filter(|(_, (mask, _))| *mask).map(|(k, _)| format!("Kind::{k}")).collect();
+    let _ = writeln!(out, "{})\n    }}\n}}\n", masks.join(" | "));
+
+    for (k, (_, rows)) in &enums {
+        let _ = writeln!(out, "static {}: &[Enumerant] = &[", k.to_uppercase());
+        for r in rows {
+            let _ = write!(out, "    Enumerant {{ value: {}, name: {:?}, params: ", r.value, r.name);
+            write_shapes(&mut out, &r.params);
+            let _ = writeln!(out, ", capabilities: &{:?} }},", r.capabilities);
+        }
+        out.push_str("];\n");
+    }
+
+    out.push_str("/// The instruction table, sorted by opcode.\npub static OPS: &[OpInfo] = &[\n");
+    for (op, row) in &ops {
+        let _ = write!(out, "    OpInfo {{ op: Op({op}), name: {:?}, operands: ", row.name);
+        write_shapes(&mut out, &row.operands);
+        let _ = writeln!(out, ", capabilities: &{:?}, extensions: &{:?} }},", row.capabilities, row.extensions);
+    }
+    out.push_str("];\n\n");
+
+    let last = *ops.keys().last().unwrap_or(&0) as usize;
+    let mut index = vec![u16::MAX; last + 1];
+    for (i, op) in ops.keys().enumerate() {
+        index[*op as usize] = i as u16;
+    }
+    let _ = writeln!(out, "static OP_INDEX: [u16; {}] = {index:?};\n", last + 1);
+
+    out.push_str("#[allow(non_upper_case_globals)]\nimpl Op {\n");
+    for (op, row) in &ops {
+        let _ = writeln!(out, "    /// `Op{}`.\n    pub const {}: Op = Op({op});", row.name, row.name);
+    }
+    out.push_str("}\n\nstatic ALIASES: &[(Option<Kind>, u32, &str)] = &[\n");
+    for (kind, value, name) in supplement::ALL_ALIASES {
+        let kind = if *kind == "Op" { "None".to_owned() } else { format!("Some(Kind::{kind})") };
+        let _ = writeln!(out, "    ({kind}, {value}, {name:?}),");
+    }
+    out.push_str("];\n");
+
+    ext_table(&mut out, "GLSL_STD_450", GLSL_STD_450_INSTRUCTION_TABLE.iter());
+    ext_table(&mut out, "OPENCL_STD", OPENCL_STD_100_INSTRUCTION_TABLE.iter());
+    ext_table(&mut out, "SHADER_DEBUG_INFO", NONSEMANTIC_SHADER_DEBUGINFO_100_INSTRUCTION_TABLE.iter());
+
+    let dir = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR for build scripts");
+    std::fs::write(format!("{dir}/grammar.rs"), out).expect("the output folder is writable");
+}

@@ -1,0 +1,80 @@
+// What the grammar of rspirv 0.13 (SPIR-V SDK 1.4.341) lacks. Numbers from the SPIR-V registry and headers as of
+// 2026-08; where an item is shipped in tools but not published, the row says so. A row goes away when the table that
+// it supplements learns it: the build script refuses a row that rspirv already has.
+//
+// Read by `build.rs` with `include!`, so it holds constants only.
+
+/// Operand kind and quantifier (`""` one, `"?"` optional, `"*"` any number).
+type Shape = (&'static str, &'static str);
+
+/// Opcode, name without `Op`, operands, capabilities, extensions.
+type OpRow = (u16, &'static str, &'static [Shape], &'static [u32], &'static [&'static str]);
+
+const RT: Shape = ("IdResultType", "");
+const R: Shape = ("IdResult", "");
+const ID: Shape = ("IdRef", "");
+const ID_OPT: Shape = ("IdRef", "?");
+const MEM_OPT: Shape = ("MemoryAccess", "?");
+
+const INTEL_JM: &[&str] = &["SPV_INTEL_joint_matrix"];
+
+const OPS: &[OpRow] = &[
+    // SPV_EXT_cooperative_matrix_maintenance1 r1 (2026-05-11).
+    (5363, "CooperativeMatrixGetCoordinateEXT", &[RT, R, ID, ID], &[5438], &["SPV_EXT_cooperative_matrix_maintenance1"]),
+    // SPV_INTEL_joint_matrix r16 (2023-11-06).
+    (6193, "CooperativeMatrixLoadCheckedINTEL", &[RT, R, ID, ID, ID, ID, ID, ID, ID_OPT, MEM_OPT], &[6192], INTEL_JM),
+    (6194, "CooperativeMatrixStoreCheckedINTEL", &[ID, ID, ID, ID, ID, ID, ID, ID_OPT, MEM_OPT], &[6192], INTEL_JM),
+    (6195, "CooperativeMatrixConstructCheckedINTEL", &[RT, R, ID, ID, ID, ID, ID], &[6192], INTEL_JM),
+    (6440, "CooperativeMatrixGetElementCoordINTEL", &[RT, R, ID, ID], &[6435], INTEL_JM),
+    (6448, "CooperativeMatrixApplyFunctionINTEL", &[RT, R, ID, ID], &[6435], INTEL_JM),
+    // The published text also has two offsets after the pointer. The shipped form has 6 or 7 words, the published one
+    // 8 or 9; what follows the first operand differs, so everything but the pointer is kept as words.
+    (6449, "CooperativeMatrixPrefetchINTEL", &[ID, ("LiteralInteger", "*")], &[6411], INTEL_JM),
+    // Shipped in the SPIR-V/LLVM translator, not in the published text.
+    (6239, "CooperativeMatrixLoadOffsetINTEL", &[RT, R, ID, ID, ID, ID, ID_OPT, MEM_OPT], &[6238], INTEL_JM),
+    (6240, "CooperativeMatrixStoreOffsetINTEL", &[ID, ID, ID, ID, ID, ID_OPT, MEM_OPT], &[6238], INTEL_JM),
+    // Present in the corpus's 2026 shaders as opcode 6916 (microscaling formats).
+    (6916, "BitcastExtractEXT", &[RT, R, ID, ID], &[6912], &["SPV_EXT_ocp_microscaling_types"]),
+];
+
+/// Kind, value or bit, name, parameters, capabilities.
+type EnumRow = (&'static str, u32, &'static str, &'static [Shape], &'static [u32]);
+
+const ENUMERANTS: &[EnumRow] = &[
+    // SPV_EXT_cooperative_matrix_maintenance1 r1.
+    ("Capability", 5429, "CooperativeMatrixConversionsEXT", &[], &[]),
+    ("Capability", 5438, "CooperativeMatrixGetCoordinateEXT", &[], &[]),
+    ("Decoration", 5440, "CooperativeMatrixTransposeEXT", &[], &[5429]),
+    // SPV_NV_cooperative_matrix_decode_vector r1 (2026-04).
+    ("Capability", 5447, "CooperativeMatrixDecodeVectorNV", &[], &[5434]),
+    ("TensorAddressingOperands", 0x4, "DecodeVectorFunc", &[ID], &[5447]),
+    // SPV_INTEL_joint_matrix r16.
+    ("Capability", 6192, "CooperativeMatrixCheckedInstructionsINTEL", &[], &[]),
+    ("Capability", 6238, "CooperativeMatrixOffsetInstructionsINTEL", &[], &[]),
+    ("Capability", 6411, "CooperativeMatrixPrefetchINTEL", &[], &[]),
+    ("Capability", 6434, "PackedCooperativeMatrixINTEL", &[], &[6022]),
+    ("Capability", 6435, "CooperativeMatrixInvocationInstructionsINTEL", &[], &[]),
+    ("Capability", 6436, "CooperativeMatrixTF32ComponentTypeINTEL", &[], &[6022]),
+    ("Capability", 6437, "CooperativeMatrixBFloat16ComponentTypeINTEL", &[], &[6022]),
+    ("CooperativeMatrixLayout", 2, "PackedINTEL", &[], &[6434]),
+    ("CooperativeMatrixOperands", 0x20, "MatrixAAndBTF32ComponentsINTEL", &[], &[6436]),
+    ("CooperativeMatrixOperands", 0x40, "MatrixAAndBBFloat16ComponentsINTEL", &[], &[6437]),
+    ("CooperativeMatrixOperands", 0x80, "MatrixCBFloat16ComponentsINTEL", &[], &[6437]),
+    ("CooperativeMatrixOperands", 0x100, "MatrixResultBFloat16ComponentsINTEL", &[], &[6437]),
+    // SPV_EXT_ocp_microscaling_types r1 (2026-05-08): numbers as shipped; names are ours until a grammar has them.
+    ("FPEncoding", 4223, "Encoding4223EXT", &[], &[]),
+    ("FPEncoding", 4224, "Encoding4224EXT", &[], &[]),
+    ("FPEncoding", 4225, "Encoding4225EXT", &[], &[]),
+    ("FPEncoding", 4226, "Encoding4226EXT", &[], &[]),
+    ("FPEncoding", 4227, "Encoding4227EXT", &[], &[]),
+];
+
+/// Second names for what the table has: kind (`"Op"` for opcodes), value, name.
+/// SPV_EXT_cooperative_matrix_maintenance1 renamed the NV2 instructions that it shares.
+const ALIASES: &[(&str, u32, &str)] = &[
+    ("Op", 5293, "CooperativeMatrixConvertUseEXT"),
+    ("Op", 5366, "CooperativeMatrixReduceEXT"),
+    ("Op", 5369, "CooperativeMatrixPerElementOpEXT"),
+    ("Capability", 5430, "CooperativeMatrixReductionsEXT"),
+    ("Capability", 5432, "CooperativeMatrixPerElementOperationsEXT"),
+];

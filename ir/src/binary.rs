@@ -1,0 +1,326 @@
+//! Bytes to module and back.
+//!
+//! [`read`] accepts either byte order and [`write`] gives back the bytes that were read, header included. What the
+//! grammar does not know is kept: an unknown opcode, an enumerant or surplus words make an instruction
+//! [`Inst::opaque`], never an error. Errors are what no consumer could make sense of.
+
+use crate::decode::{Ending, Piece, decode};
+use crate::grammar::Op;
+use crate::module::{Block, Function, Header, Id, Inst, InstRef, Module, Operand};
+use std::fmt;
+use std::num::NonZeroU32;
+
+/// The first word of a module.
+pub const MAGIC: u32 = 0x0723_0203;
+
+/// No module needs as many ids; a header that says so lies.
+const MAX_BOUND: u32 = 1 << 28;
+
+/// Why bytes are not a module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReadError {
+    /// Offset from the start of the file, in words.
+    pub word: usize,
+    /// The instruction that could not be read, if it came so far.
+    pub op: Option<Op>,
+    /// What is wrong: lower case, no final period.
+    pub message: String,
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.op {
+            Some(op) => write!(f, "word {}: {op}: {}", self.word, self.message),
+            None => write!(f, "word {}: {}", self.word, self.message),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// Whether bytes begin as a SPIR-V binary does, in either byte order.
+pub fn is_binary(bytes: &[u8]) -> bool {
+    matches!(bytes.first_chunk::<4>(), Some(m) if *m == MAGIC.to_le_bytes() || *m == MAGIC.to_be_bytes())
+}
+
+/// Reads a module from the bytes of a file.
+pub fn read(bytes: &[u8]) -> Result<Module, ReadError> {
+    let fail = |word, message: String| Err(ReadError { word, op: None, message });
+    let Some(magic) = bytes.first_chunk::<4>() else {
+        return fail(0, format!("a module has at least 20 bytes; this has {}", bytes.len()));
+    };
+    let big_endian = *magic == MAGIC.to_be_bytes();
+    if !big_endian && *magic != MAGIC.to_le_bytes() {
+        let [a, b, c, d] = *magic;
+        return fail(
+            0,
+            format!("not SPIR-V: the first bytes are {a:02x} {b:02x} {c:02x} {d:02x}, not the magic number"),
+        );
+    }
+    if bytes.len() % 4 != 0 {
+        return fail(bytes.len() / 4, format!("the size, {} bytes, is no multiple of 4", bytes.len()));
+    }
+    let words: Vec<u32> = bytes
+        .chunks_exact(4)
+        .map(|c| {
+            let c = [c[0], c[1], c[2], c[3]];
+            if big_endian { u32::from_be_bytes(c) } else { u32::from_le_bytes(c) }
+        })
+        .collect();
+    Reader::new(&words, big_endian)?.run()
+}
+
+/// Reads a module from words in this machine's byte order.
+pub fn read_words(words: &[u32]) -> Result<Module, ReadError> {
+    match words.first() {
+        Some(&MAGIC) => Reader::new(words, false)?.run(),
+        _ => Err(ReadError { word: 0, op: None, message: "not SPIR-V: no magic number".into() }),
+    }
+}
+
+/// The words of a module.
+pub fn write_words(module: &Module) -> Vec<u32> {
+    let h = &module.header;
+    let mut out = vec![MAGIC, h.version, h.generator, h.bound, h.schema];
+    for r in module.all() {
+        let i = module.inst(r);
+        // The length is a 16-bit field; `verify` says so when a pass made an instruction that is too long.
+        out.push(((i.word_count() as u32) << 16) | u32::from(i.op.0));
+        out.extend(i.ty.map(Id::get));
+        out.extend(i.result.map(Id::get));
+        out.extend(i.operands.iter().map(|o| o.word()));
+    }
+    out
+}
+
+/// The bytes of a module, in the byte order in which it was read.
+pub fn write(module: &Module) -> Vec<u8> {
+    let words = write_words(module);
+    let mut out = Vec::with_capacity(words.len() * 4);
+    for w in words {
+        out.extend(if module.header.big_endian { w.to_be_bytes() } else { w.to_le_bytes() });
+    }
+    out
+}
+
+/// Where in a module the reader is.
+enum Place {
+    Outside,
+    /// After `OpFunction`, before the first label.
+    Head(Function),
+    Block(Function, Block),
+    /// After a terminator.
+    Between(Function),
+}
+
+struct Reader<'a> {
+    words: &'a [u32],
+    at: usize,
+    module: Module,
+    place: Place,
+    /// Instructions whose owner is known only when the next one is seen: source positions, as a rule.
+    pending: Vec<InstRef>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(words: &'a [u32], big_endian: bool) -> Result<Reader<'a>, ReadError> {
+        let &[_, version, generator, bound, schema, ..] = words else {
+            let message = format!("the header has 5 words; the file has {}", words.len());
+            return Err(ReadError { word: words.len(), op: None, message });
+        };
+        if bound > MAX_BOUND {
+            let message = format!("the id bound {bound} is larger than any module's");
+            return Err(ReadError { word: 3, op: None, message });
+        }
+        let header = Header { version, generator, bound, schema, big_endian };
+        let module = Module::new(header, words.len());
+        Ok(Reader { words, at: 5, module, place: Place::Outside, pending: Vec::new() })
+    }
+
+    fn run(mut self) -> Result<Module, ReadError> {
+        while self.at < self.words.len() {
+            let start = self.at;
+            let inst = self.inst()?;
+            let (op, opaque) = (inst.op, inst.opaque);
+            let r = self.module.add(inst);
+            if let Err(message) = self.put(r, op, opaque) {
+                return Err(ReadError { word: start, op: Some(op), message });
+            }
+        }
+        match self.place {
+            Place::Outside => {}
+            _ => {
+                let message = "the file ends inside a function".to_owned();
+                return Err(ReadError { word: self.words.len(), op: None, message });
+            }
+        }
+        if self.module.functions.is_empty() {
+            self.module.globals.append(&mut self.pending);
+        } else {
+            self.module.trailing = self.pending;
+        }
+        Ok(self.module)
+    }
+
+    fn inst(&mut self) -> Result<Inst, ReadError> {
+        let start = self.at;
+        let first = self.words[start];
+        let op = Op(first as u16);
+        let count = (first >> 16) as usize;
+        let fail = |message: String| ReadError { word: start, op: Some(op), message };
+        if count == 0 {
+            return Err(ReadError { word: start, op: None, message: "an instruction of length 0".into() });
+        }
+        let Some(words) = self.words.get(start + 1..start + count) else {
+            let left = self.words.len() - start;
+            return Err(fail(format!("it has {count} words, and the file ends after {left}")));
+        };
+        self.at = start + count;
+
+        let (has_ty, has_result) = op.has_type_and_result();
+        let bound = self.module.header.bound;
+        let id = |word: Option<&u32>, what: &str| -> Result<Id, ReadError> {
+            let word = *word.ok_or_else(|| fail(format!("it has no {what}")))?;
+            let id = Id::new(word).ok_or_else(|| fail(format!("its {what} is id 0")))?;
+            if word >= bound {
+                return Err(fail(format!("id {word} is not below the bound {bound} of the header")));
+            }
+            Ok(id)
+        };
+        let mut rest = words;
+        let ty = if has_ty { Some(id(rest.first(), "result type")?) } else { None };
+        rest = &rest[usize::from(has_ty)..];
+        let result = if has_result { Some(id(rest.first(), "result")?) } else { None };
+        rest = &rest[usize::from(has_result)..];
+
+        let mut operands = crate::module::OperandList::with_capacity(rest.len());
+        let mut bad = None;
+        let ending = decode(&self.module, op, ty, rest, &mut |p: Piece| {
+            for &w in &rest[p.start..p.start + p.len] {
+                operands.push(match Id::new(w) {
+                    Some(id) if p.kind.is_id() => {
+                        if w >= bound {
+                            bad.get_or_insert_with(|| format!("id {w} is not below the bound {bound} of the header"));
+                        }
+                        Operand::Id(id)
+                    }
+                    None if p.kind.is_id() => {
+                        bad.get_or_insert_with(|| "an operand is id 0".to_owned());
+                        Operand::Word(0)
+                    }
+                    _ => Operand::Word(w),
+                });
+            }
+        });
+        if let Some(message) = bad {
+            return Err(fail(message));
+        }
+        let opaque = match ending {
+            Ending::Complete => false,
+            Ending::OpaqueFrom(n) => {
+                operands.extend(rest[n..].iter().map(|w| Operand::Word(*w)));
+                true
+            }
+            Ending::Missing(kind) => {
+                return Err(fail(format!("its {count} words end where an operand ({kind:?}) must follow")));
+            }
+            Ending::OpenString => return Err(fail("a string has no end".into())),
+        };
+        Ok(Inst { op, ty, result, operands, origin: NonZeroU32::new(start as u32), opaque })
+    }
+
+    /// Lists an instruction where it belongs.
+    fn put(&mut self, r: InstRef, op: Op, opaque: bool) -> Result<(), String> {
+        let loose = op.is_line() || (opaque && op.info().is_none());
+        match std::mem::replace(&mut self.place, Place::Outside) {
+            Place::Outside => match op {
+                Op::Function => {
+                    let lead = std::mem::take(&mut self.pending);
+                    self.place = Place::Head(Function {
+                        lead,
+                        def: r,
+                        params: Vec::new(),
+                        blocks: Vec::new(),
+                        tail: Vec::new(),
+                    });
+                }
+                Op::Label | Op::FunctionParameter | Op::FunctionEnd => return Err("not inside a function".into()),
+                _ if op.is_terminator() => return Err("not inside a block".into()),
+                _ if self.module.functions.is_empty() && !op.is_line() => {
+                    self.module.globals.append(&mut self.pending);
+                    self.module.globals.push(r);
+                }
+                _ => self.pending.push(r),
+            },
+            Place::Head(mut f) => match op {
+                Op::Label => self.open(f, r),
+                Op::FunctionEnd => self.close(f, r),
+                Op::FunctionParameter => {
+                    f.params.append(&mut self.pending);
+                    f.params.push(r);
+                    self.place = Place::Head(f);
+                }
+                _ if loose => {
+                    self.pending.push(r);
+                    self.place = Place::Head(f);
+                }
+                _ => return Err("in a function, but not inside a block".into()),
+            },
+            Place::Block(mut f, mut b) => match op {
+                Op::Label | Op::FunctionEnd => {
+                    let last = b.insts.last().map(|l| self.module.inst(*l));
+                    if last.is_none_or(|l| l.op.info().is_some()) {
+                        let label = self.module.inst(b.label).result;
+                        return Err(format!("the block {} before it has no terminator", Shown(label)));
+                    }
+                    // The last instruction is beyond the grammar: a terminator of some newer extension.
+                    f.blocks.push(b);
+                    if op == Op::Label { self.open(f, r) } else { self.close(f, r) }
+                }
+                Op::Function | Op::FunctionParameter => return Err("inside a block".into()),
+                _ => {
+                    b.insts.push(r);
+                    if op.is_terminator() {
+                        f.blocks.push(b);
+                        self.place = Place::Between(f);
+                    } else {
+                        self.place = Place::Block(f, b);
+                    }
+                }
+            },
+            Place::Between(f) => match op {
+                Op::Label => self.open(f, r),
+                Op::FunctionEnd => self.close(f, r),
+                _ if loose => {
+                    self.pending.push(r);
+                    self.place = Place::Between(f);
+                }
+                _ => return Err("after the terminator of a block".into()),
+            },
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, f: Function, label: InstRef) {
+        let lead = std::mem::take(&mut self.pending);
+        self.place = Place::Block(f, Block { lead, label, insts: Vec::new() });
+    }
+
+    fn close(&mut self, mut f: Function, end: InstRef) {
+        f.tail = std::mem::take(&mut self.pending);
+        f.tail.push(end);
+        self.module.functions.push(f);
+        self.place = Place::Outside;
+    }
+}
+
+struct Shown(Option<Id>);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(id) => write!(f, "{id}"),
+            None => write!(f, "(no id)"),
+        }
+    }
+}

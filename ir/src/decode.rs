@@ -1,0 +1,264 @@
+//! Splits the words of an instruction into operands as the grammar says. Reader, printer and verifier share it.
+
+use crate::grammar::{self, ExtInstInfo, Kind, Op, Operands, Quantifier};
+use crate::module::{Id, Module, string_bytes};
+
+/// What decoding needs to know of the instructions before this one.
+pub trait Context {
+    /// How many words a literal of type `ty` takes, if that is known.
+    fn literal_words(&self, ty: Id) -> Option<usize>;
+    /// The type of the value `id`.
+    fn type_of(&self, id: Id) -> Option<Id>;
+    /// The extended instruction set imported as `id`.
+    fn ext_inst_set(&self, id: Id) -> ExtSet;
+}
+
+/// What is known of an imported extended instruction set.
+#[derive(Clone, Copy, Debug)]
+pub enum ExtSet {
+    /// A set with a table.
+    Table(&'static [ExtInstInfo]),
+    /// A non-semantic set: all operands are ids, whatever the instruction (SPV_KHR_non_semantic_info).
+    AllIds,
+    /// A set of which nothing is known.
+    Unknown,
+}
+
+impl Context for Module {
+    fn literal_words(&self, ty: Id) -> Option<usize> {
+        let inst = self.def_inst(ty)?;
+        match inst.op {
+            Op::TypeInt | Op::TypeFloat => Some(if inst.word(0)? > 32 { 2 } else { 1 }),
+            _ => None,
+        }
+    }
+
+    fn type_of(&self, id: Id) -> Option<Id> {
+        Module::type_of(self, id)
+    }
+
+    fn ext_inst_set(&self, id: Id) -> ExtSet {
+        let name = self.def_inst(id).filter(|i| i.op == Op::ExtInstImport).and_then(|i| i.string(0));
+        match name {
+            None => ExtSet::Unknown,
+            Some((name, _)) => match grammar::ext_inst_set(&name) {
+                Some(_) if name.starts_with("NonSemantic.") => ExtSet::AllIds,
+                Some(table) => ExtSet::Table(table),
+                None if name.starts_with("NonSemantic.") => ExtSet::AllIds,
+                None => ExtSet::Unknown,
+            },
+        }
+    }
+}
+
+/// One operand: `len` words from `start`, counted without result type and result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// What it is.
+    pub kind: Kind,
+    /// Its first word.
+    pub start: usize,
+    /// How many words it takes.
+    pub len: usize,
+}
+
+/// How decoding ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// Every word was understood.
+    Complete,
+    /// The words from this one on are beyond the grammar.
+    OpaqueFrom(usize),
+    /// The instruction ends where an operand of this kind must be.
+    Missing(Kind),
+    /// A literal string has no terminating zero.
+    OpenString,
+}
+
+/// Calls `emit` for each operand of an instruction. `words` are those after result type `ty` and result.
+pub fn decode<C: Context + ?Sized>(
+    cx: &C,
+    op: Op,
+    ty: Option<Id>,
+    words: &[u32],
+    emit: &mut dyn FnMut(Piece),
+) -> Ending {
+    let Some(info) = op.info() else { return Ending::OpaqueFrom(0) };
+    let (has_ty, has_result) = op.has_type_and_result();
+    let shape = &info.operands[usize::from(has_ty) + usize::from(has_result)..];
+    let mut d = Decoder { cx, words, at: 0, emit };
+    let ending = match op {
+        Op::Constant | Op::SpecConstant => d.number(ty),
+        Op::Switch => d.switch(),
+        Op::ExtInst | Op::ExtInstWithForwardRefsKHR => d.ext_inst(),
+        Op::SpecConstantOp => d.spec_constant_op(),
+        _ => d.shape(shape),
+    };
+    match ending {
+        Ending::Complete if d.at < words.len() => Ending::OpaqueFrom(d.at),
+        other => other,
+    }
+}
+
+struct Decoder<'a, C: ?Sized> {
+    cx: &'a C,
+    words: &'a [u32],
+    at: usize,
+    emit: &'a mut dyn FnMut(Piece),
+}
+
+impl<C: Context + ?Sized> Decoder<'_, C> {
+    fn take(&mut self, kind: Kind, len: usize) -> Ending {
+        if self.at + len > self.words.len() {
+            return Ending::Missing(kind);
+        }
+        (self.emit)(Piece { kind, start: self.at, len });
+        self.at += len;
+        Ending::Complete
+    }
+
+    fn shape(&mut self, shape: Operands) -> Ending {
+        for &(kind, quantifier) in shape {
+            loop {
+                if self.at >= self.words.len() {
+                    if quantifier == Quantifier::One {
+                        return Ending::Missing(kind);
+                    }
+                    break;
+                }
+                match self.operand(kind) {
+                    Ending::Complete => {}
+                    other => return other,
+                }
+                if quantifier != Quantifier::Repeated {
+                    break;
+                }
+            }
+        }
+        Ending::Complete
+    }
+
+    fn operand(&mut self, kind: Kind) -> Ending {
+        match kind {
+            Kind::PairLiteralIntegerIdRef => self.pair(Kind::LiteralInteger, Kind::IdRef),
+            Kind::PairIdRefLiteralInteger => self.pair(Kind::IdRef, Kind::LiteralInteger),
+            Kind::PairIdRefIdRef => self.pair(Kind::IdRef, Kind::IdRef),
+            Kind::LiteralString => match string_bytes(self.words[self.at..].iter().copied()) {
+                Some((_, len)) => self.take(kind, len),
+                None => Ending::OpenString,
+            },
+            _ if kind.enumerants().is_some() => self.enumerant(kind),
+            _ => self.take(kind, 1),
+        }
+    }
+
+    fn pair(&mut self, first: Kind, second: Kind) -> Ending {
+        match self.take(first, 1) {
+            Ending::Complete => self.take(second, 1),
+            other => other,
+        }
+    }
+
+    fn enumerant(&mut self, kind: Kind) -> Ending {
+        let value = self.words[self.at];
+        if !kind.is_mask() {
+            let known = kind.enumerant(value);
+            let ending = self.take(kind, 1);
+            return match (known, ending) {
+                (Some(e), Ending::Complete) => self.shape(e.params),
+                // Whether parameters follow is not known, so nothing after this word is.
+                (None, Ending::Complete) if self.at < self.words.len() => Ending::OpaqueFrom(self.at),
+                (_, ending) => ending,
+            };
+        }
+        let ending = self.take(kind, 1);
+        if ending != Ending::Complete {
+            return ending;
+        }
+        let mut rest = value;
+        while rest != 0 {
+            let bit = rest & rest.wrapping_neg();
+            rest ^= bit;
+            match kind.enumerant(bit) {
+                Some(e) if e.params.is_empty() => {}
+                Some(e) => match self.shape(e.params) {
+                    Ending::Complete => {}
+                    other => return other,
+                },
+                None if self.at < self.words.len() => return Ending::OpaqueFrom(self.at),
+                None => {}
+            }
+        }
+        Ending::Complete
+    }
+
+    fn number(&mut self, ty: Option<Id>) -> Ending {
+        let rest = self.words.len() - self.at;
+        let len = ty.and_then(|t| self.cx.literal_words(t)).unwrap_or(rest);
+        if len == 0 {
+            return Ending::Missing(Kind::LiteralContextDependentNumber);
+        }
+        self.take(Kind::LiteralContextDependentNumber, len)
+    }
+
+    fn switch(&mut self) -> Ending {
+        let selector = self.words.first().copied().and_then(Id::new);
+        for _ in 0..2 {
+            match self.take(Kind::IdRef, 1) {
+                Ending::Complete => {}
+                other => return other,
+            }
+        }
+        let ty = selector.and_then(|s| self.cx.type_of(s));
+        let literal = ty.and_then(|t| self.cx.literal_words(t)).unwrap_or(1);
+        while self.at < self.words.len() {
+            match self.take(Kind::LiteralContextDependentNumber, literal) {
+                Ending::Complete => {}
+                other => return other,
+            }
+            match self.take(Kind::IdRef, 1) {
+                Ending::Complete => {}
+                other => return other,
+            }
+        }
+        Ending::Complete
+    }
+
+    fn ext_inst(&mut self) -> Ending {
+        let set = self.words.first().copied().and_then(Id::new);
+        match self.take(Kind::IdRef, 1) {
+            Ending::Complete => {}
+            other => return other,
+        }
+        let number = self.words.get(self.at).copied();
+        match self.take(Kind::LiteralExtInstInteger, 1) {
+            Ending::Complete => {}
+            other => return other,
+        }
+        match set.map_or(ExtSet::Unknown, |s| self.cx.ext_inst_set(s)) {
+            ExtSet::AllIds => self.shape(&[(Kind::IdRef, Quantifier::Repeated)]),
+            ExtSet::Table(table) => {
+                let row = table.binary_search_by_key(&number.unwrap_or(u32::MAX), |r| r.number);
+                match row {
+                    Ok(i) => self.shape(table[i].operands),
+                    Err(_) if self.at < self.words.len() => Ending::OpaqueFrom(self.at),
+                    Err(_) => Ending::Complete,
+                }
+            }
+            ExtSet::Unknown if self.at < self.words.len() => Ending::OpaqueFrom(self.at),
+            ExtSet::Unknown => Ending::Complete,
+        }
+    }
+
+    fn spec_constant_op(&mut self) -> Ending {
+        let inner = self.words.first().copied();
+        match self.take(Kind::LiteralSpecConstantOpInteger, 1) {
+            Ending::Complete => {}
+            other => return other,
+        }
+        let info = inner.and_then(|w| u16::try_from(w).ok()).and_then(|w| Op(w).info());
+        let Some(info) = info else { return Ending::OpaqueFrom(self.at) };
+        let (ty, result) = info.op.has_type_and_result();
+        self.shape(&info.operands[usize::from(ty) + usize::from(result)..])
+    }
+}

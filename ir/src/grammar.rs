@@ -1,0 +1,173 @@
+//! The SPIR-V grammar: which operands an opcode takes, which parameters an enumerant adds, and their names.
+//!
+//! The tables are written at build time from rspirv's (SPIR-V SDK 1.4.341) and `grammar/supplement.rs`. Look-ups by
+//! opcode are one array access. What the tables don't know is not an error anywhere: see [`crate::binary`].
+
+/// An opcode. Any 16-bit number is one; the named constants are those that the grammar knows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Op(pub u16);
+
+/// How often an operand may appear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantifier {
+    /// Exactly once.
+    One,
+    /// Once or not at all.
+    Optional,
+    /// Any number of times, up to the end of the instruction.
+    Repeated,
+}
+
+/// The shape of an operand list.
+pub type Operands = &'static [(Kind, Quantifier)];
+
+/// A row of the instruction table.
+#[derive(Debug)]
+pub struct OpInfo {
+    /// The opcode.
+    pub op: Op,
+    /// Its name without the leading `Op`.
+    pub name: &'static str,
+    /// Its operands, result type and result included.
+    pub operands: Operands,
+    /// Any one of these capabilities enables it; empty: always available.
+    pub capabilities: &'static [u32],
+    /// Any one of these extensions enables it.
+    pub extensions: &'static [&'static str],
+}
+
+/// One value of an enumeration, or one bit of a mask.
+#[derive(Debug)]
+pub struct Enumerant {
+    /// The value, or the bit.
+    pub value: u32,
+    /// Its name in assembly text.
+    pub name: &'static str,
+    /// The operands that follow when it is present.
+    pub params: Operands,
+    /// Any one of these capabilities enables it; empty: always available.
+    pub capabilities: &'static [u32],
+}
+
+/// A row of an extended instruction set.
+#[derive(Debug)]
+pub struct ExtInstInfo {
+    /// The instruction's number in its set.
+    pub number: u32,
+    /// Its name.
+    pub name: &'static str,
+    /// Its operands.
+    pub operands: Operands,
+}
+
+include!(concat!(env!("OUT_DIR"), "/grammar.rs"));
+
+impl Op {
+    /// The table row, or `None` for an opcode that the grammar does not know.
+    pub fn info(self) -> Option<&'static OpInfo> {
+        let slot = *OP_INDEX.get(usize::from(self.0))?;
+        OPS.get(usize::from(slot))
+    }
+
+    /// The name without the leading `Op`, or `None`.
+    pub fn name(self) -> Option<&'static str> {
+        self.info().map(|i| i.name)
+    }
+
+    /// The opcode of a name without the leading `Op`; the second names of renamed instructions count too.
+    pub fn from_name(name: &str) -> Option<Op> {
+        use std::sync::LazyLock;
+        static BY_NAME: LazyLock<rustc_hash::FxHashMap<&'static str, Op>> = LazyLock::new(|| {
+            let renamed = ALIASES.iter().filter(|a| a.0.is_none()).map(|a| (a.2, Op(a.1 as u16)));
+            OPS.iter().map(|i| (i.name, i.op)).chain(renamed).collect()
+        });
+        BY_NAME.get(name).copied()
+    }
+
+    /// Whether the instruction has a result type, and whether it has a result.
+    pub fn has_type_and_result(self) -> (bool, bool) {
+        let Some(info) = self.info() else { return (false, false) };
+        let ty = matches!(info.operands.first(), Some((Kind::IdResultType, _)));
+        let result = matches!(info.operands.get(usize::from(ty)), Some((Kind::IdResult, _)));
+        (ty, result)
+    }
+
+    /// Whether the instruction ends a block.
+    pub fn is_terminator(self) -> bool {
+        matches!(
+            self,
+            Op::Branch
+                | Op::BranchConditional
+                | Op::Switch
+                | Op::Return
+                | Op::ReturnValue
+                | Op::Kill
+                | Op::Unreachable
+                | Op::TerminateInvocation
+                | Op::IgnoreIntersectionKHR
+                | Op::TerminateRayKHR
+                | Op::EmitMeshTasksEXT
+        )
+    }
+
+    /// Whether the instruction declares a type (`OpType...`, forward pointers not included).
+    pub fn is_type(self) -> bool {
+        self != Op::TypeForwardPointer && self.name().is_some_and(|n| n.starts_with("Type"))
+    }
+
+    /// Whether the instruction makes a constant, specialisable or not (`OpUndef` is not one).
+    pub fn is_constant(self) -> bool {
+        self.name().is_some_and(|n| n.starts_with("Constant") || n.starts_with("SpecConstant"))
+    }
+
+    /// Whether the instruction is only about source positions.
+    pub fn is_line(self) -> bool {
+        matches!(self, Op::Line | Op::NoLine)
+    }
+}
+
+impl std::fmt::Display for Op {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "Op{name}"),
+            None => write!(f, "Op#{}", self.0),
+        }
+    }
+}
+
+impl std::fmt::Debug for Op {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl Kind {
+    /// Whether a word of this kind is an id.
+    pub const fn is_id(self) -> bool {
+        matches!(self, Kind::IdRef | Kind::IdScope | Kind::IdMemorySemantics | Kind::IdResult | Kind::IdResultType)
+    }
+
+    /// The enumerant with this value (for masks: with this one bit).
+    pub fn enumerant(self, value: u32) -> Option<&'static Enumerant> {
+        let rows = self.enumerants()?;
+        rows.binary_search_by_key(&value, |e| e.value).ok().map(|i| &rows[i])
+    }
+
+    /// The enumerant with this name; second names of renamed ones count too.
+    pub fn enumerant_named(self, name: &str) -> Option<u32> {
+        let rows = self.enumerants()?;
+        let row = rows.iter().find(|e| e.name == name).map(|e| e.value);
+        row.or_else(|| ALIASES.iter().find(|a| a.0 == Some(self) && a.2 == name).map(|a| a.1))
+    }
+}
+
+/// The table of an extended instruction set by its import name, where one is known. `NonSemantic.Shader.DebugInfo` is
+/// matched without its revision: later ones only add instructions.
+pub fn ext_inst_set(import: &str) -> Option<&'static [ExtInstInfo]> {
+    match import {
+        "GLSL.std.450" => Some(GLSL_STD_450),
+        "OpenCL.std" => Some(OPENCL_STD),
+        _ if import.starts_with("NonSemantic.Shader.DebugInfo.") => Some(SHADER_DEBUG_INFO),
+        _ => None,
+    }
+}

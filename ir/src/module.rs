@@ -1,0 +1,457 @@
+//! The data model. See the crate's documentation for its invariants.
+
+use crate::grammar::Op;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::fmt;
+use std::num::NonZeroU32;
+
+/// An id of the file: `%12` in text. Never renumbered, so that every message can name what the author sees.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id(NonZeroU32);
+
+impl Id {
+    /// `None` for 0, which is never an id.
+    pub fn new(number: u32) -> Option<Id> {
+        NonZeroU32::new(number).map(Id)
+    }
+
+    /// The number in the file.
+    pub fn get(self) -> u32 {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%{}", self.0)
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%{}", self.0)
+    }
+}
+
+/// A handle of an instruction: stays valid while others are inserted, moved or removed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InstRef(NonZeroU32);
+
+impl InstRef {
+    fn from_index(index: usize) -> InstRef {
+        let n = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
+        InstRef(n.unwrap_or_else(|| unreachable!("more instructions than words fit a file")))
+    }
+
+    /// The place in the arena; for instructions that were read, the running number in the file.
+    pub fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+impl fmt::Debug for InstRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.index())
+    }
+}
+
+/// One operand word, with what the grammar says of it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Operand {
+    /// An id, also where it is the parameter of an enumerant (a scope of a memory operand, say).
+    Id(Id),
+    /// Anything else: a literal, an enumerant, a mask, a part of a string, or a word of an opaque instruction.
+    Word(u32),
+}
+
+impl Operand {
+    /// The word in the file.
+    pub fn word(self) -> u32 {
+        match self {
+            Operand::Id(id) => id.get(),
+            Operand::Word(w) => w,
+        }
+    }
+
+    /// The id, if it is one.
+    pub fn id(self) -> Option<Id> {
+        match self {
+            Operand::Id(id) => Some(id),
+            Operand::Word(_) => None,
+        }
+    }
+}
+
+impl From<Id> for Operand {
+    fn from(id: Id) -> Operand {
+        Operand::Id(id)
+    }
+}
+
+impl From<u32> for Operand {
+    fn from(word: u32) -> Operand {
+        Operand::Word(word)
+    }
+}
+
+/// The operands of one instruction, result type and result not included.
+pub type OperandList = SmallVec<[Operand; 4]>;
+
+/// One instruction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Inst {
+    /// The opcode.
+    pub op: Op,
+    /// The result type.
+    pub ty: Option<Id>,
+    /// The id that it defines.
+    pub result: Option<Id>,
+    /// Everything else, one entry a word.
+    pub operands: OperandList,
+    /// Where it was read: offset in words from the start of the file. Instructions that a pass makes carry the
+    /// origin of what they stand for, or none.
+    pub origin: Option<NonZeroU32>,
+    /// Whether part of it is beyond the grammar: an unknown opcode, an unknown enumerant, or more words than known.
+    /// The words in question are kept as [`Operand::Word`], and any of them may in truth be an id.
+    pub opaque: bool,
+}
+
+impl Inst {
+    /// An instruction made by us.
+    pub fn new(op: Op, ty: Option<Id>, result: Option<Id>, operands: impl IntoIterator<Item = Operand>) -> Inst {
+        Inst { op, ty, result, operands: operands.into_iter().collect(), origin: None, opaque: false }
+    }
+
+    /// The same instruction, standing for what was read at `origin`.
+    #[must_use]
+    pub fn at(mut self, origin: Option<NonZeroU32>) -> Inst {
+        self.origin = origin;
+        self
+    }
+
+    /// Operand `index` if it exists and is an id.
+    pub fn id(&self, index: usize) -> Option<Id> {
+        self.operands.get(index).and_then(|o| o.id())
+    }
+
+    /// Operand `index` as a word, if it exists.
+    pub fn word(&self, index: usize) -> Option<u32> {
+        self.operands.get(index).map(|o| o.word())
+    }
+
+    /// The ids among the operands, in order; result type and result not included.
+    pub fn ids(&self) -> impl Iterator<Item = Id> + '_ {
+        self.operands.iter().filter_map(|o| o.id())
+    }
+
+    /// The ids from operand `index` on.
+    pub fn ids_from(&self, index: usize) -> impl Iterator<Item = Id> + '_ {
+        self.operands.iter().skip(index).filter_map(|o| o.id())
+    }
+
+    /// The string that begins at operand `index`, and the index of the operand after it. Bytes that are not UTF-8
+    /// become replacement characters.
+    pub fn string(&self, index: usize) -> Option<(String, usize)> {
+        let words = self.operands.get(index..)?;
+        let (bytes, used) = string_bytes(words.iter().map(|o| o.word()))?;
+        Some((String::from_utf8_lossy(&bytes).into_owned(), index + used))
+    }
+
+    /// How many words the instruction takes in a file.
+    pub fn word_count(&self) -> usize {
+        1 + usize::from(self.ty.is_some()) + usize::from(self.result.is_some()) + self.operands.len()
+    }
+
+    /// Replaces each id among result type and operands (not the result).
+    pub fn map_ids(&mut self, mut f: impl FnMut(Id) -> Id) {
+        self.ty = self.ty.map(&mut f);
+        for o in &mut self.operands {
+            if let Operand::Id(id) = o {
+                *id = f(*id);
+            }
+        }
+    }
+}
+
+/// The bytes of a literal string up to its terminating zero, and the number of words it takes. `None` when no zero
+/// byte ends it.
+pub(crate) fn string_bytes(words: impl Iterator<Item = u32>) -> Option<(Vec<u8>, usize)> {
+    let mut bytes = Vec::new();
+    for (i, w) in words.enumerate() {
+        for b in w.to_le_bytes() {
+            if b == 0 {
+                return Some((bytes, i + 1));
+            }
+            bytes.push(b);
+        }
+    }
+    None
+}
+
+/// A literal string as operand words: UTF-8, little-endian, with a terminating zero.
+pub fn string_operands(text: &str) -> impl Iterator<Item = Operand> + '_ {
+    let bytes = text.as_bytes();
+    (0..=bytes.len() / 4).map(move |i| {
+        let mut word = [0; 4];
+        for (slot, b) in word.iter_mut().zip(bytes.iter().skip(4 * i)) {
+            *slot = *b;
+        }
+        Operand::Word(u32::from_le_bytes(word))
+    })
+}
+
+/// The first five words of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// As in the file: `0x00010600` is 1.6.
+    pub version: u32,
+    /// The generator word: tool in the high half, its version in the low half.
+    pub generator: u32,
+    /// Every id is below it.
+    pub bound: u32,
+    /// Reserved, 0.
+    pub schema: u32,
+    /// Whether the file's words are big-endian.
+    pub big_endian: bool,
+}
+
+impl Header {
+    /// Major and minor version.
+    pub fn version_pair(&self) -> (u8, u8) {
+        let [_, major, minor, _] = self.version.to_be_bytes();
+        (major, minor)
+    }
+}
+
+/// A basic block.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// Source positions in front of the label.
+    pub lead: Vec<InstRef>,
+    /// The `OpLabel`.
+    pub label: InstRef,
+    /// Everything after the label; the last one is the terminator.
+    pub insts: Vec<InstRef>,
+}
+
+/// A function.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// What stands between the previous function and this one: source positions, as a rule.
+    pub lead: Vec<InstRef>,
+    /// The `OpFunction`.
+    pub def: InstRef,
+    /// The `OpFunctionParameter`s, with source positions among them.
+    pub params: Vec<InstRef>,
+    /// The blocks in file order, the entry block first; none for an imported function.
+    pub blocks: Vec<Block>,
+    /// Up to and including `OpFunctionEnd`.
+    pub tail: Vec<InstRef>,
+}
+
+impl Function {
+    /// Every instruction, in file order.
+    pub fn insts(&self) -> impl Iterator<Item = InstRef> + '_ {
+        let blocks = self.blocks.iter().flat_map(Block::all);
+        let head = self.lead.iter().copied().chain([self.def]).chain(self.params.iter().copied());
+        head.chain(blocks).chain(self.tail.iter().copied())
+    }
+}
+
+impl Block {
+    /// Every instruction, label and what leads it included, in file order.
+    pub fn all(&self) -> impl Iterator<Item = InstRef> + '_ {
+        self.lead.iter().copied().chain([self.label]).chain(self.insts.iter().copied())
+    }
+
+    /// The last instruction.
+    pub fn terminator(&self) -> Option<InstRef> {
+        self.insts.last().copied()
+    }
+}
+
+/// A map from ids that costs an array access for ids in proportion to the module, and still works when a file uses
+/// a few enormous ones.
+#[derive(Clone, Debug)]
+pub struct IdMap<T> {
+    dense: Vec<Option<T>>,
+    sparse: FxHashMap<Id, T>,
+    limit: u32,
+}
+
+impl<T> IdMap<T> {
+    /// A map whose dense part may grow to `limit` entries.
+    pub fn with_limit(limit: u32) -> IdMap<T> {
+        IdMap { dense: Vec::new(), sparse: FxHashMap::default(), limit }
+    }
+
+    /// The entry of `id`.
+    pub fn get(&self, id: Id) -> Option<&T> {
+        if id.get() < self.limit { self.dense.get(id.get() as usize)?.as_ref() } else { self.sparse.get(&id) }
+    }
+
+    /// The entry of `id`, to change.
+    pub fn get_mut(&mut self, id: Id) -> Option<&mut T> {
+        if id.get() < self.limit { self.dense.get_mut(id.get() as usize)?.as_mut() } else { self.sparse.get_mut(&id) }
+    }
+
+    /// Sets the entry of `id`; answers what it was.
+    pub fn insert(&mut self, id: Id, value: T) -> Option<T> {
+        if id.get() >= self.limit {
+            return self.sparse.insert(id, value);
+        }
+        let i = id.get() as usize;
+        if i >= self.dense.len() {
+            let len = (i + 1).max(self.dense.len() * 2).min(self.limit as usize);
+            self.dense.resize_with(len, || None);
+        }
+        self.dense[i].replace(value)
+    }
+
+    /// Removes the entry of `id`.
+    pub fn remove(&mut self, id: Id) -> Option<T> {
+        if id.get() < self.limit { self.dense.get_mut(id.get() as usize)?.take() } else { self.sparse.remove(&id) }
+    }
+}
+
+/// A module: the data of its instructions (an arena) apart from their order (lists of handles).
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// The header words.
+    pub header: Header,
+    /// Everything before the first function, in file order.
+    pub globals: Vec<InstRef>,
+    /// The functions, in file order.
+    pub functions: Vec<Function>,
+    /// What follows the last function: nothing, as a rule.
+    pub trailing: Vec<InstRef>,
+    insts: Vec<Inst>,
+    defs: IdMap<InstRef>,
+    edits: u64,
+}
+
+impl Module {
+    /// A module without instructions. `size_hint` is the number of words expected.
+    pub fn new(header: Header, size_hint: usize) -> Module {
+        let limit = u32::try_from(size_hint.saturating_mul(4)).unwrap_or(u32::MAX).clamp(4096, 1 << 24);
+        Module {
+            header,
+            globals: Vec::new(),
+            functions: Vec::new(),
+            trailing: Vec::new(),
+            insts: Vec::with_capacity(size_hint / 4),
+            defs: IdMap::with_limit(limit),
+            edits: 0,
+        }
+    }
+
+    /// The instruction behind a handle.
+    pub fn inst(&self, r: InstRef) -> &Inst {
+        &self.insts[r.index()]
+    }
+
+    /// The instruction behind a handle, to change. Its result must stay what it is: use [`Module::replace`] else.
+    pub fn inst_mut(&mut self, r: InstRef) -> &mut Inst {
+        self.edits += 1;
+        &mut self.insts[r.index()]
+    }
+
+    /// Puts an instruction into the arena, in no list yet. The first definition of an id counts.
+    pub fn add(&mut self, inst: Inst) -> InstRef {
+        self.edits += 1;
+        let r = InstRef::from_index(self.insts.len());
+        if let Some(id) = inst.result {
+            if self.defs.get(id).is_none() {
+                self.defs.insert(id, r);
+            }
+        }
+        self.insts.push(inst);
+        r
+    }
+
+    /// Puts another instruction behind a handle, wherever that is listed.
+    pub fn replace(&mut self, r: InstRef, inst: Inst) {
+        self.edits += 1;
+        let old = self.insts[r.index()].result;
+        if old != inst.result {
+            if let Some(id) = old {
+                if self.defs.get(id) == Some(&r) {
+                    self.defs.remove(id);
+                }
+            }
+            if let Some(id) = inst.result {
+                self.defs.insert(id, r);
+            }
+        }
+        self.insts[r.index()] = inst;
+    }
+
+    /// Says that an instruction is gone from all lists, so that its id is free of a definition.
+    pub fn forget(&mut self, r: InstRef) {
+        self.edits += 1;
+        if let Some(id) = self.insts[r.index()].result {
+            if self.defs.get(id) == Some(&r) {
+                self.defs.remove(id);
+            }
+        }
+    }
+
+    /// The instruction that defines `id`.
+    pub fn def(&self, id: Id) -> Option<InstRef> {
+        self.defs.get(id).copied()
+    }
+
+    /// The instruction that defines `id`.
+    pub fn def_inst(&self, id: Id) -> Option<&Inst> {
+        self.def(id).map(|r| self.inst(r))
+    }
+
+    /// The type of the value `id`.
+    pub fn type_of(&self, id: Id) -> Option<Id> {
+        self.def_inst(id)?.ty
+    }
+
+    /// An id that nothing uses yet.
+    pub fn fresh_id(&mut self) -> Id {
+        let id = Id::new(self.header.bound.max(1)).unwrap_or_else(|| unreachable!("at least 1"));
+        self.header.bound = id.get() + 1;
+        id
+    }
+
+    /// Counts the edits: an analysis made at another count is stale.
+    pub fn edits(&self) -> u64 {
+        self.edits
+    }
+
+    /// How many instructions the arena holds, also those in no list: what a table indexed by [`InstRef::index`] needs.
+    pub fn arena_len(&self) -> usize {
+        self.insts.len()
+    }
+
+    /// Every listed instruction, in file order.
+    pub fn all(&self) -> impl Iterator<Item = InstRef> + '_ {
+        let functions = self.functions.iter().flat_map(Function::insts);
+        self.globals.iter().copied().chain(functions).chain(self.trailing.iter().copied())
+    }
+
+    /// A table indexed by id of the right size for this module.
+    pub fn id_map<T>(&self) -> IdMap<T> {
+        IdMap::with_limit(self.defs.limit)
+    }
+
+    /// The capabilities that the module declares, in order.
+    pub fn capabilities(&self) -> impl Iterator<Item = u32> + '_ {
+        self.globals_with(Op::Capability).filter_map(|r| self.inst(r).word(0))
+    }
+
+    /// Whether the module declares `capability` itself (not through another that implies it).
+    pub fn has_capability(&self, capability: u32) -> bool {
+        self.capabilities().any(|c| c == capability)
+    }
+
+    /// The global instructions with this opcode.
+    pub fn globals_with(&self, op: Op) -> impl Iterator<Item = InstRef> + '_ {
+        self.globals.iter().copied().filter(move |r| self.inst(*r).op == op)
+    }
+}
