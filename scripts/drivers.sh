@@ -113,7 +113,7 @@ open_suite() { # DIR URI SUITE
   rm -rf "$dir"
   write_apt_config "$dir"
   echo "deb [signed-by=$key] $uri $suite main" >"$dir/sources.list"
-  if ! apt-get -c "$dir/apt.conf" -q update >"$dir/update.log" 2>&1 || grep -q '^\(E\|W\|Err\)[:0-9]' "$dir/update.log"; then
+  if ! apt-get -c "$dir/apt.conf" -q update >"$dir/update.log" 2>&1 || grep -q '^E: \|^Err:\|^W: Failed\|^W: Some index' "$dir/update.log"; then
     cat "$dir/update.log" >&2
     if grep -q 'NO_PUBKEY\|not signed\|EXPKEYSIG' "$dir/update.log"; then
       say "the signature of $suite cannot be checked with $key: upgrade the package debian-archive-keyring"
