@@ -57,7 +57,7 @@ pub fn read(bytes: &[u8]) -> Result<Module, ReadError> {
             format!("not SPIR-V: the first bytes are {a:02x} {b:02x} {c:02x} {d:02x}, not the magic number"),
         );
     }
-    if bytes.len() % 4 != 0 {
+    if !bytes.len().is_multiple_of(4) {
         return fail(bytes.len() / 4, format!("the size, {} bytes, is no multiple of 4", bytes.len()));
     }
     let words: Vec<u32> = bytes

@@ -17,10 +17,12 @@
 //! 6. Every function that is not imported has at least one block.
 
 pub mod binary;
+pub mod constant;
 pub mod decode;
 pub mod grammar;
 mod module;
 pub mod profile;
+pub mod types;
 
 pub use grammar::{Kind, Op};
 pub use module::{Block, Function, Header, Id, IdMap, Inst, InstRef, Module, Operand, OperandList, string_operands};

@@ -361,10 +361,10 @@ impl Module {
     pub fn add(&mut self, inst: Inst) -> InstRef {
         self.edits += 1;
         let r = InstRef::from_index(self.insts.len());
-        if let Some(id) = inst.result {
-            if self.defs.get(id).is_none() {
-                self.defs.insert(id, r);
-            }
+        if let Some(id) = inst.result
+            && self.defs.get(id).is_none()
+        {
+            self.defs.insert(id, r);
         }
         self.insts.push(inst);
         r
@@ -375,10 +375,10 @@ impl Module {
         self.edits += 1;
         let old = self.insts[r.index()].result;
         if old != inst.result {
-            if let Some(id) = old {
-                if self.defs.get(id) == Some(&r) {
-                    self.defs.remove(id);
-                }
+            if let Some(id) = old
+                && self.defs.get(id) == Some(&r)
+            {
+                self.defs.remove(id);
             }
             if let Some(id) = inst.result {
                 self.defs.insert(id, r);
@@ -390,10 +390,10 @@ impl Module {
     /// Says that an instruction is gone from all lists, so that its id is free of a definition.
     pub fn forget(&mut self, r: InstRef) {
         self.edits += 1;
-        if let Some(id) = self.insts[r.index()].result {
-            if self.defs.get(id) == Some(&r) {
-                self.defs.remove(id);
-            }
+        if let Some(id) = self.insts[r.index()].result
+            && self.defs.get(id) == Some(&r)
+        {
+            self.defs.remove(id);
         }
     }
 

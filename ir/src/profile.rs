@@ -231,10 +231,7 @@ pub struct NvProperties {
 
 /// The profiles that come with the tools, by name.
 const BUILTIN: &[(&str, &str)] = &[
-    (
-        "mesa-lavapipe",
-        include_str!("../profiles/mesa-lavapipe.json"),
-    ),
+    ("mesa-lavapipe", include_str!("../profiles/mesa-lavapipe.json")),
     ("nvidia-h100", include_str!("../profiles/nvidia-h100.json")),
 ];
 
@@ -255,8 +252,7 @@ impl Profile {
 
     /// Reads a profile.
     pub fn from_json(text: &str) -> Result<Profile, ProfileError> {
-        let profile: Profile =
-            serde_json::from_str(text).map_err(|error| ProfileError(error.to_string()))?;
+        let profile: Profile = serde_json::from_str(text).map_err(|error| ProfileError(error.to_string()))?;
         profile.limits.check()?;
         Ok(profile)
     }
@@ -282,11 +278,7 @@ impl Profile {
     /// Whether a module may declare the capability on this device; if not, what is missing.
     pub fn check_capability(&self, capability: u32) -> Result<(), Requirement> {
         let requirement = capability_requirement(capability);
-        if requirement.is_met_by(self) {
-            Ok(())
-        } else {
-            Err(requirement)
-        }
+        if requirement.is_met_by(self) { Ok(()) } else { Err(requirement) }
     }
 }
 
@@ -300,16 +292,12 @@ impl Limits {
         ];
         for (name, size) in sizes {
             if !size.is_power_of_two() {
-                return Err(ProfileError(format!(
-                    "{name} is {size}, not a power of two"
-                )));
+                return Err(ProfileError(format!("{name} is {size}, not a power of two")));
             }
         }
         if self.min_subgroup_size > self.max_subgroup_size {
             let (min, max) = (self.min_subgroup_size, self.max_subgroup_size);
-            return Err(ProfileError(format!(
-                "minSubgroupSize {min} is larger than maxSubgroupSize {max}"
-            )));
+            return Err(ProfileError(format!("minSubgroupSize {min} is larger than maxSubgroupSize {max}")));
         }
         Ok(())
     }
@@ -336,21 +324,13 @@ mod tests {
         let names: Vec<_> = Profile::builtin_names().collect();
         assert!(names.is_sorted(), "{names:?}");
         for (name, json) in BUILTIN {
-            let profile =
-                Profile::from_json(json).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let profile = Profile::from_json(json).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(profile.name, *name);
             let canonical = profile.to_json();
             if std::env::var_os("COOP_BLESS").is_some() {
-                std::fs::write(
-                    format!("{}/profiles/{name}.json", env!("CARGO_MANIFEST_DIR")),
-                    &canonical,
-                )
-                .unwrap();
+                std::fs::write(format!("{}/profiles/{name}.json", env!("CARGO_MANIFEST_DIR")), &canonical).unwrap();
             } else {
-                assert!(
-                    canonical == *json,
-                    "{name} is not as to_json writes it: run this test with COOP_BLESS=1"
-                );
+                assert!(canonical == *json, "{name} is not as to_json writes it: run this test with COOP_BLESS=1");
             }
             assert_ne!(profile.origin, Origin::Unknown);
         }
@@ -363,35 +343,16 @@ mod tests {
         assert_eq!(h100.limits.subgroup_size, 32);
         assert_eq!(h100.limits.max_compute_shared_memory_size, 49152);
         assert!(h100.has(Feature::CooperativeMatrixWorkgroupScope));
-        assert!(
-            h100.limits
-                .subgroup_supported_operations
-                .has(SubgroupOperations::PARTITIONED)
-        );
-        let f16 = h100
-            .khr_properties
-            .iter()
-            .filter(|row| row.a == ComponentType::F16)
-            .count();
-        assert!(
-            f16 > 0
-                && h100
-                    .flexible_properties
-                    .iter()
-                    .any(|row| row.granularity.scope == Scope::Workgroup)
-        );
+        assert!(h100.limits.subgroup_supported_operations.has(SubgroupOperations::PARTITIONED));
+        let f16 = h100.khr_properties.iter().filter(|row| row.a == ComponentType::F16).count();
+        assert!(f16 > 0 && h100.flexible_properties.iter().any(|row| row.granularity.scope == Scope::Workgroup));
     }
 
     #[test]
     fn lavapipe_has_eights_only() {
         let lavapipe = Profile::builtin("mesa-lavapipe").unwrap();
         assert_eq!(lavapipe.khr_properties.len(), 4);
-        assert!(
-            lavapipe
-                .khr_properties
-                .iter()
-                .all(|row| (row.m, row.n, row.k) == (8, 8, 8))
-        );
+        assert!(lavapipe.khr_properties.iter().all(|row| (row.m, row.n, row.k) == (8, 8, 8)));
         assert!(!lavapipe.has(Feature::CooperativeMatrixTensorAddressing));
         assert!(lavapipe.has_extension("VK_NV_cooperative_matrix2"));
     }
@@ -404,18 +365,12 @@ mod tests {
         for (bad, why) in [
             ("", "EOF"),
             ("[1]", "invalid"),
-            (
-                r#"{"limits": {"subgroupSize": 12}}"#,
-                "subgroupSize is 12, not a power of two",
-            ),
+            (r#"{"limits": {"subgroupSize": 12}}"#, "subgroupSize is 12, not a power of two"),
             (r#"{"limits": {"minSubgroupSize": 64}}"#, "larger than"),
             (r#"{"apiVersion": "one"}"#, "'one' is no version"),
         ] {
             let error = Profile::from_json(bad).unwrap_err().to_string();
-            assert!(
-                error.starts_with("not a device profile: ") && error.contains(why),
-                "{bad}: {error}"
-            );
+            assert!(error.starts_with("not a device profile: ") && error.contains(why), "{bad}: {error}");
         }
     }
 }

@@ -238,10 +238,7 @@ features! {
 impl Feature {
     /// The feature of that name.
     pub fn from_name(name: &str) -> Option<Feature> {
-        Feature::ALL
-            .iter()
-            .copied()
-            .find(|feature| feature.name() == name)
+        Feature::ALL.iter().copied().find(|feature| feature.name() == name)
     }
 
     /// Whether this is a Boolean property: true or false of the device, but nothing that one enables.
@@ -277,11 +274,7 @@ impl Features {
     /// Adds or removes a feature.
     pub const fn set(&mut self, feature: Feature, on: bool) {
         let bit = 1 << (feature as u8);
-        self.bits = if on {
-            self.bits | bit
-        } else {
-            self.bits & !bit
-        };
+        self.bits = if on { self.bits | bit } else { self.bits & !bit };
     }
 
     /// Adds a feature.
@@ -292,10 +285,7 @@ impl Features {
     /// The features of the set, in the order of [`Feature::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = Feature> + use<> {
         let set = *self;
-        Feature::ALL
-            .iter()
-            .copied()
-            .filter(move |&feature| set.has(feature))
+        Feature::ALL.iter().copied().filter(move |&feature| set.has(feature))
     }
 }
 
@@ -329,9 +319,7 @@ impl<'de> Deserialize<'de> for Features {
                 continue;
             };
             let on = value.as_bool().ok_or_else(|| {
-                serde::de::Error::custom(format_args!(
-                    "feature {name} is {value}, not true or false"
-                ))
+                serde::de::Error::custom(format_args!("feature {name} is {value}, not true or false"))
             })?;
             set.set(feature, on);
         }
@@ -352,13 +340,10 @@ mod tests {
 
     #[test]
     fn sets_round_trip_and_ignore_unknown_names() {
-        let set: Features = [Feature::ShaderFloat16, Feature::CooperativeVectorTraining]
-            .into_iter()
-            .collect();
+        let set: Features = [Feature::ShaderFloat16, Feature::CooperativeVectorTraining].into_iter().collect();
         let json = serde_json::to_string(&set).unwrap();
         assert_eq!(serde_json::from_str::<Features>(&json).unwrap(), set);
-        let set: Features =
-            serde_json::from_str(r#"{"shaderInt8": true, "ofTomorrow": [1]}"#).unwrap();
+        let set: Features = serde_json::from_str(r#"{"shaderInt8": true, "ofTomorrow": [1]}"#).unwrap();
         assert_eq!(set.iter().collect::<Vec<_>>(), [Feature::ShaderInt8]);
         assert!(serde_json::from_str::<Features>(r#"{"shaderInt8": 1}"#).is_err());
     }

@@ -39,10 +39,7 @@ impl VulkanExtension {
     }
 
     const fn core(name: &'static str, minor: u16) -> VulkanExtension {
-        VulkanExtension {
-            name,
-            core: Some(ApiVersion::new(1, minor)),
-        }
+        VulkanExtension { name, core: Some(ApiVersion::new(1, minor)) }
     }
 
     /// Whether the version includes what the extension brings.
@@ -57,9 +54,7 @@ impl Requirement {
         match self {
             Requirement::Nothing | Requirement::Unknown => true,
             Requirement::AnyOf(features) => features.iter().any(|&feature| profile.has(feature)),
-            Requirement::Subgroup(operations) => {
-                profile.limits.subgroup_supported_operations.has(operations)
-            }
+            Requirement::Subgroup(operations) => profile.limits.subgroup_supported_operations.has(operations),
             Requirement::Extension(extension) => {
                 extension.is_core_in(profile.api_version) || profile.has_extension(extension.name)
             }
@@ -73,11 +68,7 @@ impl fmt::Display for Requirement {
         match self {
             Requirement::Nothing => f.write_str("nothing"),
             Requirement::AnyOf(features) => {
-                let mut separator = if features.len() == 1 {
-                    "feature "
-                } else {
-                    "one of the features "
-                };
+                let mut separator = if features.len() == 1 { "feature " } else { "one of the features " };
                 for feature in *features {
                     write!(f, "{separator}{feature}")?;
                     separator = ", ";
@@ -135,11 +126,9 @@ pub fn capability_requirement(capability: u32) -> Requirement {
         4448 => AnyOf(&[F::StorageBuffer8BitAccess]),
         4449 => AnyOf(&[F::UniformAndStorageBuffer8BitAccess]),
         4450 => AnyOf(&[F::StoragePushConstant8]),
-        4464 => AnyOf(&[
-            F::ShaderDenormPreserveFloat16,
-            F::ShaderDenormPreserveFloat32,
-            F::ShaderDenormPreserveFloat64,
-        ]),
+        4464 => {
+            AnyOf(&[F::ShaderDenormPreserveFloat16, F::ShaderDenormPreserveFloat32, F::ShaderDenormPreserveFloat64])
+        }
         4465 => AnyOf(&[
             F::ShaderDenormFlushToZeroFloat16,
             F::ShaderDenormFlushToZeroFloat32,
@@ -150,16 +139,12 @@ pub fn capability_requirement(capability: u32) -> Requirement {
             F::ShaderSignedZeroInfNanPreserveFloat32,
             F::ShaderSignedZeroInfNanPreserveFloat64,
         ]),
-        4467 => AnyOf(&[
-            F::ShaderRoundingModeRteFloat16,
-            F::ShaderRoundingModeRteFloat32,
-            F::ShaderRoundingModeRteFloat64,
-        ]),
-        4468 => AnyOf(&[
-            F::ShaderRoundingModeRtzFloat16,
-            F::ShaderRoundingModeRtzFloat32,
-            F::ShaderRoundingModeRtzFloat64,
-        ]),
+        4467 => {
+            AnyOf(&[F::ShaderRoundingModeRteFloat16, F::ShaderRoundingModeRteFloat32, F::ShaderRoundingModeRteFloat64])
+        }
+        4468 => {
+            AnyOf(&[F::ShaderRoundingModeRtzFloat16, F::ShaderRoundingModeRtzFloat32, F::ShaderRoundingModeRtzFloat64])
+        }
         4473 => AnyOf(&[F::ShaderUntypedPointers]),
         4496 => AnyOf(&[F::CooperativeMatrixConversionQcom]),
         5055 => AnyOf(&[F::ShaderSubgroupClock, F::ShaderDeviceClock]),
@@ -178,15 +163,9 @@ pub fn capability_requirement(capability: u32) -> Requirement {
         5425 => AnyOf(&[F::LongVector]),
         5426 => AnyOf(&[F::Shader64BitIndexing]),
         5429 => AnyOf(&[F::CooperativeMatrixConversionsExt]),
-        5430 => AnyOf(&[
-            F::CooperativeMatrixReductionsNv,
-            F::CooperativeMatrixReductionsExt,
-        ]),
+        5430 => AnyOf(&[F::CooperativeMatrixReductionsNv, F::CooperativeMatrixReductionsExt]),
         5431 => AnyOf(&[F::CooperativeMatrixConversionsNv]),
-        5432 => AnyOf(&[
-            F::CooperativeMatrixPerElementOperationsNv,
-            F::CooperativeMatrixPerElementOperationsExt,
-        ]),
+        5432 => AnyOf(&[F::CooperativeMatrixPerElementOperationsNv, F::CooperativeMatrixPerElementOperationsExt]),
         5433 | 5439 => AnyOf(&[F::CooperativeMatrixTensorAddressing]),
         5434 => AnyOf(&[F::CooperativeMatrixBlockLoads]),
         5435 => AnyOf(&[F::CooperativeVectorTraining]),
@@ -198,10 +177,7 @@ pub fn capability_requirement(capability: u32) -> Requirement {
         6024 => AnyOf(&[F::ShaderReplicatedComposites]),
         6026 => AnyOf(&[F::ShaderSubgroupRotate]),
         6029 => AnyOf(&[F::ShaderFloatControls2]),
-        6033 => AnyOf(&[
-            F::ShaderBufferFloat32AtomicAdd,
-            F::ShaderSharedFloat32AtomicAdd,
-        ]),
+        6033 => AnyOf(&[F::ShaderBufferFloat32AtomicAdd, F::ShaderSharedFloat32AtomicAdd]),
         6034 => AnyOf(&[F::ShaderBufferFloat64AtomicAdd]),
         _ => Unknown,
     }
@@ -230,14 +206,10 @@ pub fn spirv_extension(name: &str) -> Option<VulkanExtension> {
         "SPV_KHR_shader_ballot" => new("VK_EXT_shader_subgroup_ballot"),
         "SPV_KHR_subgroup_vote" => new("VK_EXT_shader_subgroup_vote"),
         "SPV_KHR_shader_clock" => new("VK_KHR_shader_clock"),
-        "SPV_KHR_subgroup_uniform_control_flow" => {
-            new("VK_KHR_shader_subgroup_uniform_control_flow")
-        }
+        "SPV_KHR_subgroup_uniform_control_flow" => new("VK_KHR_shader_subgroup_uniform_control_flow"),
         "SPV_KHR_maximal_reconvergence" => new("VK_KHR_shader_maximal_reconvergence"),
         "SPV_KHR_relaxed_extended_instruction" => new("VK_KHR_shader_relaxed_extended_instruction"),
-        "SPV_KHR_workgroup_memory_explicit_layout" => {
-            new("VK_KHR_workgroup_memory_explicit_layout")
-        }
+        "SPV_KHR_workgroup_memory_explicit_layout" => new("VK_KHR_workgroup_memory_explicit_layout"),
         "SPV_KHR_untyped_pointers" => new("VK_KHR_shader_untyped_pointers"),
         "SPV_KHR_cooperative_matrix" => new("VK_KHR_cooperative_matrix"),
         "SPV_KHR_bfloat16" => new("VK_KHR_shader_bfloat16"),
@@ -249,9 +221,7 @@ pub fn spirv_extension(name: &str) -> Option<VulkanExtension> {
         "SPV_EXT_shader_atomic_float_add" => new("VK_EXT_shader_atomic_float"),
         "SPV_EXT_cooperative_matrix_maintenance1" => new("VK_EXT_cooperative_matrix_maintenance1"),
         "SPV_NV_cooperative_matrix" => new("VK_NV_cooperative_matrix"),
-        "SPV_NV_cooperative_matrix2" | "SPV_NV_tensor_addressing" => {
-            new("VK_NV_cooperative_matrix2")
-        }
+        "SPV_NV_cooperative_matrix2" | "SPV_NV_tensor_addressing" => new("VK_NV_cooperative_matrix2"),
         "SPV_NV_cooperative_matrix_decode_vector" => new("VK_NV_cooperative_matrix_decode_vector"),
         "SPV_NV_cooperative_vector" => new("VK_NV_cooperative_vector"),
         "SPV_NV_shader_subgroup_partitioned" => new("VK_NV_shader_subgroup_partitioned"),
@@ -272,10 +242,7 @@ mod tests {
         assert_eq!(h100.check_capability(6022), Ok(()));
         assert_eq!(h100.check_capability(5433), Ok(()));
         let missing = lavapipe.check_capability(5433).unwrap_err();
-        assert_eq!(
-            missing.to_string(),
-            "feature cooperativeMatrixTensorAddressing"
-        );
+        assert_eq!(missing.to_string(), "feature cooperativeMatrixTensorAddressing");
         assert!(h100.check_capability(5447).is_err());
         assert_eq!(h100.check_capability(6), Err(Requirement::NeverInVulkan));
         // Reductions are in two extensions under one number.
@@ -285,15 +252,8 @@ mod tests {
     #[test]
     fn extensions_become_core() {
         let extension = spirv_extension("SPV_KHR_8bit_storage").unwrap();
-        assert!(
-            extension.is_core_in(ApiVersion::new(1, 2))
-                && !extension.is_core_in(ApiVersion::new(1, 1))
-        );
-        assert!(
-            !spirv_extension("SPV_KHR_cooperative_matrix")
-                .unwrap()
-                .is_core_in(ApiVersion::new(1, 4))
-        );
+        assert!(extension.is_core_in(ApiVersion::new(1, 2)) && !extension.is_core_in(ApiVersion::new(1, 1)));
+        assert!(!spirv_extension("SPV_KHR_cooperative_matrix").unwrap().is_core_in(ApiVersion::new(1, 4)));
         assert_eq!(spirv_extension("SPV_INTEL_joint_matrix"), None);
     }
 }

@@ -141,16 +141,10 @@ impl FromStr for ComponentType {
     type Err = String;
 
     fn from_str(text: &str) -> Result<ComponentType, String> {
-        if let Some(value) = text
-            .strip_prefix("vk:")
-            .and_then(|number| number.parse().ok())
-        {
+        if let Some(value) = text.strip_prefix("vk:").and_then(|number| number.parse().ok()) {
             return Ok(ComponentType::from_vk(value));
         }
-        let named = ComponentType::ALL
-            .iter()
-            .copied()
-            .find(|kind| kind.name() == Some(text));
+        let named = ComponentType::ALL.iter().copied().find(|kind| kind.name() == Some(text));
         named.ok_or_else(|| format!("'{text}' is no component type"))
     }
 }
@@ -215,10 +209,7 @@ impl FromStr for Scope {
             "workgroup" => Ok(Scope::Workgroup),
             "subgroup" => Ok(Scope::Subgroup),
             "queueFamily" => Ok(Scope::QueueFamily),
-            _ => match text
-                .strip_prefix("vk:")
-                .and_then(|number| number.parse().ok())
-            {
+            _ => match text.strip_prefix("vk:").and_then(|number| number.parse().ok()) {
                 Some(value) => Ok(Scope::from_number(value)),
                 None => Err(format!("'{text}' is no scope")),
             },
@@ -240,11 +231,7 @@ pub struct ApiVersion {
 impl ApiVersion {
     /// The first release of a minor version.
     pub const fn new(major: u16, minor: u16) -> ApiVersion {
-        ApiVersion {
-            major,
-            minor,
-            patch: 0,
-        }
+        ApiVersion { major, minor, patch: 0 }
     }
 
     /// From Vulkan's packed number.
@@ -290,16 +277,8 @@ impl FromStr for ApiVersion {
             None if wanted => Err(bad()),
             None => Ok(0),
         };
-        let version = ApiVersion {
-            major: number(true)?,
-            minor: number(true)?,
-            patch: number(false)?,
-        };
-        if parts.next().is_some() {
-            Err(bad())
-        } else {
-            Ok(version)
-        }
+        let version = ApiVersion { major: number(true)?, minor: number(true)?, patch: number(false)? };
+        if parts.next().is_some() { Err(bad()) } else { Ok(version) }
     }
 }
 
@@ -354,10 +333,7 @@ impl SubgroupOperations {
 impl fmt::Display for SubgroupOperations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
-        for (name, _) in SubgroupOperations::NAMES
-            .iter()
-            .filter(|(_, bit)| self.0 & bit != 0)
-        {
+        for (name, _) in SubgroupOperations::NAMES.iter().filter(|(_, bit)| self.0 & bit != 0) {
             write!(f, "{separator}{name}")?;
             separator = " ";
         }
@@ -367,9 +343,7 @@ impl fmt::Display for SubgroupOperations {
 
 impl Serialize for SubgroupOperations {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let names = SubgroupOperations::NAMES
-            .iter()
-            .filter(|(_, bit)| self.0 & bit != 0);
+        let names = SubgroupOperations::NAMES.iter().filter(|(_, bit)| self.0 & bit != 0);
         serializer.collect_seq(names.map(|(name, _)| name))
     }
 }
@@ -378,12 +352,8 @@ impl<'de> Deserialize<'de> for SubgroupOperations {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SubgroupOperations, D::Error> {
         let names = Vec::<String>::deserialize(deserializer)?;
         // A name that we do not know is an operation that we never ask for.
-        let known = SubgroupOperations::NAMES
-            .iter()
-            .filter(|(name, _)| names.iter().any(|n| n == name));
-        Ok(SubgroupOperations(
-            known.fold(0, |bits, (_, bit)| bits | bit),
-        ))
+        let known = SubgroupOperations::NAMES.iter().filter(|(name, _)| names.iter().any(|n| n == name));
+        Ok(SubgroupOperations(known.fold(0, |bits, (_, bit)| bits | bit)))
     }
 }
 
@@ -397,19 +367,12 @@ mod tests {
             assert_eq!(ComponentType::from_vk(kind.to_vk()), kind);
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
-        assert_eq!(
-            "f17".parse::<ComponentType>().unwrap_err(),
-            "'f17' is no component type"
-        );
+        assert_eq!("f17".parse::<ComponentType>().unwrap_err(), "'f17' is no component type");
     }
 
     #[test]
     fn versions_round_trip() {
-        let version = ApiVersion {
-            major: 1,
-            minor: 4,
-            patch: 354,
-        };
+        let version = ApiVersion { major: 1, minor: 4, patch: 354 };
         assert_eq!(version.to_string().parse(), Ok(version));
         assert_eq!(ApiVersion::from_packed(version.to_packed()), version);
         assert_eq!("1.2".parse(), Ok(ApiVersion::new(1, 2)));
@@ -423,9 +386,6 @@ mod tests {
     fn subgroup_operations_are_a_list_of_names() {
         let json = serde_json::to_string(&SubgroupOperations(0x41)).unwrap();
         assert_eq!(json, r#"["basic","clustered"]"#);
-        assert_eq!(
-            serde_json::from_str::<SubgroupOperations>(&json).unwrap(),
-            SubgroupOperations(0x41)
-        );
+        assert_eq!(serde_json::from_str::<SubgroupOperations>(&json).unwrap(), SubgroupOperations(0x41));
     }
 }

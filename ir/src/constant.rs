@@ -1,0 +1,542 @@
+//! Constants as a lattice, with specialisation values and `OpSpecConstantOp` folded.
+//!
+//! A dimension of a published matrix type is, in nine modules of ten, a specialisation constant or computed from
+//! some. So the value of a constant is one of
+//!
+//! - *fixed*: it can't be specialised, or a value was given for every constant that it depends on;
+//! - *default*: the value in the file, and the SpecIds that may change it;
+//! - *unknown*: not an integer or Boolean, or computed by something that is not folded.
+//!
+//! Every constant is evaluated once, in file order, so that neither deep chains nor cycles (which break SPIR-V's
+//! order) cost more than a look-up. Integers are kept as bits, zero-extended from their width.
+
+use crate::grammar::Op;
+use crate::module::{Id, IdMap, Inst, Module};
+use crate::types::{self, Scalar, Type};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// More SpecIds than this are not listed: nobody reads them, and a chain of thousands must stay cheap.
+const MAX_SPEC_IDS: usize = 32;
+
+/// The SpecIds on which a value depends, ascending; at most 32 of them are kept.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SpecIds(Vec<u32>);
+
+impl SpecIds {
+    fn one(id: u32) -> SpecIds {
+        SpecIds(vec![id])
+    }
+
+    fn merge(&mut self, other: &SpecIds) {
+        for id in &other.0 {
+            if self.0.len() >= MAX_SPEC_IDS {
+                return;
+            }
+            if let Err(at) = self.0.binary_search(id) {
+                self.0.insert(at, *id);
+            }
+        }
+    }
+
+    /// The SpecIds.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// Whether the value can't be specialised.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for SpecIds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => write!(f, "SpecId {one}"),
+            many => {
+                f.write_str("SpecIds ")?;
+                for (i, id) in many.iter().enumerate() {
+                    write!(f, "{}{id}", if i == 0 { "" } else { ", " })?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What is known of a scalar constant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Const {
+    /// The value, whatever is specialised.
+    Fixed(u64),
+    /// The value unless one of these is specialised.
+    Default {
+        /// The value in the file.
+        value: u64,
+        /// What may change it.
+        specs: SpecIds,
+    },
+    /// Nothing.
+    Unknown,
+}
+
+/// How two constants compare. See [`Constants::compare`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Comparison {
+    /// They are the same id, or have the same fixed value.
+    Equal,
+    /// Both are fixed, and differ.
+    Different,
+    /// They are equal with the values in the file; specialisation may change that.
+    EqualByDefault,
+    /// They differ with the values in the file, and specialisation may change that.
+    DifferentByDefault(SpecIds),
+    /// At least one is unknown.
+    Unknown,
+}
+
+impl Const {
+    /// The value, fixed or by default.
+    pub fn value(&self) -> Option<u64> {
+        match self {
+            Const::Fixed(v) | Const::Default { value: v, .. } => Some(*v),
+            Const::Unknown => None,
+        }
+    }
+
+    /// The value, if it is fixed.
+    pub fn fixed(&self) -> Option<u64> {
+        match self {
+            Const::Fixed(v) => Some(*v),
+            _ => None,
+        }
+    }
+
+    /// The SpecIds on which the value depends, if it is a default.
+    pub fn specs(&self) -> Option<&SpecIds> {
+        match self {
+            Const::Default { specs, .. } => Some(specs),
+            _ => None,
+        }
+    }
+
+    /// Compares values alone; [`Constants::compare`] also knows that the same id is equal.
+    pub fn compare(&self, other: &Const) -> Comparison {
+        match (self, other) {
+            (Const::Unknown, _) | (_, Const::Unknown) => Comparison::Unknown,
+            (Const::Fixed(a), Const::Fixed(b)) if a == b => Comparison::Equal,
+            (Const::Fixed(_), Const::Fixed(_)) => Comparison::Different,
+            (a, b) if a.value() == b.value() => Comparison::EqualByDefault,
+            (a, b) => {
+                let mut specs = a.specs().cloned().unwrap_or_default();
+                if let Some(more) = b.specs() {
+                    specs.merge(more);
+                }
+                Comparison::DifferentByDefault(specs)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Const {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.value() {
+            Some(v) => write!(f, "{v}"),
+            None => f.write_str("?"),
+        }
+    }
+}
+
+/// A value given for a specialisation constant, before the constant's type is known.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum SpecValue {
+    /// `12`, `-3`, `0x10`.
+    Int(i128),
+    /// `1.5`, `1e-3`, `inf`.
+    Float(f64),
+    /// `true`, `false`.
+    Bool(bool),
+}
+
+impl SpecValue {
+    /// Parses the right side of `ID=VALUE`.
+    pub fn parse(text: &str) -> Option<SpecValue> {
+        match text {
+            "true" => return Some(SpecValue::Bool(true)),
+            "false" => return Some(SpecValue::Bool(false)),
+            _ => {}
+        }
+        let (sign, digits) = text.strip_prefix('-').map_or((1, text), |d| (-1, d));
+        if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+            return u64::from_str_radix(hex, 16).ok().map(|v| SpecValue::Int(sign * i128::from(v)));
+        }
+        match digits.parse::<u64>() {
+            Ok(v) => Some(SpecValue::Int(sign * i128::from(v))),
+            Err(_) => text.parse::<f64>().ok().map(SpecValue::Float),
+        }
+    }
+
+    /// The bits of the value in a constant of a type; `Err` says why it does not fit.
+    pub fn bits(self, ty: &Type) -> Result<u64, String> {
+        match (ty, self) {
+            (Type::Bool, SpecValue::Bool(b)) => Ok(u64::from(b)),
+            (Type::Bool, SpecValue::Int(v @ (0 | 1))) => Ok(v as u64),
+            (Type::Bool, _) => Err("a Boolean is true or false".into()),
+            (Type::Scalar(Scalar::Int { width, .. }), SpecValue::Int(v)) => {
+                let limit = 1i128 << width.min(&64);
+                if v >= limit || v < -(limit / 2) {
+                    return Err(format!("{v} does not fit {width} bits"));
+                }
+                Ok(mask(v as u64, *width))
+            }
+            (Type::Scalar(Scalar::Int { .. }), SpecValue::Bool(b)) => Ok(u64::from(b)),
+            (Type::Scalar(Scalar::Int { .. }), SpecValue::Float(v)) => Err(format!("{v} is not an integer")),
+            (Type::Scalar(Scalar::Float { width }), v) => {
+                let v = match v {
+                    SpecValue::Int(v) => v as f64,
+                    SpecValue::Float(v) => v,
+                    SpecValue::Bool(_) => return Err("the constant is a float".into()),
+                };
+                match width {
+                    64 => Ok(v.to_bits()),
+                    32 => Ok(u64::from((v as f32).to_bits())),
+                    16 => Ok(u64::from(half::f16::from_f64(v).to_bits())),
+                    _ => Err(format!("no float of {width} bits is known")),
+                }
+            }
+            (other, _) => Err(match other {
+                Type::Scalar(s) => format!("constants of type {s} can't be given a value"),
+                _ => "only scalars can be given a value".into(),
+            }),
+        }
+    }
+}
+
+/// The values given for specialisation constants, by SpecId.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Specialization {
+    values: BTreeMap<u32, SpecValue>,
+}
+
+impl Specialization {
+    /// None given.
+    pub fn new() -> Specialization {
+        Specialization::default()
+    }
+
+    /// Gives `id` a value; a later one counts.
+    pub fn set(&mut self, id: u32, value: SpecValue) {
+        self.values.insert(id, value);
+    }
+
+    /// The value given for `id`.
+    pub fn get(&self, id: u32) -> Option<SpecValue> {
+        self.values.get(&id).copied()
+    }
+
+    /// All of them, ascending by SpecId.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, SpecValue)> + '_ {
+        self.values.iter().map(|(id, v)| (*id, *v))
+    }
+
+    /// Whether none is given.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+}
+
+/// A constant of any type.
+#[derive(Clone, PartialEq, Debug)]
+enum Value {
+    Scalar(u64),
+    Composite(Vec<Value>),
+    Unknown,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    value: Value,
+    specs: SpecIds,
+}
+
+/// The values of all constants of a module, under a specialisation.
+#[derive(Clone, Debug)]
+pub struct Constants {
+    entries: IdMap<Entry>,
+    spec_ids: IdMap<u32>,
+    problems: Vec<(u32, String)>,
+}
+
+impl Constants {
+    /// Evaluates every constant of `module`.
+    pub fn new(module: &Module, spec: &Specialization) -> Constants {
+        let mut spec_ids = module.id_map();
+        for r in module.globals_with(Op::Decorate) {
+            let inst = module.inst(r);
+            if let (Some(target), Some(1), Some(id)) = (inst.id(0), inst.word(1), inst.word(2)) {
+                spec_ids.insert(target, id);
+            }
+        }
+        let mut this = Constants { entries: module.id_map(), spec_ids, problems: Vec::new() };
+        for &r in &module.globals {
+            let inst = module.inst(r);
+            if let Some(id) = inst.result
+                && let Some(entry) = this.eval(module, inst, id, spec)
+            {
+                this.entries.insert(id, entry);
+            }
+        }
+        this
+    }
+
+    /// What is known of the scalar constant `id`; unknown also for what is not a constant.
+    pub fn get(&self, id: Id) -> Const {
+        match self.entries.get(id) {
+            Some(Entry { value: Value::Scalar(v), specs }) if specs.is_empty() => Const::Fixed(*v),
+            Some(Entry { value: Value::Scalar(v), specs }) => Const::Default { value: *v, specs: specs.clone() },
+            _ => Const::Unknown,
+        }
+    }
+
+    /// The SpecIds on which the constant `id` depends (also a composite one).
+    pub fn specs(&self, id: Id) -> Option<&SpecIds> {
+        self.entries.get(id).map(|e| &e.specs)
+    }
+
+    /// The SpecId of a constant that has one itself.
+    pub fn spec_id(&self, id: Id) -> Option<u32> {
+        self.spec_ids.get(id).copied()
+    }
+
+    /// Compares two constants: the same id is equal, whatever its value.
+    pub fn compare(&self, a: Id, b: Id) -> Comparison {
+        if a == b { Comparison::Equal } else { self.get(a).compare(&self.get(b)) }
+    }
+
+    /// Values that were given but don't fit their constant: SpecId and why.
+    pub fn problems(&self) -> &[(u32, String)] {
+        &self.problems
+    }
+
+    fn value(&self, id: Option<Id>) -> (Value, SpecIds) {
+        match id.and_then(|id| self.entries.get(id)) {
+            Some(e) => (e.value.clone(), e.specs.clone()),
+            None => (Value::Unknown, SpecIds::default()),
+        }
+    }
+
+    fn eval(&mut self, module: &Module, inst: &Inst, id: Id, spec: &Specialization) -> Option<Entry> {
+        let fixed = |value| Some(Entry { value, specs: SpecIds::default() });
+        let ty = inst.ty?;
+        match inst.op {
+            Op::ConstantTrue => fixed(Value::Scalar(1)),
+            Op::ConstantFalse => fixed(Value::Scalar(0)),
+            Op::Constant => fixed(literal(module, inst)),
+            Op::ConstantNull => fixed(null(module, ty, 0)),
+            Op::SpecConstant | Op::SpecConstantTrue | Op::SpecConstantFalse => {
+                let value = match inst.op {
+                    Op::SpecConstantTrue => Value::Scalar(1),
+                    Op::SpecConstantFalse => Value::Scalar(0),
+                    _ => literal(module, inst),
+                };
+                let Some(spec_id) = self.spec_id(id) else { return fixed(value) };
+                let Some(given) = spec.get(spec_id) else {
+                    return Some(Entry { value, specs: SpecIds::one(spec_id) });
+                };
+                match Type::of(module, ty).map(|t| given.bits(&t)) {
+                    Some(Ok(bits)) => fixed(Value::Scalar(bits)),
+                    Some(Err(why)) => {
+                        self.problems.push((spec_id, why));
+                        Some(Entry { value, specs: SpecIds::one(spec_id) })
+                    }
+                    None => Some(Entry { value, specs: SpecIds::one(spec_id) }),
+                }
+            }
+            Op::ConstantComposite | Op::SpecConstantComposite => {
+                let mut specs = SpecIds::default();
+                let parts = inst
+                    .ids()
+                    .map(|part| {
+                        let (value, more) = self.value(Some(part));
+                        specs.merge(&more);
+                        value
+                    })
+                    .collect();
+                Some(Entry { value: Value::Composite(parts), specs })
+            }
+            Op::SpecConstantOp => {
+                let mut specs = SpecIds::default();
+                let mut args = Vec::new();
+                for id in inst.ids() {
+                    let (value, more) = self.value(Some(id));
+                    specs.merge(&more);
+                    args.push((value, module.type_of(id)));
+                }
+                let op = Op(inst.word(0).and_then(|w| u16::try_from(w).ok())?);
+                let literals: Vec<u32> =
+                    inst.operands.iter().skip(1).filter(|o| o.id().is_none()).map(|o| o.word()).collect();
+                let value = fold(module, op, ty, &args, &literals).unwrap_or(Value::Unknown);
+                Some(Entry { value, specs })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// `v` without the bits above `width`.
+fn mask(v: u64, width: u32) -> u64 {
+    if width >= 64 { v } else { v & ((1 << width) - 1) }
+}
+
+/// `v`, of `width` bits, as a signed number.
+fn signed(v: u64, width: u32) -> i64 {
+    match width {
+        0 => 0,
+        1..=63 => ((v << (64 - width)) as i64) >> (64 - width),
+        _ => v as i64,
+    }
+}
+
+fn literal(module: &Module, inst: &Inst) -> Value {
+    let (Some(low), Some(ty)) = (inst.word(0), inst.ty) else { return Value::Unknown };
+    let high = inst.word(1).unwrap_or(0);
+    let bits = u64::from(low) | (u64::from(high) << 32);
+    match types::scalar(module, ty) {
+        // Narrow signed literals are sign-extended in the file.
+        Some(s) => Value::Scalar(mask(bits, s.width())),
+        None => Value::Unknown,
+    }
+}
+
+fn null(module: &Module, ty: Id, depth: u32) -> Value {
+    match Type::of(module, ty) {
+        Some(Type::Scalar(_) | Type::Bool) => Value::Scalar(0),
+        Some(Type::Vector { elem, len }) if len <= 16 && depth == 0 => {
+            Value::Composite(vec![null(module, elem, depth + 1); len as usize])
+        }
+        _ => Value::Unknown,
+    }
+}
+
+/// Width of the scalar in a scalar or vector type; 1 for Booleans.
+fn width(module: &Module, ty: Option<Id>) -> Option<u32> {
+    match Type::of(module, ty?)? {
+        Type::Scalar(Scalar::Int { width, .. }) => Some(width),
+        Type::Bool => Some(1),
+        Type::Vector { elem, .. } => width(module, Some(elem)),
+        _ => None,
+    }
+}
+
+type Arg = (Value, Option<Id>);
+
+/// Folds one operation on constants; `None` if it is not folded.
+fn fold(module: &Module, op: Op, ty: Id, args: &[Arg], literals: &[u32]) -> Option<Value> {
+    match op {
+        Op::CompositeExtract => {
+            let mut v = &args.first()?.0;
+            for i in literals {
+                let Value::Composite(parts) = v else { return None };
+                v = parts.get(*i as usize)?;
+            }
+            return Some(v.clone());
+        }
+        Op::CompositeInsert => {
+            let mut whole = args.get(1)?.0.clone();
+            let mut v = &mut whole;
+            for i in literals {
+                let Value::Composite(parts) = v else { return None };
+                v = parts.get_mut(*i as usize)?;
+            }
+            *v = args.first()?.0.clone();
+            return Some(whole);
+        }
+        Op::VectorShuffle => {
+            let (Value::Composite(a), Value::Composite(b)) = (&args.first()?.0, &args.get(1)?.0) else { return None };
+            let all: Vec<&Value> = a.iter().chain(b).collect();
+            return Some(Value::Composite(
+                literals.iter().map(|i| all.get(*i as usize).map_or(Value::Unknown, |v| (*v).clone())).collect(),
+            ));
+        }
+        _ => {}
+    }
+    // Component by component for vectors.
+    if let Some(Type::Vector { elem, len }) = Type::of(module, ty) {
+        let component = |i: usize| -> Option<Value> {
+            let args: Option<Vec<Arg>> = args
+                .iter()
+                .map(|(v, t)| match v {
+                    Value::Composite(parts) => Some((parts.get(i)?.clone(), *t)),
+                    Value::Scalar(_) => Some((v.clone(), *t)),
+                    Value::Unknown => None,
+                })
+                .collect();
+            fold_scalar(module, op, elem, &args?)
+        };
+        return Some(Value::Composite((0..len as usize).map(|i| component(i).unwrap_or(Value::Unknown)).collect()));
+    }
+    fold_scalar(module, op, ty, args)
+}
+
+fn fold_scalar(module: &Module, op: Op, ty: Id, args: &[Arg]) -> Option<Value> {
+    let arg = |i: usize| match args.get(i) {
+        Some((Value::Scalar(v), _)) => Some(*v),
+        _ => None,
+    };
+    let arg_width = |i: usize| args.get(i).and_then(|a| width(module, a.1));
+    let out = width(module, Some(ty))?;
+    if op == Op::Select {
+        let chosen = if arg(0)? != 0 { 1 } else { 2 };
+        return args.get(chosen).map(|a| a.0.clone());
+    }
+    let a = arg(0)?;
+    let aw = arg_width(0)?;
+    let sa = signed(a, aw);
+    let unary = match op {
+        Op::SNegate => Some(a.wrapping_neg()),
+        Op::Not => Some(!a),
+        Op::LogicalNot => Some(u64::from(a == 0)),
+        Op::UConvert => Some(a),
+        Op::SConvert => Some(sa as u64),
+        _ => None,
+    };
+    if let Some(v) = unary {
+        return Some(Value::Scalar(mask(v, out)));
+    }
+    let b = arg(1)?;
+    let bw = arg_width(1)?;
+    let sb = signed(b, bw);
+    let v = match op {
+        Op::IAdd => a.wrapping_add(b),
+        Op::ISub => a.wrapping_sub(b),
+        Op::IMul => a.wrapping_mul(b),
+        Op::UDiv => a.checked_div(b)?,
+        Op::UMod => a.checked_rem(b)?,
+        Op::SDiv => sa.checked_div(sb)? as u64,
+        Op::SRem => sa.checked_rem(sb)? as u64,
+        // The result takes the sign of the second operand.
+        Op::SMod => {
+            let r = sa.checked_rem(sb)?;
+            (if r != 0 && (r < 0) != (sb < 0) { r + sb } else { r }) as u64
+        }
+        Op::ShiftLeftLogical if b < u64::from(aw) => a << b,
+        Op::ShiftRightLogical if b < u64::from(aw) => a >> b,
+        Op::ShiftRightArithmetic if b < u64::from(aw) => (sa >> b) as u64,
+        Op::BitwiseOr | Op::LogicalOr => a | b,
+        Op::BitwiseAnd | Op::LogicalAnd => a & b,
+        Op::BitwiseXor => a ^ b,
+        Op::IEqual | Op::LogicalEqual => u64::from(a == b),
+        Op::INotEqual | Op::LogicalNotEqual => u64::from(a != b),
+        Op::ULessThan => u64::from(a < b),
+        Op::ULessThanEqual => u64::from(a <= b),
+        Op::UGreaterThan => u64::from(a > b),
+        Op::UGreaterThanEqual => u64::from(a >= b),
+        Op::SLessThan => u64::from(sa < sb),
+        Op::SLessThanEqual => u64::from(sa <= sb),
+        Op::SGreaterThan => u64::from(sa > sb),
+        Op::SGreaterThanEqual => u64::from(sa >= sb),
+        _ => return None,
+    };
+    Some(Value::Scalar(mask(v, out)))
+}
