@@ -17,6 +17,7 @@
 //! 6. Every function that is not imported has at least one block.
 
 pub mod binary;
+pub mod builder;
 pub mod constant;
 pub mod decode;
 pub mod grammar;

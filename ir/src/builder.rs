@@ -1,0 +1,481 @@
+//! Making instructions: types and constants that are looked up before they are made, and functions built block by
+//! block.
+
+use crate::grammar::Op;
+use crate::module::{Block, Function, Id, Inst, InstRef, Module, Operand, OperandList, string_operands};
+use crate::types::Scalar;
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+use spirv::{FunctionControl, LoopControl, SelectionControl, StorageClass};
+
+/// Types and constants of a module by what they say.
+///
+/// SPIR-V allows one id only for each scalar, vector and function type, so these must be found, not made twice.
+/// Arrays and structs may repeat, and those of the input may carry layout decorations: of them only our own are
+/// shared. New globals go to the end of the list; [`sort_globals`] mends the order when older ones refer to them.
+pub struct Globals {
+    ids: FxHashMap<(Op, Option<Id>, OperandList), Id>,
+}
+
+impl Globals {
+    /// Collects what `module` has.
+    pub fn new(module: &Module) -> Globals {
+        let decorated: FxHashSet<Id> = module
+            .globals
+            .iter()
+            .map(|r| module.inst(*r))
+            .filter(|i| matches!(i.op, Op::Decorate | Op::DecorateId | Op::MemberDecorate | Op::DecorateString))
+            .filter_map(|i| i.id(0))
+            .collect();
+        let mut ids = FxHashMap::default();
+        for r in &module.globals {
+            let i = module.inst(*r);
+            let shared = match i.op {
+                Op::TypeVoid | Op::TypeBool | Op::TypeInt | Op::TypeFloat | Op::TypeVector | Op::TypeFunction => true,
+                Op::TypePointer | Op::Constant | Op::ConstantTrue | Op::ConstantFalse | Op::ConstantNull => {
+                    i.result.is_some_and(|id| !decorated.contains(&id))
+                }
+                _ => false,
+            };
+            if let (true, Some(id)) = (shared, i.result) {
+                ids.entry((i.op, i.ty, i.operands.clone())).or_insert(id);
+            }
+        }
+        Globals { ids }
+    }
+
+    fn intern(&mut self, m: &mut Module, op: Op, ty: Option<Id>, operands: impl IntoIterator<Item = Operand>) -> Id {
+        let key = (op, ty, operands.into_iter().collect::<OperandList>());
+        if let Some(id) = self.ids.get(&key) {
+            return *id;
+        }
+        let id = m.fresh_id();
+        let r = m.add(Inst::new(op, ty, Some(id), key.2.iter().copied()));
+        m.globals.push(r);
+        self.ids.insert(key, id);
+        id
+    }
+
+    /// `void`.
+    pub fn void(&mut self, m: &mut Module) -> Id {
+        self.intern(m, Op::TypeVoid, None, [])
+    }
+
+    /// `bool`.
+    pub fn bool(&mut self, m: &mut Module) -> Id {
+        self.intern(m, Op::TypeBool, None, [])
+    }
+
+    /// A numerical scalar type.
+    pub fn scalar(&mut self, m: &mut Module, scalar: Scalar) -> Id {
+        match scalar {
+            Scalar::Int { width, signed } => {
+                self.intern(m, Op::TypeInt, None, [width.into(), u32::from(signed).into()])
+            }
+            Scalar::Float { width } => self.intern(m, Op::TypeFloat, None, [width.into()]),
+            Scalar::Encoded { width, encoding } => self.intern(m, Op::TypeFloat, None, [width.into(), encoding.into()]),
+        }
+    }
+
+    /// An unsigned integer type.
+    pub fn uint(&mut self, m: &mut Module, width: u32) -> Id {
+        self.scalar(m, Scalar::Int { width, signed: false })
+    }
+
+    /// A vector type.
+    pub fn vector(&mut self, m: &mut Module, elem: Id, len: u32) -> Id {
+        self.intern(m, Op::TypeVector, None, [elem.into(), len.into()])
+    }
+
+    /// An array type without a stride.
+    pub fn array(&mut self, m: &mut Module, elem: Id, len: u32) -> Id {
+        let len = self.u32(m, len);
+        self.intern(m, Op::TypeArray, None, [elem.into(), len.into()])
+    }
+
+    /// A pointer type.
+    pub fn pointer(&mut self, m: &mut Module, storage: u32, pointee: Id) -> Id {
+        self.intern(m, Op::TypePointer, None, [storage.into(), pointee.into()])
+    }
+
+    /// A function type.
+    pub fn function(&mut self, m: &mut Module, ret: Id, params: &[Id]) -> Id {
+        let operands: SmallVec<[Operand; 8]> = [ret].iter().chain(params).map(|id| Operand::Id(*id)).collect();
+        self.intern(m, Op::TypeFunction, None, operands)
+    }
+
+    /// A 32-bit unsigned constant.
+    pub fn u32(&mut self, m: &mut Module, value: u32) -> Id {
+        let ty = self.uint(m, 32);
+        self.intern(m, Op::Constant, Some(ty), [value.into()])
+    }
+
+    /// A constant of a numerical scalar type, given by its bits (zero-extended from the type's width).
+    pub fn constant(&mut self, m: &mut Module, scalar: Scalar, bits: u64) -> Id {
+        let ty = self.scalar(m, scalar);
+        self.constant_of(m, ty, scalar, bits)
+    }
+
+    /// As [`Globals::constant`], for a type id that is at hand.
+    pub fn constant_of(&mut self, m: &mut Module, ty: Id, scalar: Scalar, bits: u64) -> Id {
+        self.intern(m, Op::Constant, Some(ty), literal_operands(scalar, bits))
+    }
+
+    /// The null value of a type.
+    pub fn null(&mut self, m: &mut Module, ty: Id) -> Id {
+        self.intern(m, Op::ConstantNull, Some(ty), [])
+    }
+}
+
+/// The literal words of a constant: narrow signed integers are sign-extended, as SPIR-V asks.
+pub fn literal_operands(scalar: Scalar, bits: u64) -> SmallVec<[Operand; 2]> {
+    let width = scalar.width();
+    let signed = matches!(scalar, Scalar::Int { signed: true, .. });
+    let low = match width {
+        1..=31 if signed && bits >> (width - 1) & 1 == 1 => (bits as u32) | (u32::MAX << width),
+        _ => bits as u32,
+    };
+    let mut out = SmallVec::new();
+    out.push(Operand::Word(low));
+    if width > 32 {
+        out.push(Operand::Word((bits >> 32) as u32));
+    }
+    out
+}
+
+/// The section of a module in which a global instruction belongs, in the order of SPIR-V's logical layout.
+fn section(op: Op) -> u8 {
+    match op {
+        Op::Capability => 0,
+        Op::Extension => 1,
+        Op::ExtInstImport => 2,
+        Op::MemoryModel => 3,
+        Op::EntryPoint => 4,
+        Op::ExecutionMode | Op::ExecutionModeId => 5,
+        Op::String | Op::Source | Op::SourceContinued | Op::SourceExtension => 6,
+        Op::Name | Op::MemberName => 7,
+        Op::ModuleProcessed => 8,
+        Op::Decorate
+        | Op::MemberDecorate
+        | Op::DecorationGroup
+        | Op::GroupDecorate
+        | Op::GroupMemberDecorate
+        | Op::DecorateId
+        | Op::DecorateString
+        | Op::MemberDecorateString => 9,
+        _ => 10,
+    }
+}
+
+/// Lists a new global instruction behind the last one of its section.
+pub fn add_global(m: &mut Module, inst: Inst) -> InstRef {
+    let mine = section(inst.op);
+    let at = m.globals.iter().rposition(|r| section(m.inst(*r).op) <= mine).map_or(0, |i| i + 1);
+    let r = m.add(inst);
+    m.globals.insert(at, r);
+    r
+}
+
+/// Decorates an id.
+pub fn decorate(m: &mut Module, target: Id, decoration: spirv::Decoration, operands: &[u32]) {
+    let words = operands.iter().map(|w| Operand::Word(*w));
+    let all = [Operand::Id(target), Operand::Word(decoration as u32)].into_iter().chain(words);
+    add_global(m, Inst::new(Op::Decorate, None, None, all));
+}
+
+/// Gives an id a name.
+pub fn name(m: &mut Module, target: Id, text: &str) {
+    let operands = [Operand::Id(target)].into_iter().chain(string_operands(text));
+    add_global(m, Inst::new(Op::Name, None, None, operands));
+}
+
+/// Declares a capability unless it is declared.
+pub fn require_capability(m: &mut Module, capability: u32) {
+    if !m.has_capability(capability) {
+        add_global(m, Inst::new(Op::Capability, None, None, [capability.into()]));
+    }
+}
+
+/// Declares an extension unless it is declared.
+pub fn require_extension(m: &mut Module, extension: &str) {
+    let have = m.globals_with(Op::Extension).any(|r| m.inst(r).string(0).is_some_and(|(s, _)| s == extension));
+    if !have {
+        add_global(m, Inst::new(Op::Extension, None, None, string_operands(extension)));
+    }
+}
+
+/// Puts types, constants and variables into an order in which each is declared before it is used, moving as little
+/// as possible. Pointer types that are declared forward may be used early, as SPIR-V allows.
+pub fn sort_globals(m: &mut Module) {
+    let first = m.globals.iter().position(|r| section(m.inst(*r).op) == 10).unwrap_or(m.globals.len());
+    let list = m.globals.split_off(first);
+    let forward: FxHashSet<Id> =
+        list.iter().filter(|r| m.inst(**r).op == Op::TypeForwardPointer).filter_map(|r| m.inst(*r).id(0)).collect();
+    let listed: FxHashMap<Id, InstRef> = list.iter().filter_map(|r| Some((m.inst(*r).result?, *r))).collect();
+    let mut done: FxHashSet<InstRef> = FxHashSet::default();
+    let mut entered: FxHashSet<InstRef> = FxHashSet::default();
+    let mut out = Vec::with_capacity(list.len());
+    let mut stack = Vec::new();
+    for r in list {
+        stack.push((r, false));
+        while let Some((r, ready)) = stack.pop() {
+            if done.contains(&r) {
+                continue;
+            }
+            if ready {
+                done.insert(r);
+                out.push(r);
+                continue;
+            }
+            if !entered.insert(r) {
+                // A cycle: not SPIR-V, and for `verify` to say.
+                continue;
+            }
+            stack.push((r, true));
+            let inst = m.inst(r);
+            if inst.op == Op::TypeForwardPointer {
+                continue;
+            }
+            let early = inst.op == Op::TypeStruct;
+            let uses = inst.ty.into_iter().chain(inst.ids()).filter(|id| !(early && forward.contains(id)));
+            let needs: SmallVec<[InstRef; 8]> = uses.filter_map(|id| listed.get(&id).copied()).collect();
+            stack.extend(needs.into_iter().rev().filter(|n| !done.contains(n)).map(|n| (n, false)));
+        }
+    }
+    m.globals.extend(out);
+}
+
+/// A number that is known when the code is made, or computed when it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Index {
+    /// Known.
+    Const(u32),
+    /// A 32-bit unsigned value.
+    Value(Id),
+}
+
+/// Builds a function, block by block; it is part of the module after [`FunctionBuilder::finish`].
+pub struct FunctionBuilder<'m> {
+    /// The module in which it will be.
+    pub module: &'m mut Module,
+    /// Its types and constants.
+    pub globals: &'m mut Globals,
+    id: Id,
+    def: InstRef,
+    params: Vec<InstRef>,
+    blocks: Vec<Block>,
+    variables: Vec<InstRef>,
+    current: Block,
+    current_id: Id,
+}
+
+impl<'m> FunctionBuilder<'m> {
+    /// Begins a function that returns `ret` and takes `params` (type ids), with its entry block open.
+    pub fn new(module: &'m mut Module, globals: &'m mut Globals, label: &str, ret: Id, params: &[Id]) -> Self {
+        let ty = globals.function(module, ret, params);
+        let id = module.fresh_id();
+        name(module, id, label);
+        let control = FunctionControl::NONE.bits();
+        let def = module.add(Inst::new(Op::Function, Some(ret), Some(id), [control.into(), ty.into()]));
+        let params = params
+            .iter()
+            .map(|ty| {
+                let p = module.fresh_id();
+                module.add(Inst::new(Op::FunctionParameter, Some(*ty), Some(p), []))
+            })
+            .collect();
+        let current_id = module.fresh_id();
+        let label = module.add(Inst::new(Op::Label, None, Some(current_id), []));
+        let current = Block { lead: Vec::new(), label, insts: Vec::new() };
+        FunctionBuilder {
+            module,
+            globals,
+            id,
+            def,
+            params,
+            blocks: Vec::new(),
+            variables: Vec::new(),
+            current,
+            current_id,
+        }
+    }
+
+    /// The function's id.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// Parameter `index`.
+    pub fn param(&self, index: usize) -> Id {
+        self.module.inst(self.params[index]).result.unwrap_or(self.id)
+    }
+
+    /// Emits an instruction with a result.
+    pub fn op(&mut self, op: Op, ty: Id, operands: impl IntoIterator<Item = Operand>) -> Id {
+        let id = self.module.fresh_id();
+        let r = self.module.add(Inst::new(op, Some(ty), Some(id), operands));
+        self.current.insts.push(r);
+        id
+    }
+
+    /// Emits an instruction whose operands are all ids.
+    pub fn ids(&mut self, op: Op, ty: Id, operands: &[Id]) -> Id {
+        self.op(op, ty, operands.iter().map(|id| Operand::Id(*id)))
+    }
+
+    /// Emits an instruction without a result.
+    pub fn effect(&mut self, op: Op, operands: impl IntoIterator<Item = Operand>) {
+        let r = self.module.add(Inst::new(op, None, None, operands));
+        self.current.insts.push(r);
+    }
+
+    /// A variable of the function that holds a `ty`.
+    pub fn variable(&mut self, ty: Id) -> Id {
+        let storage = StorageClass::Function as u32;
+        let pointer = self.globals.pointer(self.module, storage, ty);
+        let id = self.module.fresh_id();
+        let r = self.module.add(Inst::new(Op::Variable, Some(pointer), Some(id), [storage.into()]));
+        self.variables.push(r);
+        id
+    }
+
+    /// The type of unsigned 32-bit integers.
+    pub fn u32_type(&mut self) -> Id {
+        self.globals.uint(self.module, 32)
+    }
+
+    /// A 32-bit unsigned constant.
+    pub fn u32(&mut self, value: u32) -> Id {
+        self.globals.u32(self.module, value)
+    }
+
+    /// The id of an index.
+    pub fn index(&mut self, index: Index) -> Id {
+        match index {
+            Index::Const(v) => self.u32(v),
+            Index::Value(id) => id,
+        }
+    }
+
+    /// `a + b`.
+    pub fn add(&mut self, a: Index, b: Index) -> Index {
+        match (a, b) {
+            (Index::Const(a), Index::Const(b)) => Index::Const(a.wrapping_add(b)),
+            (Index::Const(0), x) | (x, Index::Const(0)) => x,
+            _ => self.u32_op(Op::IAdd, a, b),
+        }
+    }
+
+    /// `a * b`.
+    pub fn mul(&mut self, a: Index, b: Index) -> Index {
+        match (a, b) {
+            (Index::Const(a), Index::Const(b)) => Index::Const(a.wrapping_mul(b)),
+            (Index::Const(0), _) | (_, Index::Const(0)) => Index::Const(0),
+            (Index::Const(1), x) | (x, Index::Const(1)) => x,
+            _ => self.u32_op(Op::IMul, a, b),
+        }
+    }
+
+    /// `a / b`, for `b` not 0.
+    pub fn div(&mut self, a: Index, b: u32) -> Index {
+        match a {
+            Index::Const(a) => Index::Const(a / b.max(1)),
+            _ if b == 1 => a,
+            _ if b.is_power_of_two() => self.u32_op(Op::ShiftRightLogical, a, Index::Const(b.trailing_zeros())),
+            _ => self.u32_op(Op::UDiv, a, Index::Const(b)),
+        }
+    }
+
+    /// `a % b`, for `b` not 0.
+    pub fn rem(&mut self, a: Index, b: u32) -> Index {
+        match a {
+            Index::Const(a) => Index::Const(a % b.max(1)),
+            _ if b == 1 => Index::Const(0),
+            _ if b.is_power_of_two() => self.u32_op(Op::BitwiseAnd, a, Index::Const(b - 1)),
+            _ => self.u32_op(Op::UMod, a, Index::Const(b)),
+        }
+    }
+
+    /// Any operation on two 32-bit unsigned values.
+    pub fn u32_op(&mut self, op: Op, a: Index, b: Index) -> Index {
+        let ty = self.u32_type();
+        let (a, b) = (self.index(a), self.index(b));
+        Index::Value(self.ids(op, ty, &[a, b]))
+    }
+
+    /// A comparison of two 32-bit unsigned values.
+    pub fn compare(&mut self, op: Op, a: Index, b: Index) -> Id {
+        let ty = self.globals.bool(self.module);
+        let (a, b) = (self.index(a), self.index(b));
+        self.ids(op, ty, &[a, b])
+    }
+
+    fn start_block(&mut self, id: Id) {
+        let label = self.module.add(Inst::new(Op::Label, None, Some(id), []));
+        let next = Block { lead: Vec::new(), label, insts: Vec::new() };
+        self.blocks.push(std::mem::replace(&mut self.current, next));
+        self.current_id = id;
+    }
+
+    /// Runs `body` with 0, 1, ... `count - 1`: one after the other when `unrolled`, else as a loop.
+    pub fn repeat(&mut self, count: u32, unrolled: bool, body: &mut dyn FnMut(&mut Self, Index)) {
+        if unrolled || count <= 1 {
+            (0..count).for_each(|i| body(self, Index::Const(i)));
+            return;
+        }
+        let [header, check, inside, next, merge] = std::array::from_fn(|_| self.module.fresh_id());
+        let (i, i_next) = (self.module.fresh_id(), self.module.fresh_id());
+        let (ty, zero, one) = (self.u32_type(), self.u32(0), self.u32(1));
+        let before = self.current_id;
+        self.effect(Op::Branch, [header.into()]);
+
+        self.start_block(header);
+        let phi = [zero, before, i_next, next].map(Operand::Id);
+        let r = self.module.add(Inst::new(Op::Phi, Some(ty), Some(i), phi));
+        self.current.insts.push(r);
+        self.effect(Op::LoopMerge, [merge.into(), next.into(), LoopControl::UNROLL.bits().into()]);
+        self.effect(Op::Branch, [check.into()]);
+
+        self.start_block(check);
+        let more = self.compare(Op::ULessThan, Index::Value(i), Index::Const(count));
+        self.effect(Op::BranchConditional, [more.into(), inside.into(), merge.into()]);
+
+        self.start_block(inside);
+        body(self, Index::Value(i));
+        self.effect(Op::Branch, [next.into()]);
+
+        self.start_block(next);
+        let r = self.module.add(Inst::new(Op::IAdd, Some(ty), Some(i_next), [i, one].map(Operand::Id)));
+        self.current.insts.push(r);
+        self.effect(Op::Branch, [header.into()]);
+
+        self.start_block(merge);
+    }
+
+    /// Runs `body` where `condition` holds.
+    pub fn when(&mut self, condition: Id, body: &mut dyn FnMut(&mut Self)) {
+        let (inside, merge) = (self.module.fresh_id(), self.module.fresh_id());
+        self.effect(Op::SelectionMerge, [merge.into(), SelectionControl::NONE.bits().into()]);
+        self.effect(Op::BranchConditional, [condition.into(), inside.into(), merge.into()]);
+        self.start_block(inside);
+        body(self);
+        self.effect(Op::Branch, [merge.into()]);
+        self.start_block(merge);
+    }
+
+    /// Returns `value` (or nothing) and puts the function into the module.
+    pub fn finish(mut self, value: Option<Id>) -> Id {
+        match value {
+            Some(v) => self.effect(Op::ReturnValue, [v.into()]),
+            None => self.effect(Op::Return, []),
+        }
+        self.blocks.push(self.current);
+        if let Some(entry) = self.blocks.first_mut() {
+            entry.insts.splice(0..0, self.variables);
+        }
+        let end = self.module.add(Inst::new(Op::FunctionEnd, None, None, []));
+        let (def, params, blocks) = (self.def, self.params, self.blocks);
+        self.module.functions.push(Function { lead: Vec::new(), def, params, blocks, tail: vec![end] });
+        self.id
+    }
+}
