@@ -18,6 +18,7 @@
 
 pub mod binary;
 pub mod builder;
+pub mod cfg;
 pub mod constant;
 pub mod decode;
 pub mod grammar;

@@ -1,0 +1,172 @@
+//! Directed graphs on the numbers below some `len`, as two tables of lists.
+
+/// A list of nodes for every node, in two allocations.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lists {
+    start: Vec<u32>,
+    items: Vec<usize>,
+}
+
+impl Lists {
+    /// The lists of `len` nodes; `pairs` gives (whose list, item) as often as it is called, in the order kept.
+    pub(super) fn new<I: Iterator<Item = (usize, usize)>>(len: usize, pairs: impl Fn() -> I) -> Lists {
+        let mut start = vec![0u32; len + 1];
+        for (of, _) in pairs() {
+            start[of + 1] += 1;
+        }
+        for i in 0..len {
+            start[i + 1] += start[i];
+        }
+        let mut next = start.clone();
+        let mut items = vec![0; start[len] as usize];
+        for (of, item) in pairs() {
+            items[next[of] as usize] = item;
+            next[of] += 1;
+        }
+        Lists { start, items }
+    }
+
+    pub(super) fn of(&self, node: usize) -> &[usize] {
+        &self.items[self.start[node] as usize..self.start[node + 1] as usize]
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.start.len().saturating_sub(1)
+    }
+
+    /// (whose list, item), list after list.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        (0..self.len()).flat_map(|n| self.of(n).iter().map(move |i| (n, *i)))
+    }
+
+    /// Drops what a list repeats.
+    fn dedup(&mut self) {
+        let mut seen = vec![usize::MAX; self.len()];
+        let mut kept = 0;
+        for node in 0..self.len() {
+            let range = self.start[node] as usize..self.start[node + 1] as usize;
+            self.start[node] = kept as u32;
+            for at in range {
+                let item = self.items[at];
+                if seen[item] != node {
+                    seen[item] = node;
+                    self.items[kept] = item;
+                    kept += 1;
+                }
+            }
+        }
+        if let Some(last) = self.start.last_mut() {
+            *last = kept as u32;
+        }
+        self.items.truncate(kept);
+    }
+}
+
+/// A directed graph. Nodes are numbers from 0; there is at most one edge from a node to another.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    succ: Lists,
+    pred: Lists,
+}
+
+impl Graph {
+    /// The graph of `len` nodes with these edges; repeated ones count once. The order of a node's successors is that
+    /// of the edges, the order of its predecessors is ascending.
+    ///
+    /// # Panics
+    /// If an edge names a node that is not below `len`.
+    pub fn new(len: usize, edges: &[(usize, usize)]) -> Graph {
+        let mut succ = Lists::new(len, || edges.iter().copied());
+        succ.dedup();
+        let pred = Lists::new(len, || succ.pairs().map(|(a, b)| (b, a)));
+        Graph { succ, pred }
+    }
+
+    /// The same nodes, every edge turned around.
+    #[must_use]
+    pub fn reversed(self) -> Graph {
+        Graph { succ: self.pred, pred: self.succ }
+    }
+
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.succ.len()
+    }
+
+    /// Whether there are no nodes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The nodes that an edge from `node` leads to, each once.
+    pub fn successors(&self, node: usize) -> &[usize] {
+        self.succ.of(node)
+    }
+
+    /// The nodes from which an edge leads to `node`, each once, ascending.
+    pub fn predecessors(&self, node: usize) -> &[usize] {
+        self.pred.of(node)
+    }
+
+    /// Every edge as (from, to).
+    pub fn edges(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.succ.pairs()
+    }
+}
+
+/// A depth-first walk from one node.
+#[derive(Clone, Debug)]
+pub(super) struct Walk {
+    /// The nodes in the order in which they were met.
+    pub(super) pre: Vec<usize>,
+    /// The nodes in the order in which they were left.
+    pub(super) post: Vec<usize>,
+    /// For each node its place in `pre`, or [`NONE`].
+    pub(super) number: Vec<u32>,
+    /// For each place in `pre` the place of the node from which it was met; 0 for the first.
+    pub(super) parent: Vec<u32>,
+}
+
+/// No node, or no place.
+pub(super) const NONE: u32 = u32::MAX;
+
+impl Walk {
+    /// Walks from `root`. The last successor is entered first, so that the reverse of `post` has the first successor
+    /// of a branch, and all that hangs from it, before the others.
+    pub(super) fn new(graph: &Graph, root: usize) -> Walk {
+        let len = graph.len();
+        let mut walk = Walk {
+            pre: Vec::with_capacity(len),
+            post: Vec::with_capacity(len),
+            number: vec![NONE; len],
+            parent: Vec::new(),
+        };
+        if root >= len {
+            return walk;
+        }
+        let mut stack = Vec::with_capacity(len);
+        walk.enter(root, 0, graph, &mut stack);
+        while let Some((node, left)) = stack.last_mut() {
+            let node = *node;
+            if *left == 0 {
+                walk.post.push(node);
+                stack.pop();
+                continue;
+            }
+            *left -= 1;
+            let next = graph.successors(node)[*left];
+            if walk.number[next] == NONE {
+                let parent = walk.number[node];
+                walk.enter(next, parent, graph, &mut stack);
+            }
+        }
+        walk
+    }
+
+    fn enter(&mut self, node: usize, parent: u32, graph: &Graph, stack: &mut Vec<(usize, usize)>) {
+        self.number[node] = self.pre.len() as u32;
+        self.pre.push(node);
+        self.parent.push(parent);
+        stack.push((node, graph.successors(node).len()));
+    }
+}

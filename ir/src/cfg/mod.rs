@@ -1,0 +1,350 @@
+//! The control-flow graph of a function, and what follows from it.
+//!
+//! Blocks are numbered in file order ([`Function::blocks`]); the entry block is 0. Nothing here asks that a module be
+//! valid, structured or reducible. What is true of every [`Cfg`]:
+//!
+//! 1. [`Cfg::edges`] has one entry for each target of a terminator, in order, with its case; [`Cfg::successors`] has
+//!    each target once. Predecessors mirror successors.
+//! 2. A target that is no label of this function makes no edge, but a [`CfgProblem`]. A branch to the entry block is
+//!    an edge and a problem. A label that repeats another's id is a problem; branches go to the first.
+//! 3. A block whose last instruction is no terminator is a problem, and has no successors; if that instruction's
+//!    opcode is unknown it may be a terminator: it is no problem, and the labels among its words are successors.
+//! 4. Dominance is over paths from the entry block. A block that none reaches is dominated by all blocks.
+//! 5. A merge instruction counts if nothing but source positions stands between it and the terminator. It makes no
+//!    edges: what SPIR-V calls structural dominance is in [`Constructs`].
+//! 6. A function without blocks has an empty graph.
+//!
+//! The graph, reverse post-order and dominators are made at once. What fewer callers need is made from it on demand:
+//! [`PostDoms`], [`ControlDeps`], [`Frontiers`], [`Loops`], [`Constructs`]. Nothing recurses.
+
+mod dom;
+mod graph;
+mod loops;
+mod merge;
+mod post;
+
+pub use dom::{DomTree, Frontiers};
+pub use graph::Graph;
+pub use loops::{Loop, Loops};
+pub use merge::{Construct, ConstructKind, Constructs, Merge};
+pub use post::{ControlDeps, PostDoms};
+
+use crate::decode::Context;
+use crate::grammar::Op;
+use crate::module::{Block, Function, Id, Inst, InstRef, Module};
+use graph::{NONE, Walk};
+use rustc_hash::FxHashMap;
+use std::fmt;
+
+/// When an edge is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Case {
+    /// By `OpBranch`.
+    Always,
+    /// If the condition of `OpBranchConditional` is true.
+    True,
+    /// If it is false.
+    False,
+    /// If the selector of `OpSwitch` has this value, zero-extended from the literal's words.
+    Value(u64),
+    /// If the selector has no other edge's value.
+    Default,
+    /// Not known: the terminator is beyond the grammar.
+    Possible,
+}
+
+/// An edge.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Edge {
+    /// Where it leads.
+    pub to: usize,
+    /// When it is taken.
+    pub case: Case,
+}
+
+/// What is wrong with a graph.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CfgDefect {
+    /// The last instruction of the block with this label is no terminator, or it has no instructions.
+    NoTerminator(Option<Id>),
+    /// A branch or a merge names an id that is no label.
+    NoLabel(Id),
+    /// A branch or a merge names a label of another function.
+    OtherFunction(Id),
+    /// A branch leads to the entry block.
+    ToEntry(Id),
+    /// A branch lacks a target.
+    NoTarget,
+    /// Two blocks have this label.
+    SameLabel(Id),
+}
+
+impl fmt::Display for CfgDefect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CfgDefect::NoTerminator(Some(id)) => write!(f, "the block {id} has no terminator"),
+            CfgDefect::NoTerminator(None) => write!(f, "a block has no terminator"),
+            CfgDefect::NoLabel(id) => write!(f, "the target {id} is not a label"),
+            CfgDefect::OtherFunction(id) => write!(f, "the target {id} is a label of another function"),
+            CfgDefect::ToEntry(id) => write!(f, "the target {id} is the entry block of the function"),
+            CfgDefect::NoTarget => write!(f, "it lacks a target"),
+            CfgDefect::SameLabel(id) => write!(f, "two blocks of the function have the label {id}"),
+        }
+    }
+}
+
+/// A defect and the instruction that has it: a label, a terminator or a merge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CfgProblem {
+    /// The instruction.
+    pub at: InstRef,
+    /// What is wrong.
+    pub defect: CfgDefect,
+}
+
+/// The control-flow graph of one function.
+#[derive(Clone, Debug)]
+pub struct Cfg {
+    labels: Vec<Option<Id>>,
+    by_label: FxHashMap<Id, usize>,
+    graph: Graph,
+    /// Edges of all blocks, and where those of each begin.
+    edges: Vec<Edge>,
+    edges_start: Vec<u32>,
+    merges: Vec<Option<Merge>>,
+    rpo: Vec<usize>,
+    rpo_index: Vec<u32>,
+    dom: DomTree,
+    problems: Vec<CfgProblem>,
+}
+
+impl Cfg {
+    /// The graph of a function.
+    pub fn new(module: &Module, function: &Function) -> Cfg {
+        let mut builder = Builder::new(module, function);
+        for (at, block) in function.blocks.iter().enumerate() {
+            builder.block(at, block);
+        }
+        builder.finish()
+    }
+
+    /// How many blocks the function has.
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether the function has no blocks.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// The block with a label.
+    pub fn block(&self, label: Id) -> Option<usize> {
+        self.by_label.get(&label).copied()
+    }
+
+    /// The label of a block; `None` if a pass made one without a result.
+    pub fn label(&self, block: usize) -> Option<Id> {
+        self.labels[block]
+    }
+
+    /// Blocks and edges without their cases.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Where the block can branch to, each block once.
+    pub fn successors(&self, block: usize) -> &[usize] {
+        self.graph.successors(block)
+    }
+
+    /// The blocks that can branch to this one, each once, ascending; those that are not reached included.
+    pub fn predecessors(&self, block: usize) -> &[usize] {
+        self.graph.predecessors(block)
+    }
+
+    /// Every target of the block's terminator with its case, in order.
+    pub fn edges(&self, block: usize) -> &[Edge] {
+        &self.edges[self.edges_start[block] as usize..self.edges_start[block + 1] as usize]
+    }
+
+    /// The merge instruction of the block.
+    pub fn merge(&self, block: usize) -> Option<&Merge> {
+        self.merges[block].as_ref()
+    }
+
+    /// The blocks that are reached from the entry, in reverse post-order: but for back edges, predecessors first.
+    pub fn rpo(&self) -> &[usize] {
+        &self.rpo
+    }
+
+    /// The place of a block in reverse post-order, if it is reached.
+    pub fn rpo_index(&self, block: usize) -> Option<usize> {
+        Some(self.rpo_index[block]).filter(|i| *i != NONE).map(|i| i as usize)
+    }
+
+    /// Whether a path leads from the entry to the block.
+    pub fn is_reachable(&self, block: usize) -> bool {
+        self.rpo_index[block] != NONE
+    }
+
+    /// The dominator tree.
+    pub fn dom(&self) -> &DomTree {
+        &self.dom
+    }
+
+    /// Whether every path from the entry to `b` goes through `a`. Takes constant time.
+    pub fn dominates(&self, a: usize, b: usize) -> bool {
+        self.dom.dominates(a, b)
+    }
+
+    /// The closest other block that dominates `b`.
+    pub fn idom(&self, b: usize) -> Option<usize> {
+        self.dom.idom(b)
+    }
+
+    /// What is wrong with the graph, in file order.
+    pub fn problems(&self) -> &[CfgProblem] {
+        &self.problems
+    }
+}
+
+struct Builder<'a> {
+    module: &'a Module,
+    cfg: Cfg,
+    pairs: Vec<(usize, usize)>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(module: &'a Module, function: &Function) -> Builder<'a> {
+        let len = function.blocks.len();
+        let mut by_label = FxHashMap::default();
+        by_label.reserve(len);
+        let mut labels = Vec::with_capacity(len);
+        let mut problems = Vec::new();
+        for (at, block) in function.blocks.iter().enumerate() {
+            let label = module.inst(block.label).result;
+            labels.push(label);
+            let Some(id) = label else { continue };
+            if by_label.contains_key(&id) {
+                problems.push(CfgProblem { at: block.label, defect: CfgDefect::SameLabel(id) });
+            } else {
+                by_label.insert(id, at);
+            }
+        }
+        let empty = Graph::default();
+        let cfg = Cfg {
+            labels,
+            by_label,
+            dom: DomTree::new(&empty, 0),
+            graph: empty,
+            edges: Vec::with_capacity(len * 2),
+            edges_start: Vec::with_capacity(len + 1),
+            merges: Vec::with_capacity(len),
+            rpo: Vec::new(),
+            rpo_index: vec![NONE; len],
+            problems,
+        };
+        Builder { module, cfg, pairs: Vec::with_capacity(len * 2) }
+    }
+
+    fn problem(&mut self, at: InstRef, defect: CfgDefect) {
+        self.cfg.problems.push(CfgProblem { at, defect });
+    }
+
+    /// The block that an operand of `at` names.
+    fn target(&mut self, at: InstRef, id: Option<Id>) -> Option<usize> {
+        let Some(id) = id else {
+            self.problem(at, CfgDefect::NoTarget);
+            return None;
+        };
+        let found = self.cfg.block(id);
+        if found.is_none() {
+            let label = self.module.def_inst(id).is_some_and(|i| i.op == Op::Label);
+            self.problem(at, if label { CfgDefect::OtherFunction(id) } else { CfgDefect::NoLabel(id) });
+        }
+        found
+    }
+
+    fn edge(&mut self, from: usize, at: InstRef, id: Option<Id>, case: Case) {
+        let Some(to) = self.target(at, id) else { return };
+        if to == 0 {
+            if let Some(id) = id {
+                self.problem(at, CfgDefect::ToEntry(id));
+            }
+        }
+        self.cfg.edges.push(Edge { to, case });
+        self.pairs.push((from, to));
+    }
+
+    fn block(&mut self, from: usize, block: &Block) {
+        self.cfg.edges_start.push(self.cfg.edges.len() as u32);
+        let (module, last) = (self.module, block.terminator());
+        match last.map(|r| (r, module.inst(r))) {
+            Some((r, inst)) if inst.op.is_terminator() => self.terminator(from, r, inst),
+            Some((_, inst)) if inst.op.info().is_none() => self.beyond(from, inst),
+            _ => self.problem(block.label, CfgDefect::NoTerminator(self.cfg.labels[from])),
+        }
+        let merge = self.merge(block);
+        self.cfg.merges.push(merge);
+    }
+
+    fn terminator(&mut self, from: usize, at: InstRef, inst: &Inst) {
+        match inst.op {
+            Op::Branch => self.edge(from, at, inst.id(0), Case::Always),
+            Op::BranchConditional => {
+                self.edge(from, at, inst.id(1), Case::True);
+                self.edge(from, at, inst.id(2), Case::False);
+            }
+            Op::Switch => {
+                self.edge(from, at, inst.id(1), Case::Default);
+                let ty = inst.id(0).and_then(|s| self.module.type_of(s));
+                let words = ty.and_then(|t| self.module.literal_words(t)).unwrap_or(1);
+                for i in (2..inst.operands.len()).step_by(words + 1) {
+                    let low = u64::from(inst.operands[i].word());
+                    let high = if words == 2 { u64::from(inst.word(i + 1).unwrap_or(0)) } else { 0 };
+                    self.edge(from, at, inst.id(i + words), Case::Value(high << 32 | low));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A last instruction of unknown opcode: any of its words may be a label.
+    fn beyond(&mut self, from: usize, inst: &Inst) {
+        for o in &inst.operands {
+            if let Some(to) = Id::new(o.word()).and_then(|id| self.cfg.block(id)) {
+                self.cfg.edges.push(Edge { to, case: Case::Possible });
+                self.pairs.push((from, to));
+            }
+        }
+    }
+
+    fn merge(&mut self, block: &Block) -> Option<Merge> {
+        let module = self.module;
+        let before = block.insts.iter().rev().skip(1).map(|r| (*r, module.inst(*r)));
+        let (at, inst) = before.into_iter().find(|(_, i)| !i.op.is_line())?;
+        let is_loop = match inst.op {
+            Op::SelectionMerge => false,
+            Op::LoopMerge => true,
+            _ => return None,
+        };
+        let merge = self.target(at, inst.id(0));
+        let continue_target = if is_loop { self.target(at, inst.id(1)) } else { None };
+        Some(Merge { inst: at, merge, is_loop, continue_target })
+    }
+
+    fn finish(self) -> Cfg {
+        let Builder { mut cfg, pairs, .. } = self;
+        cfg.edges_start.push(cfg.edges.len() as u32);
+        cfg.graph = Graph::new(cfg.len(), &pairs);
+        let mut walk = Walk::new(&cfg.graph, 0);
+        cfg.dom = DomTree::of_walk(&cfg.graph, 0, &walk);
+        walk.post.reverse();
+        cfg.rpo = walk.post;
+        for (at, block) in cfg.rpo.iter().enumerate() {
+            cfg.rpo_index[*block] = at as u32;
+        }
+        cfg
+    }
+}
