@@ -1,1 +1,113 @@
 //! Running SPIR-V modules on Vulkan, and comparing what they wrote.
+//!
+//! A [`Case`] says what goes in; an [`Executor`] runs a module with it and gives an [`Outcome`], the bytes of
+//! every buffer afterwards. [`compare()`] says whether two outcomes are the same within the case's tolerances, and
+//! [`Case::expected`] what the right answer is, independent of any driver.
+
+pub mod case;
+pub mod compare;
+pub mod error;
+pub mod facts;
+pub mod fill;
+pub mod layout;
+pub mod number;
+pub mod random;
+pub mod reference;
+pub mod vulkan;
+
+use std::time::Duration;
+
+pub use case::Case;
+pub use compare::{Difference, Tolerance, compare};
+pub use error::Error;
+pub use vulkan::Vulkan;
+
+/// How to run, whatever the module and the case.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunOptions {
+    /// Dispatches to measure after the one that counts; 0 measures nothing.
+    pub bench: u32,
+    /// How long to wait for a submission.
+    pub timeout: Duration,
+    /// Whether accesses outside of buffers are to be harmless.
+    pub robust: bool,
+}
+
+impl Default for RunOptions {
+    fn default() -> RunOptions {
+        RunOptions { bench: 0, timeout: Duration::from_secs(60), robust: false }
+    }
+}
+
+/// Whose clock measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Timer {
+    /// Timestamps of the device.
+    Device,
+    /// The host's clock around each submission.
+    Host,
+}
+
+/// What a run left.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// Where it ran.
+    pub device: String,
+    /// The buffers by name, in the order of the case.
+    pub buffers: Vec<(String, Vec<u8>)>,
+    /// Whose clock measured.
+    pub timer: Timer,
+    /// How long each measured dispatch took.
+    pub times: Vec<Duration>,
+    /// What the validation layer said.
+    pub messages: Vec<String>,
+    /// What went wrong without anybody saying so: writes behind the end of a buffer.
+    pub faults: Vec<String>,
+}
+
+impl Outcome {
+    /// The bytes of a buffer.
+    pub fn buffer(&self, name: &str) -> Option<&[u8]> {
+        self.buffers.iter().find(|(other, _)| other == name).map(|(_, bytes)| bytes.as_slice())
+    }
+
+    /// The median of the measured times.
+    pub fn median(&self) -> Option<Duration> {
+        let mut times = self.times.clone();
+        times.sort();
+        times.get(times.len() / 2).copied()
+    }
+
+    /// How this outcome differs from what the case expects.
+    pub fn check(&self, case: &Case) -> Result<Vec<Difference>, Error> {
+        let mut differences = Vec::new();
+        for (index, wanted) in case.expected()? {
+            let buffer = &case.buffer[index];
+            differences.extend(compare(buffer, self.buffer(&buffer.name).unwrap_or_default(), &wanted)?);
+        }
+        Ok(differences)
+    }
+
+    /// How this outcome differs from another of the same case.
+    pub fn compare(&self, other: &Outcome, case: &Case) -> Result<Vec<Difference>, Error> {
+        let mut differences = Vec::new();
+        for buffer in &case.buffer {
+            // Addresses differ from run to run.
+            if buffer.fill.has_addresses() {
+                continue;
+            }
+            let (ours, theirs) = (self.buffer(&buffer.name), other.buffer(&buffer.name));
+            differences.extend(compare(buffer, ours.unwrap_or_default(), theirs.unwrap_or_default())?);
+        }
+        Ok(differences)
+    }
+}
+
+/// Something that runs modules.
+pub trait Executor {
+    /// What it is called in messages.
+    fn name(&self) -> String;
+
+    /// Runs a module with a case.
+    fn run(&self, words: &[u32], case: &Case, options: &RunOptions) -> Result<Outcome, Error>;
+}

@@ -1,0 +1,392 @@
+//! Case files: everything that a run needs besides the module.
+//!
+//! A case is TOML. It names the entry point, the specialization, the push constants, the buffers with their
+//! initial contents, and how many workgroups to start; it may say what comes out. Contents depend on the case
+//! alone, so two modules run with one case see the same bytes. Every buffer that a shader can write is compared;
+//! the tolerance is `exact` unless the buffer says otherwise, so what a module must not touch is checked as well.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use coop_ir::constant::{SpecValue, Specialization};
+use coop_ir::profile::ComponentType;
+use serde::Deserialize;
+
+use crate::compare::Tolerance;
+use crate::error::Error;
+use crate::fill::Fill;
+use crate::number::{self, Value};
+use crate::reference::Expect;
+
+/// The most bytes that the buffers of a case may have together.
+const MAX_TOTAL_BYTES: u64 = 4 << 30;
+
+/// Everything that a run needs besides the module.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Case {
+    /// The entry point; needed when the module has several.
+    pub entry: Option<String>,
+    /// Workgroups in x, y and z.
+    pub workgroups: [u32; 3],
+    /// Where the random contents start from.
+    #[serde(default)]
+    pub seed: u64,
+    /// Values of specialization constants, by SpecId.
+    #[serde(default)]
+    pub spec: BTreeMap<String, Number>,
+    /// The push constants, one part after the other.
+    #[serde(default)]
+    pub push: Vec<PushPart>,
+    /// The buffers.
+    #[serde(default)]
+    pub buffer: Vec<Buffer>,
+    /// What the buffers hold afterwards, whatever the module.
+    #[serde(default)]
+    pub expect: Vec<Expect>,
+    /// The subgroup size that the pipeline asks for.
+    pub subgroup_size: Option<u32>,
+    /// Whether the pipeline asks for full subgroups.
+    #[serde(default)]
+    pub full_subgroups: bool,
+    /// Arithmetic operations that one dispatch does, to report them per second.
+    pub operations: Option<f64>,
+    /// Where files that the case names are looked for.
+    #[serde(skip)]
+    pub folder: PathBuf,
+}
+
+/// A number in a case file. Strings hold what TOML's integers can't: `"0xffffffffffffffff"`.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Number {
+    /// `true`, `false`: 1 and 0.
+    Bool(bool),
+    /// `12`.
+    Int(i64),
+    /// `1.5`, `inf`, `nan`.
+    Float(f64),
+    /// `"0x10"`.
+    Text(String),
+}
+
+impl Number {
+    /// The value, if a text is one.
+    pub fn value(&self) -> Result<Value, Error> {
+        match self {
+            Number::Bool(value) => Ok(Value::Int(i128::from(*value))),
+            Number::Int(value) => Ok(Value::Int(i128::from(*value))),
+            Number::Float(value) => Ok(Value::Float(*value)),
+            Number::Text(text) => match SpecValue::parse(text) {
+                Some(SpecValue::Int(value)) => Ok(Value::Int(value)),
+                Some(SpecValue::Float(value)) => Ok(Value::Float(value)),
+                Some(SpecValue::Bool(value)) => Ok(Value::Int(i128::from(value))),
+                None => Err(Error::case(format!("'{text}' is not a number"))),
+            },
+        }
+    }
+
+    fn spec_value(&self) -> Result<SpecValue, Error> {
+        Ok(match (self, self.value()?) {
+            (Number::Bool(value), _) => SpecValue::Bool(*value),
+            (_, Value::Int(value)) => SpecValue::Int(value),
+            (_, Value::Float(value)) => SpecValue::Float(value),
+        })
+    }
+}
+
+/// A part of the push constants: exactly one of `values`, `address` and `bytes`.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct PushPart {
+    /// Where the part starts; without it, where the last one ended, aligned for its type.
+    pub offset: Option<u32>,
+    /// The type of `values`.
+    #[serde(rename = "type")]
+    pub kind: Option<ComponentType>,
+    /// Numbers.
+    pub values: Option<Vec<Number>>,
+    /// The buffer whose device address goes here, 8 bytes.
+    pub address: Option<String>,
+    /// Bytes in hexadecimal; spaces are ignored.
+    pub bytes: Option<String>,
+}
+
+/// What a buffer is to the shader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BufferKind {
+    /// A storage buffer.
+    #[default]
+    Storage,
+    /// A uniform buffer.
+    Uniform,
+}
+
+/// A buffer.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Buffer {
+    /// What messages and references call it.
+    pub name: String,
+    /// Descriptor set; 0 when only a binding is given.
+    pub set: Option<u32>,
+    /// Binding. A buffer without one is reached by its address only.
+    pub binding: Option<u32>,
+    /// Storage or uniform.
+    #[serde(default)]
+    pub kind: BufferKind,
+    /// Component type of the elements.
+    #[serde(rename = "type")]
+    pub element: ComponentType,
+    /// Elements.
+    pub count: u64,
+    /// The initial contents.
+    #[serde(default)]
+    pub fill: Fill,
+    /// Where the buffer's random contents start from; without it, the case's seed and the buffer's place.
+    pub seed: Option<u64>,
+    /// Elements from one row to the next: differences are then shown by row and column.
+    pub row_stride: Option<u64>,
+    /// How far two runs may be apart.
+    #[serde(default)]
+    pub tolerance: Tolerance,
+}
+
+impl Buffer {
+    /// Bytes of the buffer. A case that was read has checked that this fits.
+    pub fn size(&self) -> usize {
+        self.count as usize * number::size_of(self.element)
+    }
+
+    /// Descriptor set and binding, if the buffer has them.
+    pub fn slot(&self) -> Option<(u32, u32)> {
+        self.binding.map(|binding| (self.set.unwrap_or(0), binding))
+    }
+}
+
+impl Case {
+    /// Reads a case file.
+    pub fn load(path: &Path) -> Result<Case, Error> {
+        let text =
+            std::fs::read_to_string(path).map_err(|error| Error::case(format!("{}: {error}", path.display())))?;
+        let case = Case::parse(&text, path.parent().unwrap_or(Path::new("")));
+        case.map_err(|error| match error {
+            Error::Case(message) => Error::case(format!("{}: {message}", path.display())),
+            other => other,
+        })
+    }
+
+    /// Reads the text of a case file; files that it names are in `folder`.
+    pub fn parse(text: &str, folder: &Path) -> Result<Case, Error> {
+        let mut case: Case = toml::from_str(text).map_err(|error| Error::case(error.to_string().trim_end()))?;
+        case.folder = folder.to_owned();
+        case.check()?;
+        Ok(case)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.workgroups.contains(&0) {
+            return Err(Error::case("workgroups: a dispatch needs at least one in each dimension"));
+        }
+        let mut total = 0u64;
+        for (index, buffer) in self.buffer.iter().enumerate() {
+            let before = &self.buffer[..index];
+            self.check_buffer(buffer, before)?;
+            total = total.saturating_add(buffer.count.saturating_mul(number::size_of(buffer.element) as u64));
+        }
+        if total > MAX_TOTAL_BYTES {
+            return Err(Error::case(format!("the buffers have {total} bytes, more than {MAX_TOTAL_BYTES}")));
+        }
+        self.specialization()?;
+        for expect in &self.expect {
+            expect.check(self)?;
+        }
+        // Names and sizes are checked by laying the parts out.
+        self.push_constants(&|_| 0).map(|_| ())
+    }
+
+    fn check_buffer(&self, buffer: &Buffer, before: &[Buffer]) -> Result<(), Error> {
+        let name = &buffer.name;
+        if !number::is_element_type(buffer.element) {
+            return Err(Error::case(format!("buffer {name}: there are no buffers of {}", buffer.element)));
+        }
+        if buffer.count == 0 {
+            return Err(Error::case(format!("buffer {name}: count is 0")));
+        }
+        if before.iter().any(|other| other.name == *name) {
+            return Err(Error::case(format!("two buffers are called {name}")));
+        }
+        let slot = buffer.slot();
+        if let Some(other) = before.iter().find(|other| slot.is_some() && other.slot() == slot) {
+            let (set, binding) = slot.unwrap_or_default();
+            return Err(Error::case(format!(
+                "buffers {} and {name} are both set {set}, binding {binding}",
+                other.name
+            )));
+        }
+        if buffer.row_stride == Some(0) {
+            return Err(Error::case(format!("buffer {name}: row-stride is 0")));
+        }
+        buffer.fill.check(name, buffer.element, &|wanted| self.buffer_named(wanted).is_some())
+    }
+
+    /// The buffer of that name.
+    pub fn buffer_named(&self, name: &str) -> Option<&Buffer> {
+        self.buffer.iter().find(|buffer| buffer.name == name)
+    }
+
+    /// The specialization by SpecId.
+    pub fn specialization(&self) -> Result<Specialization, Error> {
+        let mut specialization = Specialization::new();
+        for (key, number) in &self.spec {
+            let id = key.parse().map_err(|_| Error::case(format!("spec: '{key}' is no SpecId")))?;
+            specialization.set(id, number.spec_value()?);
+        }
+        Ok(specialization)
+    }
+
+    /// Whether the case needs device addresses.
+    pub fn needs_addresses(&self) -> bool {
+        self.push.iter().any(|part| part.address.is_some())
+            || self.buffer.iter().any(|buffer| buffer.binding.is_none() || buffer.fill.has_addresses())
+    }
+
+    /// The bytes of the push constants, given every buffer's device address.
+    pub fn push_constants(&self, address: &dyn Fn(&str) -> u64) -> Result<Vec<u8>, Error> {
+        let mut bytes = Vec::new();
+        for part in &self.push {
+            self.append_push(part, address, &mut bytes)?;
+        }
+        Ok(bytes)
+    }
+
+    fn append_push(&self, part: &PushPart, address: &dyn Fn(&str) -> u64, out: &mut Vec<u8>) -> Result<(), Error> {
+        let mut data = Vec::new();
+        let alignment = match (&part.values, &part.address, &part.bytes) {
+            (Some(values), None, None) => {
+                let kind = part.kind.unwrap_or(ComponentType::U32);
+                if !number::is_element_type(kind) {
+                    return Err(Error::case(format!("push: there are no constants of {kind}")));
+                }
+                for value in values {
+                    number::encode(kind, value.value()?, &mut data);
+                }
+                number::size_of(kind)
+            }
+            (None, Some(name), None) => {
+                if self.buffer_named(name).is_none() {
+                    return Err(Error::case(format!("push: no buffer is called '{name}'")));
+                }
+                data.extend_from_slice(&address(name).to_le_bytes());
+                8
+            }
+            (None, None, Some(text)) => {
+                data = hex(text).ok_or_else(|| Error::case(format!("push: '{text}' is not bytes in hexadecimal")))?;
+                1
+            }
+            _ => return Err(Error::case("push: a part has one of values, address and bytes")),
+        };
+        let start = match part.offset {
+            Some(offset) => offset as usize,
+            None => out.len().next_multiple_of(alignment),
+        };
+        // Every device's limit is far below; this only keeps a typing error from taking all memory.
+        let end = start.saturating_add(data.len());
+        if end > 1 << 16 {
+            return Err(Error::case(format!("push: {end} bytes are more than any device takes")));
+        }
+        if out.len() < end {
+            out.resize(end, 0);
+        }
+        out[start..end].copy_from_slice(&data);
+        Ok(())
+    }
+
+    /// The initial bytes of a buffer, given every buffer's device address.
+    pub fn contents(&self, index: usize, address: &dyn Fn(&str) -> u64) -> Result<Vec<u8>, Error> {
+        let buffer = &self.buffer[index];
+        // Buffers beside each other get streams that have nothing in common.
+        let seed = buffer.seed.unwrap_or_else(|| self.seed.wrapping_add((index as u64 + 1) << 32));
+        buffer.fill.bytes(buffer, seed, &self.folder, address)
+    }
+}
+
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> =
+        text.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    Some(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Case, Error> {
+        Case::parse(text, Path::new(""))
+    }
+
+    #[test]
+    fn a_whole_case() {
+        let case = parse(
+            r#"
+            workgroups = [2, 1, 1]
+            seed = 7
+            push = [{ values = [1, 2] }, { address = "A" }, { bytes = "ff 00" }, { type = "f16", values = [1.0] }]
+            [spec]
+            0 = 16
+            1 = true
+            2 = "0xffffffffffffffff"
+            [[buffer]]
+            name = "A"
+            binding = 0
+            type = "f16"
+            count = 64
+            fill = "half-integers"
+            [[buffer]]
+            name = "pointers"
+            type = "u64"
+            count = 2
+            fill = { addresses = ["A", "pointers"] }
+            "#,
+        )
+        .unwrap();
+        assert_eq!(case.specialization().unwrap().get(2), Some(SpecValue::Int(u64::MAX.into())));
+        assert!(case.needs_addresses());
+        let address = |name: &str| if name == "A" { 0x1122 } else { 0x33 };
+        let push = case.push_constants(&address).unwrap();
+        assert_eq!(push, [1, 0, 0, 0, 2, 0, 0, 0, 0x22, 0x11, 0, 0, 0, 0, 0, 0, 0xff, 0, 0x00, 0x3c]);
+        assert_eq!(case.contents(1, &address).unwrap()[8], 0x33);
+        assert_eq!(case.contents(0, &address).unwrap().len(), 128);
+        assert_eq!(case.contents(0, &address), case.contents(0, &|_| 0));
+    }
+
+    #[test]
+    fn faults_are_named() {
+        let buffer = "[[buffer]]\nname = \"A\"\nbinding = 0\ntype = \"f16\"\ncount = 4\n";
+        let with = |extra: &str| format!("workgroups = [1, 1, 1]\n{extra}");
+        for (text, why) in [
+            (String::new(), "workgroups"),
+            ("workgroups = [1, 0, 1]".into(), "at least one"),
+            (with("colour = 1"), "colour"),
+            (with(&format!("{buffer}{buffer}")), "two buffers are called A"),
+            (with("spec = { x = 1 }"), "'x' is no SpecId"),
+            (with("push = [{ address = \"B\" }]"), "no buffer is called 'B'"),
+            (with("push = [{ offset = 4000000000, values = [1] }]"), "more than any device takes"),
+            (with("push = [{}]"), "one of values, address and bytes"),
+            (with(&buffer.replace("f16", "mxint8")), "there are no buffers of mxint8"),
+            (with(&buffer.replace("count = 4", "count = 400000000000")), "more than"),
+            (
+                with(&buffer.replace("count = 4", "count = 4\nfill = { addresses = [\"A\"] }")),
+                "addresses need elements of u64",
+            ),
+            (with(&buffer.replace("count = 4", "count = 4\ntolerance = { ulp = -1 }")), "ulp"),
+        ] {
+            let error = parse(&text).unwrap_err().to_string();
+            assert!(error.starts_with("case: ") && error.contains(why), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Are two buffers the same, as far as the case asks?
+//!
+//! Four classes of tolerance. In all of them a NaN equals any other NaN and nothing else, and an infinity equals
+//! itself only. `exact` tells zeros of different signs apart; the others do not.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use crate::case::Buffer;
+use crate::error::Error;
+use crate::number::{self, Value};
+
+/// How many places a report names.
+const PLACES: usize = 8;
+
+/// How far two buffers may be apart.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
+#[serde(try_from = "Given")]
+pub enum Tolerance {
+    /// The same bits.
+    #[default]
+    Exact,
+    /// At most this many representable values apart.
+    Ulp(u64),
+    /// |got - wanted| at most abs + rel * |wanted|.
+    Near {
+        /// The absolute part.
+        abs: f64,
+        /// The relative part.
+        rel: f64,
+    },
+    /// The sum of squared errors over the sum of squares is at most this, for the buffer as a whole.
+    Nmse(f64),
+}
+
+/// A tolerance as the case file writes it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Given {
+    Word(String),
+    Ulp(OnlyUlp),
+    Nmse(OnlyNmse),
+    Near(OnlyNear),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OnlyUlp {
+    ulp: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OnlyNmse {
+    nmse: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OnlyNear {
+    #[serde(default)]
+    abs: f64,
+    #[serde(default)]
+    rel: f64,
+}
+
+impl TryFrom<Given> for Tolerance {
+    type Error = String;
+
+    fn try_from(given: Given) -> Result<Tolerance, String> {
+        let positive = |name, value: f64| {
+            if value >= 0.0 { Ok(value) } else { Err(format!("tolerance: {name} is {value}, not 0 or more")) }
+        };
+        match given {
+            Given::Word(word) if word == "exact" => Ok(Tolerance::Exact),
+            Given::Word(word) => {
+                Err(format!("tolerance: '{word}' is not \"exact\", {{ ulp }}, {{ abs, rel }} or {{ nmse }}"))
+            }
+            Given::Ulp(OnlyUlp { ulp }) => {
+                u64::try_from(ulp).map(Tolerance::Ulp).map_err(|_| format!("tolerance: ulp is {ulp}, not 0 or more"))
+            }
+            Given::Nmse(OnlyNmse { nmse }) => positive("nmse", nmse).map(Tolerance::Nmse),
+            Given::Near(OnlyNear { abs, rel }) => {
+                Ok(Tolerance::Near { abs: positive("abs", abs)?, rel: positive("rel", rel)? })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Tolerance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Tolerance::Exact => f.write_str("exact"),
+            Tolerance::Ulp(ulp) => write!(f, "{ulp} ulp"),
+            Tolerance::Near { abs, rel } => write!(f, "abs {abs:e} + rel {rel:e}"),
+            Tolerance::Nmse(nmse) => write!(f, "nmse {nmse:e}"),
+        }
+    }
+}
+
+/// A place where two buffers differ.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Place {
+    /// The element.
+    pub index: u64,
+    /// Its row and column, if the buffer has a row stride.
+    pub row_column: Option<(u64, u64)>,
+    /// What was found, with its bits.
+    pub got: (Value, u64),
+    /// What was wanted, with its bits.
+    pub wanted: (Value, u64),
+}
+
+/// How two buffers differ beyond the tolerance.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Difference {
+    /// The buffer.
+    pub buffer: String,
+    /// What was allowed.
+    pub tolerance: Tolerance,
+    /// Elements that are too far apart (with nmse: that differ at all).
+    pub count: u64,
+    /// Elements of the buffer.
+    pub total: u64,
+    /// The first of them.
+    pub places: Vec<Place>,
+    /// The largest difference of two numbers, and where; none if only NaNs and infinities differ.
+    pub largest: Option<(f64, u64)>,
+    /// The normalised mean squared error, if the elements are finite floats.
+    pub nmse: Option<f64>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Difference { buffer, count, total, tolerance, .. } = self;
+        write!(f, "buffer {buffer}: {count} of {total} elements differ (tolerance: {tolerance}")?;
+        if let Some(nmse) = self.nmse {
+            write!(f, "; nmse {nmse:.3e}")?;
+        }
+        f.write_str(")")?;
+        if let Some((error, index)) = self.largest {
+            write!(f, "; largest error {error} at [{index}]")?;
+        }
+        for place in &self.places {
+            write!(f, "\n  [{}]", place.index)?;
+            if let Some((row, column)) = place.row_column {
+                write!(f, " row {row}, column {column}")?;
+            }
+            write!(
+                f,
+                ": {} (0x{:x}) instead of {} (0x{:x})",
+                place.got.0, place.got.1, place.wanted.0, place.wanted.1
+            )?;
+        }
+        let more = self.count - self.places.len() as u64;
+        if more > 0 {
+            write!(f, "\n  and {more} more")?;
+        }
+        Ok(())
+    }
+}
+
+/// Compares what a buffer holds with what it should hold; `None` if that is within the tolerance.
+pub fn compare(buffer: &Buffer, got: &[u8], wanted: &[u8]) -> Result<Option<Difference>, Error> {
+    if got.len() != wanted.len() {
+        let name = &buffer.name;
+        return Err(Error::case(format!("buffer {name}: {} bytes are compared with {}", got.len(), wanted.len())));
+    }
+    if got == wanted {
+        return Ok(None);
+    }
+    let mut difference = Difference {
+        buffer: buffer.name.clone(),
+        tolerance: buffer.tolerance,
+        count: 0,
+        total: buffer.count,
+        places: Vec::new(),
+        largest: None,
+        nmse: None,
+    };
+    let (mut error_squares, mut squares) = (0.0, 0.0);
+    let size = number::size_of(buffer.element);
+    for (index, (got, wanted)) in got.chunks_exact(size).zip(wanted.chunks_exact(size)).enumerate() {
+        let index = index as u64;
+        let pair = Pair::new(buffer, got, wanted);
+        squares += pair.wanted.to_f64().powi(2);
+        if pair.is_same() {
+            continue;
+        }
+        let error = pair.error();
+        error_squares += error.powi(2);
+        if pair.is_within(buffer.tolerance) {
+            continue;
+        }
+        difference.count += 1;
+        if error.is_finite() && difference.largest.is_none_or(|(largest, _)| error > largest) {
+            difference.largest = Some((error, index));
+        }
+        if difference.places.len() < PLACES {
+            difference.places.push(Place {
+                index,
+                row_column: buffer.row_stride.map(|stride| (index / stride, index % stride)),
+                got: (pair.got, number::bits_of(got)),
+                wanted: (pair.wanted, number::bits_of(wanted)),
+            });
+        }
+    }
+    let nmse = if error_squares == 0.0 { 0.0 } else { error_squares / squares };
+    difference.nmse = number::is_float(buffer.element).then_some(nmse).filter(|nmse| !nmse.is_nan());
+    let fine = match buffer.tolerance {
+        // An error that is not a number is never small.
+        Tolerance::Nmse(limit) => nmse <= limit,
+        _ => difference.count == 0,
+    };
+    Ok(if fine { None } else { Some(difference) })
+}
+
+struct Pair {
+    got: Value,
+    wanted: Value,
+    ulps: u64,
+}
+
+impl Pair {
+    fn new(buffer: &Buffer, got: &[u8], wanted: &[u8]) -> Pair {
+        let ulps = ordinal(got).abs_diff(ordinal(wanted));
+        Pair { got: number::decode(buffer.element, got), wanted: number::decode(buffer.element, wanted), ulps }
+    }
+
+    /// The same bits, or two NaNs.
+    fn is_same(&self) -> bool {
+        match (self.got, self.wanted) {
+            (Value::Float(got), Value::Float(wanted)) => {
+                got.to_bits() == wanted.to_bits() || got.is_nan() && wanted.is_nan()
+            }
+            (got, wanted) => got == wanted,
+        }
+    }
+
+    fn error(&self) -> f64 {
+        match (self.got, self.wanted) {
+            (Value::Int(got), Value::Int(wanted)) => (got - wanted).unsigned_abs() as f64,
+            (got, wanted) => (got.to_f64() - wanted.to_f64()).abs(),
+        }
+    }
+
+    fn is_within(&self, tolerance: Tolerance) -> bool {
+        let error = self.error();
+        match tolerance {
+            // Only whole buffers are within such a tolerance or not.
+            Tolerance::Exact | Tolerance::Nmse(_) => false,
+            _ if error.is_nan() || error.is_infinite() => false,
+            Tolerance::Ulp(limit) => match self.got {
+                Value::Float(_) => self.ulps <= limit,
+                Value::Int(_) => error <= limit as f64,
+            },
+            Tolerance::Near { abs, rel } => error <= abs + rel * self.wanted.to_f64().abs(),
+        }
+    }
+}
+
+/// Places a float's bits on a line on which neighbours are one apart and both zeros are 0.
+fn ordinal(bytes: &[u8]) -> i64 {
+    let sign = 1u64 << (bytes.len() * 8 - 1);
+    let bits = number::bits_of(bytes);
+    let magnitude = (bits & (sign - 1)) as i64;
+    if bits & sign != 0 { -magnitude } else { magnitude }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Case;
+    use std::path::Path;
+
+    fn buffer(kind: &str, count: u64, tolerance: &str) -> Buffer {
+        let text = format!(
+            "workgroups = [1, 1, 1]\n[[buffer]]\nname = \"D\"\ntype = \"{kind}\"\ncount = {count}\n\
+             row-stride = 2\ntolerance = {tolerance}"
+        );
+        Case::parse(&text, Path::new("")).unwrap().buffer.remove(0)
+    }
+
+    fn f32s(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    fn differ(tolerance: &str, got: &[f32], wanted: &[f32]) -> Option<Difference> {
+        compare(&buffer("f32", got.len() as u64, tolerance), &f32s(got), &f32s(wanted)).unwrap()
+    }
+
+    #[test]
+    fn tolerances() {
+        let next = f32::from_bits(1.0f32.to_bits() + 1);
+        for (tolerance, got, wanted, fine) in [
+            ("'exact'", 1.0, 1.0, true),
+            ("'exact'", next, 1.0, false),
+            ("'exact'", 0.0, -0.0, false),
+            ("'exact'", f32::NAN, -f32::NAN, true),
+            ("{ ulp = 1 }", next, 1.0, true),
+            ("{ ulp = 0 }", next, 1.0, false),
+            ("{ ulp = 0 }", -0.0, 0.0, true),
+            ("{ ulp = 2 }", f32::from_bits(1), -f32::from_bits(1), true),
+            ("{ ulp = 1000 }", f32::NAN, 1.0, false),
+            ("{ ulp = 9999 }", f32::INFINITY, f32::MAX, false),
+            ("{ abs = 0.5 }", 1.5, 1.0, true),
+            ("{ abs = 0.5 }", 1.75, 1.0, false),
+            ("{ rel = 0.5, abs = 0.1 }", -15.0, -10.0, true),
+            ("{ abs = inf }", f32::INFINITY, 1.0, false),
+            ("{ abs = inf }", f32::NAN, 1.0, false),
+            ("{ nmse = 0.01 }", 10.5, 10.0, true),
+            ("{ nmse = 0.001 }", 10.5, 10.0, false),
+            ("{ nmse = 0.01 }", f32::NAN, 10.0, false),
+            ("{ nmse = 0.01 }", f32::INFINITY, f32::INFINITY, true),
+            ("{ nmse = 0.01 }", 1.0, 0.0, false),
+        ] {
+            assert_eq!(differ(tolerance, &[got], &[wanted]).is_none(), fine, "{tolerance} {got} {wanted}");
+        }
+    }
+
+    #[test]
+    fn integers_are_compared_as_integers() {
+        let buffer = buffer("s8", 3, "{ ulp = 1 }");
+        assert_eq!(compare(&buffer, &[0, 0xff, 5], &[0, 0, 6]).unwrap(), None);
+        assert_eq!(compare(&buffer, &[0, 0xfe, 5], &[0, 0, 5]).unwrap().unwrap().count, 1);
+        assert!(compare(&buffer, &[0], &[0, 1]).is_err());
+    }
+
+    #[test]
+    fn the_report_says_where_and_how_far() {
+        let difference = differ("'exact'", &[1.0, 2.0, 3.0, 4.5], &[1.0, 2.25, 3.0, 4.0]).unwrap();
+        let expected = "buffer D: 2 of 4 elements differ (tolerance: exact; nmse 1.006e-2); largest error 0.5 at [3]\n  \
+                        [1] row 0, column 1: 2 (0x40000000) instead of 2.25 (0x40100000)\n  \
+                        [3] row 1, column 1: 4.5 (0x40900000) instead of 4 (0x40800000)";
+        assert_eq!(difference.to_string(), expected);
+        let many = differ("'exact'", &[1.0; 40], &[2.0; 40]).unwrap().to_string();
+        assert!(many.ends_with("and 32 more"), "{many}");
+    }
+}

@@ -1,0 +1,96 @@
+//! Why something could not be run.
+
+use std::fmt;
+
+/// Why a module could not be run. A run that ends with wrong values is no error: that is a difference.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Error {
+    /// There is no Vulkan loader on this machine.
+    NoLoader(String),
+    /// There is a loader, but no driver with a device.
+    NoDevice,
+    /// No device has that index or name.
+    NoSuchDevice {
+        /// What was asked for.
+        wanted: String,
+        /// What there is.
+        present: Vec<String>,
+    },
+    /// The case file can't be read, or does not fit the module.
+    Case(String),
+    /// The module can't be run: broken, or no compute shader.
+    Module(String),
+    /// The device lacks what the module needs; each line names a capability and what is missing.
+    Unsupported {
+        /// The device.
+        device: String,
+        /// What is missing.
+        missing: Vec<String>,
+    },
+    /// A Vulkan call failed.
+    Vulkan {
+        /// The call.
+        call: &'static str,
+        /// What it returned.
+        result: String,
+        /// What the validation layer said until then.
+        messages: Vec<String>,
+    },
+    /// The dispatch did not end in time. The device can't be used any further.
+    Timeout {
+        /// The limit in seconds.
+        seconds: f64,
+    },
+}
+
+impl Error {
+    /// A fault of the case.
+    pub(crate) fn case(message: impl Into<String>) -> Error {
+        Error::Case(message.into())
+    }
+
+    /// A fault of the module.
+    pub(crate) fn module(message: impl Into<String>) -> Error {
+        Error::Module(message.into())
+    }
+}
+
+/// What to do on a machine without Vulkan.
+const INSTALL: &str = "install a Vulkan driver and its loader (Debian and Ubuntu: apt install libvulkan1 mesa-vulkan-drivers; \
+     Fedora: dnf install vulkan-loader mesa-vulkan-drivers), or run this through the repository's \
+     'scripts/drivers.sh run', which brings a software driver";
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoLoader(why) => write!(f, "the Vulkan loader can't be opened ({why}): {INSTALL}"),
+            Error::NoDevice => write!(f, "no Vulkan driver offers a device: {INSTALL}"),
+            Error::NoSuchDevice { wanted, present } => {
+                write!(f, "no Vulkan device matches '{wanted}'; there are: ")?;
+                for (index, name) in present.iter().enumerate() {
+                    write!(f, "{}{index} '{name}'", if index > 0 { ", " } else { "" })?;
+                }
+                Ok(())
+            }
+            Error::Case(message) => write!(f, "case: {message}"),
+            Error::Module(message) => write!(f, "module: {message}"),
+            Error::Unsupported { device, missing } => {
+                write!(f, "{device} can't run this module")?;
+                for line in missing {
+                    write!(f, "\n  {line}")?;
+                }
+                Ok(())
+            }
+            Error::Vulkan { call, result, messages } => {
+                write!(f, "{call} failed: {result}")?;
+                for message in messages {
+                    write!(f, "\n  {message}")?;
+                }
+                Ok(())
+            }
+            Error::Timeout { seconds } => write!(f, "the dispatch did not end within {seconds} seconds"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,309 @@
+//! What a buffer holds before the run.
+//!
+//! Contents that come from a generator are chosen so that sums and products of matrices are exact in every
+//! type: small integers and halves. The others are for what exactness hides: rounding, NaN, infinities.
+
+use std::path::Path;
+
+use coop_ir::profile::ComponentType;
+use serde::Deserialize;
+
+use crate::case::{Buffer, Number};
+use crate::error::Error;
+use crate::number::{self, Value};
+use crate::random::Random;
+
+/// The initial contents: a word, or a table with one key.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Fill {
+    /// `fill = "small-ints"`.
+    Plain(Plain),
+    /// `fill = { small-ints = [-2, 2] }`.
+    With(With),
+}
+
+impl Default for Fill {
+    fn default() -> Fill {
+        Fill::Plain(Plain::Zeros)
+    }
+}
+
+/// Contents without parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Plain {
+    /// All bits zero.
+    Zeros,
+    /// 0, 1, 2 ..., wrapped or rounded by the type.
+    Ramp,
+    /// The element's own index, modulo as many integers as the type holds exactly.
+    Position,
+    /// Integers from -4 to 4; from 0 to 8 in unsigned types.
+    SmallInts,
+    /// Halves from -4 to 4; in integer types the same as small integers.
+    HalfIntegers,
+    /// Floats from -1 up to 1; in integer types the whole range of values.
+    Uniform,
+    /// Random bits.
+    Bits,
+    /// NaNs, infinities, zeros of both signs, subnormals and the largest values among uniform floats;
+    /// in integer types the smallest and largest values among random ones.
+    NanInf,
+}
+
+/// Contents with parameters.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum With {
+    /// The same number everywhere.
+    Constant(Number),
+    /// First value and step.
+    Ramp(Number, Number),
+    /// Integers between two bounds, both included.
+    SmallInts(i64, i64),
+    /// Halves between two bounds, both included.
+    HalfIntegers(f64, f64),
+    /// Floats between two bounds, the lower one included.
+    Uniform(f64, f64),
+    /// These numbers, then zeros.
+    Values(Vec<Number>),
+    /// The bytes of a file, then zeros.
+    File(String),
+    /// The device addresses of buffers, then zeros.
+    Addresses(Vec<String>),
+}
+
+impl Fill {
+    /// Whether device addresses are asked for.
+    pub fn has_addresses(&self) -> bool {
+        matches!(self, Fill::With(With::Addresses(_)))
+    }
+
+    /// Refuses what can't be made of the element type, and names of buffers that are not there.
+    pub(crate) fn check(&self, name: &str, element: ComponentType, known: &dyn Fn(&str) -> bool) -> Result<(), Error> {
+        let fail = |message: String| Err(Error::case(format!("buffer {name}: {message}")));
+        match self {
+            Fill::With(With::Addresses(names)) => {
+                if element != ComponentType::U64 {
+                    return fail(format!("addresses need elements of u64, not {element}"));
+                }
+                match names.iter().find(|wanted| !known(wanted)) {
+                    Some(unknown) => fail(format!("no buffer is called '{unknown}'")),
+                    None => Ok(()),
+                }
+            }
+            Fill::With(With::SmallInts(low, high)) if low > high => fail(format!("small-ints: {low} is above {high}")),
+            Fill::With(With::HalfIntegers(low, high)) if !half_bounds(*low, *high) => {
+                fail(format!("half-integers: {low} to {high} is no range of halves"))
+            }
+            Fill::With(With::Uniform(low, high)) if !(low <= high && (high - low).is_finite()) => {
+                fail(format!("uniform: {low} to {high} is no range"))
+            }
+            Fill::With(With::Constant(number)) => number.value().map(|_| ()),
+            Fill::With(With::Values(numbers)) => numbers.iter().try_for_each(|number| number.value().map(|_| ())),
+            Fill::With(With::Ramp(first, step)) => first.value().and(step.value()).map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The bytes of the buffer.
+    pub(crate) fn bytes(
+        &self,
+        buffer: &Buffer,
+        seed: u64,
+        folder: &Path,
+        address: &dyn Fn(&str) -> u64,
+    ) -> Result<Vec<u8>, Error> {
+        let random = Random::new(seed);
+        let mut maker =
+            Maker { kind: buffer.element, count: buffer.count, random, out: Vec::with_capacity(buffer.size()) };
+        match self {
+            Fill::Plain(plain) => maker.plain(*plain),
+            Fill::With(With::Constant(number)) => maker.each(constant(number.value()?)),
+            Fill::With(With::Ramp(first, step)) => maker.ramp(first.value()?, step.value()?),
+            Fill::With(With::SmallInts(low, high)) => maker.integers(*low, *high),
+            Fill::With(With::HalfIntegers(low, high)) => maker.halves((low * 2.0) as i64, (high * 2.0) as i64),
+            Fill::With(With::Uniform(low, high)) => maker.uniform(*low, *high),
+            Fill::With(With::Values(numbers)) => {
+                for number in numbers.iter().take(buffer.count as usize) {
+                    number::encode(buffer.element, number.value()?, &mut maker.out);
+                }
+            }
+            Fill::With(With::File(name)) => {
+                let path = folder.join(name);
+                maker.out =
+                    std::fs::read(&path).map_err(|error| Error::case(format!("{}: {error}", path.display())))?;
+            }
+            Fill::With(With::Addresses(names)) => {
+                let addresses = names.iter().take(buffer.count as usize).flat_map(|name| address(name).to_le_bytes());
+                maker.out.extend(addresses);
+            }
+        }
+        maker.out.resize(buffer.size(), 0);
+        Ok(maker.out)
+    }
+}
+
+fn half_bounds(low: f64, high: f64) -> bool {
+    let half = |value: f64| (value * 2.0).fract() == 0.0 && value.abs() < 1e15;
+    half(low) && half(high) && low <= high
+}
+
+fn constant(value: Value) -> impl FnMut(u64, &mut Random) -> Value {
+    move |_, _| value
+}
+
+struct Maker {
+    kind: ComponentType,
+    count: u64,
+    random: Random,
+    out: Vec<u8>,
+}
+
+impl Maker {
+    fn each(&mut self, mut value: impl FnMut(u64, &mut Random) -> Value) {
+        for index in 0..self.count {
+            let value = value(index, &mut self.random);
+            number::encode(self.kind, value, &mut self.out);
+        }
+    }
+
+    fn plain(&mut self, plain: Plain) {
+        let signed = !self.kind.is_unsigned_integer();
+        match plain {
+            Plain::Zeros => {}
+            Plain::Ramp => self.ramp(Value::Int(0), Value::Int(1)),
+            Plain::Position => {
+                let modulus = number::exact_integers(self.kind);
+                self.each(|index, _| Value::Int((index % modulus).into()));
+            }
+            Plain::SmallInts if signed => self.integers(-4, 4),
+            Plain::HalfIntegers if number::is_float(self.kind) => self.halves(-8, 8),
+            Plain::HalfIntegers if signed => self.integers(-4, 4),
+            Plain::SmallInts | Plain::HalfIntegers => self.integers(0, 8),
+            Plain::Uniform if number::is_float(self.kind) => self.uniform(-1.0, 1.0),
+            Plain::Uniform | Plain::Bits => self.bits(),
+            Plain::NanInf => self.specials(),
+        }
+    }
+
+    fn ramp(&mut self, first: Value, step: Value) {
+        self.each(|index, _| match (first, step) {
+            // Indices are below 2^32 and steps below 2^64: no overflow.
+            (Value::Int(first), Value::Int(step)) => Value::Int(first + step * i128::from(index)),
+            _ => Value::Float(first.to_f64() + step.to_f64() * index as f64),
+        });
+    }
+
+    fn integers(&mut self, low: i64, high: i64) {
+        self.each(|_, random| Value::Int(random.integer(low, high).into()));
+    }
+
+    fn halves(&mut self, low: i64, high: i64) {
+        self.each(|_, random| Value::Float(random.integer(low, high) as f64 / 2.0));
+    }
+
+    fn uniform(&mut self, low: f64, high: f64) {
+        self.each(|_, random| Value::Float(low + (high - low) * random.unit()));
+    }
+
+    fn bits(&mut self) {
+        for _ in 0..self.count {
+            let bits = self.random.bits();
+            self.raw(bits);
+        }
+    }
+
+    fn raw(&mut self, bits: u64) {
+        self.out.extend_from_slice(&bits.to_le_bytes()[..number::size_of(self.kind)]);
+    }
+
+    fn specials(&mut self) {
+        let sign = 1u64 << (number::size_of(self.kind) * 8 - 1);
+        let special = number::special_bits(self.kind);
+        for _ in 0..self.count {
+            // Half of the elements are special; of those, half are negative.
+            let choice = self.random.bits();
+            let signed = if choice & 0x10 != 0 { sign } else { 0 };
+            match (special, choice & 0xf) {
+                (Some(special), pick @ 0..=4) => self.raw(special[pick as usize] | signed),
+                (Some(_), 5..=7) => self.raw(signed),
+                (None, 0..=3) => self.raw(sign),
+                (None, 4..=7) => self.raw(sign - 1),
+                (None, _) => self.raw(choice >> 8),
+                (Some(_), _) => {
+                    let value = self.random.unit() * 2.0 - 1.0;
+                    number::encode(self.kind, Value::Float(value), &mut self.out);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Case;
+
+    fn filled(kind: &str, count: u64, fill: &str) -> Result<Vec<Value>, Error> {
+        let text = format!(
+            "workgroups = [1, 1, 1]\n[[buffer]]\nname = \"A\"\ntype = \"{kind}\"\ncount = {count}\nfill = {fill}"
+        );
+        let case = Case::parse(&text, Path::new(""))?;
+        let bytes = case.contents(0, &|_| 0)?;
+        assert_eq!(bytes.len(), case.buffer[0].size());
+        Ok(number::decode_all(case.buffer[0].element, &bytes))
+    }
+
+    fn floats(kind: &str, count: u64, fill: &str) -> Vec<f64> {
+        filled(kind, count, fill).unwrap().into_iter().map(Value::to_f64).collect()
+    }
+
+    #[test]
+    fn each_kind_is_what_it_says() {
+        assert_eq!(floats("f16", 3, "'zeros'"), [0.0; 3]);
+        assert_eq!(floats("s8", 130, "'ramp'")[127..], [127.0, -128.0, -127.0]);
+        assert_eq!(floats("e4m3", 18, "'position'")[15..], [15.0, 0.0, 1.0]);
+        assert_eq!(floats("f32", 3, "{ ramp = [1.0, 0.5] }"), [1.0, 1.5, 2.0]);
+        assert_eq!(floats("u64", 2, "{ constant = '0xffffffffffffffff' }"), [2f64.powi(64); 2]);
+        assert_eq!(floats("f16", 3, "{ values = [1, 2.5] }"), [1.0, 2.5, 0.0]);
+        assert!(floats("u8", 999, "'small-ints'").iter().all(|value| (0.0..=8.0).contains(value)));
+        assert!(
+            floats("e5m2", 999, "'half-integers'")
+                .iter()
+                .all(|value| (value * 2.0).fract() == 0.0 && value.abs() <= 4.0)
+        );
+        assert!(floats("f32", 999, "{ uniform = [2.0, 3.0] }").iter().all(|value| (2.0..3.0).contains(value)));
+        assert!(floats("f64", 99, "{ half-integers = [0.5, 1.0] }").iter().all(|value| [0.5, 1.0].contains(value)));
+    }
+
+    #[test]
+    fn special_values_are_all_there() {
+        for kind in ["f16", "bf16", "f32", "f64", "e5m2"] {
+            let values = floats(kind, 2000, "'nan-inf'");
+            assert!(values.iter().any(|value| value.is_nan()), "{kind}");
+            assert!(values.contains(&f64::INFINITY) && values.contains(&f64::NEG_INFINITY), "{kind}");
+            assert!(values.iter().any(|value| *value == 0.0 && value.is_sign_negative()), "{kind}");
+            assert!(values.iter().any(|value| value.is_finite() && value.abs() < 1.0), "{kind}");
+        }
+        let bytes = floats("s16", 500, "'nan-inf'");
+        assert!(bytes.contains(&-32768.0) && bytes.contains(&32767.0));
+    }
+
+    #[test]
+    fn faults_are_named() {
+        for (fill, why) in [
+            ("{ small-ints = [4, 1] }", "4 is above 1"),
+            ("{ half-integers = [0.25, 1.0] }", "no range of halves"),
+            ("{ uniform = [nan, 1.0] }", "no range"),
+            ("{ constant = 'many' }", "'many' is not a number"),
+            ("'sevens'", "fill"),
+        ] {
+            let error = filled("f16", 4, fill).unwrap_err().to_string();
+            assert!(error.contains(why), "{fill}: {error}");
+        }
+        let error = filled("f16", 4, "{ file = 'not-there.bin' }").unwrap_err().to_string();
+        assert!(error.contains("not-there.bin"), "{error}");
+    }
+}

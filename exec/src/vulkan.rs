@@ -1,0 +1,138 @@
+//! Running a module on a Vulkan device, without any window.
+//!
+//! [`Vulkan`] holds the loader and an instance, with the Khronos validation layer when that is installed: what the
+//! layer says comes back with every outcome and every error. A run makes a logical device with just the features that
+//! the module needs, buffers in device memory, a pipeline, and waits for the dispatch no longer than it is told to.
+//!
+//! Unsafe code is confined to this module. What makes it sound: every handle is owned by one value that destroys it
+//! when it is dropped, after the queue is idle; values that hold handles are dropped before the device or
+//! instance that made them (they borrow it); memory that Vulkan reads or writes outlives the call or the submission.
+#![allow(unsafe_code)]
+
+mod buffers;
+mod device;
+mod instance;
+mod pipeline;
+mod query;
+mod run;
+mod structs;
+
+use std::time::Duration;
+
+use ash::vk;
+use coop_ir::profile::Profile;
+
+use crate::error::Error;
+use crate::{Case, Executor, Outcome, RunOptions};
+use instance::Instance;
+
+/// The Vulkan devices of this machine.
+pub struct Vulkan {
+    instance: Instance,
+    devices: Vec<Physical>,
+}
+
+/// A physical device and what there is to know about it.
+struct Physical {
+    handle: vk::PhysicalDevice,
+    profile: Profile,
+}
+
+/// One device of [`Vulkan`], to run modules on.
+pub struct VulkanExecutor<'a> {
+    instance: &'a Instance,
+    physical: &'a Physical,
+}
+
+impl Vulkan {
+    /// Opens the loader and asks every driver for its devices. `validation` enables the Khronos validation layer
+    /// if it is installed.
+    pub fn open(validation: bool) -> Result<Vulkan, Error> {
+        let instance = Instance::new(validation)?;
+        let handles = instance.physical_devices()?;
+        let mut devices = Vec::with_capacity(handles.len());
+        for handle in handles {
+            let profile = query::profile(&instance, handle)?;
+            devices.push(Physical { handle, profile });
+        }
+        Ok(Vulkan { instance, devices })
+    }
+
+    /// The devices' profiles, in the order of their indices.
+    pub fn profiles(&self) -> impl ExactSizeIterator<Item = &Profile> {
+        self.devices.iter().map(|device| &device.profile)
+    }
+
+    /// Whether the validation layer watches.
+    pub fn is_validated(&self) -> bool {
+        self.instance.is_validated()
+    }
+
+    /// What the validation layer said since it was last asked.
+    pub fn messages(&self) -> Vec<String> {
+        self.instance.take_messages()
+    }
+
+    /// A device by index or by a part of its name (upper and lower case are the same); the first one if nothing is given.
+    pub fn device(&self, wanted: Option<&str>) -> Result<VulkanExecutor<'_>, Error> {
+        if self.devices.is_empty() {
+            return Err(Error::NoDevice);
+        }
+        let index = match wanted {
+            None => Some(0),
+            Some(wanted) => match wanted.parse::<usize>() {
+                Ok(index) => Some(index),
+                Err(_) => {
+                    let wanted = wanted.to_lowercase();
+                    self.profiles().position(|profile| profile.device.to_lowercase().contains(&wanted))
+                }
+            },
+        };
+        match index.and_then(|index| self.devices.get(index)) {
+            Some(physical) => Ok(VulkanExecutor { instance: &self.instance, physical }),
+            None => Err(Error::NoSuchDevice {
+                wanted: wanted.unwrap_or_default().to_string(),
+                present: self.profiles().map(|profile| profile.device.clone()).collect(),
+            }),
+        }
+    }
+}
+
+impl VulkanExecutor<'_> {
+    /// What the device supports.
+    pub fn profile(&self) -> &Profile {
+        &self.physical.profile
+    }
+}
+
+impl Executor for VulkanExecutor<'_> {
+    fn name(&self) -> String {
+        self.physical.profile.device.clone()
+    }
+
+    fn run(&self, words: &[u32], case: &Case, options: &RunOptions) -> Result<Outcome, Error> {
+        // What an earlier run left is not about this one.
+        self.instance.take_messages();
+        let result = run::run(self.instance, self.physical, words, case, options);
+        let messages = self.instance.take_messages();
+        match result {
+            Ok(outcome) => Ok(Outcome { messages, ..outcome }),
+            Err(Error::Vulkan { call, result, .. }) => Err(Error::Vulkan { call, result, messages }),
+            Err(other) => Err(other),
+        }
+    }
+}
+
+/// Turns the result of a Vulkan call into ours.
+fn check<T>(call: &'static str, result: Result<T, vk::Result>) -> Result<T, Error> {
+    result.map_err(|result| failed(call, result))
+}
+
+fn failed(call: &'static str, result: vk::Result) -> Error {
+    Error::Vulkan { call, result: result.to_string(), messages: Vec::new() }
+}
+
+/// Nanoseconds, as Vulkan's waits take them.
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,214 @@
+//! Buffers in device memory, and how bytes get in and out.
+
+use ash::vk;
+use coop_ir::profile::Feature;
+
+use super::check;
+use super::device::Device;
+use crate::error::Error;
+use crate::{Case, case::BufferKind};
+
+/// Bytes behind each buffer that a shader has no business in. They are checked afterwards.
+const GUARD: usize = 4096;
+const GUARD_BYTE: u8 = 0xa5;
+
+/// A buffer with its own memory.
+struct Allocation<'a> {
+    device: &'a Device<'a>,
+    buffer: vk::Buffer,
+    memory: vk::DeviceMemory,
+    size: usize,
+}
+
+impl<'a> Allocation<'a> {
+    fn new(
+        device: &'a Device<'a>,
+        size: usize,
+        usage: vk::BufferUsageFlags,
+        wanted: vk::MemoryPropertyFlags,
+    ) -> Result<Allocation<'a>, Error> {
+        let create = vk::BufferCreateInfo::default().size(size as u64).usage(usage);
+        // SAFETY: the device is alive, here and below; handles are destroyed once, by Drop.
+        let buffer = check("vkCreateBuffer", unsafe { device.raw.create_buffer(&create, None) })?;
+        // From here on Drop destroys the buffer; a null memory is ignored by Vulkan.
+        let mut this = Allocation { device, buffer, memory: vk::DeviceMemory::null(), size };
+        // SAFETY: as above.
+        let requirements = unsafe { device.raw.get_buffer_memory_requirements(buffer) };
+        let types = &device.memory.memory_types[..device.memory.memory_type_count as usize];
+        let fits = |index: usize, flags| {
+            requirements.memory_type_bits >> index & 1 == 1 && types[index].property_flags.contains(flags)
+        };
+        let index = (0..types.len()).find(|&index| fits(index, wanted));
+        let index = index.or_else(|| (0..types.len()).find(|&index| fits(index, vk::MemoryPropertyFlags::empty())));
+        let Some(index) = index else { return Err(Error::case("the device has no memory for a buffer of that size")) };
+        let mut flags = vk::MemoryAllocateFlagsInfo::default();
+        if usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS) {
+            flags.flags = vk::MemoryAllocateFlags::DEVICE_ADDRESS;
+        }
+        let mut allocate =
+            vk::MemoryAllocateInfo::default().allocation_size(requirements.size).memory_type_index(index as u32);
+        if !flags.flags.is_empty() {
+            allocate = allocate.push_next(&mut flags);
+        }
+        // SAFETY: as above; the memory is bound once, from its start, and is as large as was asked for.
+        unsafe {
+            this.memory = check("vkAllocateMemory", device.raw.allocate_memory(&allocate, None))?;
+            check("vkBindBufferMemory", device.raw.bind_buffer_memory(buffer, this.memory, 0))?;
+        }
+        Ok(this)
+    }
+
+    /// Runs `access` on the bytes of host-visible memory that no submission uses.
+    fn with_bytes<T>(&self, access: impl FnOnce(&mut [u8]) -> T) -> Result<T, Error> {
+        let whole = (self.memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty());
+        // SAFETY: the memory is host-visible and coherent, has at least `size` bytes, and is mapped here only; what is
+        // pending was waited for before.
+        unsafe {
+            let pointer = self.device.raw.map_memory(whole.0, whole.1, whole.2, whole.3);
+            let pointer = check("vkMapMemory", pointer)?;
+            let result = access(std::slice::from_raw_parts_mut(pointer.cast(), self.size));
+            self.device.raw.unmap_memory(self.memory);
+            Ok(result)
+        }
+    }
+
+    fn address(&self) -> u64 {
+        let info = vk::BufferDeviceAddressInfo::default().buffer(self.buffer);
+        // SAFETY: the buffer was made for addresses and is bound.
+        unsafe { self.device.raw.get_buffer_device_address(&info) }
+    }
+}
+
+impl Drop for Allocation<'_> {
+    fn drop(&mut self) {
+        if !self.device.instance.abandoned.get() {
+            // SAFETY: made here, destroyed once, and no submission is pending.
+            unsafe {
+                self.device.raw.destroy_buffer(self.buffer, None);
+                self.device.raw.free_memory(self.memory, None);
+            }
+        }
+    }
+}
+
+/// One buffer of the case: where the shader sees it, and where the host does.
+struct Resource<'a> {
+    main: Allocation<'a>,
+    staging: Allocation<'a>,
+    payload: usize,
+}
+
+/// What the buffers hold after a run.
+#[derive(Default)]
+pub(super) struct Contents {
+    /// Name and bytes, in the order of the case.
+    pub(super) buffers: Vec<(String, Vec<u8>)>,
+    /// Which were written behind their end.
+    pub(super) faults: Vec<String>,
+}
+
+/// All buffers of a case, in its order.
+pub(super) struct Buffers<'a> {
+    resources: Vec<Resource<'a>>,
+    addresses: Vec<u64>,
+}
+
+impl<'a> Buffers<'a> {
+    /// Makes the buffers and puts their initial contents where the upload finds them.
+    pub(super) fn new(device: &'a Device<'a>, case: &Case) -> Result<Buffers<'a>, Error> {
+        let mut resources = Vec::with_capacity(case.buffer.len());
+        let addressable = device.features.has(Feature::BufferDeviceAddress);
+        for buffer in &case.buffer {
+            check_range(device, buffer)?;
+            let payload = buffer.size();
+            // A whole number of words, then the guard.
+            let size = payload.next_multiple_of(16) + GUARD;
+            use vk::{BufferUsageFlags as Usage, MemoryPropertyFlags as Memory};
+            let mut usage = Usage::TRANSFER_SRC | Usage::TRANSFER_DST;
+            usage |= match buffer.kind {
+                BufferKind::Storage => Usage::STORAGE_BUFFER,
+                BufferKind::Uniform => Usage::UNIFORM_BUFFER,
+            };
+            if addressable {
+                usage |= Usage::SHADER_DEVICE_ADDRESS;
+            }
+            let main = Allocation::new(device, size, usage, Memory::DEVICE_LOCAL)?;
+            let host = Memory::HOST_VISIBLE | Memory::HOST_COHERENT;
+            let staging = Allocation::new(device, size, Usage::TRANSFER_SRC | Usage::TRANSFER_DST, host)?;
+            resources.push(Resource { main, staging, payload });
+        }
+        let address = |resource: &Resource<'_>| if addressable { resource.main.address() } else { 0 };
+        let addresses = resources.iter().map(address).collect();
+        let this = Buffers { resources, addresses };
+        for (index, resource) in this.resources.iter().enumerate() {
+            let contents = case.contents(index, &|name| this.address(case, name))?;
+            resource.staging.with_bytes(|bytes| {
+                let (payload, guard) = bytes.split_at_mut(contents.len());
+                payload.copy_from_slice(&contents);
+                guard.fill(GUARD_BYTE);
+            })?;
+        }
+        Ok(this)
+    }
+
+    /// The device address of a buffer; 0 if there is none of that name, or the run has no addresses.
+    pub(super) fn address(&self, case: &Case, name: &str) -> u64 {
+        let index = case.buffer.iter().position(|buffer| buffer.name == name);
+        index.and_then(|index| self.addresses.get(index)).copied().unwrap_or(0)
+    }
+
+    /// What a descriptor of a buffer says.
+    pub(super) fn descriptor(&self, index: usize) -> vk::DescriptorBufferInfo {
+        let resource = &self.resources[index];
+        vk::DescriptorBufferInfo { buffer: resource.main.buffer, offset: 0, range: resource.payload as u64 }
+    }
+
+    /// Records the copies to the device.
+    pub(super) fn record_upload(&self, commands: vk::CommandBuffer) {
+        self.record_copies(commands, |resource| (resource.staging.buffer, resource.main.buffer));
+    }
+
+    /// Records the copies back.
+    pub(super) fn record_download(&self, commands: vk::CommandBuffer) {
+        self.record_copies(commands, |resource| (resource.main.buffer, resource.staging.buffer));
+    }
+
+    fn record_copies(&self, commands: vk::CommandBuffer, ends: impl Fn(&Resource<'a>) -> (vk::Buffer, vk::Buffer)) {
+        for resource in &self.resources {
+            let (from, to) = ends(resource);
+            let region = vk::BufferCopy { src_offset: 0, dst_offset: 0, size: resource.main.size as u64 };
+            // SAFETY: the command buffer records, both buffers are of this size, and both live until it has run.
+            unsafe { resource.main.device.raw.cmd_copy_buffer(commands, from, to, &[region]) };
+        }
+    }
+
+    /// What came back.
+    pub(super) fn read(&self, case: &Case) -> Result<Contents, Error> {
+        let mut contents = Contents::default();
+        for (buffer, resource) in case.buffer.iter().zip(&self.resources) {
+            let (payload, touched) = resource.staging.with_bytes(|bytes| {
+                let (payload, guard) = bytes.split_at(resource.payload);
+                (payload.to_vec(), guard.iter().position(|&byte| byte != GUARD_BYTE))
+            })?;
+            if let Some(place) = touched {
+                contents.faults.push(format!("buffer {}: written {place} bytes behind its end", buffer.name));
+            }
+            contents.buffers.push((buffer.name.clone(), payload));
+        }
+        Ok(contents)
+    }
+}
+
+fn check_range(device: &Device<'_>, buffer: &crate::case::Buffer) -> Result<(), Error> {
+    let limits = &device.profile.limits;
+    let (limit, name) = match buffer.kind {
+        BufferKind::Storage => (limits.max_storage_buffer_range, "maxStorageBufferRange"),
+        BufferKind::Uniform => (limits.max_uniform_buffer_range, "maxUniformBufferRange"),
+    };
+    let size = buffer.size();
+    if buffer.binding.is_some() && size as u64 > limit {
+        let missing = vec![format!("buffer {} has {size} bytes, {name} is {limit}", buffer.name)];
+        return Err(Error::Unsupported { device: device.profile.device.clone(), missing });
+    }
+    Ok(())
+}
