@@ -21,10 +21,13 @@ pub mod builder;
 pub mod cfg;
 pub mod constant;
 pub mod decode;
+pub mod decorate;
+pub mod entry;
 pub mod grammar;
 mod module;
 pub mod profile;
 pub mod types;
+pub mod uses;
 
 pub use grammar::{Kind, Op};
 pub use module::{Block, Function, Header, Id, IdMap, Inst, InstRef, Module, Operand, OperandList, string_operands};

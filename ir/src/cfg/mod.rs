@@ -226,10 +226,10 @@ impl<'a> Builder<'a> {
             let label = module.inst(block.label).result;
             labels.push(label);
             let Some(id) = label else { continue };
-            if by_label.contains_key(&id) {
-                problems.push(CfgProblem { at: block.label, defect: CfgDefect::SameLabel(id) });
+            if let std::collections::hash_map::Entry::Vacant(e) = by_label.entry(id) {
+                e.insert(at);
             } else {
-                by_label.insert(id, at);
+                problems.push(CfgProblem { at: block.label, defect: CfgDefect::SameLabel(id) });
             }
         }
         let empty = Graph::default();
@@ -268,10 +268,10 @@ impl<'a> Builder<'a> {
 
     fn edge(&mut self, from: usize, at: InstRef, id: Option<Id>, case: Case) {
         let Some(to) = self.target(at, id) else { return };
-        if to == 0 {
-            if let Some(id) = id {
-                self.problem(at, CfgDefect::ToEntry(id));
-            }
+        if to == 0
+            && let Some(id) = id
+        {
+            self.problem(at, CfgDefect::ToEntry(id));
         }
         self.cfg.edges.push(Edge { to, case });
         self.pairs.push((from, to));

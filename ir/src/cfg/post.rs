@@ -111,70 +111,22 @@ impl ControlDeps {
 /// no exit can be reached.
 fn sinks(cfg: &Cfg, walk: &Walk) -> Vec<usize> {
     let stuck = |b: usize| walk.number[b] == NONE;
-    let component = components(cfg.graph(), stuck);
-    let count = component.iter().filter(|c| **c != NONE).max().map_or(0, |c| *c as usize + 1);
+    // No block that is stuck leads to one that is not, so those make components of their own.
+    let component = cfg.graph().components();
+    let count = component.iter().max().map_or(0, |c| c + 1);
     let mut best: Vec<Option<usize>> = vec![None; count];
     let mut leaves = vec![false; count];
     let rank = |b: usize| (cfg.rpo_index(b), b);
     for b in (0..cfg.len()).filter(|b| stuck(*b)) {
-        let c = component[b] as usize;
+        let c = component[b];
         if best[c].is_none_or(|other| rank(other) < rank(b)) {
             best[c] = Some(b);
         }
-        // A block that is not stuck is no successor of one that is.
-        if cfg.successors(b).iter().any(|s| component[*s] as usize != c) {
+        if cfg.successors(b).iter().any(|s| component[*s] != c) {
             leaves[c] = true;
         }
     }
     let mut found: Vec<_> = best.into_iter().zip(leaves).filter(|(_, l)| !l).filter_map(|(b, _)| b).collect();
     found.sort_unstable();
     found
-}
-
-/// The strongly connected component of each node that `among` accepts (Tarjan's method, with a stack of its own); the
-/// components of successors have lower numbers.
-fn components(graph: &Graph, among: impl Fn(usize) -> bool) -> Vec<u32> {
-    let len = graph.len();
-    let mut component = vec![NONE; len];
-    let (mut number, mut low) = (vec![NONE; len], vec![0u32; len]);
-    let (mut met, mut found) = (0, 0);
-    let (mut open, mut path) = (Vec::new(), Vec::new());
-    for root in (0..len).filter(|n| among(*n)) {
-        if number[root] != NONE {
-            continue;
-        }
-        path.push((root, 0));
-        while let Some((node, next)) = path.last_mut() {
-            let node = *node;
-            if *next == 0 {
-                (number[node], low[node]) = (met, met);
-                met += 1;
-                open.push(node);
-            }
-            if let Some(&to) = graph.successors(node).get(*next) {
-                *next += 1;
-                if !among(to) {
-                } else if number[to] == NONE {
-                    path.push((to, 0));
-                } else if component[to] == NONE {
-                    low[node] = low[node].min(number[to]);
-                }
-                continue;
-            }
-            path.pop();
-            if let Some((parent, _)) = path.last() {
-                low[*parent] = low[*parent].min(low[node]);
-            }
-            if low[node] == number[node] {
-                while let Some(member) = open.pop() {
-                    component[member] = found;
-                    if member == node {
-                        break;
-                    }
-                }
-                found += 1;
-            }
-        }
-    }
-    component
 }

@@ -1,0 +1,215 @@
+//! Names and decorations by id and member.
+//!
+//! Decorations that come through a group (`OpGroupDecorate`, `OpGroupMemberDecorate`) are those of its targets, as if
+//! each had its own. An id or member keeps them in file order, its own first.
+
+use crate::grammar::Op;
+use crate::module::{Id, IdMap, InstRef, Module, Operand};
+use spirv::{BuiltIn, Decoration};
+
+/// A decoration of an id or a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Decorated {
+    /// The `OpDecorate`, `OpMemberDecorate`, ... that says so.
+    pub inst: InstRef,
+    /// The Decoration.
+    pub decoration: u32,
+    /// Which of the instruction's operands is the first after the Decoration.
+    pub first: usize,
+    /// That operand, if there is one.
+    pub value: Option<Operand>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    own: Vec<Decorated>,
+    members: Vec<(u32, Decorated)>,
+    groups: Vec<Id>,
+    member_groups: Vec<(u32, Id)>,
+    name: Option<InstRef>,
+    member_names: Vec<(u32, InstRef)>,
+}
+
+/// The names and decorations of a module.
+#[derive(Clone, Debug)]
+pub struct Decorations {
+    entries: Vec<Entry>,
+    index: IdMap<u32>,
+    /// Every id with an entry, in the order of first mention.
+    ids: Vec<Id>,
+}
+
+impl Decorations {
+    /// Collects them.
+    pub fn new(module: &Module) -> Decorations {
+        let mut all = Decorations { entries: Vec::new(), index: module.id_map(), ids: Vec::new() };
+        for &r in &module.globals {
+            all.add(module, r);
+        }
+        all
+    }
+
+    fn add(&mut self, module: &Module, r: InstRef) {
+        let inst = module.inst(r);
+        let Some(target) = inst.id(0) else { return };
+        let decorated = |at: usize| {
+            let value = inst.operands.get(at + 1).copied();
+            Some(Decorated { inst: r, decoration: inst.word(at)?, first: at + 1, value })
+        };
+        match inst.op {
+            Op::Name => {
+                self.entry(target).name.get_or_insert(r);
+            }
+            Op::MemberName => {
+                if let Some(member) = inst.word(1) {
+                    self.entry(target).member_names.push((member, r));
+                }
+            }
+            Op::Decorate | Op::DecorateId | Op::DecorateString => {
+                if let Some(d) = decorated(1) {
+                    self.entry(target).own.push(d);
+                }
+            }
+            Op::MemberDecorate | Op::MemberDecorateString => {
+                if let (Some(member), Some(d)) = (inst.word(1), decorated(2)) {
+                    self.entry(target).members.push((member, d));
+                }
+            }
+            Op::GroupDecorate => {
+                for id in inst.ids_from(1) {
+                    self.entry(id).groups.push(target);
+                }
+            }
+            Op::GroupMemberDecorate => {
+                for pair in inst.operands.get(1..).unwrap_or_default().chunks_exact(2) {
+                    if let Some(id) = pair[0].id() {
+                        self.entry(id).member_groups.push((pair[1].word(), target));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn entry(&mut self, id: Id) -> &mut Entry {
+        let at = match self.index.get(id) {
+            Some(at) => *at as usize,
+            None => {
+                self.index.insert(id, self.entries.len() as u32);
+                self.entries.push(Entry::default());
+                self.ids.push(id);
+                self.entries.len() - 1
+            }
+        };
+        &mut self.entries[at]
+    }
+
+    fn find(&self, id: Id) -> Option<&Entry> {
+        self.index.get(id).map(|at| &self.entries[*at as usize])
+    }
+
+    fn own(&self, id: Id) -> impl Iterator<Item = &Decorated> {
+        self.find(id).into_iter().flat_map(|e| &e.own)
+    }
+
+    /// The decorations of an id; not those of its members.
+    pub fn of(&self, id: Id) -> impl Iterator<Item = &Decorated> {
+        let groups = self.find(id).into_iter().flat_map(|e| &e.groups);
+        self.own(id).chain(groups.flat_map(|g| self.own(*g)))
+    }
+
+    /// The decorations of a member of a struct type.
+    pub fn member(&self, id: Id, member: u32) -> impl Iterator<Item = &Decorated> {
+        self.members(id).filter(move |(m, _)| *m == member).map(|(_, d)| d)
+    }
+
+    /// The decorations of all members of a struct type, with the members.
+    pub fn members(&self, id: Id) -> impl Iterator<Item = (u32, &Decorated)> {
+        let own = self.find(id).into_iter().flat_map(|e| &e.members).map(|(m, d)| (*m, d));
+        let groups = self.find(id).into_iter().flat_map(|e| &e.member_groups);
+        own.chain(groups.flat_map(|(m, g)| self.own(*g).map(move |d| (*m, d))))
+    }
+
+    /// Whether an id has a decoration.
+    pub fn has(&self, id: Id, decoration: Decoration) -> bool {
+        self.of(id).any(|d| d.decoration == decoration as u32)
+    }
+
+    /// The first operand of an id's decoration, if it is no id.
+    pub fn value(&self, id: Id, decoration: Decoration) -> Option<u32> {
+        self.of(id).find(|d| d.decoration == decoration as u32)?.literal()
+    }
+
+    /// Whether a member has a decoration.
+    pub fn member_has(&self, id: Id, member: u32, decoration: Decoration) -> bool {
+        self.member(id, member).any(|d| d.decoration == decoration as u32)
+    }
+
+    /// The first operand of a member's decoration, if it is no id.
+    pub fn member_value(&self, id: Id, member: u32, decoration: Decoration) -> Option<u32> {
+        self.member(id, member).find(|d| d.decoration == decoration as u32)?.literal()
+    }
+
+    /// The SpecId of a specialisation constant.
+    pub fn spec_id(&self, id: Id) -> Option<u32> {
+        self.value(id, Decoration::SpecId)
+    }
+
+    /// The ids with this SpecId: one as a rule, two where glslang repeats a constant for the workgroup size.
+    pub fn with_spec_id(&self, spec_id: u32) -> impl Iterator<Item = Id> {
+        self.ids.iter().copied().filter(move |id| self.spec_id(*id) == Some(spec_id))
+    }
+
+    /// The BuiltIn that an id is.
+    pub fn built_in(&self, id: Id) -> Option<u32> {
+        self.value(id, Decoration::BuiltIn)
+    }
+
+    /// The ids that are this BuiltIn; members that are, are not among them.
+    pub fn with_built_in(&self, built_in: BuiltIn) -> impl Iterator<Item = Id> {
+        self.ids.iter().copied().filter(move |id| self.built_in(*id) == Some(built_in as u32))
+    }
+
+    /// The descriptor set of a resource variable.
+    pub fn set(&self, id: Id) -> Option<u32> {
+        self.value(id, Decoration::DescriptorSet)
+    }
+
+    /// The binding of a resource variable.
+    pub fn binding(&self, id: Id) -> Option<u32> {
+        self.value(id, Decoration::Binding)
+    }
+
+    /// The name of an id, if it has one that is not empty.
+    pub fn name(&self, module: &Module, id: Id) -> Option<String> {
+        let (name, _) = module.inst(self.find(id)?.name?).string(1)?;
+        Some(name).filter(|n| !n.is_empty())
+    }
+
+    /// The name of a member of a struct type, if it has one that is not empty.
+    pub fn member_name(&self, module: &Module, id: Id, member: u32) -> Option<String> {
+        let (_, r) = self.find(id)?.member_names.iter().find(|(m, _)| *m == member)?;
+        let (name, _) = module.inst(*r).string(2)?;
+        Some(name).filter(|n| !n.is_empty())
+    }
+
+    /// Every id that has a name or a decoration, or whose members do, in the order of first mention.
+    pub fn ids(&self) -> impl Iterator<Item = Id> {
+        self.ids.iter().copied()
+    }
+}
+
+impl Decorated {
+    /// The first operand after the Decoration, if there is one and it is no id.
+    pub fn literal(&self) -> Option<u32> {
+        match self.value {
+            Some(Operand::Word(w)) => Some(w),
+            _ => None,
+        }
+    }
+
+    /// The operands after the Decoration.
+    pub fn operands(self, module: &Module) -> &[Operand] {
+        module.inst(self.inst).operands.get(self.first..).unwrap_or_default()
+    }
+}

@@ -1,0 +1,258 @@
+//! Entry points, their execution modes, and which functions call which.
+
+use crate::cfg::Graph;
+use crate::constant::{Const, Constants};
+use crate::decorate::Decorations;
+use crate::grammar::Op;
+use crate::module::{Function, Id, Inst, InstRef, Module, Operand};
+use rustc_hash::FxHashMap;
+use spirv::{BuiltIn, ExecutionMode};
+
+/// One dimension of a workgroup.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// A literal of `LocalSize`.
+    Literal(u32),
+    /// A constant, specialisable or not.
+    Constant(Id),
+}
+
+/// Where a workgroup size comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SizeSource {
+    /// `OpExecutionMode LocalSize`.
+    LocalSize,
+    /// `OpExecutionModeId LocalSizeId`.
+    LocalSizeId,
+    /// A constant decorated with `WorkgroupSize`, which overrides the modes.
+    BuiltIn,
+}
+
+/// A workgroup size as the module says it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorkgroupSize {
+    /// x, y and z.
+    pub extents: [Extent; 3],
+    /// What says so.
+    pub source: SizeSource,
+    /// The mode, or the instruction that makes the constant.
+    pub at: InstRef,
+}
+
+impl WorkgroupSize {
+    /// The sizes as far as they are known.
+    pub fn values(&self, constants: &Constants) -> [Const; 3] {
+        self.extents.map(|e| match e {
+            Extent::Literal(n) => Const::Fixed(u64::from(n)),
+            Extent::Constant(id) => constants.get(id),
+        })
+    }
+}
+
+/// An `OpExecutionMode` or `OpExecutionModeId`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mode {
+    /// The instruction; its operands from the third on are those of the mode.
+    pub at: InstRef,
+    /// The Execution Mode.
+    pub mode: u32,
+}
+
+/// An entry point.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EntryPoint {
+    /// The `OpEntryPoint`.
+    pub at: InstRef,
+    /// The Execution Model.
+    pub model: u32,
+    /// The function, which need not exist.
+    pub function: Id,
+    /// The name.
+    pub name: String,
+    /// The variables of its interface.
+    pub interface: Vec<Id>,
+    /// The workgroup size, if something says it.
+    pub workgroup_size: Option<WorkgroupSize>,
+    /// All its modes, in file order.
+    pub modes: Vec<Mode>,
+}
+
+impl EntryPoint {
+    /// The first mode of this kind.
+    pub fn mode(&self, mode: ExecutionMode) -> Option<Mode> {
+        self.modes.iter().copied().find(|m| m.mode == mode as u32)
+    }
+}
+
+/// The entry points of a module, in file order.
+pub fn entry_points(module: &Module, decorations: &Decorations) -> Vec<EntryPoint> {
+    let mut modes: FxHashMap<Id, Vec<Mode>> = FxHashMap::default();
+    for &r in &module.globals {
+        let inst = module.inst(r);
+        if matches!(inst.op, Op::ExecutionMode | Op::ExecutionModeId)
+            && let (Some(function), Some(mode)) = (inst.id(0), inst.word(1))
+        {
+            modes.entry(function).or_default().push(Mode { at: r, mode });
+        }
+    }
+    let built_in = built_in_size(module, decorations);
+    module
+        .globals_with(Op::EntryPoint)
+        .filter_map(|at| {
+            let inst = module.inst(at);
+            let (name, rest) = inst.string(2)?;
+            let function = inst.id(1)?;
+            let modes = modes.get(&function).cloned().unwrap_or_default();
+            let workgroup_size = built_in.or_else(|| modes.iter().find_map(|m| mode_size(module, *m)));
+            let interface = inst.ids_from(rest).collect();
+            Some(EntryPoint { at, model: inst.word(0)?, function, name, interface, workgroup_size, modes })
+        })
+        .collect()
+}
+
+fn extents(inst: &Inst, from: usize) -> Option<[Extent; 3]> {
+    let extent = |i| {
+        inst.operands.get(from + i).map(|o| match *o {
+            Operand::Id(id) => Extent::Constant(id),
+            Operand::Word(n) => Extent::Literal(n),
+        })
+    };
+    Some([extent(0)?, extent(1)?, extent(2)?])
+}
+
+fn built_in_size(module: &Module, decorations: &Decorations) -> Option<WorkgroupSize> {
+    let sizes = decorations.with_built_in(BuiltIn::WorkgroupSize);
+    sizes.into_iter().find_map(|id| {
+        let at = module.def(id)?;
+        let inst = module.inst(at);
+        let composite = matches!(inst.op, Op::ConstantComposite | Op::SpecConstantComposite);
+        Some(WorkgroupSize { extents: extents(inst, 0).filter(|_| composite)?, source: SizeSource::BuiltIn, at })
+    })
+}
+
+fn mode_size(module: &Module, mode: Mode) -> Option<WorkgroupSize> {
+    let source = match mode.mode {
+        m if m == ExecutionMode::LocalSize as u32 => SizeSource::LocalSize,
+        m if m == ExecutionMode::LocalSizeId as u32 => SizeSource::LocalSizeId,
+        _ => return None,
+    };
+    Some(WorkgroupSize { extents: extents(module.inst(mode.at), 2)?, source, at: mode.at })
+}
+
+/// How a function gets to run.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum CallKind {
+    /// `OpFunctionCall`.
+    Direct,
+    /// The instruction runs it: a decode, reduce or per-element function, a kernel enqueued, a function pointer taken.
+    Callback,
+    /// A word of an instruction beyond the grammar, which may be the function's id.
+    Possible,
+}
+
+/// A call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Call {
+    /// The instruction that calls.
+    pub at: InstRef,
+    /// The function called, as an index into [`Module::functions`].
+    pub callee: usize,
+    /// How.
+    pub kind: CallKind,
+}
+
+/// Which functions call which. Functions are named by their index in [`Module::functions`].
+#[derive(Clone, Debug)]
+pub struct CallGraph {
+    by_id: FxHashMap<Id, usize>,
+    calls: Vec<Vec<Call>>,
+    graph: Graph,
+}
+
+impl CallGraph {
+    /// The calls of all functions.
+    pub fn new(module: &Module) -> CallGraph {
+        let ids = module.functions.iter().enumerate().rev();
+        let by_id: FxHashMap<_, _> = ids.filter_map(|(i, f)| Some((module.inst(f.def).result?, i))).collect();
+        let calls: Vec<_> = module.functions.iter().map(|f| calls(module, f, &by_id)).collect();
+        let edges: Vec<_> = calls.iter().enumerate().flat_map(|(i, c)| c.iter().map(move |c| (i, c.callee))).collect();
+        CallGraph { by_id, graph: Graph::new(calls.len(), &edges), calls }
+    }
+
+    /// The index of the function with this id.
+    pub fn function(&self, id: Id) -> Option<usize> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// The calls in a function, in file order.
+    pub fn calls(&self, function: usize) -> &[Call] {
+        &self.calls[function]
+    }
+
+    /// The functions that a function calls, each once.
+    pub fn callees(&self, function: usize) -> &[usize] {
+        self.graph.successors(function)
+    }
+
+    /// The functions that call a function, ascending.
+    pub fn callers(&self, function: usize) -> &[usize] {
+        self.graph.predecessors(function)
+    }
+
+    /// These functions and all that they call, directly or not, ascending.
+    pub fn reachable(&self, from: impl IntoIterator<Item = usize>) -> Vec<usize> {
+        let mut work: Vec<usize> = from.into_iter().collect();
+        let mut found = vec![false; self.calls.len()];
+        while let Some(f) = work.pop() {
+            if !std::mem::replace(&mut found[f], true) {
+                work.extend(self.callees(f));
+            }
+        }
+        (0..found.len()).filter(|f| found[*f]).collect()
+    }
+
+    /// The functions that call themselves, directly or through others, ascending. Calls that are only possible don't
+    /// count.
+    pub fn recursive(&self) -> Vec<usize> {
+        let certain = |c: &&Call| c.kind != CallKind::Possible;
+        let calls = self.calls.iter().enumerate();
+        let edges: Vec<_> = calls.flat_map(|(i, c)| c.iter().filter(certain).map(move |c| (i, c.callee))).collect();
+        let graph = Graph::new(self.calls.len(), &edges);
+        let component = graph.components();
+        let mut size = vec![0; self.calls.len()];
+        component.iter().for_each(|c| size[*c] += 1);
+        (0..self.calls.len()).filter(|f| size[component[*f]] > 1 || graph.successors(*f).contains(f)).collect()
+    }
+}
+
+fn calls(module: &Module, function: &Function, by_id: &FxHashMap<Id, usize>) -> Vec<Call> {
+    let mut found = Vec::new();
+    for at in function.blocks.iter().flat_map(|b| b.insts.iter().copied()) {
+        let inst = module.inst(at);
+        // Debug information names functions without calling them.
+        if matches!(inst.op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR) {
+            continue;
+        }
+        for (i, o) in inst.operands.iter().enumerate() {
+            let (id, kind) = match *o {
+                Operand::Id(id) if inst.op == Op::FunctionCall && i == 0 => (id, CallKind::Direct),
+                Operand::Id(id) => (behind_pointer(module, id), CallKind::Callback),
+                Operand::Word(w) if inst.opaque => match Id::new(w) {
+                    Some(id) => (id, CallKind::Possible),
+                    None => continue,
+                },
+                Operand::Word(_) => continue,
+            };
+            if let Some(&callee) = by_id.get(&id) {
+                found.push(Call { at, callee, kind });
+            }
+        }
+    }
+    found
+}
+
+/// The function that a constant function pointer stands for, or the id itself.
+fn behind_pointer(module: &Module, id: Id) -> Id {
+    let inst = module.def_inst(id).filter(|i| i.op == Op::ConstantFunctionPointerINTEL);
+    inst.and_then(|i| i.id(0)).unwrap_or(id)
+}
