@@ -1,0 +1,182 @@
+//! Groups of options that the tools share. Each tool flattens those that it honours into its own command line.
+
+use crate::io::{self, FileError};
+use clap::{Args, ValueEnum};
+use coop_ir::constant::{SpecValue, Specialization};
+use coop_ir::profile::Profile;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+/// When to use colours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// Yes.
+    Always,
+    /// No.
+    Never,
+}
+
+impl Color {
+    /// Whether standard output gets colours.
+    pub fn on_stdout(self) -> bool {
+        match self {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => {
+                let refused = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+                let dumb = std::env::var_os("TERM").is_some_and(|v| v == "dumb");
+                !refused && !dumb && std::io::stdout().is_terminal()
+            }
+        }
+    }
+}
+
+/// How much to say, and how.
+#[derive(Clone, Debug, Default, Args)]
+pub struct OutputStyle {
+    /// When to use colours; NO_COLOR is respected
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t, global = true)]
+    pub color: Color,
+    /// Say more; may be repeated
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    pub verbose: u8,
+    /// Say less; may be repeated
+    #[arg(short, long, action = clap::ArgAction::Count, global = true, conflicts_with = "verbose")]
+    pub quiet: u8,
+}
+
+/// Values for specialization constants.
+#[derive(Clone, Debug, Default, Args)]
+pub struct SpecArgs {
+    /// Give a specialization constant a value: decimal, hexadecimal, float, true or false; may be repeated
+    #[arg(long = "spec", value_name = "ID=VALUE", value_parser = parse_spec)]
+    pub spec: Vec<(u32, SpecValue)>,
+    /// Read such values from a file, one ID=VALUE a line, # begins a comment; --spec comes after it
+    #[arg(long, value_name = "FILE")]
+    pub spec_file: Option<PathBuf>,
+}
+
+impl SpecArgs {
+    /// The values together.
+    pub fn specialization(&self) -> Result<Specialization, FileError> {
+        let mut all = Specialization::new();
+        if let Some(path) = &self.spec_file {
+            for (id, value) in read_spec_file(path)? {
+                all.set(id, value);
+            }
+        }
+        for (id, value) in &self.spec {
+            all.set(*id, *value);
+        }
+        Ok(all)
+    }
+}
+
+/// Parses `ID=VALUE`.
+fn parse_spec(text: &str) -> Result<(u32, SpecValue), String> {
+    let (id, value) = text.split_once('=').ok_or("it must be ID=VALUE")?;
+    let (id, value) = (id.trim(), value.trim());
+    let id = id.parse().map_err(|_| format!("'{id}' is not a SpecId"))?;
+    let value = SpecValue::parse(value)
+        .ok_or_else(|| format!("'{value}' is not a number (12, -3, 0x10, 1.5), true or false"))?;
+    Ok((id, value))
+}
+
+fn read_spec_file(path: &Path) -> Result<Vec<(u32, SpecValue)>, FileError> {
+    let text = io::read_text(path)?;
+    let mut out = Vec::new();
+    for (n, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or("").trim();
+        if line.is_empty() {
+            continue;
+        }
+        match parse_spec(line) {
+            Ok(pair) => out.push(pair),
+            Err(message) => {
+                return Err(FileError { name: format!("{}:{}", io::display_name(path), n + 1), message });
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Which device.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ProfileArgs {
+    /// A device profile: a built-in name, or a file that `cooprun profile` wrote
+    #[arg(long, value_name = "NAME|FILE.json", conflicts_with = "device")]
+    pub profile: Option<String>,
+    /// Read the profile from this machine's Vulkan device of that number or name
+    #[arg(long, value_name = "N|NAME")]
+    pub device: Option<String>,
+    /// How many invocations a subgroup has, where neither the profile nor the module says it
+    #[arg(long, value_name = "N", value_parser = parse_subgroup_size)]
+    pub subgroup_size: Option<u32>,
+    /// List the built-in profiles
+    #[arg(long)]
+    pub list_profiles: bool,
+}
+
+fn parse_subgroup_size(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(n) if n.is_power_of_two() && n <= 128 => Ok(n),
+        _ => Err("a subgroup has 1, 2, 4, ... or 128 invocations".into()),
+    }
+}
+
+impl ProfileArgs {
+    /// The profile of `--profile`, if given. Reading `--device` is up to the tool that can.
+    pub fn named(&self) -> Result<Option<Profile>, FileError> {
+        let Some(name) = &self.profile else { return Ok(None) };
+        if let Some(profile) = Profile::builtin(name) {
+            return Ok(Some(profile));
+        }
+        let path = Path::new(name);
+        if !path.exists() && path.extension().is_none() {
+            let known: Vec<_> = Profile::builtin_names().collect();
+            let message = format!("no built-in profile and no file; built in are {}", known.join(", "));
+            return Err(FileError { name: name.clone(), message });
+        }
+        let text = io::read_text(path)?;
+        match Profile::from_json(&text) {
+            Ok(profile) => Ok(Some(profile)),
+            Err(e) => Err(FileError { name: name.clone(), message: e.to_string() }),
+        }
+    }
+}
+
+/// Which entry point.
+#[derive(Clone, Debug, Default, Args)]
+pub struct EntryArgs {
+    /// The entry point, where a module has several
+    #[arg(long, value_name = "NAME")]
+    pub entry: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spec_values_of_every_kind() {
+        assert_eq!(parse_spec("3=16"), Ok((3, SpecValue::Int(16))));
+        assert_eq!(parse_spec("3 = -1"), Ok((3, SpecValue::Int(-1))));
+        assert_eq!(parse_spec("0=0x10"), Ok((0, SpecValue::Int(16))));
+        assert_eq!(parse_spec("0=1.5"), Ok((0, SpecValue::Float(1.5))));
+        assert_eq!(parse_spec("0=true"), Ok((0, SpecValue::Bool(true))));
+        for bad in ["", "3", "=4", "x=4", "3=", "3=x", "-1=2"] {
+            assert!(parse_spec(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn subgroup_sizes() {
+        assert_eq!(parse_subgroup_size("32"), Ok(32));
+        for bad in ["0", "3", "256", "x", "-8"] {
+            assert!(parse_subgroup_size(bad).is_err(), "{bad}");
+        }
+    }
+}

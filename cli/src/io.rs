@@ -1,0 +1,196 @@
+//! Files in and out: SPIR-V words or assembly text, `-` for the standard streams.
+
+use coop_ir::{Module, binary};
+use std::fmt;
+use std::io::{ErrorKind, IsTerminal, Read, Write};
+use std::path::Path;
+
+/// The name of standard input or output on a command line.
+const DASH: &str = "-";
+
+/// Why a file could not be read or written. Displays as `file: reason`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileError {
+    /// The file as the user named it.
+    pub name: String,
+    /// What is wrong: lower case, no final period.
+    pub message: String,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.message)
+    }
+}
+
+impl std::error::Error for FileError {}
+
+/// What a file holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// SPIR-V words, in either byte order.
+    Binary,
+    /// SPIR-V assembly.
+    Text,
+}
+
+/// A module and the file that it came from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The file as the user named it; `stdin` for `-`.
+    pub name: String,
+    /// The file's bytes.
+    pub bytes: Vec<u8>,
+    /// What they are.
+    pub format: Format,
+    /// The module.
+    pub module: Module,
+}
+
+/// How a file is called in messages.
+pub fn display_name(path: &Path) -> String {
+    if is_dash(path) { "stdin".to_owned() } else { path.display().to_string() }
+}
+
+fn is_dash(path: &Path) -> bool {
+    path.as_os_str() == DASH
+}
+
+/// The bytes of a file, or of standard input for `-`.
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>, FileError> {
+    let fail = |message: String| FileError { name: display_name(path), message };
+    if is_dash(path) {
+        if std::io::stdin().is_terminal() {
+            return Err(fail("no input: give a file, or send one to standard input".into()));
+        }
+        let mut bytes = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut bytes).map_err(|e| fail(describe(&e)))?;
+        return Ok(bytes);
+    }
+    // Opening a directory succeeds on some systems and reading it fails with a puzzling message.
+    if path.is_dir() {
+        return Err(fail("is a directory, not a module".into()));
+    }
+    std::fs::read(path).map_err(|e| fail(describe(&e)))
+}
+
+/// The text of a file, or of standard input for `-`.
+pub fn read_text(path: &Path) -> Result<String, FileError> {
+    String::from_utf8(read_bytes(path)?).map_err(|e| FileError {
+        name: display_name(path),
+        message: format!("not text: byte {} is not UTF-8", e.utf8_error().valid_up_to()),
+    })
+}
+
+/// An I/O error in our words: without the system's number, beginning in lower case.
+fn describe(error: &std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "no such file".into(),
+        ErrorKind::PermissionDenied => "permission denied".into(),
+        ErrorKind::OutOfMemory => "larger than the memory".into(),
+        _ => error.to_string(),
+    }
+}
+
+/// Reads the module in a file, words or text.
+pub fn load(path: &Path) -> Result<Loaded, FileError> {
+    parse(display_name(path), read_bytes(path)?)
+}
+
+/// Reads the module in `bytes`, words or text, which came from the file called `name`.
+pub fn parse(name: String, bytes: Vec<u8>) -> Result<Loaded, FileError> {
+    let fail = |message: String| Err(FileError { name: name.clone(), message });
+    if bytes.is_empty() {
+        return fail("the file is empty".into());
+    }
+    if binary::is_binary(&bytes) {
+        return match binary::read(&bytes) {
+            Ok(module) => Ok(Loaded { name, bytes, format: Format::Binary, module }),
+            Err(e) => fail(e.to_string()),
+        };
+    }
+    match assembly(&bytes) {
+        Some(_) => fail("assembly text can't be read yet".into()),
+        None => {
+            let first: Vec<String> = bytes.iter().take(4).map(|b| format!("{b:02x}")).collect();
+            fail(format!("neither SPIR-V words nor assembly text: the file begins with {}", first.join(" ")))
+        }
+    }
+}
+
+/// The bytes as text, if they can be text at all: UTF-8 without control characters.
+fn assembly(bytes: &[u8]) -> Option<&str> {
+    // Most of what is no text shows it at once, so that a large file costs nothing.
+    let head = &bytes[..bytes.len().min(512)];
+    if head.iter().any(|b| b.is_ascii_control() && !matches!(b, b'\n' | b'\r' | b'\t')) {
+        return None;
+    }
+    std::str::from_utf8(bytes).ok()
+}
+
+/// Writes `text` to standard output. A reader that went away is no error; anything else ends the tool.
+pub fn print(text: &str) {
+    print_bytes(text.as_bytes());
+}
+
+fn print_bytes(bytes: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+            error(&format!("error: stdout: {}", describe(&e)));
+            std::process::exit(crate::Status::BadInput.code().into());
+        }
+        _ => {}
+    }
+}
+
+/// Writes a line to standard error, as far as that is possible.
+pub fn error(line: &str) {
+    // Nobody is left to tell when this fails.
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// Writes `bytes` to a file, or to standard output for `-`.
+pub fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    if is_dash(path) {
+        print_bytes(bytes);
+        return Ok(());
+    }
+    std::fs::write(path, bytes).map_err(|e| FileError { name: display_name(path), message: describe(&e) })
+}
+
+/// Writes a module as words. Words never go to a terminal.
+pub fn write_binary(path: &Path, module: &Module) -> Result<(), FileError> {
+    if is_dash(path) && std::io::stdout().is_terminal() {
+        let message = "words don't go to a terminal: give -o FILE, or -t for text".to_owned();
+        return Err(FileError { name: "stdout".into(), message });
+    }
+    write_bytes(path, &binary::write(module))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(bytes: &[u8]) -> String {
+        parse("x".into(), bytes.to_vec()).expect_err("must not be read").to_string()
+    }
+
+    #[test]
+    fn what_is_not_a_module_says_so() {
+        assert_eq!(message(b""), "x: the file is empty");
+        assert_eq!(message(&[0; 64]), "x: neither SPIR-V words nor assembly text: the file begins with 00 00 00 00");
+        assert_eq!(message(b"\x7fELF"), "x: neither SPIR-V words nor assembly text: the file begins with 7f 45 4c 46");
+        assert_eq!(message(&[3, 2, 0x23, 7]), "x: word 1: the header has 5 words; the file has 1");
+    }
+
+    #[test]
+    fn either_byte_order_is_read() {
+        let little: Vec<u8> = [binary::MAGIC, 0x10600, 0, 1, 0].iter().flat_map(|w: &u32| w.to_le_bytes()).collect();
+        let big: Vec<u8> = [binary::MAGIC, 0x10600, 0, 1, 0].iter().flat_map(|w: &u32| w.to_be_bytes()).collect();
+        for bytes in [little, big] {
+            let loaded = parse("x".into(), bytes.clone()).expect("a header alone is a module");
+            assert_eq!(binary::write(&loaded.module), bytes);
+        }
+    }
+}
