@@ -4,6 +4,7 @@
 //! of ours and is reported as one.
 
 pub mod args;
+pub mod cooprun;
 pub mod io;
 
 use std::process::ExitCode;

@@ -51,9 +51,27 @@ pub struct Case {
     pub full_subgroups: bool,
     /// Arithmetic operations that one dispatch does, to report them per second.
     pub operations: Option<f64>,
+    /// Other ways to run the same thing, with the same outcome.
+    #[serde(default)]
+    pub variant: BTreeMap<String, Variant>,
     /// Where files that the case names are looked for.
     #[serde(skip)]
     pub folder: PathBuf,
+}
+
+/// Another way to run a case: what is not given stays.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Variant {
+    /// Workgroups in x, y and z.
+    pub workgroups: Option<[u32; 3]>,
+    /// Values of specialization constants, by SpecId, on top of the case's.
+    #[serde(default)]
+    pub spec: BTreeMap<String, Number>,
+    /// The subgroup size that the pipeline asks for.
+    pub subgroup_size: Option<u32>,
+    /// Whether the pipeline asks for full subgroups.
+    pub full_subgroups: Option<bool>,
 }
 
 /// A number in a case file. Strings hold what TOML's integers can't: `"0xffffffffffffffff"`.
@@ -68,6 +86,19 @@ pub enum Number {
     Float(f64),
     /// `"0x10"`.
     Text(String),
+}
+
+impl From<SpecValue> for Number {
+    fn from(value: SpecValue) -> Number {
+        match value {
+            SpecValue::Bool(value) => Number::Bool(value),
+            SpecValue::Float(value) => Number::Float(value),
+            SpecValue::Int(value) => match i64::try_from(value) {
+                Ok(value) => Number::Int(value),
+                Err(_) => Number::Text(value.to_string()),
+            },
+        }
+    }
 }
 
 impl Number {
@@ -183,6 +214,20 @@ impl Case {
         case.folder = folder.to_owned();
         case.check()?;
         Ok(case)
+    }
+
+    /// The case as one of its variants has it.
+    pub fn with_variant(mut self, name: &str) -> Result<Case, Error> {
+        let Some(variant) = self.variant.get(name).cloned() else {
+            let known: Vec<&str> = self.variant.keys().map(String::as_str).collect();
+            return Err(Error::case(format!("there is no variant '{name}', only: {}", known.join(", "))));
+        };
+        self.workgroups = variant.workgroups.unwrap_or(self.workgroups);
+        self.spec.extend(variant.spec);
+        self.subgroup_size = variant.subgroup_size.or(self.subgroup_size);
+        self.full_subgroups = variant.full_subgroups.unwrap_or(self.full_subgroups);
+        self.check()?;
+        Ok(self)
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -362,6 +407,18 @@ mod tests {
         assert_eq!(case.contents(1, &address).unwrap()[8], 0x33);
         assert_eq!(case.contents(0, &address).unwrap().len(), 128);
         assert_eq!(case.contents(0, &address), case.contents(0, &|_| 0));
+    }
+
+    #[test]
+    fn variants() {
+        let text = "workgroups = [4, 1, 1]\nspec = { 0 = 8, 3 = 8 }\n\
+                    [variant.wide]\nworkgroups = [2, 1, 1]\nspec = { 0 = 16 }\nsubgroup-size = 32";
+        let wide = parse(text).unwrap().with_variant("wide").unwrap();
+        assert_eq!((wide.workgroups, wide.subgroup_size), ([2, 1, 1], Some(32)));
+        let spec = wide.specialization().unwrap();
+        assert_eq!((spec.get(0), spec.get(3)), (Some(SpecValue::Int(16)), Some(SpecValue::Int(8))));
+        let error = parse(text).unwrap().with_variant("tall").unwrap_err().to_string();
+        assert_eq!(error, "case: there is no variant 'tall', only: wide");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Are two buffers the same, as far as the case asks?
 //!
-//! Four classes of tolerance. In all of them a NaN equals any other NaN and nothing else, and an infinity equals
+//! Classes of tolerance. In all of them a NaN equals any other NaN and nothing else, and an infinity equals
 //! itself only. `exact` tells zeros of different signs apart; the others do not.
 
 use std::fmt;
@@ -32,6 +32,17 @@ pub enum Tolerance {
     },
     /// The sum of squared errors over the sum of squares is at most this, for the buffer as a whole.
     Nmse(f64),
+    /// The sums of so many consecutive elements are `Near` each other; which element holds which part is free.
+    Sums {
+        /// How many elements make one sum.
+        group: u64,
+        /// The absolute part.
+        abs: f64,
+        /// The relative part.
+        rel: f64,
+    },
+    /// Anything goes.
+    Any,
 }
 
 /// A tolerance as the case file writes it.
@@ -42,6 +53,7 @@ enum Given {
     Ulp(OnlyUlp),
     Nmse(OnlyNmse),
     Near(OnlyNear),
+    Sums(OnlySums),
 }
 
 #[derive(Deserialize)]
@@ -65,6 +77,17 @@ struct OnlyNear {
     rel: f64,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OnlySums {
+    #[serde(rename = "sums-of")]
+    sums_of: u64,
+    #[serde(default)]
+    abs: f64,
+    #[serde(default)]
+    rel: f64,
+}
+
 impl TryFrom<Given> for Tolerance {
     type Error = String;
 
@@ -74,9 +97,14 @@ impl TryFrom<Given> for Tolerance {
         };
         match given {
             Given::Word(word) if word == "exact" => Ok(Tolerance::Exact),
-            Given::Word(word) => {
-                Err(format!("tolerance: '{word}' is not \"exact\", {{ ulp }}, {{ abs, rel }} or {{ nmse }}"))
+            Given::Word(word) if word == "any" => Ok(Tolerance::Any),
+            Given::Sums(OnlySums { sums_of: 0, .. }) => Err("tolerance: sums-of is 0".into()),
+            Given::Sums(OnlySums { sums_of, abs, rel }) => {
+                Ok(Tolerance::Sums { group: sums_of, abs: positive("abs", abs)?, rel: positive("rel", rel)? })
             }
+            Given::Word(word) => Err(format!(
+                "tolerance: '{word}' is not \"exact\", \"any\", {{ ulp }}, {{ abs, rel }}, {{ nmse }} or {{ sums-of, abs, rel }}"
+            )),
             Given::Ulp(OnlyUlp { ulp }) => {
                 u64::try_from(ulp).map(Tolerance::Ulp).map_err(|_| format!("tolerance: ulp is {ulp}, not 0 or more"))
             }
@@ -95,6 +123,8 @@ impl fmt::Display for Tolerance {
             Tolerance::Ulp(ulp) => write!(f, "{ulp} ulp"),
             Tolerance::Near { abs, rel } => write!(f, "abs {abs:e} + rel {rel:e}"),
             Tolerance::Nmse(nmse) => write!(f, "nmse {nmse:e}"),
+            Tolerance::Sums { group, abs, rel } => write!(f, "sums of {group}: abs {abs:e} + rel {rel:e}"),
+            Tolerance::Any => f.write_str("any"),
         }
     }
 }
@@ -167,8 +197,11 @@ pub fn compare(buffer: &Buffer, got: &[u8], wanted: &[u8]) -> Result<Option<Diff
         let name = &buffer.name;
         return Err(Error::case(format!("buffer {name}: {} bytes are compared with {}", got.len(), wanted.len())));
     }
-    if got == wanted {
+    if got == wanted || buffer.tolerance == Tolerance::Any {
         return Ok(None);
+    }
+    if let Tolerance::Sums { group, abs, rel } = buffer.tolerance {
+        return compare_sums(buffer, got, wanted, group, Tolerance::Near { abs, rel });
     }
     let mut difference = Difference {
         buffer: buffer.name.clone(),
@@ -216,6 +249,26 @@ pub fn compare(buffer: &Buffer, got: &[u8], wanted: &[u8]) -> Result<Option<Diff
     Ok(if fine { None } else { Some(difference) })
 }
 
+/// Compares the sums of groups of elements as a buffer of their own, in `f64`.
+fn compare_sums(
+    buffer: &Buffer,
+    got: &[u8],
+    wanted: &[u8],
+    group: u64,
+    tolerance: Tolerance,
+) -> Result<Option<Difference>, Error> {
+    let sums = |bytes: &[u8]| -> Vec<u8> {
+        let values = number::decode_all(buffer.element, bytes);
+        let groups = values.chunks(usize::try_from(group).unwrap_or(usize::MAX));
+        groups.flat_map(|group| group.iter().map(|value| value.to_f64()).sum::<f64>().to_le_bytes()).collect()
+    };
+    let (got, wanted) = (sums(got), sums(wanted));
+    let element = coop_ir::profile::ComponentType::F64;
+    let count = buffer.count.div_ceil(group);
+    let sums = Buffer { element, count, row_stride: None, tolerance, ..buffer.clone() };
+    Ok(compare(&sums, &got, &wanted)?.map(|difference| Difference { tolerance: buffer.tolerance, ..difference }))
+}
+
 struct Pair {
     got: Value,
     wanted: Value,
@@ -249,7 +302,8 @@ impl Pair {
         let error = self.error();
         match tolerance {
             // Only whole buffers are within such a tolerance or not.
-            Tolerance::Exact | Tolerance::Nmse(_) => false,
+            Tolerance::Exact | Tolerance::Nmse(_) | Tolerance::Sums { .. } => false,
+            Tolerance::Any => true,
             _ if error.is_nan() || error.is_infinite() => false,
             Tolerance::Ulp(limit) => match self.got {
                 Value::Float(_) => self.ulps <= limit,
@@ -325,6 +379,14 @@ mod tests {
         assert_eq!(compare(&buffer, &[0, 0xff, 5], &[0, 0, 6]).unwrap(), None);
         assert_eq!(compare(&buffer, &[0, 0xfe, 5], &[0, 0, 5]).unwrap().unwrap().count, 1);
         assert!(compare(&buffer, &[0], &[0, 1]).is_err());
+    }
+
+    #[test]
+    fn sums_do_not_care_who_holds_what() {
+        let tolerance = "{ sums-of = 2, abs = 0.5 }";
+        assert_eq!(differ(tolerance, &[1.0, 2.0, 5.0], &[3.0, 0.75, 5.0]).map(|d| d.count), Some(1));
+        assert_eq!(differ(tolerance, &[1.0, 2.0, 5.0], &[3.0, 0.0, 5.5]), None);
+        assert_eq!(differ("'any'", &[f32::NAN], &[1.0]), None);
     }
 
     #[test]

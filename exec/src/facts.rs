@@ -240,7 +240,9 @@ impl<'a> Reader<'a> {
                 Some(SpecConstant { spec_id, kind, default, name: self.names.get(&id).cloned() })
             })
             .collect();
-        specs.sort_by_key(|spec| spec.spec_id);
+        // Several constants may share a SpecId, and then a value.
+        specs.sort_by_key(|spec| (spec.spec_id, spec.name.is_none()));
+        specs.dedup_by_key(|spec| spec.spec_id);
         specs
     }
 

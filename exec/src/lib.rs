@@ -108,6 +108,6 @@ pub trait Executor {
     /// What it is called in messages.
     fn name(&self) -> String;
 
-    /// Runs a module with a case.
+    /// Runs a module, words in the host's byte order, with a case.
     fn run(&self, words: &[u32], case: &Case, options: &RunOptions) -> Result<Outcome, Error>;
 }

@@ -30,7 +30,7 @@ pub(super) fn run(
 
     let device = Device::new(instance, physical, &needs)?;
     let buffers = Buffers::new(&device, case)?;
-    let pipeline = Pipeline::new(&device, &native(words), &facts, entry, case, &buffers)?;
+    let pipeline = Pipeline::new(&device, words, &facts, entry, case, &buffers)?;
     let queue = Queue::new(&device)?;
 
     queue.submit(options.timeout, |commands| {
@@ -58,12 +58,6 @@ pub(super) fn run(
         messages: Vec::new(),
         faults: contents.faults,
     })
-}
-
-/// Vulkan takes words in the host's byte order only.
-fn native(words: &[u32]) -> Vec<u32> {
-    const SWAPPED: u32 = 0x0302_2307;
-    if words.first() == Some(&SWAPPED) { words.iter().map(|word| word.swap_bytes()).collect() } else { words.to_vec() }
 }
 
 /// A workgroup or a dispatch that is too large is undefined behaviour for the driver: it is refused here.

@@ -1,0 +1,207 @@
+//! `cooprun`: runs modules on Vulkan devices and compares what they write.
+//!
+//! One file for each subcommand. A subcommand answers with a [`Status`] or with a [`Failure`]; only [`main`] prints
+//! those, with `--json` as JSON.
+
+mod case;
+mod compare;
+mod devices;
+mod execute;
+mod json;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+use coop_exec::vulkan::VulkanExecutor;
+use coop_exec::{Case, Error, RunOptions, Vulkan};
+
+use crate::Status;
+use crate::args::{EntryArgs, SpecArgs};
+use crate::io::{self, FileError};
+
+const EXAMPLES: &str = "\
+Examples:
+  cooprun devices
+  cooprun profile --device 0 -o my.json
+  cooprun case gemm.spv -o gemm.toml
+  cooprun run gemm.spv --case gemm.toml
+  cooprun compare gemm.spv lowered.spv --case gemm.toml
+
+Exit status:
+  0    done, nothing differs
+  1    a difference, a message of the validation layer, or a write outside of a buffer
+  2    input that can't be read, wrong usage, or no device that can run it
+  101  a bug in cooprun";
+
+/// Run SPIR-V compute modules on a Vulkan device and compare what they write.
+#[derive(Parser, Debug)]
+#[command(name = "cooprun", version, after_long_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// List the Vulkan devices of this machine, with what they support
+    Devices(devices::Devices),
+    /// Write a device's profile
+    Profile(devices::WriteProfile),
+    /// Write a first case file for a module, from what the module says about itself
+    Case(case::WriteCase),
+    /// Run one module and check it against what the case expects
+    Run(execute::Run),
+    /// Run two modules with the same inputs and compare every buffer
+    Compare(compare::Compare),
+}
+
+/// Why a subcommand could not do what it was asked.
+#[derive(Debug)]
+enum Failure {
+    /// A file can't be read or written.
+    File(FileError),
+    /// A case, a module or a device is not fit for a run.
+    Run(Error),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::File(error) => error.fmt(f),
+            Failure::Run(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Failure {
+        Failure::File(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Run(error)
+    }
+}
+
+/// Which device, and how it is watched.
+#[derive(Args, Debug)]
+struct DeviceArgs {
+    /// The device: its index, or a part of its name
+    #[arg(long, value_name = "N|NAME")]
+    device: Option<String>,
+    /// Leave the Khronos validation layer out
+    #[arg(long)]
+    no_validation: bool,
+}
+
+impl DeviceArgs {
+    fn open(&self) -> Result<Vulkan, Error> {
+        Vulkan::open(!self.no_validation)
+    }
+
+    fn executor<'a>(&self, vulkan: &'a Vulkan) -> Result<VulkanExecutor<'a>, Error> {
+        vulkan.device(self.device.as_deref())
+    }
+}
+
+/// How a module is run.
+#[derive(Args, Debug)]
+struct CaseArgs {
+    /// The case file (TOML)
+    #[arg(long, value_name = "FILE")]
+    case: PathBuf,
+    #[command(flatten)]
+    spec: SpecArgs,
+    #[command(flatten)]
+    entry: EntryArgs,
+    /// A variant of the case
+    #[arg(long, value_name = "NAME")]
+    variant: Option<String>,
+    /// Seconds to wait for a dispatch
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    timeout: f64,
+    /// Ask for robust buffer access
+    #[arg(long)]
+    robust: bool,
+    /// Keep the buffers here, as NAME.bin
+    #[arg(long, value_name = "DIR")]
+    dump_dir: Option<PathBuf>,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+impl CaseArgs {
+    fn load(&self) -> Result<Case, Failure> {
+        let mut case = Case::load(&self.case)?;
+        if let Some(variant) = &self.variant {
+            case = case.with_variant(variant)?;
+        }
+        // What the command line says comes after what the case says.
+        for (id, value) in self.spec.specialization()?.iter() {
+            case.spec.insert(id.to_string(), value.into());
+        }
+        if self.entry.entry.is_some() {
+            case.entry.clone_from(&self.entry.entry);
+        }
+        Ok(case)
+    }
+
+    fn options(&self, bench: u32) -> Result<RunOptions, Error> {
+        let timeout = std::time::Duration::try_from_secs_f64(self.timeout)
+            .map_err(|_| Error::Case(format!("--timeout: {} is no number of seconds", self.timeout)))?;
+        Ok(RunOptions { bench, timeout, robust: self.robust })
+    }
+}
+
+/// Runs the tool with the process's arguments.
+pub fn main() -> Status {
+    let cli = Cli::parse();
+    let (result, json) = match &cli.command {
+        Command::Devices(command) => (command.run(), command.json()),
+        Command::Profile(command) => (command.run(), false),
+        Command::Case(command) => (command.run(), false),
+        Command::Run(command) => (command.run(), command.json()),
+        Command::Compare(command) => (command.run(), command.json()),
+    };
+    match result {
+        Ok(status) => status,
+        Err(failure) => {
+            if json {
+                print(&json::failure(&failure));
+            } else {
+                io::error(&format!("error: {failure}"));
+            }
+            Status::BadInput
+        }
+    }
+}
+
+/// Writes to stdout, with one newline at the end.
+fn print(text: &str) {
+    io::print(&format!("{}\n", text.trim_end()));
+}
+
+/// Writes text to a file, or to stdout if that is `-` or not given.
+fn write_text(path: Option<&Path>, text: &str) -> Result<(), FileError> {
+    io::write_bytes(path.unwrap_or(Path::new("-")), text.as_bytes())
+}
+
+/// The words of the module in a file, in this machine's byte order.
+fn read_words(path: &Path) -> Result<Vec<u32>, FileError> {
+    Ok(coop_ir::binary::write_words(&io::load(path)?.module))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}
