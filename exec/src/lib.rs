@@ -13,6 +13,8 @@ pub mod layout;
 pub mod number;
 pub mod random;
 pub mod reference;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod vulkan;
 
 use std::time::Duration;

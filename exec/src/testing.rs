@@ -1,0 +1,220 @@
+//! For tests: a device to run modules on.
+//!
+//! A test that needs a driver is written with [`vulkan_test!`](crate::vulkan_test). Its body runs in a process that
+//! sees the driver asked for: this one, if it was started with that driver (`COOP_MESA` says so), else a second process of
+//! the same test program, started for this one test by the wrapper that `scripts/drivers.sh` made. Without wrapper and
+//! driver the test says aloud that it was skipped; with `COOP_REQUIRE_VULKAN=1` it fails.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use coop_ir::profile::Feature;
+
+use crate::vulkan::VulkanExecutor;
+use crate::{Case, Error, Executor, Outcome, RunOptions, Vulkan};
+
+/// How long a test may take in a process of its own.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Set in the second process, so that it starts no third one.
+const CHILD: &str = "COOP_TEST_CHILD";
+
+/// A driver that tests run on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Driver {
+    /// A current Mesa's lavapipe, which has cooperative matrices of 8 x 8 x 8 and subgroups of 8.
+    Lavapipe,
+    /// Debian 12's lavapipe (Mesa 22.3), without cooperative matrices.
+    Debian12,
+}
+
+impl Driver {
+    /// What `COOP_MESA` says when a process runs with the driver.
+    fn tag(self) -> &'static str {
+        match self {
+            Driver::Lavapipe => "new",
+            Driver::Debian12 => "debian12",
+        }
+    }
+
+    fn wrapper(self) -> PathBuf {
+        let cache = std::env::var_os("COOP_CACHE").map_or_else(|| repository().join(".cache"), PathBuf::from);
+        cache.join("bin").join(match self {
+            Driver::Lavapipe => "mesa-run",
+            Driver::Debian12 => "mesa12-run",
+        })
+    }
+}
+
+/// Declares a test that runs on a driver: `vulkan_test!(Lavapipe, fn name(device) { ... })`, where `device` is a
+/// `&VulkanExecutor`.
+#[macro_export]
+macro_rules! vulkan_test {
+    ($(#[$attribute:meta])* $driver:ident, fn $name:ident($device:ident) $body:block) => {
+        $(#[$attribute])*
+        #[test]
+        fn $name() {
+            let path = concat!(module_path!(), "::", stringify!($name));
+            $crate::testing::with_device($crate::testing::Driver::$driver, path, |$device| $body);
+        }
+    };
+}
+
+/// Runs the body of the test `path` (crate, modules, function) with a device of the driver.
+pub fn with_device(driver: Driver, path: &str, body: impl FnOnce(&VulkanExecutor<'_>)) {
+    if std::env::var_os("COOP_MESA").is_some_and(|tag| tag == driver.tag()) {
+        let vulkan = Vulkan::open(true).unwrap_or_else(|error| panic!("{error}"));
+        body(&vulkan.device(None).unwrap_or_else(|error| panic!("{error}")));
+        return;
+    }
+    let wrapper = driver.wrapper();
+    if wrapper.exists() {
+        return in_second_process(&wrapper, path);
+    }
+    if driver == Driver::Lavapipe
+        && let Ok(vulkan) = Vulkan::open(true)
+        && let Ok(device) = vulkan.device(Some("llvmpipe"))
+        && device.profile().has(Feature::CooperativeMatrix)
+    {
+        return body(&device);
+    }
+    let why = format!("no driver for {path}: run scripts/drivers.sh first ({} is missing)", wrapper.display());
+    assert!(std::env::var_os("COOP_REQUIRE_VULKAN").is_none_or(|value| value != "1"), "{why}");
+    // Straight to stderr: the test harness keeps what `eprintln!` writes to itself.
+    let _ = writeln!(std::io::stderr(), "SKIPPED, {why}");
+}
+
+fn in_second_process(wrapper: &Path, path: &str) {
+    assert!(std::env::var_os(CHILD).is_none(), "{} does not set COOP_MESA", wrapper.display());
+    // The harness's names have no crate in front.
+    let (_, test) = path.split_once("::").unwrap_or(("", path));
+    // `current_exe` would name the linker that the wrapper starts programs with.
+    let program = std::env::args_os().next().unwrap_or_else(|| panic!("a process has a name"));
+    let mut child = Command::new(wrapper)
+        .arg(program)
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(CHILD, "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{}: {error}", wrapper.display()));
+    let stdout = reader(child.stdout.take());
+    let stderr = reader(child.stderr.take());
+    let start = Instant::now();
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Some(status),
+            Ok(None) if start.elapsed() < LIMIT => std::thread::sleep(Duration::from_millis(5)),
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                break None;
+            }
+        }
+    };
+    let (stdout, stderr) = (stdout.join().unwrap_or_default(), stderr.join().unwrap_or_default());
+    // A name that matches no test would pass with nothing run.
+    let passed = status.is_some_and(|status| status.success()) && stdout.contains("1 passed");
+    let how = status.map_or(format!("did not end in {LIMIT:?}"), |status| status.to_string());
+    assert!(passed, "{test} with {}: {how}\n{stdout}\n{stderr}", wrapper.display());
+}
+
+fn reader(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// The repository's folder.
+pub fn repository() -> PathBuf {
+    let exec = Path::new(env!("CARGO_MANIFEST_DIR"));
+    exec.parent().unwrap_or(exec).to_owned()
+}
+
+/// The words of a compiled module, by its path in the repository.
+pub fn words(path: impl AsRef<Path>) -> Vec<u32> {
+    let path = repository().join(path);
+    let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let module = coop_ir::binary::read(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    coop_ir::binary::write_words(&module)
+}
+
+/// A case, by its path in the repository.
+pub fn case(path: impl AsRef<Path>) -> Case {
+    Case::load(&repository().join(path)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A module of `testdata/kernels` with one of its cases.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kernel {
+    /// The module's file name without `.spv`: `gemm_simple.opt`.
+    pub module: String,
+    /// The case's file name without `.toml`: `gemm_simple`.
+    pub case: String,
+}
+
+impl Kernel {
+    /// The module's words.
+    pub fn words(&self) -> Vec<u32> {
+        words(format!("testdata/kernels/{}.spv", self.module))
+    }
+
+    /// The case.
+    pub fn case(&self) -> Case {
+        case(format!("testdata/kernels/{}.toml", self.case))
+    }
+}
+
+impl std::fmt::Display for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.spv with {}.toml", self.module, self.case)
+    }
+}
+
+/// Every kernel with every case whose name begins alike: `gemm_simple.opt.spv` and `gemm_simple.spv` have the cases
+/// `gemm_simple.toml` and `gemm_simple.*.toml`.
+pub fn kernels() -> Vec<Kernel> {
+    let folder = repository().join("testdata/kernels");
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let files: Vec<String> =
+        entries.map_while(Result::ok).filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let with = |ending: &str| -> Vec<String> {
+        let mut names: Vec<String> = files.iter().filter_map(|name| Some(name.strip_suffix(ending)?.into())).collect();
+        names.sort();
+        names
+    };
+    let first = |name: &str| name.split('.').next().unwrap_or_default().to_string();
+    let cases = with(".toml");
+    let pairs = with(".spv").into_iter().flat_map(|module| {
+        let cases = cases.iter().filter(|case| first(case) == first(&module)).cloned().collect::<Vec<_>>();
+        cases.into_iter().map(move |case| Kernel { module: module.clone(), case })
+    });
+    pairs.collect()
+}
+
+/// Runs a module and insists that the validation layer and the guards behind buffers have nothing to say.
+pub fn run_clean(device: &VulkanExecutor<'_>, words: &[u32], case: &Case) -> Result<Outcome, String> {
+    let outcome = run(device, words, case).map_err(|error| error.to_string())?;
+    let complaints: Vec<&str> = outcome.messages.iter().chain(&outcome.faults).map(String::as_str).collect();
+    if complaints.is_empty() { Ok(outcome) } else { Err(complaints.join("\n")) }
+}
+
+/// Runs a module; complaints come with the outcome.
+pub fn run(device: &VulkanExecutor<'_>, words: &[u32], case: &Case) -> Result<Outcome, Error> {
+    device.run(words, case, &RunOptions::default())
+}
+
+/// Runs a module and checks it against what the case expects.
+pub fn run_and_check(device: &VulkanExecutor<'_>, words: &[u32], case: &Case) -> Result<(), String> {
+    let outcome = run_clean(device, words, case)?;
+    let differences = outcome.check(case).map_err(|error| error.to_string())?;
+    let lines: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    if lines.is_empty() { Ok(()) } else { Err(lines.join("\n")) }
+}
