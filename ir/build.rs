@@ -17,6 +17,7 @@ mod supplement {
     pub(super) const ALL_OPS: &[OpRow] = OPS;
     pub(super) const ALL_ENUMERANTS: &[EnumRow] = ENUMERANTS;
     pub(super) const ALL_ALIASES: &[(&str, u32, &str)] = ALIASES;
+    pub(super) const DEBUG_INFO_ROWS: &[(u32, &str, usize)] = DEBUG_INFO;
 }
 
 type Shapes = Vec<(String, char)>;
@@ -213,8 +214,17 @@ fn write_shapes(out: &mut String, shapes: &Shapes) {
     out.push(']');
 }
 
-fn ext_table<'a>(out: &mut String, name: &str, rows: impl Iterator<Item = &'a ExtendedInstruction<'static>>) {
+fn ext_table<'a>(
+    out: &mut String,
+    name: &str,
+    rows: impl Iterator<Item = &'a ExtendedInstruction<'static>>,
+    more: &[(u32, &'static str, usize)],
+) {
     let mut rows: Vec<_> = rows.map(|r| (u32::from(r.opcode), r.opname, shapes(r.operands))).collect();
+    for &(number, opname, ids) in more {
+        assert!(rows.iter().all(|r| r.0 != number), "supplement: {opname} is in rspirv now");
+        rows.push((number, opname, vec![("IdRef".to_owned(), '1'); ids]));
+    }
     rows.sort();
     let _ = writeln!(out, "static {name}: &[ExtInstInfo] = &[");
     for (number, opname, operands) in rows {
@@ -292,9 +302,10 @@ fn main() {
     }
     out.push_str("];\n");
 
-    ext_table(&mut out, "GLSL_STD_450", GLSL_STD_450_INSTRUCTION_TABLE.iter());
-    ext_table(&mut out, "OPENCL_STD", OPENCL_STD_100_INSTRUCTION_TABLE.iter());
-    ext_table(&mut out, "SHADER_DEBUG_INFO", NONSEMANTIC_SHADER_DEBUGINFO_100_INSTRUCTION_TABLE.iter());
+    ext_table(&mut out, "GLSL_STD_450", GLSL_STD_450_INSTRUCTION_TABLE.iter(), &[]);
+    ext_table(&mut out, "OPENCL_STD", OPENCL_STD_100_INSTRUCTION_TABLE.iter(), &[]);
+    let debug_info = NONSEMANTIC_SHADER_DEBUGINFO_100_INSTRUCTION_TABLE.iter();
+    ext_table(&mut out, "SHADER_DEBUG_INFO", debug_info, supplement::DEBUG_INFO_ROWS);
 
     let dir = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR for build scripts");
     std::fs::write(format!("{dir}/grammar.rs"), out).expect("the output folder is writable");

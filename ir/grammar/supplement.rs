@@ -33,8 +33,12 @@ const OPS: &[OpRow] = &[
     // Shipped in the SPIR-V/LLVM translator, not in the published text.
     (6239, "CooperativeMatrixLoadOffsetINTEL", &[RT, R, ID, ID, ID, ID, ID_OPT, MEM_OPT], &[6238], INTEL_JM),
     (6240, "CooperativeMatrixStoreOffsetINTEL", &[ID, ID, ID, ID, ID, ID_OPT, MEM_OPT], &[6238], INTEL_JM),
-    // Present in the corpus's 2026 shaders as opcode 6916 (microscaling formats).
-    (6916, "BitcastExtractEXT", &[RT, R, ID, ID], &[6912], &["SPV_EXT_ocp_microscaling_types"]),
+    // SPV_EXT_ocp_microscaling_types r1 (2026-05-08).
+    (4195, "BitcastExtractEXT", &[RT, R, ID, ID], &[4232], &["SPV_EXT_ocp_microscaling_types"]),
+    // SPV_VALVE_mixed_float_dot_product, as SPIRV-Tools 2026.4 has it.
+    (6916, "FDot2MixAcc32VALVE", &[RT, R, ID, ID, ID], &[6912], &["SPV_VALVE_mixed_float_dot_product"]),
+    (6917, "FDot2MixAcc16VALVE", &[RT, R, ID, ID, ID], &[6913, 6914], &["SPV_VALVE_mixed_float_dot_product"]),
+    (6918, "FDot4MixAcc32VALVE", &[RT, R, ID, ID, ID], &[6915], &["SPV_VALVE_mixed_float_dot_product"]),
 ];
 
 /// Kind, value or bit, name, parameters, capabilities.
@@ -61,12 +65,19 @@ const ENUMERANTS: &[EnumRow] = &[
     ("CooperativeMatrixOperands", 0x40, "MatrixAAndBBFloat16ComponentsINTEL", &[], &[6437]),
     ("CooperativeMatrixOperands", 0x80, "MatrixCBFloat16ComponentsINTEL", &[], &[6437]),
     ("CooperativeMatrixOperands", 0x100, "MatrixResultBFloat16ComponentsINTEL", &[], &[6437]),
-    // SPV_EXT_ocp_microscaling_types r1 (2026-05-08): numbers as shipped; names are ours until a grammar has them.
-    ("FPEncoding", 4223, "Encoding4223EXT", &[], &[]),
-    ("FPEncoding", 4224, "Encoding4224EXT", &[], &[]),
-    ("FPEncoding", 4225, "Encoding4225EXT", &[], &[]),
-    ("FPEncoding", 4226, "Encoding4226EXT", &[], &[]),
-    ("FPEncoding", 4227, "Encoding4227EXT", &[], &[]),
+    // SPV_EXT_ocp_microscaling_types r1.
+    ("Capability", 4228, "Float6EXT", &[], &[]),
+    ("Capability", 4229, "Float4EXT", &[], &[]),
+    ("Capability", 4232, "BitcastExtractEXT", &[], &[]),
+    ("FPEncoding", 4223, "Float6E2M3EXT", &[], &[4228]),
+    ("FPEncoding", 4224, "Float6E3M2EXT", &[], &[4228]),
+    ("FPEncoding", 4225, "Float4E2M1EXT", &[], &[4229]),
+    ("FPEncoding", 4226, "Float8UnsignedE8M0EXT", &[], &[]),
+    // SPV_VALVE_mixed_float_dot_product.
+    ("Capability", 6912, "DotProductFloat16AccFloat32VALVE", &[], &[]),
+    ("Capability", 6913, "DotProductFloat16AccFloat16VALVE", &[], &[]),
+    ("Capability", 6914, "DotProductBFloat16AccVALVE", &[], &[]),
+    ("Capability", 6915, "DotProductFloat8AccFloat32VALVE", &[], &[]),
 ];
 
 /// Second names for what the table has: kind (`"Op"` for opcodes), value, name.
@@ -78,3 +89,7 @@ const ALIASES: &[(&str, u32, &str)] = &[
     ("Capability", 5430, "CooperativeMatrixReductionsEXT"),
     ("Capability", 5432, "CooperativeMatrixPerElementOperationsEXT"),
 ];
+
+/// Instructions of `NonSemantic.Shader.DebugInfo` after revision 100: number, name, how many operands (all ids).
+const DEBUG_INFO: &[(u32, &str, usize)] =
+    &[(109, "DebugTypeVectorIdEXT", 2), (110, "DebugTypeCooperativeMatrixKHR", 5)];

@@ -1,0 +1,306 @@
+//! What ids are called in text.
+
+use super::number::{Number, push_u64};
+use crate::grammar::{Kind, Op};
+use crate::module::{Id, IdMap, Inst, Module, Operand};
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+
+/// Names are cut here: what debug information calls a thing may be as long as an instruction, and names of types are
+/// made of names of types, so without a limit a small file could make an enormous text.
+const MAX_NAME: usize = 200;
+
+/// A name for every id: unique, made of ASCII letters, digits and `_`. An id without a name is called by its number.
+#[derive(Debug, Default)]
+pub struct Names {
+    text: String,
+    /// Begin and end in `text`.
+    named: Option<IdMap<(u32, u32)>>,
+}
+
+impl Names {
+    /// Every id is called by its number.
+    pub fn numeric() -> Names {
+        Names::default()
+    }
+
+    /// Names from `OpName`, from built-in decorations, and for types and constants from what they are.
+    pub fn friendly(module: &Module) -> Names {
+        let mut maker = Maker {
+            module,
+            names: Names { text: String::new(), named: Some(module.id_map()) },
+            taken: FxHashMap::default(),
+            numeric: module.id_map(),
+        };
+        let insts = module.all().map(|r| module.inst(r));
+        for inst in insts.filter(|i| i.opaque) {
+            maker.keep_numbers(inst);
+        }
+        for r in module.globals.iter().chain(&module.trailing) {
+            maker.visit(module.inst(*r));
+        }
+        maker.names
+    }
+
+    /// The name of `id`, without `%`.
+    pub fn get(&self, id: Id) -> Cow<'_, str> {
+        match self.name(id) {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(id.get().to_string()),
+        }
+    }
+
+    /// The name of `id` if it has one other than its number.
+    pub fn name(&self, id: Id) -> Option<&str> {
+        let &(begin, end) = self.named.as_ref()?.get(id)?;
+        Some(&self.text[begin as usize..end as usize])
+    }
+
+    /// Appends `%` and the name of `id`; answers how many bytes that is.
+    pub(super) fn push(&self, id: Id, out: &mut String) -> usize {
+        let start = out.len();
+        out.push('%');
+        match self.name(id) {
+            Some(name) => out.push_str(name),
+            None => push_u64(out, u64::from(id.get())),
+        }
+        out.len() - start
+    }
+}
+
+struct Maker<'a> {
+    module: &'a Module,
+    names: Names,
+    /// Names in use, with the number to try next when the name is wanted again.
+    taken: FxHashMap<String, u32>,
+    /// Ids that must be called by their number.
+    numeric: IdMap<()>,
+}
+
+impl Maker<'_> {
+    /// Any word of an instruction that is not fully understood may be an id.
+    fn keep_numbers(&mut self, inst: &Inst) {
+        for o in &inst.operands {
+            let &Operand::Word(w) = o else { continue };
+            if let Some(id) = Id::new(w).filter(|id| self.module.def(*id).is_some()) {
+                self.numeric.insert(id, ());
+            }
+        }
+    }
+
+    fn visit(&mut self, inst: &Inst) {
+        match inst.op {
+            Op::Name => {
+                if let (Some(id), Some((name, _))) = (inst.id(0), inst.string(1)) {
+                    self.save(id, &name);
+                }
+            }
+            Op::Decorate => {
+                if let (Some(id), Some(built_in)) = (inst.id(0), built_in(inst)) {
+                    self.save(id, &built_in);
+                }
+            }
+            _ => {
+                let Some(id) = inst.result else { return };
+                if self.has_name(id) {
+                    return;
+                }
+                let name = if inst.op.is_type() { self.type_name(id, inst) } else { self.constant_name(inst) };
+                if let Some(name) = name {
+                    self.save(id, &name);
+                }
+            }
+        }
+    }
+
+    fn has_name(&self, id: Id) -> bool {
+        self.names.name(id).is_some()
+    }
+
+    /// Gives `id` a name made from `wanted`, unless it has one or must not.
+    fn save(&mut self, id: Id, wanted: &str) {
+        if self.has_name(id) || self.numeric.get(id).is_some() {
+            return;
+        }
+        let mut name = safe(wanted);
+        let mut next = match self.taken.get(&name) {
+            None => 0,
+            Some(next) => *next,
+        };
+        if self.taken.contains_key(&name) {
+            let base = name.clone();
+            loop {
+                name.truncate(base.len());
+                name.push('_');
+                push_u64(&mut name, u64::from(next));
+                next += 1;
+                if !self.taken.contains_key(&name) {
+                    break;
+                }
+            }
+            self.taken.insert(base, next);
+        }
+        let begin = self.names.text.len();
+        self.names.text.push_str(&name);
+        self.taken.insert(name, 0);
+        // Names of more than 4 GB together would take an input of that size.
+        let span = u32::try_from(begin).ok().zip(u32::try_from(self.names.text.len()).ok());
+        if let (Some(named), Some(span)) = (self.names.named.as_mut(), span) {
+            named.insert(id, span);
+        }
+    }
+
+    fn name_of(&self, id: Option<Id>) -> Option<Cow<'_, str>> {
+        id.map(|id| self.names.get(id))
+    }
+
+    fn type_name(&self, id: Id, inst: &Inst) -> Option<String> {
+        let word = |i| inst.word(i);
+        let of = |i| self.name_of(inst.id(i));
+        Some(match inst.op {
+            Op::TypeVoid => "void".into(),
+            Op::TypeBool => "bool".into(),
+            Op::TypeInt => match (word(0)?, word(1)? != 0) {
+                (8, true) => "char".into(),
+                (8, false) => "uchar".into(),
+                (16, true) => "short".into(),
+                (16, false) => "ushort".into(),
+                (32, true) => "int".into(),
+                (32, false) => "uint".into(),
+                (64, true) => "long".into(),
+                (64, false) => "ulong".into(),
+                (width, true) => format!("i{width}"),
+                (width, false) => format!("u{width}"),
+            },
+            Op::TypeFloat => match (word(0)?, word(1)) {
+                (16, None) => "half".into(),
+                (32, None) => "float".into(),
+                (64, None) => "double".into(),
+                (16, Some(0)) => "bfloat16".into(),
+                (8, Some(4214)) => "fp8e4m3".into(),
+                (8, Some(4215)) => "fp8e5m2".into(),
+                (width, None) => format!("fp{width}"),
+                (width, Some(encoding)) => format!("fp{width}_{encoding}"),
+            },
+            Op::TypeVector => format!("v{}{}", word(1)?, of(0)?),
+            Op::TypeMatrix => format!("mat{}{}", word(1)?, of(0)?),
+            Op::TypeArray => format!("_arr_{}_{}", of(0)?, of(1)?),
+            Op::TypeRuntimeArray => format!("_runtimearr_{}", of(0)?),
+            Op::TypePointer => format!("_ptr_{}_{}", storage_class(word(0)?), of(1)?),
+            Op::TypeUntypedPointerKHR => format!("_ptr_{}", storage_class(word(0)?)),
+            Op::TypeStruct => format!("_struct_{}", id.get()),
+            Op::TypeOpaque => format!("Opaque_{}", inst.string(0)?.0),
+            Op::TypeSampler => "sampler".into(),
+            Op::TypeEvent => "Event".into(),
+            Op::TypeDeviceEvent => "DeviceEvent".into(),
+            Op::TypeReserveId => "ReserveId".into(),
+            Op::TypeQueue => "Queue".into(),
+            Op::TypePipe => format!("Pipe{}", Kind::AccessQualifier.enumerant(word(0)?)?.name),
+            Op::TypePipeStorage => "PipeStorage".into(),
+            Op::TypeNamedBarrier => "NamedBarrier".into(),
+            Op::TypeCooperativeMatrixKHR => {
+                let shape =
+                    format!("mat_{}_{}x{}", self.component(inst.id(0)?)?, self.size(inst, 2), self.size(inst, 3));
+                let usage = match self.fixed(inst.id(4)) {
+                    Some(0) => "_A",
+                    Some(1) => "_B",
+                    Some(2) => "_Acc",
+                    _ => "",
+                };
+                format!("{shape}{usage}{}", self.scope(inst))
+            }
+            Op::TypeCooperativeMatrixNV => {
+                let shape =
+                    format!("nvmat_{}_{}x{}", self.component(inst.id(0)?)?, self.size(inst, 2), self.size(inst, 3));
+                format!("{shape}{}", self.scope(inst))
+            }
+            Op::TypeTensorLayoutNV => format!("tensorLayout_{}d", self.size(inst, 0)),
+            Op::TypeTensorViewNV => format!("tensorView_{}d", self.size(inst, 0)),
+            _ => return None,
+        })
+    }
+
+    /// Matrices are told apart by their components, so these are short.
+    fn component(&self, ty: Id) -> Option<String> {
+        let inst = self.module.def_inst(ty)?;
+        Some(match (inst.op, inst.word(0)?, inst.word(1)) {
+            (Op::TypeFloat, width, None) => format!("f{width}"),
+            (Op::TypeFloat, 16, Some(0)) => "bf16".into(),
+            (Op::TypeFloat, 8, Some(4214)) => "e4m3".into(),
+            (Op::TypeFloat, 8, Some(4215)) => "e5m2".into(),
+            (Op::TypeInt, width, Some(0)) => format!("u{width}"),
+            (Op::TypeInt, width, _) => format!("s{width}"),
+            _ => self.names.get(ty).into_owned(),
+        })
+    }
+
+    /// The value of a constant that nothing can change.
+    fn fixed(&self, id: Option<Id>) -> Option<u32> {
+        self.module.def_inst(id?).filter(|i| i.op == Op::Constant)?.word(0)
+    }
+
+    /// A number of rows, columns or dimensions: its value, or its name, or `n`.
+    fn size(&self, inst: &Inst, operand: usize) -> String {
+        let id = inst.id(operand);
+        let named = || id.and_then(|id| self.names.name(id)).unwrap_or("n").to_owned();
+        self.fixed(id).map_or_else(named, |n| n.to_string())
+    }
+
+    /// Nearly all matrices belong to a subgroup; others say what they belong to.
+    fn scope(&self, inst: &Inst) -> String {
+        match self.fixed(inst.id(1)) {
+            Some(3) | None => String::new(),
+            Some(scope) => match Kind::Scope.enumerant(scope) {
+                Some(e) => format!("_{}", e.name),
+                None => format!("_scope{scope}"),
+            },
+        }
+    }
+
+    fn constant_name(&self, inst: &Inst) -> Option<String> {
+        match inst.op {
+            Op::ConstantTrue => Some("true".into()),
+            Op::ConstantFalse => Some("false".into()),
+            Op::Constant => {
+                let ty = inst.ty?;
+                let mut name = format!("{}_", self.names.name(ty)?);
+                let words: smallvec::SmallVec<[u32; 2]> = inst.operands.iter().map(|o| o.word()).collect();
+                if !Number::of_type(self.module.def_inst(ty)?)?.print(&words, &mut name) {
+                    return None;
+                }
+                Some(name.replace('-', "n"))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn storage_class(class: u32) -> Cow<'static, str> {
+    match Kind::StorageClass.enumerant(class) {
+        Some(e) => e.name.into(),
+        None => format!("StorageClass{class}").into(),
+    }
+}
+
+/// The GLSL name of a decorated variable.
+fn built_in(inst: &Inst) -> Option<String> {
+    /// `Decoration BuiltIn`.
+    const BUILT_IN: u32 = 11;
+    let value = inst.word(2).filter(|_| inst.word(1) == Some(BUILT_IN))?;
+    let name = Kind::BuiltIn.enumerant(value)?.name;
+    let name = name.replace("workgroups", "WorkGroups").replace("Workgroup", "WorkGroup");
+    Some(match name.strip_suffix("Id") {
+        Some(stem) => format!("gl_{stem}ID"),
+        None => format!("gl_{name}"),
+    })
+}
+
+/// The nearest thing to `wanted` that is a name and no number.
+fn safe(wanted: &str) -> String {
+    let mut name: String =
+        wanted.bytes().take(MAX_NAME).map(|b| if b.is_ascii_alphanumeric() { char::from(b) } else { '_' }).collect();
+    if name.bytes().all(|b| b.is_ascii_digit()) {
+        name.insert(0, '_');
+    }
+    name
+}

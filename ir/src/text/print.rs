@@ -1,0 +1,454 @@
+//! Module to text.
+
+use super::names::Names;
+use super::number::{Number, push_u64};
+use super::{GENERATORS, NO_BITS};
+use crate::decode::{Context, Ending, ExtSet, Piece, decode};
+use crate::grammar::{Kind, Op};
+use crate::module::{Header, Id, Inst, InstRef, Module, Operand, string_bytes};
+use std::fmt::Write as _;
+use std::ops::Range;
+
+/// Where the opcode begins when results are aligned.
+const COLUMN: usize = 15;
+
+/// How to print.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PrintOptions {
+    /// Call ids by names instead of numbers: see [`Names::friendly`].
+    pub friendly_names: bool,
+    /// Begin with comments that give the header's words.
+    pub header: bool,
+    /// Align the opcodes.
+    pub indent: bool,
+}
+
+impl Default for PrintOptions {
+    fn default() -> PrintOptions {
+        PrintOptions { friendly_names: true, header: true, indent: true }
+    }
+}
+
+/// A printed module.
+#[derive(Debug, Default)]
+pub struct Printed {
+    /// The text, one instruction a line (more lines where a string has line breaks).
+    pub text: String,
+    /// By arena index.
+    insts: Vec<InstPlace>,
+    pieces: Vec<PiecePlace>,
+}
+
+/// Where an instruction is. `line` is 0 for those that are in no list of the module.
+#[derive(Clone, Copy, Debug, Default)]
+struct InstPlace {
+    start: usize,
+    len: u32,
+    line: u32,
+    first_piece: u32,
+    pieces: u32,
+    operands: u32,
+    has_result: bool,
+    has_type: bool,
+}
+
+/// A token, and the first of the operand words that it stands for.
+#[derive(Clone, Copy, Debug)]
+struct PiecePlace {
+    /// From the start of the instruction.
+    offset: u32,
+    word: u32,
+}
+
+impl Printed {
+    fn place(&self, r: InstRef) -> Option<&InstPlace> {
+        self.insts.get(r.index()).filter(|p| p.line != 0)
+    }
+
+    /// The instruction from its result (or opcode) to its last operand.
+    pub fn span(&self, r: InstRef) -> Option<Range<usize>> {
+        self.place(r).map(|p| p.start..p.start + p.len as usize)
+    }
+
+    /// The result with its `%`.
+    pub fn result_span(&self, r: InstRef) -> Option<Range<usize>> {
+        let p = self.place(r).filter(|p| p.has_result)?;
+        Some(self.token(p.start))
+    }
+
+    /// The result type with its `%`.
+    pub fn type_span(&self, r: InstRef) -> Option<Range<usize>> {
+        let p = self.place(r).filter(|p| p.has_type)?;
+        let before = if p.has_result { self.token(p.start).end + " = ".len() } else { p.start };
+        Some(self.token(self.token(before).end + 1))
+    }
+
+    /// The operand that `index` of [`Inst::operands`] is a word of.
+    pub fn operand_span(&self, r: InstRef, index: usize) -> Option<Range<usize>> {
+        let p = self.place(r).filter(|p| index < p.operands as usize)?;
+        let pieces = self.pieces.get(p.first_piece as usize..)?.get(..p.pieces as usize)?;
+        let after = pieces.partition_point(|piece| piece.word as usize <= index);
+        let piece = pieces.get(after.checked_sub(1)?)?;
+        Some(self.token(p.start + piece.offset as usize))
+    }
+
+    /// The line on which the instruction begins; the first line is 1.
+    pub fn line(&self, r: InstRef) -> Option<usize> {
+        self.place(r).map(|p| p.line as usize)
+    }
+
+    /// The token that begins at `start`.
+    fn token(&self, start: usize) -> Range<usize> {
+        let rest = &self.text.as_bytes()[start..];
+        let len = if rest.first() == Some(&b'"') {
+            let mut escaped = false;
+            let inside = rest[1..].iter().position(|b| {
+                let end = *b == b'"' && !escaped;
+                escaped = *b == b'\\' && !escaped;
+                end
+            });
+            inside.map_or(rest.len(), |n| n + 2)
+        } else {
+            rest.iter().position(|b| matches!(b, b' ' | b'\n')).unwrap_or(rest.len())
+        };
+        start..start + len
+    }
+}
+
+/// Prints a module.
+pub fn print(module: &Module, options: &PrintOptions) -> Printed {
+    let names = if options.friendly_names { Names::friendly(module) } else { Names::numeric() };
+    print_with(module, &names, options)
+}
+
+/// Prints a module with these names ([`PrintOptions::friendly_names`] has no say).
+pub fn print_with(module: &Module, names: &Names, options: &PrintOptions) -> Printed {
+    let mut p = Printer::new(module, names);
+    p.out.reserve(module.arena_len() * 32);
+    p.insts.resize(module.arena_len(), InstPlace::default());
+    let mut line = 1;
+    if options.header {
+        header(&module.header, &mut p.out);
+        line += 5;
+    }
+    for r in module.all() {
+        let inst = module.inst(r);
+        if options.indent {
+            p.indent(inst);
+        }
+        let start = p.out.len();
+        let first_piece = p.places.len();
+        let unknown = !p.inst(inst, true);
+        let place = InstPlace {
+            start,
+            len: (p.out.len() - start) as u32,
+            line,
+            first_piece: first_piece as u32,
+            pieces: (p.places.len() - first_piece) as u32,
+            operands: inst.operands.len() as u32,
+            has_result: inst.result.is_some() && !unknown,
+            has_type: inst.ty.is_some() && !unknown,
+        };
+        p.insts[r.index()] = place;
+        line += 1 + p.line_breaks;
+        p.line_breaks = 0;
+        p.out.push('\n');
+    }
+    Printed { text: p.out, insts: p.insts, pieces: p.places }
+}
+
+/// One instruction, not aligned and without line end.
+pub fn inst_text(module: &Module, names: &Names, r: InstRef) -> String {
+    let mut p = Printer::new(module, names);
+    p.inst(module.inst(r), false);
+    p.out
+}
+
+/// The comments from which the parser takes the header's words.
+fn header(h: &Header, out: &mut String) {
+    out.push_str("; SPIR-V\n; Version: ");
+    let (major, minor) = h.version_pair();
+    if h.version == u32::from_be_bytes([0, major, minor, 0]) {
+        let _ = writeln!(out, "{major}.{minor}");
+    } else {
+        let _ = writeln!(out, "{:#010x}", h.version);
+    }
+    let tool = h.generator >> 16;
+    out.push_str("; Generator: ");
+    match GENERATORS.get(tool as usize) {
+        Some(name) => out.push_str(name),
+        None => {
+            let _ = write!(out, "Unknown({tool})");
+        }
+    }
+    let _ = writeln!(out, "; {}\n; Bound: {}\n; Schema: {}", h.generator & 0xffff, h.bound, h.schema);
+}
+
+struct Printer<'a> {
+    module: &'a Module,
+    names: &'a Names,
+    out: String,
+    insts: Vec<InstPlace>,
+    places: Vec<PiecePlace>,
+    line_breaks: u32,
+    /// The operands of the instruction at hand as words and as pieces; kept to be used again.
+    words: Vec<u32>,
+    pieces: Vec<Piece>,
+}
+
+/// What a reader of the text knows at this place: definitions further up, and no others.
+struct SoFar<'a> {
+    module: &'a Module,
+    /// `None`: all definitions count.
+    insts: Option<&'a [InstPlace]>,
+}
+
+impl<'a> SoFar<'a> {
+    fn def(&self, id: Id) -> Option<&'a Inst> {
+        let r = self.module.def(id)?;
+        let seen = self.insts.is_none_or(|insts| insts.get(r.index()).is_some_and(|p| p.line != 0));
+        seen.then(|| self.module.inst(r))
+    }
+
+    fn number(&self, ty: Id) -> Option<Number> {
+        Number::of_type(self.def(ty)?)
+    }
+}
+
+impl Context for SoFar<'_> {
+    fn literal_words(&self, ty: Id) -> Option<usize> {
+        self.def(ty).and_then(|_| self.module.literal_words(ty))
+    }
+
+    fn type_of(&self, id: Id) -> Option<Id> {
+        self.def(id)?.ty
+    }
+
+    fn ext_inst_set(&self, id: Id) -> ExtSet {
+        self.def(id).map_or(ExtSet::Unknown, |_| self.module.ext_inst_set(id))
+    }
+}
+
+impl<'a> Printer<'a> {
+    fn new(module: &'a Module, names: &'a Names) -> Printer<'a> {
+        Printer {
+            module,
+            names,
+            out: String::new(),
+            insts: Vec::new(),
+            places: Vec::new(),
+            line_breaks: 0,
+            words: Vec::new(),
+            pieces: Vec::new(),
+        }
+    }
+
+    /// Spaces, so that `=` and opcodes stand in columns.
+    fn indent(&mut self, inst: &Inst) {
+        const SPACES: &str = "               ";
+        let taken = match inst.result.filter(|_| inst.op.info().is_some()) {
+            None => 0,
+            Some(id) => {
+                let name = match self.names.name(id) {
+                    Some(name) => name.len(),
+                    None => id.get().ilog10() as usize + 1,
+                };
+                "%".len() + name + " = ".len()
+            }
+        };
+        self.out.push_str(&SPACES[..COLUMN.saturating_sub(taken)]);
+    }
+
+    /// Appends one instruction. Answers `false` when it was printed as words altogether.
+    fn inst(&mut self, inst: &Inst, in_order: bool) -> bool {
+        let start = self.out.len();
+        self.words.clear();
+        self.words.extend(inst.operands.iter().map(|o| o.word()));
+        self.pieces.clear();
+        let cx = SoFar { module: self.module, insts: in_order.then_some(&self.insts) };
+        let pieces = &mut self.pieces;
+        let ending = decode(&cx, inst.op, inst.ty, &self.words, &mut |p| pieces.push(p));
+        let known = self.pieces.last().map_or(0, |p| p.start + p.len);
+        let complete = ending == Ending::Complete && known == self.words.len();
+        let Some(name) = inst.op.name().filter(|_| complete || !self.pieces.is_empty()) else {
+            self.all_words(inst);
+            return false;
+        };
+        // A word beyond the last known operand must follow a raw one: without it, it would be read as the beginning
+        // of an instruction.
+        let plain = self.pieces.len() - usize::from(!complete);
+
+        if let Some(id) = inst.result {
+            self.names.push(id, &mut self.out);
+            self.out.push_str(" = ");
+        }
+        self.out.push_str("Op");
+        self.out.push_str(name);
+        if let Some(ty) = inst.ty {
+            self.out.push(' ');
+            self.names.push(ty, &mut self.out);
+        }
+        let mut raw_from = None;
+        for i in 0..plain {
+            let piece = self.pieces[i];
+            let mark = self.out.len();
+            self.out.push(' ');
+            if !self.piece(inst, piece, in_order) {
+                self.out.truncate(mark);
+                raw_from = Some(piece.start);
+                break;
+            }
+            self.places.push(PiecePlace { offset: (mark + 1 - start) as u32, word: piece.start as u32 });
+        }
+        if !complete && raw_from.is_none() {
+            raw_from = self.pieces.last().map(|p| p.start);
+        }
+        for i in raw_from.unwrap_or(self.words.len())..self.words.len() {
+            self.raw(inst.operands[i], i, start);
+        }
+        true
+    }
+
+    /// Appends one operand; `false` (and anything appended) when that can't be done so that it reads back.
+    fn piece(&mut self, inst: &Inst, piece: Piece, in_order: bool) -> bool {
+        let operand = inst.operands[piece.start];
+        let word = operand.word();
+        match (operand, piece.kind.is_id()) {
+            (Operand::Id(id), true) => {
+                self.names.push(id, &mut self.out);
+                return true;
+            }
+            (Operand::Word(_), false) => {}
+            _ => return false,
+        }
+        match piece.kind {
+            Kind::LiteralString => self.string(piece),
+            Kind::LiteralContextDependentNumber => {
+                let cx = SoFar { module: self.module, insts: in_order.then_some(&self.insts) };
+                let ty = match inst.op {
+                    Op::Switch => inst.id(0).and_then(|id| cx.type_of(id)),
+                    Op::Constant | Op::SpecConstant => inst.ty,
+                    _ => None,
+                };
+                let number = ty.and_then(|ty| cx.number(ty));
+                number.is_some_and(|n| n.print(&self.words[piece.start..piece.start + piece.len], &mut self.out))
+            }
+            Kind::LiteralExtInstInteger => {
+                let cx = SoFar { module: self.module, insts: in_order.then_some(&self.insts) };
+                match inst.id(0).map_or(ExtName::Number, |set| ext_inst_name(&cx, set, word)) {
+                    ExtName::Known(name) => self.out.push_str(name),
+                    ExtName::Number => push_u64(&mut self.out, u64::from(word)),
+                    ExtName::Missing => return false,
+                }
+                true
+            }
+            Kind::LiteralSpecConstantOpInteger => match u16::try_from(word).ok().and_then(|w| Op(w).name()) {
+                Some(name) => {
+                    self.out.push_str(name);
+                    true
+                }
+                None => false,
+            },
+            Kind::LiteralInteger => {
+                push_u64(&mut self.out, u64::from(word));
+                true
+            }
+            Kind::LiteralFloat => Number::of_float(32, None).is_some_and(|n| n.print(&[word], &mut self.out)),
+            kind if kind.is_mask() => self.mask(kind, word),
+            kind => match kind.enumerant(word) {
+                Some(e) => {
+                    self.out.push_str(e.name);
+                    true
+                }
+                None => false,
+            },
+        }
+    }
+
+    fn mask(&mut self, kind: Kind, word: u32) -> bool {
+        if word == 0 {
+            self.out.push_str(NO_BITS);
+            return true;
+        }
+        let mut rest = word;
+        while rest != 0 {
+            let bit = rest & rest.wrapping_neg();
+            rest ^= bit;
+            let Some(e) = kind.enumerant(bit) else { return false };
+            self.out.push_str(e.name);
+            if rest != 0 {
+                self.out.push('|');
+            }
+        }
+        true
+    }
+
+    /// A string in quotes, if it is text and takes the words that a writer would give it.
+    fn string(&mut self, piece: Piece) -> bool {
+        let words = &self.words[piece.start..piece.start + piece.len];
+        let Some((bytes, _)) = string_bytes(words.iter().copied()) else { return false };
+        let padding = words.last().map_or(0, |w| w >> (8 * (bytes.len() as u32 % 4)));
+        let Some(text) = std::str::from_utf8(&bytes).ok().filter(|_| padding == 0) else { return false };
+        self.out.push('"');
+        for c in text.chars() {
+            if matches!(c, '"' | '\\') {
+                self.out.push('\\');
+            }
+            self.line_breaks += u32::from(c == '\n');
+            self.out.push(c);
+        }
+        self.out.push('"');
+        true
+    }
+
+    /// ` %12` or ` !0x0000000c`.
+    fn raw(&mut self, operand: Operand, word: usize, start: usize) {
+        self.out.push(' ');
+        self.places.push(PiecePlace { offset: (self.out.len() - start) as u32, word: word as u32 });
+        match operand {
+            Operand::Id(id) => {
+                self.names.push(id, &mut self.out);
+            }
+            Operand::Word(word) => {
+                self.out.push_str("!0x");
+                for nibble in (0..8).rev() {
+                    let digit = char::from_digit(word >> (4 * nibble) & 15, 16);
+                    self.out.push(digit.unwrap_or_else(|| unreachable!("four bits")));
+                }
+            }
+        }
+    }
+
+    /// `OpUnknown(5, 3) %1 !0x00000002`: the word count says where it ends, so nothing can run into it or out of it.
+    fn all_words(&mut self, inst: &Inst) {
+        let start = self.out.len();
+        let _ = write!(self.out, "OpUnknown({}, {})", inst.op.0, inst.word_count());
+        for id in inst.ty.iter().chain(&inst.result) {
+            self.out.push(' ');
+            self.names.push(*id, &mut self.out);
+        }
+        for (i, o) in inst.operands.iter().enumerate() {
+            self.raw(*o, i, start);
+        }
+    }
+}
+
+/// How the instruction of an extended set is written.
+enum ExtName {
+    Known(&'static str),
+    /// The set has no table, or is non-semantic: those get new instructions without a new name.
+    Number,
+    /// A set with a table in which the number is not.
+    Missing,
+}
+
+fn ext_inst_name(cx: &SoFar<'_>, set: Id, number: u32) -> ExtName {
+    let import = cx.def(set).filter(|i| i.op == Op::ExtInstImport).and_then(|i| i.string(0));
+    let Some((import, _)) = import else { return ExtName::Number };
+    let Some(table) = crate::grammar::ext_inst_set(&import) else { return ExtName::Number };
+    match table.binary_search_by_key(&number, |row| row.number) {
+        Ok(i) => ExtName::Known(table[i].name),
+        Err(_) if import.starts_with("NonSemantic.") => ExtName::Number,
+        Err(_) => ExtName::Missing,
+    }
+}
