@@ -232,6 +232,7 @@ pub struct NvProperties {
 /// The profiles that come with the tools, by name.
 const BUILTIN: &[(&str, &str)] = &[
     ("mesa-lavapipe", include_str!("../profiles/mesa-lavapipe.json")),
+    ("mesa-lavapipe-debian12", include_str!("../profiles/mesa-lavapipe-debian12.json")),
     ("nvidia-h100", include_str!("../profiles/nvidia-h100.json")),
 ];
 
@@ -355,6 +356,9 @@ mod tests {
         assert!(lavapipe.khr_properties.iter().all(|row| (row.m, row.n, row.k) == (8, 8, 8)));
         assert!(!lavapipe.has(Feature::CooperativeMatrixTensorAddressing));
         assert!(lavapipe.has_extension("VK_NV_cooperative_matrix2"));
+        let old = Profile::builtin("mesa-lavapipe-debian12").unwrap();
+        assert!(old.khr_properties.is_empty() && !old.has(Feature::CooperativeMatrix));
+        assert!(old.has(Feature::ShaderFloat16) && old.limits.subgroup_size == 8);
     }
 
     #[test]
