@@ -1,32 +1,15 @@
 //! What a module says about how it is to be run: its entry points, what they need, what they are bound to.
 
-use std::collections::BTreeMap;
-
 use coop_ir::constant::{Const, Constants, Specialization};
+use coop_ir::decorate::Decorations;
+use coop_ir::entry::{SizeSource, entry_points};
 use coop_ir::grammar::Kind;
 use coop_ir::types::Type;
-use coop_ir::{Id, Inst, Module, Op};
+use coop_ir::{Id, Module, Op};
+use spirv::{Decoration, ExecutionModel, StorageClass};
 
 use crate::error::Error;
 use crate::layout::Layout;
-
-/// The GLCompute execution model.
-const GL_COMPUTE: u32 = 5;
-/// Decorations.
-const SPEC_ID: u32 = 1;
-const BLOCK: u32 = 2;
-const BUFFER_BLOCK: u32 = 3;
-const BINDING: u32 = 33;
-const DESCRIPTOR_SET: u32 = 34;
-const BUILT_IN: u32 = 11;
-const WORKGROUP_SIZE: u32 = 25;
-/// Execution modes.
-const LOCAL_SIZE: u32 = 17;
-const LOCAL_SIZE_ID: u32 = 38;
-/// Storage classes.
-const UNIFORM: u32 = 2;
-const PUSH_CONSTANT: u32 = 9;
-const STORAGE_BUFFER: u32 = 12;
 
 /// A compute entry point.
 #[derive(Clone, PartialEq, Debug)]
@@ -115,7 +98,11 @@ pub struct Facts {
 impl Facts {
     /// Reads a module's facts under a specialization.
     pub fn new(module: &Module, specialization: &Specialization) -> Facts {
-        let reader = Reader::new(module, specialization);
+        let decorations = Decorations::new(module);
+        let constants = Constants::new(module, specialization);
+        let reader = Reader { module, decorations: &decorations, constants };
+        let push = reader.push();
+        let layout = Layout::new(module, &decorations, &reader.constants);
         Facts {
             version: module.header.version_pair(),
             capabilities: module.capabilities().collect(),
@@ -123,8 +110,8 @@ impl Facts {
             entries: reader.entries(),
             specs: reader.specs(),
             bindings: reader.bindings(),
-            push: reader.push(),
-            push_size: reader.push().and_then(|block| Layout::new(module, specialization).size(block)),
+            push,
+            push_size: push.and_then(|block| layout.size(block)),
         }
     }
 
@@ -152,92 +139,41 @@ pub fn capability_name(capability: u32) -> String {
 
 struct Reader<'a> {
     module: &'a Module,
+    decorations: &'a Decorations,
     constants: Constants,
-    decorations: BTreeMap<(Id, u32), u32>,
-    names: BTreeMap<Id, String>,
 }
 
-impl<'a> Reader<'a> {
-    fn new(module: &'a Module, specialization: &Specialization) -> Reader<'a> {
-        let mut decorations = BTreeMap::new();
-        let mut names = BTreeMap::new();
-        for inst in module.globals.iter().map(|&r| module.inst(r)) {
-            match (inst.op, inst.id(0)) {
-                (Op::Decorate, Some(target)) => {
-                    if let Some(decoration) = inst.word(1) {
-                        decorations.insert((target, decoration), inst.word(2).unwrap_or(0));
-                    }
-                }
-                (Op::Name, Some(target)) => {
-                    if let Some((name, _)) = inst.string(1).filter(|(name, _)| !name.is_empty()) {
-                        names.insert(target, name);
-                    }
-                }
-                _ => {}
-            }
-        }
-        Reader { module, constants: Constants::new(module, specialization), decorations, names }
-    }
-
-    fn globals(&self, op: Op) -> impl Iterator<Item = &'a Inst> + use<'a> {
-        let module = self.module;
-        module.globals.iter().map(move |&r| module.inst(r)).filter(move |inst| inst.op == op)
-    }
-
-    fn decoration(&self, target: Id, decoration: u32) -> Option<u32> {
-        self.decorations.get(&(target, decoration)).copied()
-    }
-
+impl Reader<'_> {
     fn extensions(&self) -> Vec<String> {
-        self.globals(Op::Extension).filter_map(|inst| Some(inst.string(0)?.0)).collect()
+        let names = self.module.globals_with(Op::Extension);
+        names.filter_map(|r| Some(self.module.inst(r).string(0)?.0)).collect()
     }
 
     fn entries(&self) -> Vec<Entry> {
-        let compute = self.globals(Op::EntryPoint).filter(|inst| inst.word(0) == Some(GL_COMPUTE));
+        let all = entry_points(self.module, self.decorations);
+        let compute = all.into_iter().filter(|entry| entry.model == ExecutionModel::GLCompute as u32);
         compute
-            .filter_map(|inst| {
-                let function = inst.id(1)?;
-                let (name, _) = inst.string(2)?;
-                let (local_size, by_id) = self.local_size(function);
-                Some(Entry { name, function, local_size, by_id })
+            .map(|entry| {
+                let size = entry.workgroup_size;
+                Entry {
+                    name: entry.name,
+                    function: entry.function,
+                    local_size: size.map_or([const { Const::Unknown }; 3], |size| size.values(&self.constants)),
+                    by_id: size.is_some_and(|size| size.source == SizeSource::LocalSizeId),
+                }
             })
             .collect()
-    }
-
-    fn local_size(&self, function: Id) -> ([Const; 3], bool) {
-        // A WorkgroupSize built-in overrides any execution mode.
-        let built_in = self
-            .decorations
-            .iter()
-            .find(|&(&(_, decoration), &value)| decoration == BUILT_IN && value == WORKGROUP_SIZE);
-        if let Some((&(id, _), _)) = built_in
-            && let Some(size) = self.module.def_inst(id)
-        {
-            return ([0, 1, 2].map(|axis| self.constant(size.id(axis))), false);
-        }
-        let of = |op| self.globals(op).filter(move |inst| inst.id(0) == Some(function));
-        if let Some(mode) = of(Op::ExecutionModeId).find(|inst| inst.word(1) == Some(LOCAL_SIZE_ID)) {
-            return ([2, 3, 4].map(|index| self.constant(mode.id(index))), true);
-        }
-        match of(Op::ExecutionMode).find(|inst| inst.word(1) == Some(LOCAL_SIZE)) {
-            Some(mode) => ([2, 3, 4].map(|index| Const::Fixed(mode.word(index).unwrap_or(1).into())), false),
-            None => ([Const::Unknown, Const::Unknown, Const::Unknown], false),
-        }
-    }
-
-    fn constant(&self, id: Option<Id>) -> Const {
-        id.map_or(Const::Unknown, |id| self.constants.get(id))
     }
 
     fn specs(&self) -> Vec<SpecConstant> {
         // Defaults are those of the module, whatever it is specialized with.
         let defaults = Constants::new(self.module, &Specialization::new());
-        let decorated = self.decorations.iter().filter(|&(&(_, decoration), _)| decoration == SPEC_ID);
+        let decorated = self.decorations.ids().filter_map(|id| Some((id, self.decorations.spec_id(id)?)));
         let mut specs: Vec<SpecConstant> = decorated
-            .filter_map(|(&(id, _), &spec_id)| {
+            .filter_map(|(id, spec_id)| {
                 let kind = Type::of(self.module, self.module.type_of(id)?)?;
                 let default = defaults.get(id).value()?;
-                Some(SpecConstant { spec_id, kind, default, name: self.names.get(&id).cloned() })
+                Some(SpecConstant { spec_id, kind, default, name: self.decorations.name(self.module, id) })
             })
             .collect();
         // Several constants may share a SpecId, and then a value.
@@ -253,14 +189,15 @@ impl<'a> Reader<'a> {
                 used.insert(id, ());
             }
         }
-        let mut bindings: Vec<Binding> = self
-            .globals(Op::Variable)
+        let variables = self.module.globals_with(Op::Variable).map(|r| self.module.inst(r));
+        let mut bindings: Vec<Binding> = variables
             .filter_map(|inst| {
                 let variable = inst.result?;
-                let binding = self.decoration(variable, BINDING)?;
-                let set = self.decoration(variable, DESCRIPTOR_SET).unwrap_or(0);
+                let binding = self.decorations.binding(variable)?;
+                let set = self.decorations.set(variable).unwrap_or(0);
                 let Some(Type::Pointer { pointee, storage }) = Type::of(self.module, inst.ty?) else { return None };
-                let name = self.names.get(&variable).or_else(|| self.names.get(&pointee)).cloned();
+                let name = |id| self.decorations.name(self.module, id);
+                let name = name(variable).or_else(|| name(pointee));
                 let kind = self.binding_kind(storage, pointee);
                 Some(Binding { set, binding, kind, variable, pointee, name, used: used.get(variable).is_some() })
             })
@@ -271,17 +208,21 @@ impl<'a> Reader<'a> {
 
     fn binding_kind(&self, storage: u32, pointee: Id) -> BindingKind {
         let is_struct = matches!(Type::of(self.module, pointee), Some(Type::Struct { .. }));
-        match storage {
-            STORAGE_BUFFER if is_struct => BindingKind::Storage,
-            UNIFORM if self.decoration(pointee, BUFFER_BLOCK).is_some() => BindingKind::Storage,
-            UNIFORM if is_struct && self.decoration(pointee, BLOCK).is_some() => BindingKind::Uniform,
-            _ => BindingKind::Other,
+        let uniform = storage == StorageClass::Uniform as u32;
+        let is = |decoration| self.decorations.has(pointee, decoration);
+        if is_struct && storage == StorageClass::StorageBuffer as u32 || uniform && is(Decoration::BufferBlock) {
+            BindingKind::Storage
+        } else if uniform && is_struct && is(Decoration::Block) {
+            BindingKind::Uniform
+        } else {
+            BindingKind::Other
         }
     }
 
     fn push(&self) -> Option<Id> {
-        self.globals(Op::Variable).find_map(|inst| match Type::of(self.module, inst.ty?)? {
-            Type::Pointer { storage: PUSH_CONSTANT, pointee } => Some(pointee),
+        let variables = self.module.globals_with(Op::Variable).map(|r| self.module.inst(r));
+        variables.filter_map(|inst| Type::of(self.module, inst.ty?)).find_map(|kind| match kind {
+            Type::Pointer { storage, pointee } if storage == StorageClass::PushConstant as u32 => Some(pointee),
             _ => None,
         })
     }

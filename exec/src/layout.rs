@@ -1,14 +1,10 @@
 //! How large a type in memory is, by its own decorations.
 
-use std::collections::BTreeMap;
-
-use coop_ir::constant::{Constants, Specialization};
+use coop_ir::constant::Constants;
+use coop_ir::decorate::Decorations;
 use coop_ir::types::Type;
-use coop_ir::{Id, Module, Op};
-
-const ARRAY_STRIDE: u32 = 6;
-const MATRIX_STRIDE: u32 = 7;
-const OFFSET: u32 = 35;
+use coop_ir::{Id, Module};
+use spirv::Decoration;
 
 /// Types looked at for one answer. Real blocks need a few dozen; a cyclic type stops here.
 const MAX_STEPS: u32 = 10_000;
@@ -25,31 +21,18 @@ pub struct Member {
     pub kind: Id,
 }
 
-/// The layout decorations of a module.
+/// The layout of a module's types.
+#[derive(Clone, Copy)]
 pub struct Layout<'a> {
     module: &'a Module,
-    constants: Constants,
-    strides: BTreeMap<Id, u32>,
-    members: BTreeMap<(Id, u32, u32), u32>,
+    decorations: &'a Decorations,
+    constants: &'a Constants,
 }
 
 impl<'a> Layout<'a> {
-    /// Reads a module's decorations. Lengths of arrays may depend on the specialization.
-    pub fn new(module: &'a Module, specialization: &Specialization) -> Layout<'a> {
-        let mut strides = BTreeMap::new();
-        let mut members = BTreeMap::new();
-        for inst in module.globals.iter().map(|&r| module.inst(r)) {
-            match (inst.op, inst.id(0), inst.word(1), inst.word(2)) {
-                (Op::Decorate, Some(target), Some(ARRAY_STRIDE), Some(stride)) => {
-                    strides.insert(target, stride);
-                }
-                (Op::MemberDecorate, Some(target), Some(member), Some(decoration)) => {
-                    members.insert((target, member, decoration), inst.word(3).unwrap_or(0));
-                }
-                _ => {}
-            }
-        }
-        Layout { module, constants: Constants::new(module, specialization), strides, members }
+    /// A view of a module. Lengths of arrays may depend on the specialization of the constants.
+    pub fn new(module: &'a Module, decorations: &'a Decorations, constants: &'a Constants) -> Layout<'a> {
+        Layout { module, decorations, constants }
     }
 
     /// Bytes of a type; `None` if that is open (runtime arrays) or not said.
@@ -60,13 +43,13 @@ impl<'a> Layout<'a> {
     /// The members of a block with their offsets.
     pub fn members(&self, block: Id) -> Vec<Member> {
         let Some(Type::Struct { members }) = Type::of(self.module, block) else { return Vec::new() };
-        let offset = |index| self.members.get(&(block, index, OFFSET)).copied().unwrap_or(0);
+        let offset = |index| self.decorations.member_value(block, index, Decoration::Offset).unwrap_or(0);
         members.iter().zip(0..).map(|(&kind, index)| Member { offset: offset(index), kind }).collect()
     }
 
     /// Bytes from one element of an array to the next.
     pub fn stride(&self, array: Id) -> Option<u32> {
-        self.strides.get(&array).copied()
+        self.decorations.value(array, Decoration::ArrayStride)
     }
 
     fn size_within(&self, kind: Id, matrix_stride: Option<u32>, depth: u32, steps: &mut u32) -> Option<u32> {
@@ -85,8 +68,9 @@ impl<'a> Layout<'a> {
             Type::Struct { members } => {
                 let mut end = 0;
                 for (&member, index) in members.iter().zip(0..) {
-                    let offset = self.members.get(&(kind, index, OFFSET)).copied().unwrap_or(end);
-                    let stride = self.members.get(&(kind, index, MATRIX_STRIDE)).copied();
+                    let of_member = |decoration| self.decorations.member_value(kind, index, decoration);
+                    let offset = of_member(Decoration::Offset).unwrap_or(end);
+                    let stride = of_member(Decoration::MatrixStride);
                     end = end.max(offset.checked_add(self.size_within(member, stride, depth + 1, steps)?)?);
                 }
                 Some(end)

@@ -11,7 +11,8 @@ use clap::Args;
 use coop_exec::Error;
 use coop_exec::facts::{Binding, BindingKind, Facts, SpecConstant};
 use coop_exec::layout::Layout;
-use coop_ir::constant::Specialization;
+use coop_ir::constant::{Constants, Specialization};
+use coop_ir::decorate::Decorations;
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Module};
 
@@ -41,7 +42,7 @@ impl WriteCase {
         let words = read_words(&self.module)?;
         let module = coop_ir::binary::read_words(&words).map_err(|error| Error::Module(error.to_string()))?;
         let facts = Facts::new(&module, &Specialization::new());
-        let text = Writer::new(&module, &facts).write(self.entry.as_deref())?;
+        let text = write_case(&module, &facts, self.entry.as_deref())?;
         write_text(self.output.as_deref(), &text)?;
         Ok(Status::Success)
     }
@@ -50,15 +51,20 @@ impl WriteCase {
 struct Writer<'a> {
     module: &'a Module,
     facts: &'a Facts,
+    decorations: &'a Decorations,
     layout: Layout<'a>,
     text: String,
 }
 
-impl<'a> Writer<'a> {
-    fn new(module: &'a Module, facts: &'a Facts) -> Writer<'a> {
-        Writer { module, facts, layout: Layout::new(module, &Specialization::new()), text: String::new() }
-    }
+/// The text of a first case.
+fn write_case(module: &Module, facts: &Facts, entry: Option<&str>) -> Result<String, Error> {
+    let decorations = Decorations::new(module);
+    let constants = Constants::new(module, &Specialization::new());
+    let layout = Layout::new(module, &decorations, &constants);
+    Writer { module, facts, decorations: &decorations, layout, text: String::new() }.write(entry)
+}
 
+impl Writer<'_> {
     fn line(&mut self, line: &str) {
         self.text.push_str(line);
         self.text.push('\n');
@@ -99,8 +105,10 @@ impl<'a> Writer<'a> {
         let size = self.facts.push_size.map_or("an unknown number of".into(), |size| size.to_string());
         self.line(&format!("\n# {size} bytes. Addresses of buffers are {{ address = \"NAME\" }}."));
         self.line("push = [");
-        for member in self.layout.members(block) {
+        for (member, index) in self.layout.members(block).into_iter().zip(0..) {
             let offset = member.offset;
+            let name = self.decorations.member_name(self.module, block, index);
+            let name = name.map(|name| format!(" # {}", printable(&name))).unwrap_or_default();
             let line = match Type::of(self.module, member.kind) {
                 Some(Type::Pointer { .. }) => format!("    {{ offset = {offset}, address = \"NAME\" }},"),
                 _ => match self.element(member.kind, 0) {
@@ -115,7 +123,7 @@ impl<'a> Writer<'a> {
                     }
                 },
             };
-            self.line(&line);
+            self.line(&format!("{line}{name}"));
         }
         self.line("]");
     }
@@ -254,7 +262,7 @@ mod tests {
         let path = format!("{}/../testdata/kernels/{kernel}.spv", env!("CARGO_MANIFEST_DIR"));
         let module = coop_ir::binary::read(&std::fs::read(path).unwrap()).unwrap();
         let facts = Facts::new(&module, &Specialization::new());
-        Writer::new(&module, &facts).write(None).unwrap()
+        write_case(&module, &facts, None).unwrap()
     }
 
     #[test]
