@@ -39,6 +39,17 @@ impl Driver {
         }
     }
 
+    /// The command that starts a program with the driver. `None` where there is none: said aloud, and a failure
+    /// where a driver is required.
+    pub fn wrapper_or_skip(self, what: impl std::fmt::Debug) -> Option<PathBuf> {
+        let wrapper = self.wrapper();
+        if wrapper.exists() {
+            return Some(wrapper);
+        }
+        skip(&format!("no driver for {what:?}: run scripts/drivers.sh first ({} is missing)", wrapper.display()));
+        None
+    }
+
     fn wrapper(self) -> PathBuf {
         let cache = std::env::var_os("COOP_CACHE").map_or_else(|| repository().join(".cache"), PathBuf::from);
         cache.join("bin").join(match self {
@@ -80,7 +91,10 @@ pub fn with_device(driver: Driver, path: &str, body: impl FnOnce(&VulkanExecutor
     {
         return body(&device);
     }
-    let why = format!("no driver for {path}: run scripts/drivers.sh first ({} is missing)", wrapper.display());
+    skip(&format!("no driver for {path}: run scripts/drivers.sh first ({} is missing)", wrapper.display()));
+}
+
+fn skip(why: &str) {
     assert!(std::env::var_os("COOP_REQUIRE_VULKAN").is_none_or(|value| value != "1"), "{why}");
     // Straight to stderr: the test harness keeps what `eprintln!` writes to itself.
     let _ = writeln!(std::io::stderr(), "SKIPPED, {why}");
