@@ -254,8 +254,10 @@ fn main() {
     for k in &kinds {
         let _ = writeln!(out, "    /// `{k}`.\n    {k},");
     }
+    let all: Vec<_> = kinds.iter().map(|k| format!("Kind::{k}")).collect();
+    let _ = write!(out, "}}\n\nimpl Kind {{\n    const ALL: &[Kind] = &[{}];\n}}\n", all.join(", "));
     out.push_str(
-        "}\n\nimpl Kind {\n    /// The enumerants of this kind, sorted by value; `None` for ids, literals and pairs.\n",
+        "\nimpl Kind {\n    /// The enumerants of this kind, sorted by value; `None` for ids, literals and pairs.\n",
     );
     out.push_str("    pub const fn enumerants(self) -> Option<&'static [Enumerant]> {\n        match self {\n");
     for k in enums.keys() {

@@ -155,9 +155,15 @@ impl Kind {
 
     /// The enumerant with this name; second names of renamed ones count too.
     pub fn enumerant_named(self, name: &str) -> Option<u32> {
-        let rows = self.enumerants()?;
-        let row = rows.iter().find(|e| e.name == name).map(|e| e.value);
-        row.or_else(|| ALIASES.iter().find(|a| a.0 == Some(self) && a.2 == name).map(|a| a.1))
+        use std::sync::LazyLock;
+        type ByName = rustc_hash::FxHashMap<(Kind, &'static str), u32>;
+        static BY_NAME: LazyLock<ByName> = LazyLock::new(|| {
+            let second = ALIASES.iter().filter_map(|a| Some(((a.0?, a.2), a.1)));
+            let rows =
+                |kind: &'static Kind| kind.enumerants().unwrap_or(&[]).iter().map(|e| ((*kind, e.name), e.value));
+            second.chain(Kind::ALL.iter().flat_map(rows)).collect()
+        });
+        BY_NAME.get(&(self, name)).copied()
     }
 }
 

@@ -21,17 +21,21 @@ fn cache() -> PathBuf {
     std::env::var_os("COOP_CACHE").map_or(root.join(".cache"), PathBuf::from)
 }
 
+/// Every module in `testdata` and in the cache, once.
 fn modules() -> Vec<(PathBuf, Module)> {
-    let mut files = Vec::new();
+    let (mut files, mut seen) = (Vec::new(), std::collections::HashSet::new());
     spv_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata"), &mut files);
     spv_files(&cache(), &mut files);
     files.sort();
     let read = |path: PathBuf| {
         let bytes = std::fs::read(&path).expect("readable");
+        if !seen.insert(bytes.clone()) {
+            return None;
+        }
         let module = binary::read(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        (path, module)
+        Some((path, module))
     };
-    files.into_iter().map(read).collect()
+    files.into_iter().filter_map(read).collect()
 }
 
 fn numeric() -> PrintOptions {
@@ -130,4 +134,65 @@ fn prints_what_spirv_dis_prints() {
         }
         assert_eq!(theirs.lines().count(), ours.text.lines().count(), "{}", path.display());
     }
+}
+
+#[test]
+fn printing_and_parsing_is_the_identity() {
+    for (path, module) in modules() {
+        let name = path.display();
+        let text = text::print(&module, &numeric()).text;
+        let back = text::parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(binary::write_words(&back) == binary::write_words(&module), "{name}: other words");
+
+        let friendly = text::print(&module, &PrintOptions::default()).text;
+        let back = text::parse(&friendly).unwrap_or_else(|e| panic!("{name}, friendly: {e}"));
+        assert!(renumbered(&module, &back), "{name}: friendly names lead to another module");
+        assert!(text::print(&back, &PrintOptions::default()).text.lines().count() == friendly.lines().count());
+    }
+}
+
+/// Whether `b` is `a` under a one-to-one renumbering of ids.
+fn renumbered(a: &Module, b: &Module) -> bool {
+    use std::collections::HashMap;
+    let (mut to, mut from) = (HashMap::new(), HashMap::new());
+    let mut same_id =
+        |a: coop_ir::Id, b: coop_ir::Id| *to.entry(a).or_insert(b) == b && *from.entry(b).or_insert(a) == a;
+    let mut same_inst = |a: &coop_ir::Inst, b: &coop_ir::Inst| {
+        let ids = |i: &coop_ir::Inst| i.ty.into_iter().chain(i.result).chain(i.ids()).collect::<Vec<_>>();
+        let shape = |i: &coop_ir::Inst| {
+            let words = i.operands.iter().map(|o| if o.id().is_some() { None } else { Some(o.word()) });
+            (i.op, i.ty.is_some(), i.result.is_some(), i.opaque, words.collect::<Vec<_>>())
+        };
+        shape(a) == shape(b) && ids(a).into_iter().zip(ids(b)).all(|(a, b)| same_id(a, b))
+    };
+    let header = |m: &Module| (m.header.version, m.header.generator, m.header.schema);
+    header(a) == header(b)
+        && a.all().count() == b.all().count()
+        && a.all().zip(b.all()).all(|(x, y)| same_inst(a.inst(x), b.inst(y)))
+}
+
+#[test]
+fn parses_what_spirv_as_parses() {
+    let Some(assembler) = tool("spirv-as") else { return };
+    let dir = std::env::temp_dir().join(format!("coop-text-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a temporary folder");
+    let out = dir.join("out.spv");
+    for (path, module) in modules().into_iter().step_by(3) {
+        for options in [numeric(), PrintOptions::default()] {
+            let text = text::print(&module, &options).text;
+            let file = dir.join("in.spvasm");
+            std::fs::write(&file, &text).expect("writable");
+            let version = module.header.version_pair();
+            let env = format!("spv{}.{}", version.0, version.1);
+            let args = ["--preserve-numeric-ids", "--target-env", &env, "-o"];
+            let run = Command::new(&assembler).args(args).arg(&out).arg(&file).output().expect("runs");
+            let message = String::from_utf8_lossy(&run.stderr);
+            assert!(run.status.success(), "{}: {message}", path.display());
+            let theirs = binary::read(&std::fs::read(&out).expect("written")).expect("readable");
+            let ours = text::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            // The header differs: spirv-as does not read comments.
+            assert!(binary::write_words(&theirs)[5..] == binary::write_words(&ours)[5..], "{}", path.display());
+        }
+    }
+    std::fs::remove_dir_all(&dir).expect("removable");
 }

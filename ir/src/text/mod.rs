@@ -12,12 +12,14 @@
 //! 4. A literal is printed as a number only where its type has been declared further up and its words are the ones
 //!    that this number reads back to.
 
+mod lex;
 mod names;
-#[allow(dead_code)] // until the parser lands
 mod number;
+mod parse;
 mod print;
 
 pub use names::Names;
+pub use parse::{ParseError, Parsed, parse, parse_with_places};
 pub use print::{PrintOptions, Printed, inst_text, print, print_with};
 
 /// How a mask without any bit is written.
