@@ -26,6 +26,7 @@ pub mod entry;
 pub mod grammar;
 mod module;
 pub mod profile;
+pub mod source;
 pub mod text;
 pub mod types;
 pub mod uses;

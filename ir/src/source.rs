@@ -1,0 +1,324 @@
+//! Where in the shader's source an instruction comes from.
+//!
+//! Two kinds of debug information say so: `OpLine`/`OpNoLine` with `OpSource`, and the instructions of
+//! `NonSemantic.Shader.DebugInfo` in any revision. A position holds from where it stands up to the next one, and ends
+//! with its block. Variables and functions that no position covers are where their debug information declares them.
+//! Whatever is missing or makes no sense in a module is passed over: not to know a place is never an error.
+
+use crate::grammar::Op;
+use crate::module::{Id, IdMap, Inst, InstRef, Module};
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+// Numbers of NonSemantic.Shader.DebugInfo.
+const DEBUG_FUNCTION: u32 = 20;
+const DEBUG_LOCAL_VARIABLE: u32 = 26;
+const DEBUG_GLOBAL_VARIABLE: u32 = 18;
+const DEBUG_DECLARE: u32 = 28;
+const DEBUG_SOURCE: u32 = 35;
+const DEBUG_FUNCTION_DEFINITION: u32 = 101;
+const DEBUG_SOURCE_CONTINUED: u32 = 102;
+const DEBUG_LINE: u32 = 103;
+const DEBUG_NO_LINE: u32 = 104;
+
+/// A place in the shader's source.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Location {
+    /// Index into [`SourceMap::files`].
+    pub file: usize,
+    /// The first line is 1; 0 is unknown.
+    pub line: u32,
+    /// The first column is 1; 0 is unknown, which is what glslang writes for most instructions.
+    pub column: u32,
+}
+
+/// A source file that a module names.
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    name: Arc<str>,
+    /// The pieces in which the module holds the text.
+    parts: Vec<Arc<str>>,
+}
+
+impl SourceFile {
+    /// Its name as the module gives it; may be empty.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its text, if the module holds it.
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        let text = match &*self.parts {
+            [] => return None,
+            [one] => Cow::Borrowed(&**one),
+            more => Cow::Owned(more.concat()),
+        };
+        let skip = preamble(&text);
+        Some(match text {
+            Cow::Borrowed(t) => Cow::Borrowed(&t[skip..]),
+            Cow::Owned(t) => Cow::Owned(t[skip..].to_owned()),
+        })
+    }
+
+    /// One line of the text, without its end; the first line is 1.
+    pub fn line(&self, line: u32) -> Option<String> {
+        let index = (line as usize).checked_sub(1)?;
+        self.text()?.lines().nth(index).map(str::to_owned)
+    }
+}
+
+/// How many bytes glslang put in front of the text: comments, then `#line 1`.
+fn preamble(text: &str) -> usize {
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        at += line.len();
+        match line.trim_end() {
+            "#line 1" => return at,
+            comment if comment.starts_with("// OpModuleProcessed ") => {}
+            _ => break,
+        }
+    }
+    0
+}
+
+/// The source places of a module's instructions.
+#[derive(Clone, Debug, Default)]
+pub struct SourceMap {
+    files: Vec<SourceFile>,
+    /// By arena index.
+    places: Vec<Option<Place>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    file: u32,
+    line: u32,
+    column: u32,
+}
+
+impl SourceMap {
+    /// Reads the debug information of a module.
+    pub fn new(module: &Module) -> SourceMap {
+        let mut b = Builder {
+            module,
+            map: SourceMap::default(),
+            strings: module.id_map(),
+            by_id: FxHashMap::default(),
+            sets: module.id_map(),
+            part_target: None,
+        };
+        b.run();
+        b.map
+    }
+
+    /// Whether no instruction has a place.
+    pub fn is_empty(&self) -> bool {
+        self.places.iter().all(Option::is_none)
+    }
+
+    /// The files that the module names.
+    pub fn files(&self) -> &[SourceFile] {
+        &self.files
+    }
+
+    /// The place of an instruction.
+    pub fn location(&self, r: InstRef) -> Option<Location> {
+        let p = (*self.places.get(r.index())?)?;
+        Some(Location { file: p.file as usize, line: p.line, column: p.column })
+    }
+
+    /// The file of a place.
+    pub fn file(&self, location: Location) -> Option<&SourceFile> {
+        self.files.get(location.file)
+    }
+
+    /// `gemm.comp:12:5`, with what is known of it.
+    pub fn display(&self, location: Location) -> String {
+        let mut text = self.file(location).map_or("", |f| f.name()).to_owned();
+        for number in [location.line, location.column].into_iter().take_while(|n| *n != 0) {
+            text = format!("{text}:{number}");
+        }
+        text
+    }
+}
+
+struct Builder<'a> {
+    module: &'a Module,
+    map: SourceMap,
+    /// Each `OpString` once, however often it is used.
+    strings: IdMap<Arc<str>>,
+    /// Files by the `OpString` or `DebugSource` that stands for them.
+    by_id: FxHashMap<Id, u32>,
+    /// Whether an id is an imported debug information set.
+    sets: IdMap<()>,
+    /// The file to which the next continuation belongs.
+    part_target: Option<u32>,
+}
+
+impl Builder<'_> {
+    fn run(&mut self) {
+        let module = self.module;
+        self.map.places = vec![None; module.arena_len()];
+        let mut current = None;
+        for r in module.all() {
+            let inst = module.inst(r);
+            match inst.op {
+                Op::String => {
+                    if let (Some(id), Some((text, _))) = (inst.result, inst.string(0)) {
+                        self.strings.insert(id, text.into());
+                    }
+                }
+                Op::Source => self.source(inst),
+                Op::SourceContinued => {
+                    if let (Some(file), Some((text, _))) = (self.part_target, inst.string(0)) {
+                        self.map.files[file as usize].parts.push(text.into());
+                    }
+                }
+                Op::ExtInstImport => {
+                    let debug = inst.string(0).is_some_and(|(n, _)| n.starts_with("NonSemantic.Shader.DebugInfo."));
+                    if let Some(id) = inst.result.filter(|_| debug) {
+                        self.sets.insert(id, ());
+                    }
+                }
+                Op::Line => current = self.op_line(inst),
+                Op::NoLine => current = None,
+                Op::ExtInst if inst.id(0).is_some_and(|set| self.sets.get(set).is_some()) => match inst.word(1) {
+                    Some(DEBUG_LINE) => current = self.place(inst, 2, 3, 5),
+                    Some(DEBUG_NO_LINE) => current = None,
+                    Some(DEBUG_SOURCE) => self.debug_source(inst),
+                    Some(DEBUG_SOURCE_CONTINUED) => {
+                        let text = inst.id(2).and_then(|id| self.strings.get(id)).cloned();
+                        if let (Some(file), Some(text)) = (self.part_target, text) {
+                            self.map.files[file as usize].parts.push(text);
+                        }
+                    }
+                    _ => {}
+                },
+                _ => {}
+            }
+            self.map.places[r.index()] = current;
+            if inst.op.is_terminator() || inst.op == Op::FunctionEnd {
+                current = None;
+            }
+        }
+        self.declarations();
+    }
+
+    /// `OpSource language version file? text?`.
+    fn source(&mut self, inst: &Inst) {
+        let Some(id) = inst.id(2) else {
+            self.part_target = None;
+            return;
+        };
+        let file = self.file_of_string(id);
+        self.part_target = file;
+        if let (Some(file), Some((text, _))) = (file, inst.string(3)) {
+            let parts = &mut self.map.files[file as usize].parts;
+            // A file that several OpSource name has the text of the first one that gives it.
+            if parts.is_empty() { parts.push(text.into()) } else { self.part_target = None }
+        }
+    }
+
+    fn op_line(&mut self, inst: &Inst) -> Option<Place> {
+        let file = self.file_of_string(inst.id(0)?)?;
+        Some(Place { file, line: inst.word(1)?, column: inst.word(2)? })
+    }
+
+    /// `DebugSource file text?`.
+    fn debug_source(&mut self, inst: &Inst) {
+        self.part_target = None;
+        let Some(name) = inst.id(2).and_then(|id| self.strings.get(id)).cloned() else { return };
+        let text = inst.id(3).and_then(|id| self.strings.get(id)).cloned();
+        let Some(id) = inst.result else { return };
+        self.part_target = self.add_file(id, SourceFile { name, parts: text.into_iter().collect() });
+    }
+
+    fn file_of_string(&mut self, id: Id) -> Option<u32> {
+        if let Some(file) = self.by_id.get(&id) {
+            return Some(*file);
+        }
+        let name = self.strings.get(id)?.clone();
+        self.add_file(id, SourceFile { name, parts: Vec::new() })
+    }
+
+    fn add_file(&mut self, id: Id, file: SourceFile) -> Option<u32> {
+        let index = u32::try_from(self.map.files.len()).ok()?;
+        self.map.files.push(file);
+        self.by_id.insert(id, index);
+        Some(index)
+    }
+
+    /// The place that a debug instruction gives by ids: of its source, and of constants.
+    fn place(&self, inst: &Inst, source: usize, line: usize, column: usize) -> Option<Place> {
+        let file = *self.by_id.get(&inst.id(source)?)?;
+        Some(Place { file, line: self.constant(inst.id(line))?, column: self.constant(inst.id(column)).unwrap_or(0) })
+    }
+
+    fn constant(&self, id: Option<Id>) -> Option<u32> {
+        self.module.def_inst(id?).filter(|i| i.op == Op::Constant)?.word(0)
+    }
+
+    /// Gives variables and functions the places of their declarations.
+    fn declarations(&mut self) {
+        let module = self.module;
+        for r in module.all() {
+            let inst = module.inst(r);
+            if inst.op != Op::ExtInst || inst.id(0).is_none_or(|set| self.sets.get(set).is_none()) {
+                continue;
+            }
+            let described = |operand, number| {
+                let inst = module.def_inst(inst.id(operand)?)?;
+                (inst.op == Op::ExtInst && inst.word(1) == Some(number)).then_some(inst)
+            };
+            let pair = match inst.word(1) {
+                Some(DEBUG_GLOBAL_VARIABLE) => inst.id(9).zip(Some(inst)),
+                Some(DEBUG_DECLARE) => inst.id(3).zip(described(2, DEBUG_LOCAL_VARIABLE)),
+                Some(DEBUG_FUNCTION_DEFINITION) => inst.id(3).zip(described(2, DEBUG_FUNCTION)),
+                _ => None,
+            };
+            let Some((declared, description)) = pair else { continue };
+            let target = module.def(declared).filter(|r| {
+                matches!(
+                    module.inst(*r).op,
+                    Op::Variable | Op::UntypedVariableKHR | Op::Function | Op::FunctionParameter
+                )
+            });
+            // Name, type, then the place: all three kinds have the same operands there.
+            if let (Some(target), Some(place)) = (target, self.place(description, 4, 5, 6)) {
+                self.map.places[target.index()].get_or_insert(place);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_grammar() {
+        let table = crate::grammar::ext_inst_set("NonSemantic.Shader.DebugInfo.100").expect("known");
+        for (number, name) in [
+            (DEBUG_FUNCTION, "DebugFunction"),
+            (DEBUG_LOCAL_VARIABLE, "DebugLocalVariable"),
+            (DEBUG_GLOBAL_VARIABLE, "DebugGlobalVariable"),
+            (DEBUG_DECLARE, "DebugDeclare"),
+            (DEBUG_SOURCE, "DebugSource"),
+            (DEBUG_FUNCTION_DEFINITION, "DebugFunctionDefinition"),
+            (DEBUG_SOURCE_CONTINUED, "DebugSourceContinued"),
+            (DEBUG_LINE, "DebugLine"),
+            (DEBUG_NO_LINE, "DebugNoLine"),
+        ] {
+            assert!(table.iter().any(|row| row.number == number && row.name == name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_glslang_puts_in_front() {
+        let text =
+            "// OpModuleProcessed client vulkan100\n// OpModuleProcessed entry-point main\n#line 1\n#version 460\n";
+        assert_eq!(&text[preamble(text)..], "#version 460\n");
+        assert_eq!(preamble("#version 460\n#line 1\n"), 0);
+    }
+}
