@@ -231,7 +231,9 @@ impl<'a> Reader<'a> {
 
     /// Lists an instruction where it belongs.
     fn put(&mut self, r: InstRef, op: Op, opaque: bool) -> Result<(), String> {
-        let loose = op.is_line() || (opaque && op.info().is_none());
+        // spirv-opt leaves a DebugNoScope behind the last terminator.
+        let debug = matches!(op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR);
+        let loose = op.is_line() || debug || (opaque && op.info().is_none());
         match std::mem::replace(&mut self.place, Place::Outside) {
             Place::Outside => match op {
                 Op::Function => {

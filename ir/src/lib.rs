@@ -30,6 +30,7 @@ pub mod source;
 pub mod text;
 pub mod types;
 pub mod uses;
+pub mod verify;
 
 pub use grammar::{Kind, Op};
 pub use module::{Block, Function, Header, Id, IdMap, Inst, InstRef, Module, Operand, OperandList, string_operands};

@@ -38,6 +38,25 @@ fn third_party_shaders_in_the_cache() {
     let cache = std::env::var_os("COOP_CACHE").map_or(root.join(".cache"), PathBuf::from);
     let mut files = Vec::new();
     spv_files(&cache, &mut files);
-    println!("{} shaders", files.len());
     files.iter().for_each(|f| check(f));
+}
+
+/// spirv-opt puts DebugNoScope between the last terminator and OpFunctionEnd.
+#[test]
+fn debug_information_after_a_terminator() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/kernels/gemm_simple.debug.spv");
+    let mut bytes = std::fs::read(&path).expect("readable");
+    let module = coop_ir::binary::read(&bytes).expect("a module");
+    let debug = |r: &coop_ir::InstRef| module.inst(*r).string(0).is_some_and(|(n, _)| n.starts_with("NonSemantic"));
+    let set = module.globals_with(coop_ir::Op::ExtInstImport).find(debug).and_then(|r| module.inst(r).result);
+    let void = module.globals_with(coop_ir::Op::TypeVoid).last().and_then(|r| module.inst(r).result);
+    let (set, void) = (set.expect("an import").get(), void.expect("void").get());
+    let end = bytes.len() - 4;
+    let words = [5 << 16 | 12, void, module.header.bound, set, 24];
+    bytes.splice(end..end, words.iter().flat_map(|w: &u32| w.to_le_bytes()));
+    bytes[12..16].copy_from_slice(&(module.header.bound + 1).to_le_bytes());
+    let module = coop_ir::binary::read(&bytes).expect("a module");
+    assert_eq!(module.functions.last().map(|f| f.tail.len()), Some(2));
+    assert!(coop_ir::binary::write(&module) == bytes);
+    assert_eq!(coop_ir::verify::verify(&module), Ok(()));
 }

@@ -1,6 +1,11 @@
 //! What several test files share.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
+use coop_ir::Module;
+use coop_ir::cfg::{Cfg, Constructs, ControlDeps, Frontiers, Loops, PostDoms};
+use coop_ir::decorate::Decorations;
+use coop_ir::entry::{CallGraph, entry_points};
+use coop_ir::uses::Users;
 use std::path::{Path, PathBuf};
 
 /// Adds the `.spv` files below `dir`, sorted.
@@ -47,5 +52,25 @@ impl Random {
     /// A number below `n`.
     pub fn below(&mut self, n: usize) -> usize {
         (self.next() >> 33) as usize % n
+    }
+}
+
+/// Runs every analysis, only to see that it ends.
+pub fn survey(m: &Module) {
+    let d = Decorations::new(m);
+    entry_points(m, &d);
+    CallGraph::new(m).recursive();
+    Users::new(m);
+    for f in &m.functions {
+        let cfg = Cfg::new(m, f);
+        let (loops, constructs) = (Loops::new(&cfg), Constructs::new(&cfg));
+        Frontiers::new(cfg.graph(), cfg.dom());
+        ControlDeps::new(&PostDoms::new(&cfg));
+        for l in 0..loops.all().len() {
+            let _ = (loops.exits(&cfg, l).count(), loops.latches(&cfg, l).count());
+        }
+        for c in constructs.all() {
+            let _ = constructs.blocks(c).count();
+        }
     }
 }

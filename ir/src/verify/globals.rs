@@ -1,0 +1,161 @@
+//! Checks 11, 12, 14 and 15: what stands outside functions.
+
+use super::Verifier;
+use crate::grammar::Op;
+use crate::module::{Id, Inst, InstRef};
+use rustc_hash::FxHashSet;
+use spirv::StorageClass;
+
+/// The sections of a module, in order; what an instruction outside functions belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Section {
+    Capability,
+    Extension,
+    Import,
+    MemoryModel,
+    EntryPoint,
+    ExecutionMode,
+    Source,
+    Name,
+    Processed,
+    Annotation,
+    Declaration,
+}
+
+impl Section {
+    fn name(self) -> &'static str {
+        match self {
+            Section::Capability => "capabilities",
+            Section::Extension => "extensions",
+            Section::Import => "imports of instruction sets",
+            Section::MemoryModel => "the memory model",
+            Section::EntryPoint => "entry points",
+            Section::ExecutionMode => "execution modes",
+            Section::Source => "strings and sources",
+            Section::Name => "names",
+            Section::Processed => "OpModuleProcessed",
+            Section::Annotation => "decorations",
+            Section::Declaration => "types, constants and variables",
+        }
+    }
+
+    /// The section of an opcode; `None` for those that belong into functions.
+    fn of(op: Op) -> Option<Section> {
+        Some(match op {
+            Op::Capability | Op::ConditionalCapabilityINTEL => Section::Capability,
+            Op::Extension | Op::ConditionalExtensionINTEL => Section::Extension,
+            Op::ExtInstImport => Section::Import,
+            Op::MemoryModel | Op::SamplerImageAddressingModeNV => Section::MemoryModel,
+            Op::EntryPoint | Op::ConditionalEntryPointINTEL => Section::EntryPoint,
+            Op::ExecutionMode | Op::ExecutionModeId => Section::ExecutionMode,
+            Op::String | Op::SourceExtension | Op::Source | Op::SourceContinued => Section::Source,
+            Op::Name | Op::MemberName => Section::Name,
+            Op::ModuleProcessed => Section::Processed,
+            Op::DecorationGroup => Section::Annotation,
+            op if crate::uses::is_note(op) => Section::Annotation,
+            Op::Variable | Op::UntypedVariableKHR | Op::Undef | Op::ExtInst | Op::ExtInstWithForwardRefsKHR => {
+                Section::Declaration
+            }
+            Op::TypeForwardPointer | Op::AsmTargetINTEL | Op::AsmINTEL => Section::Declaration,
+            Op::AliasDomainDeclINTEL | Op::AliasScopeDeclINTEL | Op::AliasScopeListDeclINTEL => Section::Declaration,
+            op if op.is_type() || op.is_constant() => Section::Declaration,
+            // SPV_ARM_graph has graphs beside functions; they are kept as globals.
+            op if op.name().is_some_and(|n| n.starts_with("Graph")) => Section::Declaration,
+            _ => return None,
+        })
+    }
+}
+
+/// Whether an opcode has its place outside functions only.
+pub(super) fn is_global_only(op: Op) -> bool {
+    let both =
+        matches!(op, Op::Variable | Op::UntypedVariableKHR | Op::Undef | Op::ExtInst | Op::ExtInstWithForwardRefsKHR);
+    Section::of(op).is_some() && !both
+}
+
+impl Verifier<'_> {
+    /// Checks everything that is listed outside functions.
+    pub(super) fn globals(&mut self) {
+        let mut last = Section::Capability;
+        for &r in &self.module.globals {
+            let inst = self.module.inst(r);
+            if !inst.op.is_line() && inst.op.info().is_some() {
+                match Section::of(inst.op) {
+                    Some(section) if section < last => {
+                        self.problem(11, r, format_args!("it must come before {}", last.name()));
+                    }
+                    Some(section) => last = section,
+                    None => self.problem(11, r, "it must be in a function"),
+                }
+            }
+            self.global(r, inst);
+        }
+        let leads = self.module.functions.iter().flat_map(|f| &f.lead);
+        for &r in leads.chain(&self.module.trailing) {
+            if !self.is_aside(self.module.inst(r)) {
+                self.problem(11, r, "it must not stand after a function");
+            }
+        }
+        for r in self.module.all() {
+            if let Some(ty) = self.module.inst(r).ty {
+                self.must_be_type(r, ty, "result type");
+            }
+        }
+    }
+
+    fn global(&mut self, r: InstRef, inst: &Inst) {
+        match inst.op {
+            Op::TypePointer => inst.ids_from(1).for_each(|t| self.must_be_type(r, t, "pointee")),
+            Op::TypeStruct => inst.ids().for_each(|t| self.must_be_type(r, t, "member")),
+            Op::TypeFunction => inst.ids().for_each(|t| self.must_be_type(r, t, "return or parameter type")),
+            Op::TypeArray
+            | Op::TypeRuntimeArray
+            | Op::TypeVector
+            | Op::TypeMatrix
+            | Op::TypeCooperativeMatrixKHR
+            | Op::TypeCooperativeMatrixNV => {
+                inst.id(0).into_iter().for_each(|t| self.must_be_type(r, t, "element"));
+            }
+            Op::TypeForwardPointer => {
+                for id in inst.ids() {
+                    let pointer = |i: &Inst| matches!(i.op, Op::TypePointer | Op::TypeUntypedPointerKHR);
+                    if self.def(id).is_some_and(|i| !pointer(i)) {
+                        self.problem(14, r, format_args!("{id} is no pointer type"));
+                    }
+                }
+            }
+            Op::Variable if inst.word(0) == Some(StorageClass::Function as u32) => {
+                self.problem(11, r, "a variable of storage class Function must be in a function");
+            }
+            Op::EntryPoint => self.entry_point(r, inst),
+            _ => {}
+        }
+    }
+
+    fn must_be_type(&mut self, r: InstRef, id: Id, role: &str) {
+        if self.def(id).is_some_and(|i| !i.op.is_type()) {
+            self.problem(12, r, format_args!("its {role} {id} is no type"));
+        }
+    }
+
+    fn entry_point(&mut self, r: InstRef, inst: &Inst) {
+        if let Some(function) = inst.id(1)
+            && self.def(function).is_some_and(|i| i.op != Op::Function)
+        {
+            self.problem(15, r, format_args!("{function} is no function"));
+        }
+        let Some((_, first)) = inst.string(2) else { return };
+        let mut seen = FxHashSet::default();
+        for id in inst.ids_from(first) {
+            let once = seen.insert(id) || self.module.header.version < 0x0001_0400;
+            if !once {
+                self.problem(15, r, format_args!("its interface has {id} twice"));
+            }
+            let variable = |i: &Inst| matches!(i.op, Op::Variable | Op::UntypedVariableKHR);
+            let global = self.places.get(id).is_none_or(|p| p.function.is_none());
+            if !global || self.def(id).is_some_and(|i| !variable(i)) {
+                self.problem(15, r, format_args!("{id} in its interface is no global variable"));
+            }
+        }
+    }
+}

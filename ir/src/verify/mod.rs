@@ -1,0 +1,140 @@
+//! Is a module well formed as IR? To be asked after every pass, in tests and under `--verify-each`.
+//!
+//! This is no SPIR-V validator: it knows nothing of capabilities, storage rules, Vulkan or what an operation asks of
+//! its operands. It checks what every analysis and pass here takes for granted, and accepts every valid module:
+//!
+//!  1. Each id has one definition, which is listed and which [`Module::def`] gives; ids are below the bound; no
+//!     instruction is listed twice.
+//!  2. Every id that is used is defined. An id that appears among the words of an opaque instruction may be defined by
+//!     it.
+//!  3. Globals are defined before they are used. Entry points, execution modes, names and decorations may refer to
+//!     what follows, types to a pointer type that `OpTypeForwardPointer` has named, and functions to one another.
+//!  4. In a function, a definition dominates its uses; a use by `OpPhi` counts as one at the end of the block that the
+//!     value comes from. Nothing but names and decorations uses an id of another function.
+//!  5. A function is `OpFunction`, parameters, blocks, `OpFunctionEnd`; a block is a label, then instructions of which
+//!     the last and only the last is a terminator.
+//!  6. Each `OpPhi` comes before everything but phis; each `OpVariable` of a function is in the entry block, before
+//!     everything but variables. Source positions and non-semantic instructions don't count.
+//!  7. An `OpPhi` has one value for each predecessor of its block, and no other.
+//!  8. Branches and merges name labels of their function, branches other ones than the entry block's; only they and
+//!     `OpPhi` name labels. A merge
+//!     instruction stands before the branch that it is about. A block comes before those that it dominates.
+//!  9. Result type, result and operands are those that the grammar asks for: none is missing, and ids are ids and
+//!     words are words, but in what is beyond the grammar, which is marked as opaque.
+//! 10. An instruction has at most 65535 words.
+//! 11. Globals are in the order of SPIR-V's sections, and what belongs into functions is in functions.
+//! 12. Result types are types, and so are the elements and members of types.
+//! 13. Function types, parameters, calls and returns agree.
+//! 14. `OpTypeForwardPointer` names a pointer type; so types are recursive through pointers only, as 3 allows no other
+//!     way.
+//! 15. The function of an entry point exists; its interface consists of global variables, since SPIR-V 1.4 each once.
+//! 16. The values of an `OpPhi`, what an `OpLoad` reads and an `OpStore` writes, what an `OpSelect` chooses between and
+//!     what an `OpCopyObject` copies have the type that they must.
+
+mod blocks;
+mod functions;
+mod globals;
+mod ids;
+mod operands;
+mod values;
+
+use crate::cfg::Cfg;
+use crate::decode::{Context, ExtSet};
+use crate::grammar::Op;
+use crate::module::{Id, IdMap, Inst, InstRef, Module};
+use rustc_hash::FxHashSet;
+use std::fmt;
+
+/// Something that makes a module ill-formed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// The instruction, if it is about one.
+    pub inst: Option<InstRef>,
+    /// Which of the numbered checks failed.
+    pub check: u8,
+    /// What is wrong: names the instruction and the ids.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (check {})", self.message, self.check)
+    }
+}
+
+/// Checks a module; answers all that is wrong, in the order of the checks' passes over the module.
+pub fn verify(module: &Module) -> Result<(), Vec<Problem>> {
+    let mut v = Verifier::new(module);
+    v.operands();
+    v.globals();
+    let cfgs: Vec<Cfg> = module.functions.iter().map(|f| Cfg::new(module, f)).collect();
+    for (function, cfg) in module.functions.iter().zip(&cfgs) {
+        v.function(function);
+        v.blocks(function, cfg);
+        v.values(function);
+    }
+    v.uses(&cfgs);
+    if v.problems.is_empty() { Ok(()) } else { Err(v.problems) }
+}
+
+/// Where an instruction is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    inst: InstRef,
+    /// Running number in file order.
+    at: u32,
+    /// The function whose body it is in; `None` for globals and `OpFunction` itself.
+    function: Option<u32>,
+    /// The block; `None` for parameters.
+    block: Option<u32>,
+}
+
+struct Verifier<'a> {
+    module: &'a Module,
+    problems: Vec<Problem>,
+    /// The first listed definition of each id.
+    places: IdMap<Place>,
+    /// What opaque instructions may define.
+    maybe: FxHashSet<Id>,
+}
+
+impl<'a> Verifier<'a> {
+    fn new(module: &'a Module) -> Verifier<'a> {
+        let mut v = Verifier { module, problems: Vec::new(), places: module.id_map(), maybe: FxHashSet::default() };
+        v.index();
+        v
+    }
+
+    fn problem(&mut self, check: u8, inst: InstRef, what: impl fmt::Display) {
+        let message = format!("{}: {what}", Shown(self.module.inst(inst)));
+        self.problems.push(Problem { inst: Some(inst), check, message });
+    }
+
+    /// The instruction that defines an id, if it is listed.
+    fn def(&self, id: Id) -> Option<&'a Inst> {
+        self.places.get(id).map(|p| self.module.inst(p.inst))
+    }
+
+    /// Whether an instruction has no meaning for the program: it may stand where order matters.
+    fn is_aside(&self, inst: &Inst) -> bool {
+        match inst.op {
+            op if op.is_line() => true,
+            Op::ExtInst | Op::ExtInstWithForwardRefsKHR => {
+                inst.opaque || inst.id(0).is_some_and(|set| matches!(self.module.ext_inst_set(set), ExtSet::AllIds))
+            }
+            op => op.info().is_none(),
+        }
+    }
+}
+
+/// An instruction as messages name it.
+struct Shown<'a>(&'a Inst);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.result {
+            Some(id) => write!(f, "{} {id}", self.0.op),
+            None => write!(f, "{}", self.0.op),
+        }
+    }
+}

@@ -1,0 +1,581 @@
+//! The verifier accepts what is valid, and finds each kind of damage that is done to a real module.
+
+use coop_ir::verify::verify;
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand, binary};
+use std::path::Path;
+use std::process::Command;
+
+mod common;
+
+/// Everything at hand is well formed, unless spirv-val says that it is not valid either.
+#[test]
+fn accepts_every_valid_module() {
+    let validator = common::cache().join("bin/spirv-val");
+    let mut rejected = 0;
+    for path in common::all_modules() {
+        let module = binary::read(&std::fs::read(&path).expect("readable")).expect("a module");
+        let Err(problems) = verify(&module) else { continue };
+        let out = Command::new(&validator).args(["--target-env", "spv1.6"]).arg(&path).output();
+        let out = out.unwrap_or_else(|e| panic!("{} has problems, and {}: {e}", path.display(), validator.display()));
+        assert!(!out.status.success(), "{} is valid, yet: {:#?}", path.display(), problems);
+        rejected += 1;
+    }
+    assert!(rejected < 100, "{rejected} modules at hand are ill-formed");
+}
+
+/// A kernel to break.
+fn kernel(name: &str) -> Module {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/kernels").join(name);
+    let module = binary::read(&std::fs::read(&path).expect("readable")).expect("a module");
+    assert_eq!(verify(&module), Ok(()));
+    module
+}
+
+/// Where an instruction is listed.
+#[derive(Clone, Copy)]
+struct At {
+    inst: InstRef,
+    function: usize,
+    block: usize,
+    index: usize,
+}
+
+/// The first instruction of a function's block that fits.
+fn find(m: &Module, fits: impl Fn(&Inst, At) -> bool) -> At {
+    let functions = m.functions.iter().enumerate();
+    let blocks = functions.flat_map(|(f, x)| x.blocks.iter().enumerate().map(move |(b, x)| (f, b, x)));
+    let mut insts = blocks.flat_map(|(function, block, x)| {
+        x.insts.iter().enumerate().map(move |(index, inst)| At { inst: *inst, function, block, index })
+    });
+    insts.find(|at| fits(m.inst(at.inst), *at)).expect("the kernel has such an instruction")
+}
+
+fn op(m: &Module, op: Op) -> At {
+    find(m, |i, _| i.op == op)
+}
+
+fn insts(m: &mut Module, at: At) -> &mut Vec<InstRef> {
+    &mut m.functions[at.function].blocks[at.block].insts
+}
+
+/// The first global with this opcode.
+fn global(m: &Module, op: Op) -> InstRef {
+    m.globals_with(op).next().expect("the kernel has one")
+}
+
+fn result(m: &Module, r: InstRef) -> Id {
+    m.inst(r).result.expect("it has a result")
+}
+
+/// The module has problems of this check only, and one of them says this.
+#[track_caller]
+fn fails(m: &Module, check: u8, says: &str) {
+    let problems = verify(m).expect_err("something is wrong");
+    assert!(problems.iter().all(|p| p.check == check), "only check {check}: {problems:#?}");
+    assert!(problems.iter().any(|p| p.message.contains(says)), "nothing says {says:?}: {problems:#?}");
+}
+
+/// One of the module's problems is of this check and says this; the damage breaks other checks too.
+#[track_caller]
+fn fails_among_others(m: &Module, check: u8, says: &str) {
+    let problems = verify(m).expect_err("something is wrong");
+    assert!(problems.iter().any(|p| p.check == check && p.message.contains(says)), "no {says:?}: {problems:#?}");
+}
+
+#[test]
+fn check_1_one_definition() {
+    let mut m = kernel("gemm_simple.spv");
+    let ty = m.inst(global(&m, Op::TypeVoid)).clone();
+    let r = m.add(ty);
+    m.globals.push(r);
+    fails(&m, 1, "is defined twice");
+
+    let mut m = kernel("gemm_simple.spv");
+    let r = global(&m, Op::TypeVoid);
+    m.globals.push(r);
+    fails(&m, 1, "it is listed twice");
+
+    let mut m = kernel("gemm_simple.spv");
+    m.header.bound = 10;
+    fails(&m, 1, "is not below the bound 10 of the header");
+
+    let mut m = kernel("gemm_simple.spv");
+    let r = global(&m, Op::TypeVoid);
+    m.forget(r);
+    fails(&m, 1, "the module's table of definitions");
+}
+
+#[test]
+fn check_2_used_ids_are_defined() {
+    let mut m = kernel("gemm_simple.spv");
+    let at = op(&m, Op::CooperativeMatrixMulAddKHR);
+    let nobody = m.fresh_id();
+    m.inst_mut(at.inst).operands[0] = Operand::Id(nobody);
+    fails(&m, 2, &format!("{nobody} is not defined"));
+
+    // A word of an opaque instruction may be its definition.
+    let odd = Inst { opaque: true, ..Inst::new(Op(9999), None, None, [Operand::Word(3), Operand::Word(nobody.get())]) };
+    let r = m.add(odd);
+    insts(&mut m, at).insert(at.index, r);
+    assert_eq!(verify(&m), Ok(()));
+
+    let mut m = kernel("gemm_simple.spv");
+    let at = op(&m, Op::CooperativeMatrixMulAddKHR);
+    insts(&mut m, at).remove(at.index);
+    m.forget(at.inst);
+    fails(&m, 2, &format!("{} is not defined", result(&m, at.inst)));
+}
+
+#[test]
+fn check_3_globals_come_before_their_users() {
+    let mut m = kernel("gemm_simple.spv");
+    let int = global(&m, Op::TypeInt);
+    m.globals.retain(|r| *r != int);
+    m.globals.push(int);
+    fails(&m, 3, &format!("{} is defined only after it", result(&m, int)));
+
+    // A type that contains itself breaks the order too.
+    let mut m = kernel("gemm_simple.spv");
+    let s = m.globals_with(Op::TypeStruct).last().expect("a struct");
+    let own = result(&m, s);
+    m.inst_mut(s).operands[0] = Operand::Id(own);
+    fails(&m, 3, "is defined only after it");
+}
+
+#[test]
+fn check_4_definitions_dominate_uses() {
+    // Two neighbours of which the second uses the first change places.
+    let mut m = kernel("gemm_simple.spv");
+    let at = op(&m, Op::CooperativeMatrixMulAddKHR);
+    let user = m.functions[at.function].blocks[at.block].insts.get(at.index + 1).copied().expect("a store");
+    assert!(m.inst(user).ids().any(|i| i == result(&m, at.inst)));
+    insts(&mut m, at).swap(at.index, at.index + 1);
+    fails(&m, 4, "does not dominate this use");
+
+    // A value of a loop's body, used by the condition in the header.
+    let mut m = kernel("gemm_simple.spv");
+    let condition = op(&m, Op::BranchConditional);
+    let matrix = op(&m, Op::CooperativeMatrixMulAddKHR);
+    assert!(condition.block < matrix.block);
+    let value = result(&m, matrix.inst);
+    m.inst_mut(condition.inst).operands[0] = Operand::Id(value);
+    fails(&m, 4, "does not dominate this use");
+
+    // The value that a phi takes from a predecessor must be there at that one's end.
+    let mut m = kernel("gemm_simple.opt.spv");
+    let phi = op(&m, Op::Phi);
+    let own = result(&m, phi.inst);
+    let entry = m.functions[0].blocks[0].label;
+    let entry = result(&m, entry);
+    let from = m.inst(phi.inst).ids().position(|i| i == entry).expect("a value from the entry block");
+    m.inst_mut(phi.inst).operands[from - 1] = Operand::Id(own);
+    fails(&m, 4, "does not dominate this use");
+
+    // A parameter of one function in another.
+    let mut m = kernel("functions.spv");
+    let param = m.functions.iter().find_map(|f| f.params.first().copied()).expect("a parameter");
+    let store = op(&m, Op::Store);
+    let param = result(&m, param);
+    m.inst_mut(store.inst).operands[0] = Operand::Id(param);
+    fails(&m, 4, "belongs to the function");
+}
+
+#[test]
+fn check_5_functions_and_blocks() {
+    let mut m = kernel("gemm_simple.spv");
+    let at = find(&m, |i, at| i.op == Op::Branch && at.block == 1);
+    insts(&mut m, at).pop();
+    fails_among_others(&m, 5, "has no terminator");
+
+    let mut m = kernel("gemm_simple.spv");
+    let at = op(&m, Op::Store);
+    let r = m.add(Inst::new(Op::Unreachable, None, None, []));
+    insts(&mut m, at).insert(at.index, r);
+    fails(&m, 5, "it ends the block, and instructions follow");
+
+    let mut m = kernel("gemm_simple.spv");
+    m.functions[0].tail.clear();
+    fails(&m, 5, "it has no OpFunctionEnd");
+
+    let mut m = kernel("gemm_simple.spv");
+    let at = op(&m, Op::Store);
+    let end = m.add(Inst::new(Op::FunctionEnd, None, None, []));
+    insts(&mut m, at).insert(at.index, end);
+    fails(&m, 5, "it stands inside a block");
+
+    for place in 0..3 {
+        let mut m = kernel("functions.spv");
+        let r = m.add(Inst::new(Op::MemoryBarrier, None, None, [Operand::Word(0), Operand::Word(0)]));
+        let scope = result(&m, global(&m, Op::Constant));
+        m.inst_mut(r).operands = [Operand::Id(scope), Operand::Id(scope)].into_iter().collect();
+        let f = &mut m.functions[1];
+        [&mut f.params, &mut f.blocks[0].lead, &mut f.tail][place].insert(0, r);
+        fails(&m, 5, "it stands ");
+    }
+
+    for place in 0..3 {
+        let mut m = kernel("functions.spv");
+        let odd = m.add(Inst { opaque: true, ..Inst::new(Op(9999), None, None, []) });
+        let f = &mut m.functions[1];
+        *[&mut f.def, &mut f.blocks[0].label, f.tail.last_mut().expect("an end")][place] = odd;
+        fails_among_others(&m, 5, " must");
+    }
+}
+
+#[test]
+fn check_6_phis_and_variables_come_first() {
+    let mut m = kernel("gemm_simple.opt.spv");
+    let phi = op(&m, Op::Phi);
+    let scope = result(&m, global(&m, Op::Constant));
+    let barrier = m.add(Inst::new(Op::MemoryBarrier, None, None, [Operand::Id(scope), Operand::Id(scope)]));
+    insts(&mut m, phi).insert(phi.index, barrier);
+    fails(&m, 6, "it does not stand at the start of its block");
+
+    let mut m = kernel("gemm_simple.spv");
+    let variable = op(&m, Op::Variable);
+    assert_eq!(variable.block, 0);
+    let barrier = m.add(Inst::new(Op::MemoryBarrier, None, None, [Operand::Id(scope), Operand::Id(scope)]));
+    insts(&mut m, variable).insert(variable.index, barrier);
+    fails(&m, 6, "it does not stand at the start of the entry block");
+
+    let mut m = kernel("gemm_simple.spv");
+    let mut copy = m.inst(variable.inst).clone();
+    copy.result = Some(m.fresh_id());
+    let copy = m.add(copy);
+    m.functions[0].blocks[1].insts.insert(0, copy);
+    fails(&m, 6, "it is not in the entry block");
+}
+
+#[test]
+fn check_7_phis_have_the_predecessors() {
+    let edit = |f: &dyn Fn(&mut Module, InstRef)| {
+        let mut m = kernel("gemm_simple.opt.spv");
+        let phi = op(&m, Op::Phi);
+        f(&mut m, phi.inst);
+        m
+    };
+    let m = edit(&|m, phi| m.inst_mut(phi).operands.truncate(2));
+    fails(&m, 7, "it has no value for the predecessor");
+    let m = edit(&|m, phi| {
+        let pair = [m.inst(phi).operands[0], m.inst(phi).operands[1]];
+        m.inst_mut(phi).operands.extend(pair);
+    });
+    fails(&m, 7, "it has two values for the predecessor");
+    let m = edit(&|m, phi| {
+        let last = m.functions[0].blocks.last().expect("blocks").label;
+        let pair = [m.inst(phi).operands[0], Operand::Id(result(m, last))];
+        m.inst_mut(phi).operands.extend(pair);
+    });
+    fails(&m, 7, "is no predecessor of its block");
+}
+
+#[test]
+fn check_8_edges() {
+    let mut m = kernel("gemm_simple.spv");
+    let branch = op(&m, Op::Branch);
+    let entry = m.functions[0].blocks[0].label;
+    let entry = result(&m, entry);
+    let void = result(&m, global(&m, Op::TypeVoid));
+    let mut back = m.clone();
+    m.inst_mut(branch.inst).operands[0] = Operand::Id(void);
+    fails(&m, 8, &format!("the target {void} is not a label"));
+    let last = find(&back, |i, at| i.op == Op::Branch && at.block > 1);
+    back.inst_mut(last.inst).operands[0] = Operand::Id(entry);
+    fails_among_others(&back, 8, "the entry block");
+
+    // Only merges and branches may follow; a label is no value.
+    let mut m = kernel("gemm_simple.spv");
+    let merge = op(&m, Op::LoopMerge);
+    let nop = m.add(Inst::new(Op::Nop, None, None, []));
+    insts(&mut m, merge).insert(merge.index + 1, nop);
+    fails(&m, 8, "no branch that it could be about follows it");
+
+    let mut m = kernel("gemm_simple.spv");
+    let store = op(&m, Op::Store);
+    m.inst_mut(store.inst).operands[1] = Operand::Id(entry);
+    fails_among_others(&m, 8, &format!("its operand {entry} is a label"));
+    let mut m = kernel("gemm_simple.spv");
+    let branch = op(&m, Op::BranchConditional);
+    m.inst_mut(branch.inst).operands[0] = Operand::Id(entry);
+    fails(&m, 8, &format!("its operand {entry} is a label"));
+
+    let mut m = kernel("gemm_simple.spv");
+    m.functions[0].blocks.swap(1, 2);
+    fails(&m, 8, "the block stands before");
+
+    // A label of another function: the use crosses functions too.
+    let mut m = kernel("functions.spv");
+    let other = m.functions[1].blocks[0].label;
+    let other = result(&m, other);
+    let branch = op(&m, Op::Branch);
+    m.inst_mut(branch.inst).operands[0] = Operand::Id(other);
+    fails_among_others(&m, 8, "a label of another function");
+}
+
+#[test]
+fn check_9_operands_are_those_of_the_grammar() {
+    let edit = |f: &dyn Fn(&mut Inst)| {
+        let mut m = kernel("gemm_simple.spv");
+        let at = op(&m, Op::CooperativeMatrixMulAddKHR);
+        f(m.inst_mut(at.inst));
+        m
+    };
+    fails(&edit(&|i| i.operands.truncate(2)), 9, "an operand is missing at its end");
+    fails(&edit(&|i| i.operands.extend([0, 0].map(Operand::Word))), 9, "is beyond the grammar");
+    fails(&edit(&|i| i.operands[1] = Operand::Word(i.operands[1].word())), 9, "is kept as a word and must be an id");
+    fails(&edit(&|i| i.operands[1] = Operand::Word(0)), 9, "operand 1 is id 0");
+    fails_among_others(&edit(&|i| i.ty = None), 9, "it has no result type");
+
+    let mut m = kernel("gemm_simple.spv");
+    let void = result(&m, global(&m, Op::TypeVoid));
+    let capability = global(&m, Op::Capability);
+    m.inst_mut(capability).operands[0] = Operand::Id(void);
+    fails_among_others(&m, 9, "is kept as an id and must be a word");
+
+    let mut m = kernel("gemm_simple.spv");
+    let name = global(&m, Op::Name);
+    m.inst_mut(name).operands.pop();
+    m.inst_mut(name).operands.push(Operand::Word(u32::from_le_bytes(*b"open")));
+    fails(&m, 9, "a string has no end");
+}
+
+#[test]
+fn check_10_length() {
+    let mut m = kernel("gemm_simple.spv");
+    let float = result(&m, global(&m, Op::TypeFloat));
+    let long = m.fresh_id();
+    let long = m.add(Inst::new(Op::TypeStruct, None, Some(long), vec![Operand::Id(float); 65534]));
+    m.globals.push(long);
+    fails(&m, 10, "it has 65536 words");
+    m.inst_mut(long).operands.pop();
+    assert_eq!(verify(&m), Ok(()));
+}
+
+#[test]
+fn check_11_sections() {
+    let mut m = kernel("gemm_simple.spv");
+    let capability = m.globals.remove(0);
+    m.globals.push(capability);
+    fails(&m, 11, "it must come before types, constants and variables");
+
+    let mut m = kernel("gemm_simple.spv");
+    let store = op(&m, Op::Store);
+    insts(&mut m, store).remove(store.index);
+    m.trailing.push(store.inst);
+    fails_among_others(&m, 11, "it must not stand after a function");
+
+    let mut m = kernel("gemm_simple.spv");
+    let r = m.add(Inst::new(Op::Nop, None, None, []));
+    m.globals.push(r);
+    fails(&m, 11, "it must be in a function");
+
+    let mut m = kernel("gemm_simple.spv");
+    let int = m.globals_with(Op::TypeCooperativeMatrixKHR).last().expect("a matrix type");
+    let at = op(&m, Op::Store);
+    m.globals.retain(|r| *r != int);
+    insts(&mut m, at).insert(at.index, int);
+    fails_among_others(&m, 11, "it must not be in a function");
+
+    let mut m = kernel("gemm_simple.spv");
+    let variable = op(&m, Op::Variable);
+    m.inst_mut(variable.inst).operands[0] = Operand::Word(4);
+    fails(&m, 11, "must have the storage class Function");
+    let mut m = kernel("gemm_simple.spv");
+    let variable = global(&m, Op::Variable);
+    m.inst_mut(variable).operands[0] = Operand::Word(7);
+    fails(&m, 11, "must be in a function");
+}
+
+#[test]
+fn check_12_types_are_types() {
+    let mut m = kernel("gemm_simple.spv");
+    let constant = result(&m, global(&m, Op::Constant));
+    let load = op(&m, Op::Load);
+    m.inst_mut(load.inst).ty = Some(constant);
+    fails_among_others(&m, 12, &format!("its result type {constant} is no type"));
+
+    let mut m = kernel("gemm_simple.spv");
+    let last = m.globals_with(Op::TypePointer).last().expect("a pointer type");
+    let before = m.globals.iter().position(|r| *r == last).expect("listed");
+    let constant = m.globals[..before].iter().find(|r| m.inst(**r).op == Op::Constant).expect("an earlier constant");
+    let constant = result(&m, *constant);
+    m.inst_mut(last).operands[1] = Operand::Id(constant);
+    fails_among_others(&m, 12, &format!("its pointee {constant} is no type"));
+}
+
+#[test]
+fn check_13_calls_and_signatures() {
+    let call = |m: &Module| find(m, |i, _| i.op == Op::FunctionCall && i.operands.len() > 2);
+
+    let mut m = kernel("functions.spv");
+    let at = call(&m);
+    m.inst_mut(at.inst).operands.pop();
+    fails(&m, 13, "arguments, and");
+
+    let mut m = kernel("functions.spv");
+    let at = call(&m);
+    let variable = result(&m, m.globals_with(Op::Constant).last().expect("a constant"));
+    m.inst_mut(at.inst).operands[1] = Operand::Id(variable);
+    fails(&m, 13, &format!("the argument {variable} has type"));
+
+    let mut m = kernel("functions.spv");
+    let at = call(&m);
+    m.inst_mut(at.inst).operands[0] = Operand::Id(variable);
+    fails(&m, 13, &format!("{variable} is no function"));
+
+    let mut m = kernel("functions.spv");
+    let at = op(&m, Op::ReturnValue);
+    let ty = m.type_of(variable);
+    m.inst_mut(at.inst).operands[0] = Operand::Id(variable);
+    fails(&m, 13, &format!("the value has type {}", ty.expect("a constant has a type")));
+
+    let mut m = kernel("functions.spv");
+    let at = op(&m, Op::ReturnValue);
+    m.replace(at.inst, Inst::new(Op::Return, None, None, []));
+    fails(&m, 13, "its function returns a value");
+
+    let mut m = kernel("functions.spv");
+    let f = m.functions.iter().position(|f| f.params.len() > 1).expect("a function with parameters");
+    let param = m.functions[f].params[0];
+    m.inst_mut(param).ty = ty;
+    fails_among_others(&m, 13, "the function type says");
+
+    let mut m = kernel("functions.spv");
+    let def = m.functions[f].def;
+    m.inst_mut(def).operands[1] = Operand::Id(ty.expect("a type"));
+    fails(&m, 13, "is no function type");
+
+    let mut m = kernel("functions.spv");
+    let mut more = m.inst(m.functions[f].params[0]).clone();
+    more.result = Some(m.fresh_id());
+    let more = m.add(more);
+    m.functions[f].params.push(more);
+    fails(&m, 13, "parameters, and its function type");
+}
+
+#[test]
+fn check_14_recursion_through_pointers_only() {
+    let base = kernel("bda.spv");
+    let forward = |m: &mut Module, id: Id| {
+        let r = m.add(Inst::new(Op::TypeForwardPointer, None, None, [Operand::Id(id), Operand::Word(5349)]));
+        let first = m.globals.iter().position(|r| m.inst(*r).op.is_type()).expect("types");
+        m.globals.insert(first, r);
+    };
+    // A list: a struct with a pointer to itself.
+    let mut m = base.clone();
+    let (node, pointer) = (m.fresh_id(), m.fresh_id());
+    forward(&mut m, pointer);
+    let node_inst = m.add(Inst::new(Op::TypeStruct, None, Some(node), [Operand::Id(pointer)]));
+    let pointer_inst = m.add(Inst::new(Op::TypePointer, None, Some(pointer), [Operand::Word(5349), Operand::Id(node)]));
+    m.globals.extend([node_inst, pointer_inst]);
+    assert_eq!(verify(&m), Ok(()));
+    // The same without the declaration.
+    let declaration = |r: &InstRef| m.inst(*r).op == Op::TypeForwardPointer && m.inst(*r).id(0) == Some(pointer);
+    let mut undeclared = m.clone();
+    undeclared.globals.retain(|r| !declaration(r));
+    fails(&undeclared, 3, "is defined only after it");
+    // The same by value.
+    m.replace(pointer_inst, Inst::new(Op::TypeStruct, None, Some(pointer), [Operand::Id(node)]));
+    fails(&m, 14, &format!("{pointer} is no pointer type"));
+}
+
+#[test]
+fn check_15_entry_points() {
+    let edit = |f: &dyn Fn(&mut Inst)| {
+        let mut m = kernel("gemm_simple.spv");
+        let r = global(&m, Op::EntryPoint);
+        f(m.inst_mut(r));
+        m
+    };
+    fails(&edit(&|i| i.operands.extend_from_within_last()), 15, "its interface has");
+    let m = kernel("gemm_simple.spv");
+    let void = result(&m, global(&m, Op::TypeVoid));
+    fails(&edit(&|i| i.operands.push(Operand::Id(void))), 15, "is no global variable");
+    fails(&edit(&|i| i.operands[1] = Operand::Id(void)), 15, &format!("{void} is no function"));
+    let local = result(&m, op(&m, Op::Variable).inst);
+    let m = edit(&|i| i.operands.push(Operand::Id(local)));
+    let problems = verify(&m).expect_err("a local variable");
+    assert!(problems.iter().any(|p| p.check == 15), "{problems:#?}");
+
+    // Before SPIR-V 1.4 the interface may repeat itself.
+    let mut m = kernel("gemm_simple.vulkan11.spv");
+    let r = global(&m, Op::EntryPoint);
+    m.inst_mut(r).operands.extend_from_within_last();
+    assert_eq!(verify(&m), Ok(()));
+}
+
+#[test]
+fn check_16_values_have_their_types() {
+    // Two instructions that the kernels lack, made from a comparison.
+    let base = |opcode| {
+        // The optimised kernel has a phi; only the other one stores plain values.
+        let mut m = kernel(if opcode == Op::Store { "gemm_simple.spv" } else { "gemm_simple.opt.spv" });
+        if matches!(opcode, Op::Select | Op::CopyObject) {
+            let at = find(&m, |i, _| matches!(i.op, Op::ULessThan | Op::SLessThan));
+            let (bool_, value, id) = (m.inst(at.inst).ty, result(&m, at.inst), m.fresh_id());
+            let operands = vec![Operand::Id(value); if opcode == Op::Select { 3 } else { 1 }];
+            let r = m.add(Inst::new(opcode, bool_, Some(id), operands));
+            insts(&mut m, at).insert(at.index + 1, r);
+        }
+        assert_eq!(verify(&m), Ok(()));
+        m
+    };
+    for (opcode, operand) in [(Op::Phi, 0), (Op::Store, 1), (Op::Select, 2), (Op::CopyObject, 0)] {
+        let mut m = base(opcode);
+        let at = op(&m, opcode);
+        let was = m.inst(at.inst).id(operand).and_then(|i| m.type_of(i));
+        let other = m.globals.iter().copied().find(|r| m.inst(*r).op.is_constant() && m.inst(*r).ty != was);
+        let other = result(&m, other.expect("a constant of another type"));
+        m.inst_mut(at.inst).operands[operand] = Operand::Id(other);
+        fails(&m, 16, &format!("{other} has type"));
+        let void = result(&m, global(&m, Op::TypeVoid));
+        m.inst_mut(at.inst).operands[operand] = Operand::Id(void);
+        fails(&m, 16, &format!("{void} is no value"));
+    }
+    let mut m = kernel("gemm_simple.spv");
+    let load = op(&m, Op::Load);
+    let was = m.inst(load.inst).ty;
+    let other = m.globals.iter().map(|r| m.inst(*r)).find(|i| i.op.is_type() && i.result != was).and_then(|i| i.result);
+    m.inst_mut(load.inst).ty = other;
+    fails_among_others(&m, 16, "and the pointer is one to");
+}
+
+trait Repeat {
+    /// Repeats the last element.
+    fn extend_from_within_last(&mut self);
+}
+
+impl Repeat for coop_ir::OperandList {
+    fn extend_from_within_last(&mut self) {
+        let last = self.last().copied().expect("not empty");
+        self.push(last);
+    }
+}
+
+/// Whatever is done to a module, no analysis panics.
+#[test]
+fn damaged_modules_are_survived() {
+    let mut random = common::Random(0xBAD);
+    let mut read = 0;
+    for name in ["functions.spv", "gemm_tutorial.opt.spv", "gemm_simple.debug.spv", "bda.spv"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/kernels").join(name);
+        let bytes = std::fs::read(&path).expect("readable");
+        for _ in 0..400 {
+            let mut bytes = bytes.clone();
+            for _ in 0..1 + random.below(4) {
+                let at = 20 + 4 * random.below(bytes.len() / 4 - 5);
+                let other = 20 + 4 * random.below(bytes.len() / 4 - 5);
+                match random.below(3) {
+                    0 => bytes[at] = bytes[at].wrapping_add(1 + random.below(4) as u8),
+                    1 => bytes.copy_within(other..other + 4, at),
+                    _ => bytes[at] = random.below(256) as u8,
+                }
+            }
+            let Ok(m) = binary::read(&bytes) else { continue };
+            read += 1;
+            let _ = verify(&m);
+            common::survey(&m);
+        }
+    }
+    assert!(read > 200, "too few of the damaged modules can be read: {read}");
+}
