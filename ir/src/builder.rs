@@ -246,7 +246,7 @@ pub fn sort_globals(m: &mut Module) {
 }
 
 /// A number that is known when the code is made, or computed when it runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Index {
     /// Known.
     Const(u32),

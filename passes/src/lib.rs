@@ -1,1 +1,157 @@
 //! Lowerings of cooperative matrices: module in, module out.
+//!
+//! [`lower`] is the whole of it: it runs the passes of a [`Target`] in order and answers with the new module and what
+//! it needs from the pipeline, or with a [`Refusal`] that says why not and what to do. Entry points, bindings, push
+//! constants, workgroup size and the SpecIds that no matrix depends on stay as they were.
+
+pub mod placement;
+
+mod bfloat16;
+mod cleanup;
+mod pipeline;
+mod report;
+mod scalar;
+mod specialize;
+
+use coop_ir::constant::Specialization;
+use coop_ir::profile::Profile;
+use coop_ir::{InstRef, Module};
+use std::fmt;
+
+pub use pipeline::{PASSES, Pass, lower, lower_with};
+pub use report::{LoweredMatrix, Report, Timing};
+
+/// What the output may contain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// No cooperative-matrix type or instruction at all.
+    Scalar,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Target::Scalar => "scalar",
+        })
+    }
+}
+
+/// What a lane of a subgroup-scope matrix is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Lanes {
+    /// An invocation of a subgroup of the device, which must have the size that was said.
+    #[default]
+    Subgroup,
+    /// An invocation by its place in the workgroup: each `subgroup size` consecutive ones stand for a subgroup. The
+    /// output has no subgroup operations and runs with subgroups of any size.
+    LocalIndex,
+}
+
+/// How to lower.
+#[derive(Clone, Debug)]
+pub struct Options<'a> {
+    /// What the output may contain.
+    pub target: Target,
+    /// Values of spec constants.
+    pub spec: Specialization,
+    /// Whether constants of matrices that no value was given for take their defaults; otherwise that is refused.
+    pub spec_defaults: bool,
+    /// The device.
+    pub profile: Option<&'a Profile>,
+    /// The number of invocations of a subgroup; without it, the profile's.
+    pub subgroup_size: Option<u32>,
+    /// What a lane is.
+    pub lanes: Lanes,
+    /// Check the module after each pass.
+    pub verify_each: bool,
+    /// Run only this many passes.
+    pub fuel: Option<usize>,
+}
+
+impl Options<'_> {
+    /// For a target, with nothing else said.
+    pub fn new(target: Target) -> Options<'static> {
+        Options {
+            target,
+            spec: Specialization::new(),
+            spec_defaults: false,
+            profile: None,
+            subgroup_size: None,
+            lanes: Lanes::default(),
+            verify_each: cfg!(debug_assertions),
+            fuel: None,
+        }
+    }
+}
+
+/// Why a module was not lowered. Nothing is written then.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// What it is called: `refused-unknown-dimension`.
+    pub rule: &'static str,
+    /// The instruction, of the module that was given to [`lower`].
+    pub at: Option<InstRef>,
+    /// Why: lower case, no final period.
+    pub reason: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(
+        rule: &'static str,
+        at: Option<InstRef>,
+        reason: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Refusal {
+        Refusal { rule, at, reason: reason.into(), remedy: remedy.into() }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} [{}]; {}", self.reason, self.rule, self.remedy)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// A lowered module.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// The module.
+    pub module: Module,
+    /// What was done, and what the output needs.
+    pub report: Report,
+}
+
+/// Why [`lower`] gives no module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// The module can't be lowered.
+    Refused(Box<Refusal>),
+    /// A pass left a module that is not well formed: a bug of ours.
+    Bug {
+        /// The pass.
+        pass: &'static str,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Error {
+        Error::Refused(Box::new(refusal))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Refused(r) => r.fmt(f),
+            Error::Bug { pass, message } => write!(f, "pass {pass}: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

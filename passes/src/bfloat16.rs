@@ -1,0 +1,215 @@
+//! Replaces bfloat16 by 16-bit integers where the device has no such type.
+//!
+//! Precondition: no matrices. Effect: the scalar type and everything made of it becomes the unsigned integer of 16
+//! bits; conversions from f32 and to f32 become shifts and a rounding to nearest even (NaN stays NaN); constants keep
+//! their bits. Loads, stores, selections, phis and composites need no change. Does nothing when the profile has
+//! `shaderBFloat16Type`, or when the module has no bfloat16. Refuses: dot products of bfloat16, conversions from and
+//! to types other than f16 and f32.
+
+use crate::Refusal;
+use crate::pipeline::PassCx;
+use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability, sort_globals};
+use coop_ir::profile::Feature;
+use coop_ir::types::{self, Scalar, Type};
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+use rustc_hash::FxHashMap;
+use spirv::{Capability, StorageClass};
+
+/// What memory of 16-bit integers needs that memory of bfloat16 did not.
+const STORAGE: [(StorageClass, Capability); 4] = [
+    (StorageClass::StorageBuffer, Capability::StorageBuffer16BitAccess),
+    (StorageClass::PhysicalStorageBuffer, Capability::StorageBuffer16BitAccess),
+    (StorageClass::Uniform, Capability::UniformAndStorageBuffer16BitAccess),
+    (StorageClass::PushConstant, Capability::StoragePushConstant16),
+];
+
+pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    if cx.options.profile.is_some_and(|p| p.features.has(Feature::ShaderBFloat16Type)) {
+        return Ok(());
+    }
+    let is_bf16 = |m: &Module, id| types::scalar_or_vector(m, id).is_some_and(|(s, _)| s == Scalar::BF16);
+    if !m.globals.iter().any(|r| m.inst(*r).result.is_some_and(|id| is_bf16(m, id))) {
+        return Ok(());
+    }
+    let mut pass = Bf16 { functions: FxHashMap::default() };
+    let insts: Vec<InstRef> = m.functions.iter().flat_map(|f| f.insts()).collect();
+    let mut g = Globals::new(m);
+    for r in insts {
+        pass.inst(m, &mut g, r)?;
+    }
+    for r in m.globals.clone() {
+        let i = m.inst(r);
+        if i.op == Op::TypeFloat && i.result.is_some_and(|id| is_bf16(m, id)) {
+            let (result, origin) = (i.result, i.origin);
+            m.replace(r, Inst::new(Op::TypeInt, None, result, [16.into(), 0.into()]).at(origin));
+        }
+    }
+    for c in [Capability::BFloat16TypeKHR, Capability::BFloat16DotProductKHR, Capability::BFloat16CooperativeMatrixKHR]
+    {
+        crate::cleanup::remove_capability(m, c as u32);
+    }
+    crate::cleanup::remove_extension(m, "SPV_KHR_bfloat16");
+    require_capability(m, Capability::Int16 as u32);
+    for (storage, capability) in STORAGE {
+        let used = m.globals_with(Op::TypePointer).any(|r| m.inst(r).word(0) == Some(storage as u32));
+        if used {
+            require_capability(m, capability as u32);
+        }
+    }
+    unify_types(m);
+    sort_globals(m);
+    Ok(())
+}
+
+struct Bf16 {
+    /// The conversion functions, by source and result type.
+    functions: FxHashMap<(Id, Id), Id>,
+}
+
+impl Bf16 {
+    fn inst(&mut self, m: &mut Module, g: &mut Globals, r: InstRef) -> Result<(), Refusal> {
+        let i = m.inst(r);
+        let kind = |id: Option<Id>| id.and_then(|id| types::scalar_or_vector(m, id));
+        let result = kind(i.ty);
+        let operand = kind(i.id(0).and_then(|id| m.type_of(id)));
+        let bf = |k: Option<(Scalar, u32)>| k.is_some_and(|k| k.0 == Scalar::BF16);
+        let refuse =
+            |why: String| Err(Refusal::new("refused-bfloat16", Some(r), why, "use f32, or a device with bfloat16"));
+        match i.op {
+            Op::FConvert if bf(result) || bf(operand) => {
+                let (Some(ty), Some(from), Some(value)) = (i.ty, i.id(0).and_then(|id| m.type_of(id)), i.id(0)) else {
+                    return Ok(());
+                };
+                let other = if bf(result) { operand } else { result };
+                if !matches!(other, Some((Scalar::Float { width: 16 | 32 }, _))) {
+                    let other = other.map_or_else(|| "another type".to_owned(), |(s, _)| s.to_string());
+                    return refuse(format!("a conversion between bfloat16 and {other} has no lowering yet"));
+                }
+                let (id, origin) = (i.result, i.origin);
+                let function = match self.functions.get(&(from, ty)) {
+                    Some(f) => *f,
+                    None => {
+                        let f = make(m, g, from, ty);
+                        self.functions.insert((from, ty), f);
+                        f
+                    }
+                };
+                m.replace(r, Inst::new(Op::FunctionCall, Some(ty), id, [function, value].map(Operand::Id)).at(origin));
+                Ok(())
+            }
+            Op::Dot if bf(operand) => refuse("a dot product of bfloat16 has no lowering yet".into()),
+            Op::FAdd | Op::FSub | Op::FMul | Op::FDiv | Op::FNegate | Op::MatrixTimesScalar if bf(result) => {
+                refuse(format!("{} works on bfloat16, which SPV_KHR_bfloat16 does not allow", i.op))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The function that converts `from` to `to`, one of which is bfloat16.
+fn make(m: &mut Module, g: &mut Globals, from: Id, to: Id) -> Id {
+    let narrowing = types::scalar_or_vector(m, to).is_some_and(|(s, _)| s == Scalar::BF16);
+    let (other, len) =
+        types::scalar_or_vector(m, if narrowing { from } else { to }).unwrap_or((Scalar::Float { width: 32 }, 1));
+    let name = if narrowing { "coop_bf16_from_float" } else { "coop_bf16_to_float" };
+    let mut b = FunctionBuilder::new(m, g, name, to, &[from]);
+    let value = b.param(0);
+    let elem_of = |b: &FunctionBuilder<'_>, ty: Id| match Type::of(b.module, ty) {
+        Some(Type::Vector { elem, .. }) => elem,
+        _ => ty,
+    };
+    let (from_elem, to_elem) = (elem_of(&b, from), elem_of(&b, to));
+    let mut parts = Vec::new();
+    for at in 0..len {
+        let one = if len == 1 { value } else { b.op(Op::CompositeExtract, from_elem, [value.into(), at.into()]) };
+        parts.push(if narrowing { narrow(&mut b, one, other, to_elem) } else { widen(&mut b, one, other, to_elem) });
+    }
+    let value = match parts.as_slice() {
+        [one] => *one,
+        _ => b.ids(Op::CompositeConstruct, to, &parts),
+    };
+    b.finish(Some(value))
+}
+
+fn widen(b: &mut FunctionBuilder<'_>, value: Id, to: Scalar, to_ty: Id) -> Id {
+    let u32_type = b.u32_type();
+    let bits = b.ids(Op::UConvert, u32_type, &[value]);
+    let Index::Value(bits) = b.u32_op(Op::ShiftLeftLogical, Index::Value(bits), Index::Const(16)) else { return bits };
+    let f32_type = b.globals.scalar(b.module, Scalar::Float { width: 32 });
+    let wide = b.ids(Op::Bitcast, f32_type, &[bits]);
+    if to.width() == 32 { wide } else { b.ids(Op::FConvert, to_ty, &[wide]) }
+}
+
+fn narrow(b: &mut FunctionBuilder<'_>, value: Id, from: Scalar, to: Id) -> Id {
+    let u32_type = b.u32_type();
+    let f32_type = b.globals.scalar(b.module, Scalar::Float { width: 32 });
+    let value = if from.width() == 32 { value } else { b.ids(Op::FConvert, f32_type, &[value]) };
+    let bits = Index::Value(b.ids(Op::Bitcast, u32_type, &[value]));
+    // Adding just under half a unit of the last place, and that place's own bit, rounds to nearest even.
+    let high = b.u32_op(Op::ShiftRightLogical, bits, Index::Const(16));
+    let odd = b.u32_op(Op::BitwiseAnd, high, Index::Const(1));
+    let up = b.add(odd, Index::Const(0x7fff));
+    let sum = b.add(bits, up);
+    let rounded = b.u32_op(Op::ShiftRightLogical, sum, Index::Const(16));
+    let magnitude = b.u32_op(Op::BitwiseAnd, bits, Index::Const(0x7fff_ffff));
+    let nan = b.compare(Op::UGreaterThan, magnitude, Index::Const(0x7f80_0000));
+    let quiet = b.u32_op(Op::BitwiseOr, high, Index::Const(0x40));
+    let (quiet, rounded) = (b.index(quiet), b.index(rounded));
+    let chosen = b.ids(Op::Select, u32_type, &[nan, quiet, rounded]);
+    b.ids(Op::UConvert, to, &[chosen])
+}
+
+/// Merges types that may exist only once and now exist twice.
+fn unify_types(m: &mut Module) {
+    loop {
+        let mut first: FxHashMap<(Op, Vec<Operand>), Id> = FxHashMap::default();
+        let mut same: FxHashMap<Id, Id> = FxHashMap::default();
+        for r in &m.globals {
+            let i = m.inst(*r);
+            if !matches!(i.op, Op::TypeInt | Op::TypeFloat | Op::TypeVector | Op::TypeFunction | Op::TypeMatrix) {
+                continue;
+            }
+            let Some(id) = i.result else { continue };
+            let one = *first.entry((i.op, i.operands.to_vec())).or_insert(id);
+            if one != id {
+                same.insert(id, one);
+            }
+        }
+        if same.is_empty() {
+            return;
+        }
+        for r in m.all().collect::<Vec<_>>() {
+            let touches = |m: &Module| {
+                let i = m.inst(r);
+                i.ty.into_iter().chain(i.ids()).any(|id| same.contains_key(&id))
+            };
+            if touches(m) {
+                m.inst_mut(r).map_ids(|id| same.get(&id).copied().unwrap_or(id));
+            }
+        }
+        let gone: Vec<InstRef> = same.keys().filter_map(|id| m.def(*id)).collect();
+        for r in &gone {
+            m.forget(*r);
+        }
+        // Their names and decorations name the one that stays, and would be said twice.
+        m.globals.retain(|r| !gone.contains(r));
+        let mut seen = Vec::new();
+        let twice: Vec<InstRef> = m
+            .globals
+            .iter()
+            .copied()
+            .filter(|r| {
+                let i = m.inst(*r);
+                let named =
+                    matches!(i.op, Op::Name | Op::Decorate) && i.id(0).is_some_and(|t| same.values().any(|v| *v == t));
+                if !named {
+                    return false;
+                }
+                let again = seen.contains(&(i.op, i.operands.clone()));
+                seen.push((i.op, i.operands.clone()));
+                again
+            })
+            .collect();
+        m.globals.retain(|r| !twice.contains(r));
+    }
+}

@@ -1,0 +1,139 @@
+//! Drops what nothing uses any more.
+//!
+//! Precondition: none. Effect: capabilities and extensions of cooperative matrices are gone where no matrix is left;
+//! types, constants and names that nothing uses are gone. Variables, functions and everything with a binding stay.
+
+use crate::Refusal;
+use crate::pipeline::PassCx;
+use coop_ir::{Id, InstRef, Module, Op};
+use rustc_hash::FxHashSet;
+use spirv::{Capability, Decoration};
+
+/// Capabilities that only matrices need, with their extensions.
+const OF_MATRICES: [(Capability, &str); 3] = [
+    (Capability::CooperativeMatrixKHR, "SPV_KHR_cooperative_matrix"),
+    (Capability::BFloat16CooperativeMatrixKHR, ""),
+    (Capability::Float8CooperativeMatrixEXT, ""),
+];
+
+pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
+    let matrices = m.globals.iter().any(|r| m.inst(*r).op == Op::TypeCooperativeMatrixKHR);
+    if !matrices {
+        for (capability, extension) in OF_MATRICES {
+            if remove_capability(m, capability as u32) {
+                implied(m, capability);
+            }
+            remove_extension(m, extension);
+        }
+    }
+    unused_globals(m);
+    Ok(())
+}
+
+/// What a removed capability implied is declared by itself, in case it is still needed.
+fn implied(m: &mut Module, capability: Capability) {
+    let implied = match capability {
+        Capability::BFloat16CooperativeMatrixKHR => Capability::BFloat16TypeKHR,
+        Capability::Float8CooperativeMatrixEXT => Capability::Float8EXT,
+        _ => return,
+    };
+    coop_ir::builder::require_capability(m, implied as u32);
+}
+
+/// Removes a capability; answers whether it was there.
+pub(crate) fn remove_capability(m: &mut Module, capability: u32) -> bool {
+    let gone: Vec<InstRef> =
+        m.globals_with(Op::Capability).filter(|r| m.inst(*r).word(0) == Some(capability)).collect();
+    m.globals.retain(|r| !gone.contains(r));
+    !gone.is_empty()
+}
+
+/// Removes an extension.
+pub(crate) fn remove_extension(m: &mut Module, extension: &str) {
+    let gone: Vec<InstRef> =
+        m.globals_with(Op::Extension).filter(|r| m.inst(*r).string(0).is_some_and(|(s, _)| s == extension)).collect();
+    m.globals.retain(|r| !gone.contains(r));
+}
+
+/// Removes types and constants that nothing refers to, with their names and decorations.
+fn unused_globals(m: &mut Module) {
+    if m.all().any(|r| m.inst(r).opaque) {
+        // Any word of such an instruction may be an id.
+        return;
+    }
+    // `WorkgroupSize` is a constant that says something by itself.
+    let built_in: FxHashSet<Id> = m
+        .globals_with(Op::Decorate)
+        .map(|r| m.inst(r))
+        .filter(|i| i.word(1) == Some(Decoration::BuiltIn as u32))
+        .filter_map(|i| i.id(0))
+        .collect();
+    let removable = |m: &Module, r: InstRef| {
+        let i = m.inst(r);
+        if i.result.is_some_and(|id| built_in.contains(&id)) {
+            return false;
+        }
+        let constant = i.op.is_constant() || i.op == Op::Undef;
+        (constant && !has_spec_id(m, i.result)) || (i.op.is_type() && i.op != Op::TypeForwardPointer)
+    };
+    let mentions = |op: Op| matches!(op, Op::Name | Op::MemberName | Op::Decorate | Op::MemberDecorate);
+    // From the last to the first: what only a removed one refers to goes in the same round.
+    let mut used: FxHashSet<Id> = FxHashSet::default();
+    for r in m.functions.iter().flat_map(|f| f.insts()).chain(m.trailing.iter().copied()) {
+        let i = m.inst(r);
+        used.extend(i.ty);
+        used.extend(i.ids());
+    }
+    for r in &m.globals {
+        let i = m.inst(*r);
+        if !removable(m, *r) && !mentions(i.op) {
+            used.extend(i.ty);
+            used.extend(i.ids());
+        }
+        // A forward declaration keeps its pointer.
+        if i.op == Op::TypeForwardPointer {
+            used.extend(i.ids());
+        }
+    }
+    // To a fixed point: a struct may come before the pointer type that keeps it.
+    loop {
+        let before = used.len();
+        for r in m.globals.iter().rev() {
+            let i = m.inst(*r);
+            if removable(m, *r) && i.result.is_some_and(|id| used.contains(&id)) {
+                used.extend(i.ty);
+                used.extend(i.ids());
+            }
+        }
+        if used.len() == before {
+            break;
+        }
+    }
+    let dead: FxHashSet<Id> = m
+        .globals
+        .iter()
+        .filter(|r| removable(m, **r))
+        .filter_map(|r| m.inst(*r).result)
+        .filter(|id| !used.contains(id))
+        .collect();
+    let gone: FxHashSet<InstRef> = m
+        .globals
+        .iter()
+        .copied()
+        .filter(|r| {
+            let i = m.inst(*r);
+            let target = if mentions(i.op) { i.id(0) } else { i.result };
+            (removable(m, *r) || mentions(i.op)) && target.is_some_and(|id| dead.contains(&id))
+        })
+        .collect();
+    for r in &gone {
+        m.forget(*r);
+    }
+    m.globals.retain(|r| !gone.contains(r));
+}
+
+fn has_spec_id(m: &Module, id: Option<Id>) -> bool {
+    id.is_some_and(|id| {
+        m.def_inst(id).is_some_and(|i| matches!(i.op, Op::SpecConstant | Op::SpecConstantTrue | Op::SpecConstantFalse))
+    })
+}

@@ -1,0 +1,117 @@
+//! The passes in order, and the one loop that runs them.
+
+use crate::{Error, Lowered, Options, Refusal, Report, Target, Timing, bfloat16, cleanup, scalar, specialize};
+use coop_ir::{Module, Op};
+use std::time::Instant;
+
+/// What a pass works with, besides the module.
+pub(crate) struct PassCx<'a> {
+    pub(crate) options: &'a Options<'a>,
+    pub(crate) report: &'a mut Report,
+}
+
+/// A pass: module in, module out.
+pub struct Pass {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// The targets that it is run for.
+    pub targets: &'static [Target],
+    /// Opcodes that no module has after it.
+    pub leaves_no: &'static [Op],
+    run: fn(&mut Module, &mut PassCx<'_>) -> Result<(), Refusal>,
+}
+
+/// Every pass, in the order in which they run.
+pub static PASSES: &[Pass] = &[
+    Pass {
+        name: "specialize",
+        summary: "give the constants that matrices depend on their values for good",
+        targets: &[Target::Scalar],
+        leaves_no: &[],
+        run: specialize::run,
+    },
+    Pass {
+        name: "scalar",
+        summary: "replace cooperative matrices by arrays of the elements that each invocation owns",
+        targets: &[Target::Scalar],
+        leaves_no: &[
+            Op::TypeCooperativeMatrixKHR,
+            Op::CooperativeMatrixLoadKHR,
+            Op::CooperativeMatrixStoreKHR,
+            Op::CooperativeMatrixMulAddKHR,
+            Op::CooperativeMatrixLengthKHR,
+        ],
+        run: scalar::run,
+    },
+    Pass {
+        name: "bfloat16",
+        summary: "replace bfloat16 by 16-bit integers and arithmetic on them where the device has no such type",
+        targets: &[Target::Scalar],
+        leaves_no: &[],
+        run: bfloat16::run,
+    },
+    Pass {
+        name: "cleanup",
+        summary: "drop what nothing uses any more: capabilities, extensions, types, constants",
+        targets: &[Target::Scalar],
+        leaves_no: &[],
+        run: cleanup::run,
+    },
+];
+
+/// The types that make a module one to lower.
+const MATRIX_TYPES: [Op; 2] = [Op::TypeCooperativeMatrixKHR, Op::TypeCooperativeMatrixNV];
+
+/// Lowers a module. One without matrices comes back as it is.
+pub fn lower(module: &Module, options: &Options<'_>) -> Result<Lowered, Error> {
+    lower_with(module, options, &mut |_, _| {})
+}
+
+/// As [`lower`]; `after` sees the module after each pass, with the pass's number and name in the first argument.
+pub fn lower_with(
+    module: &Module,
+    options: &Options<'_>,
+    after: &mut dyn FnMut(&str, &Module),
+) -> Result<Lowered, Error> {
+    let mut report = Report {
+        target: options.target.to_string(),
+        profile: options.profile.map(|p| p.name.clone()),
+        ..Report::default()
+    };
+    if !module.globals.iter().any(|r| MATRIX_TYPES.contains(&module.inst(*r).op)) {
+        return Ok(Lowered { module: module.clone(), report });
+    }
+    report.changed = true;
+    let mut module = module.clone();
+    let before: Vec<u32> = module.capabilities().collect();
+    let passes = PASSES.iter().filter(|p| p.targets.contains(&options.target));
+    for (number, pass) in passes.enumerate().take(options.fuel.unwrap_or(usize::MAX)) {
+        let start = Instant::now();
+        (pass.run)(&mut module, &mut PassCx { options, report: &mut report })?;
+        report.passes.push(Timing { pass: pass.name, micros: start.elapsed().as_micros() as u64 });
+        after(&format!("{number:02}-{}", pass.name), &module);
+        check(&module, pass, options.verify_each)?;
+    }
+    let name = |c: u32| coop_ir::Kind::Capability.enumerant(c).map_or_else(|| c.to_string(), |e| e.name.to_owned());
+    let now: Vec<u32> = module.capabilities().collect();
+    report.added_capabilities = now.iter().filter(|c| !before.contains(c)).map(|c| name(*c)).collect();
+    report.removed_capabilities = before.iter().filter(|c| !now.contains(c)).map(|c| name(*c)).collect();
+    Ok(Lowered { module, report })
+}
+
+fn check(module: &Module, pass: &Pass, verify: bool) -> Result<(), Error> {
+    let bug = |message: String| Error::Bug { pass: pass.name, message };
+    if let Some(r) = module.all().find(|r| pass.leaves_no.contains(&module.inst(*r).op)) {
+        let inst = module.inst(r);
+        return Err(bug(format!("an instruction is left that the pass removes: {}", inst.op)));
+    }
+    if verify {
+        coop_ir::verify::verify(module).map_err(|problems| {
+            let first = problems.first().map_or_else(String::new, |p| p.to_string());
+            bug(format!("{} problems, the first: {first}", problems.len()))
+        })?;
+    }
+    Ok(())
+}

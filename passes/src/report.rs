@@ -1,0 +1,62 @@
+//! What a lowering did, and what its output needs from the pipeline.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One logical matrix type and how it is held.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LoweredMatrix {
+    /// The type id in the module.
+    pub id: u32,
+    /// As messages name it: `f16 16x16 A`.
+    pub matrix: String,
+    /// Lanes that share it, as grid rows and columns.
+    pub grid: [u32; 2],
+    /// Rows and columns that a lane holds.
+    pub per_lane: [u32; 2],
+    /// Whether several lanes hold copies of one element.
+    pub replicated: bool,
+}
+
+/// The time that a pass took.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Timing {
+    /// The pass.
+    pub pass: &'static str,
+    /// In microseconds.
+    pub micros: u64,
+}
+
+/// What a lowering did, and what its output needs. Serialises to the JSON of `cooplower --report`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// The target.
+    pub target: String,
+    /// The name of the profile, if one was given.
+    pub profile: Option<String>,
+    /// Whether anything was lowered; if not, the output is the input.
+    pub changed: bool,
+    /// The passes that ran.
+    pub passes: Vec<Timing>,
+    /// The subgroup size that the pipeline must require, if it matters.
+    pub required_subgroup_size: Option<u32>,
+    /// Whether the pipeline must require full subgroups.
+    pub full_subgroups: bool,
+    /// Bytes of shared memory that the lowering added.
+    pub added_shared_memory: u32,
+    /// Names of the capabilities that the output declares and the input did not.
+    pub added_capabilities: Vec<String>,
+    /// Names of the capabilities that the output needs no more.
+    pub removed_capabilities: Vec<String>,
+    /// SpecIds that were given their value for good.
+    pub consumed_spec_ids: BTreeMap<u32, u64>,
+    /// SpecIds that can still be specialised.
+    pub remaining_spec_ids: Vec<u32>,
+    /// The matrix types.
+    pub matrices: Vec<LoweredMatrix>,
+    /// What is not exactly as it was, in words: precision, ordering.
+    pub approximations: Vec<String>,
+}

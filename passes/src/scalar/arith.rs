@@ -1,0 +1,473 @@
+//! Arithmetic on lanes' arrays: multiplication and everything that works element by element.
+//!
+//! # Precision of MulAdd
+//!
+//! Floating point: products and sums are taken in f32 (in f64 where an operand is f64), `k` ascending, beginning with
+//! the element of C; the sum is rounded once to the result type at the end. Vulkan leaves order and precision to the
+//! implementation, so this is one of the legal results. Integers are exact: the dot product and the sum wrap in the
+//! width of the result, and SaturatingAccumulation saturates the last addition, in the signedness that the Result
+//! bit gives.
+
+use super::memory::small_type;
+use super::{Key, Lower, Mat};
+use crate::Refusal;
+use coop_ir::builder::{FunctionBuilder, Index, decorate};
+use coop_ir::types::Scalar;
+use coop_ir::{Id, InstRef, Module, Op, Operand};
+use spirv::{CooperativeMatrixOperands as Bits, Decoration, StorageClass};
+
+/// Up to this many multiplications a MulAdd is written out, 16x16x16 on 32 lanes among them; more become a loop over k.
+const UNROLL_MULADD: u32 = 256;
+/// Up to this many elements an element-wise operation is written out.
+const UNROLL: u32 = 64;
+
+/// Instructions that apply to each element by itself.
+pub(super) fn is_elementwise(op: Op) -> bool {
+    matches!(
+        op,
+        Op::SNegate
+            | Op::FNegate
+            | Op::IAdd
+            | Op::FAdd
+            | Op::ISub
+            | Op::FSub
+            | Op::FMul
+            | Op::IMul
+            | Op::FDiv
+            | Op::SDiv
+            | Op::UDiv
+            | Op::MatrixTimesScalar
+            | Op::ConvertFToU
+            | Op::ConvertFToS
+            | Op::ConvertSToF
+            | Op::ConvertUToF
+            | Op::UConvert
+            | Op::SConvert
+            | Op::FConvert
+            | Op::Bitcast
+    )
+}
+
+/// Decorations of results that say how an operation computes, and so belong to the operation on an element.
+const OF_OPERATIONS: [u32; 7] = [
+    Decoration::RelaxedPrecision as u32,
+    Decoration::FPRoundingMode as u32,
+    Decoration::FPFastMathMode as u32,
+    Decoration::NoContraction as u32,
+    Decoration::NoSignedWrap as u32,
+    Decoration::NoUnsignedWrap as u32,
+    Decoration::SaturatedToLargestFloat8NormalConversionEXT as u32,
+];
+
+/// Takes the decorations of `id` that say how an operation computes off the module.
+fn take_decorations(m: &mut Module, id: Id) -> Vec<(u32, Vec<u32>)> {
+    let mut out = Vec::new();
+    let mut gone = Vec::new();
+    for r in m.globals_with(Op::Decorate) {
+        let i = m.inst(r);
+        if let (true, Some(d)) = (i.id(0) == Some(id), i.word(1))
+            && OF_OPERATIONS.contains(&d)
+        {
+            out.push((d, i.operands.iter().skip(2).map(|o| o.word()).collect()));
+            gone.push(r);
+        }
+    }
+    if !gone.is_empty() {
+        m.globals.retain(|r| !gone.contains(r));
+    }
+    out
+}
+
+/// The arrays of a function: read where they are when every index is known, from variables else.
+struct Array {
+    mat: Mat,
+    value: Id,
+    variable: Option<Id>,
+}
+
+impl Array {
+    fn new(b: &mut FunctionBuilder<'_>, mat: Mat, value: Id, dynamic: bool) -> Array {
+        let variable = dynamic.then(|| {
+            let variable = b.variable(mat.ty);
+            b.effect(Op::Store, [variable.into(), value.into()]);
+            variable
+        });
+        Array { mat, value, variable }
+    }
+
+    fn get(&self, b: &mut FunctionBuilder<'_>, at: Index) -> Id {
+        match (at, self.variable) {
+            (Index::Const(at), None) => b.op(Op::CompositeExtract, self.mat.elem, [self.value.into(), at.into()]),
+            (at, variable) => {
+                let slot = slot(b, variable.unwrap_or(self.value), self.mat.elem, at);
+                b.ids(Op::Load, self.mat.elem, &[slot])
+            }
+        }
+    }
+}
+
+fn slot(b: &mut FunctionBuilder<'_>, array: Id, elem: Id, at: Index) -> Id {
+    let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, elem);
+    let at = b.index(at);
+    b.ids(Op::AccessChain, pointer, &[array, at])
+}
+
+impl Lower<'_, '_> {
+    pub(super) fn elementwise(&mut self, r: InstRef, mat: Mat) -> Result<(), Refusal> {
+        let inst = self.m.inst(r);
+        let (op, args): (Op, Vec<Id>) = (inst.op, inst.ids().collect());
+        let result = inst.result;
+        let mats: Vec<Option<Mat>> = args.iter().map(|a| self.mat_of(*a)).collect();
+        if mats.iter().flatten().any(|m| m.band != mat.band || m.grid != mat.grid) {
+            let why = format!("{op} changes the shape or the use of a matrix");
+            return Err(Refusal::new(
+                "refused-instruction",
+                Some(r),
+                why,
+                "convert between matrices of one shape and use",
+            ));
+        }
+        let decorations = result.map_or_else(Vec::new, |id| take_decorations(self.m, id));
+        let types: Vec<Id> = [mat.ty].into_iter().chain(args.iter().filter_map(|a| self.m.type_of(*a))).collect();
+        let words = decorations.iter().flat_map(|(d, more)| [*d].into_iter().chain(more.iter().copied()));
+        let key = Key { op, types: types.clone(), extra: words.map(Operand::Word).collect() };
+        self.call(r, key, &args, &mut |this| {
+            let label = format!("coop_{}_{}", op.name().unwrap_or("op"), mat.label());
+            small_type(this.m, mat.scalar);
+            let mut b = FunctionBuilder::new(this.m, &mut this.g, &label, mat.ty, &types[1..]);
+            Ok(elementwise_body(&mut b, op, mat, &mats, &decorations).finish(b))
+        })
+    }
+
+    pub(super) fn muladd(&mut self, r: InstRef) -> Result<(), Refusal> {
+        let inst = self.m.inst(r);
+        let args: Vec<Id> = inst.ids().take(3).collect();
+        let bits = Bits::from_bits_retain(inst.word(3).unwrap_or(0));
+        let result = inst.ty.and_then(|t| self.mats.get(&t)).copied();
+        let mats: Option<Vec<Mat>> = args.iter().map(|a| self.mat_of(*a)).collect();
+        let (Some(d), Some(&[a, b, c])) = (result, mats.as_deref()) else {
+            let why = "the operands are not three matrices";
+            return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+        };
+        if bits.bits() & !Bits::all().bits() != 0 {
+            let why = format!("the operand bits {:#x} have no lowering yet", bits.bits());
+            return Err(Refusal::new(
+                "refused-instruction",
+                Some(r),
+                why,
+                "use the bits of SPV_KHR_cooperative_matrix",
+            ));
+        }
+        let mul = MulAdd { a, b, c, d, bits };
+        mul.check(r)?;
+        let types = [d, a, b, c].map(|m| m.ty);
+        let key = Key { op: Op::CooperativeMatrixMulAddKHR, types: types.to_vec(), extra: vec![bits.bits().into()] };
+        if d.scalar.is_float() && self.cx.report.approximations.is_empty() {
+            let note = "MulAdd sums in f32 (f64 for f64), k ascending from C, and rounds once to the result type";
+            self.cx.report.approximations.push(note.to_owned());
+        }
+        self.call(r, key, &args, &mut |this| {
+            let label = format!("coop_muladd_{}_{}", d.label(), a.band.shape.cols);
+            for m in [a, b, c, d] {
+                small_type(this.m, m.scalar);
+            }
+            let mut f = FunctionBuilder::new(this.m, &mut this.g, &label, d.ty, &types[1..]);
+            let value = if mul.work() <= UNROLL_MULADD { mul.unrolled(&mut f) } else { mul.looped(&mut f) };
+            Ok(f.finish(Some(value)))
+        })
+    }
+}
+
+/// The value that a body leaves.
+struct Body(Id);
+
+impl Body {
+    fn finish(self, b: FunctionBuilder<'_>) -> Id {
+        b.finish(Some(self.0))
+    }
+}
+
+fn elementwise_body(
+    b: &mut FunctionBuilder<'_>,
+    op: Op,
+    mat: Mat,
+    mats: &[Option<Mat>],
+    decorations: &[(u32, Vec<u32>)],
+) -> Body {
+    let len = mat.band.len();
+    let unrolled = len <= UNROLL;
+    let op = match op {
+        Op::MatrixTimesScalar if mat.scalar.is_int() => Op::IMul,
+        Op::MatrixTimesScalar => Op::FMul,
+        op => op,
+    };
+    let mut arrays: Vec<(Id, Option<Array>)> = Vec::new();
+    for (i, mat) in mats.iter().enumerate() {
+        let value = b.param(i);
+        arrays.push((value, mat.map(|m| Array::new(b, m, value, !unrolled))));
+    }
+    let each = |b: &mut FunctionBuilder<'_>, at: Index| {
+        let mut operands = Vec::new();
+        for (value, array) in &arrays {
+            operands.push(match array {
+                Some(array) => array.get(b, at),
+                None => *value,
+            });
+        }
+        // Two ids of one type, or equal widths: SPIR-V has no conversion of a type to itself.
+        let same = operands.len() == 1 && b.module.type_of(operands[0]) == Some(mat.elem);
+        if same && matches!(op, Op::Bitcast | Op::FConvert | Op::SConvert | Op::UConvert) {
+            return operands[0];
+        }
+        let id = b.ids(op, mat.elem, &operands);
+        for (d, words) in decorations {
+            if let Some(d) = Decoration::from_u32(*d) {
+                decorate(b.module, id, d, words);
+            }
+        }
+        id
+    };
+    if unrolled {
+        let parts: Vec<Id> = (0..len).map(|i| each(b, Index::Const(i))).collect();
+        return Body(b.ids(Op::CompositeConstruct, mat.ty, &parts));
+    }
+    let out = b.variable(mat.ty);
+    b.repeat(len, false, &mut |b, i| {
+        let value = each(b, i);
+        let slot = slot(b, out, mat.elem, i);
+        b.effect(Op::Store, [slot.into(), value.into()]);
+    });
+    Body(b.ids(Op::Load, mat.ty, &[out]))
+}
+
+#[derive(Clone, Copy)]
+struct MulAdd {
+    a: Mat,
+    b: Mat,
+    c: Mat,
+    d: Mat,
+    bits: Bits,
+}
+
+impl MulAdd {
+    fn check(&self, r: InstRef) -> Result<(), Refusal> {
+        let (a, b, c, d) = (self.a.band, self.b.band, self.c.band, self.d.band);
+        let fits = a.shape.rows == d.shape.rows
+            && b.shape.cols == d.shape.cols
+            && a.shape.cols == b.shape.rows
+            && c == d
+            && a.rows == d.rows
+            && b.cols == d.cols
+            && [self.a, self.b, self.c].iter().all(|m| m.grid == self.d.grid && m.workgroup == self.d.workgroup);
+        if !fits {
+            let why = "the shapes or uses of the operands don't fit together";
+            return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+        }
+        let scalars = [self.a, self.b, self.c, self.d].map(|m| m.scalar);
+        if scalars.iter().any(|s| s.is_int() != self.d.scalar.is_int()) {
+            let why = format!("it multiplies {} and {} into {}", scalars[0], scalars[1], scalars[3]);
+            return Err(Refusal::new("refused-instruction", Some(r), why, "use integers alone, or floats alone"));
+        }
+        Ok(())
+    }
+
+    /// Multiplications of a lane.
+    fn work(&self) -> u32 {
+        self.d.band.len().saturating_mul(self.a.band.cols)
+    }
+
+    /// The type in which a lane sums.
+    fn sum(&self) -> Scalar {
+        let scalars = [self.a, self.b, self.c, self.d].map(|m| m.scalar);
+        match self.d.scalar {
+            Scalar::Int { width, .. } => Scalar::Int { width: width.max(32), signed: false },
+            _ if scalars.iter().any(|s| s.width() == 64) => Scalar::Float { width: 64 },
+            _ => Scalar::Float { width: 32 },
+        }
+    }
+
+    /// An element as a number of the type in which a lane sums.
+    fn widen(&self, b: &mut FunctionBuilder<'_>, value: Id, from: Mat, signed: bool) -> Id {
+        let sum = self.sum();
+        let ty = b.globals.scalar(b.module, sum);
+        if from.elem == ty {
+            return value;
+        }
+        let op = match from.scalar {
+            Scalar::Int { width, .. } if width == sum.width() => Op::Bitcast,
+            Scalar::Int { width, .. } if width < sum.width() && signed => Op::SConvert,
+            Scalar::Int { .. } => Op::UConvert,
+            _ => Op::FConvert,
+        };
+        b.ids(op, ty, &[value])
+    }
+
+    fn step(&self, b: &mut FunctionBuilder<'_>, sum: Id, x: Id, y: Id) -> Id {
+        let (ty, mul, add) = match self.sum() {
+            s @ Scalar::Int { .. } => (b.globals.scalar(b.module, s), Op::IMul, Op::IAdd),
+            s => (b.globals.scalar(b.module, s), Op::FMul, Op::FAdd),
+        };
+        let product = b.ids(mul, ty, &[x, y]);
+        b.ids(add, ty, &[sum, product])
+    }
+
+    fn saturates(&self) -> bool {
+        self.bits.contains(Bits::SATURATING_ACCUMULATION_KHR) && self.d.scalar.is_int()
+    }
+
+    /// Where the sum begins: with C, unless the addition of C saturates and so must come last.
+    fn begin(&self, b: &mut FunctionBuilder<'_>, c: Id) -> Id {
+        if self.saturates() {
+            return b.globals.constant(b.module, self.sum(), 0);
+        }
+        self.widen(b, c, self.c, self.bits.contains(Bits::MATRIX_C_SIGNED_COMPONENTS_KHR))
+    }
+
+    /// The element of the result.
+    fn end(&self, b: &mut FunctionBuilder<'_>, sum: Id, c: Id) -> Id {
+        let wide = self.sum();
+        let ty = b.globals.scalar(b.module, wide);
+        let sum = if self.saturates() { self.saturated(b, sum, c) } else { sum };
+        let Scalar::Int { width, .. } = self.d.scalar else {
+            return if ty == self.d.elem { sum } else { b.ids(Op::FConvert, self.d.elem, &[sum]) };
+        };
+        let (sum, ty) = if width < wide.width() {
+            let ty = b.globals.uint(b.module, width);
+            (b.ids(Op::UConvert, ty, &[sum]), ty)
+        } else {
+            (sum, ty)
+        };
+        if ty == self.d.elem { sum } else { b.ids(Op::Bitcast, self.d.elem, &[sum]) }
+    }
+
+    /// `sum + c`, saturated in the width of the result.
+    fn saturated(&self, b: &mut FunctionBuilder<'_>, sum: Id, c: Id) -> Id {
+        let wide = self.sum();
+        let width = self.d.scalar.width();
+        let signed = self.bits.contains(Bits::MATRIX_RESULT_SIGNED_COMPONENTS_KHR);
+        let c = self.widen(b, c, self.c, self.bits.contains(Bits::MATRIX_C_SIGNED_COMPONENTS_KHR));
+        let ty = b.globals.scalar(b.module, wide);
+        let bool_type = b.globals.bool(b.module);
+        if width < wide.width() {
+            // Both as numbers of the result's width; then the wide sum can't wrap.
+            let narrow = b.globals.uint(b.module, width);
+            let extend = if signed { Op::SConvert } else { Op::UConvert };
+            let [x, y] = [sum, c].map(|v| {
+                let low = b.ids(Op::UConvert, narrow, &[v]);
+                b.ids(extend, ty, &[low])
+            });
+            let total = b.ids(Op::IAdd, ty, &[x, y]);
+            let (least, most) = if signed {
+                let half = 1u64 << (width - 1);
+                (Some(half.wrapping_neg() & 0xffff_ffff), half - 1)
+            } else {
+                (None, (1 << width) - 1)
+            };
+            let most = b.globals.constant(b.module, wide, most);
+            let above = if signed { Op::SGreaterThan } else { Op::UGreaterThan };
+            let over = b.ids(above, bool_type, &[total, most]);
+            let total = b.ids(Op::Select, ty, &[over, most, total]);
+            let Some(least) = least else { return total };
+            let least = b.globals.constant(b.module, wide, least);
+            let under = b.ids(Op::SLessThan, bool_type, &[total, least]);
+            return b.ids(Op::Select, ty, &[under, least, total]);
+        }
+        let total = b.ids(Op::IAdd, ty, &[sum, c]);
+        if !signed {
+            let wrapped = b.ids(Op::ULessThan, bool_type, &[total, sum]);
+            let most = b.globals.constant(b.module, wide, u64::MAX >> (64 - width));
+            return b.ids(Op::Select, ty, &[wrapped, most, total]);
+        }
+        // It overflows when both operands have the sign that the total has not.
+        let zero = b.globals.constant(b.module, wide, 0);
+        let most = b.globals.constant(b.module, wide, u64::MAX >> (65 - width));
+        let least = b.globals.constant(b.module, wide, 1 << (width - 1));
+        let [x, y] = [sum, c].map(|v| b.ids(Op::BitwiseXor, ty, &[v, total]));
+        let both = b.ids(Op::BitwiseAnd, ty, &[x, y]);
+        let overflows = b.ids(Op::SLessThan, bool_type, &[both, zero]);
+        let negative = b.ids(Op::SLessThan, bool_type, &[sum, zero]);
+        let limit = b.ids(Op::Select, ty, &[negative, least, most]);
+        b.ids(Op::Select, ty, &[overflows, limit, total])
+    }
+
+    fn unrolled(&self, b: &mut FunctionBuilder<'_>) -> Id {
+        let (rows, cols, depth) = (self.d.band.rows, self.d.band.cols, self.a.band.cols);
+        let [a_signed, b_signed] = [Bits::MATRIX_A_SIGNED_COMPONENTS_KHR, Bits::MATRIX_B_SIGNED_COMPONENTS_KHR]
+            .map(|bit| self.bits.contains(bit));
+        let all = |b: &mut FunctionBuilder<'_>, param: usize, mat: Mat, signed: Option<bool>| -> Vec<Id> {
+            let value = b.param(param);
+            let array = Array::new(b, mat, value, false);
+            let mut out = Vec::new();
+            for i in 0..mat.band.len() {
+                let value = array.get(b, Index::Const(i));
+                out.push(signed.map_or(value, |s| self.widen(b, value, mat, s)));
+            }
+            out
+        };
+        let xs = all(b, 0, self.a, Some(a_signed));
+        let ys = all(b, 1, self.b, Some(b_signed));
+        let cs = all(b, 2, self.c, None);
+        let mut parts = Vec::new();
+        for i in 0..rows {
+            for j in 0..cols {
+                let c = cs[(i * cols + j) as usize];
+                let mut sum = self.begin(b, c);
+                for k in 0..depth {
+                    sum = self.step(b, sum, xs[(i * depth + k) as usize], ys[(k * cols + j) as usize]);
+                }
+                parts.push(self.end(b, sum, c));
+            }
+        }
+        b.ids(Op::CompositeConstruct, self.d.ty, &parts)
+    }
+
+    fn looped(&self, b: &mut FunctionBuilder<'_>) -> Id {
+        let (rows, cols, depth) = (self.d.band.rows, self.d.band.cols, self.a.band.cols);
+        let [a_signed, b_signed] = [Bits::MATRIX_A_SIGNED_COMPONENTS_KHR, Bits::MATRIX_B_SIGNED_COMPONENTS_KHR]
+            .map(|bit| self.bits.contains(bit));
+        let values = [0, 1, 2].map(|i| b.param(i));
+        let xs = Array::new(b, self.a, values[0], true);
+        let ys = Array::new(b, self.b, values[1], true);
+        let cs = Array::new(b, self.c, values[2], true);
+        let sum_type = b.globals.scalar(b.module, self.sum());
+        let len = self.d.band.len();
+        let sums_type = b.globals.array(b.module, sum_type, len);
+        let (sums, out) = (b.variable(sums_type), b.variable(self.d.ty));
+        b.repeat(len, len <= UNROLL, &mut |b, i| {
+            let c = cs.get(b, i);
+            let first = self.begin(b, c);
+            let slot = slot(b, sums, sum_type, i);
+            b.effect(Op::Store, [slot.into(), first.into()]);
+        });
+        let inner = len <= UNROLL;
+        b.repeat(depth, false, &mut |b, k| {
+            b.repeat(rows, inner, &mut |b, i| {
+                let line = b.mul(i, Index::Const(depth));
+                let at = b.add(line, k);
+                let x = xs.get(b, at);
+                let x = self.widen(b, x, self.a, a_signed);
+                b.repeat(cols, inner, &mut |b, j| {
+                    let line = b.mul(k, Index::Const(cols));
+                    let at = b.add(line, j);
+                    let y = ys.get(b, at);
+                    let y = self.widen(b, y, self.b, b_signed);
+                    let line = b.mul(i, Index::Const(cols));
+                    let at = b.add(line, j);
+                    let slot = slot(b, sums, sum_type, at);
+                    let sum = b.ids(Op::Load, sum_type, &[slot]);
+                    let sum = self.step(b, sum, x, y);
+                    b.effect(Op::Store, [slot.into(), sum.into()]);
+                });
+            });
+        });
+        b.repeat(len, len <= UNROLL, &mut |b, i| {
+            let slot_in = slot(b, sums, sum_type, i);
+            let sum = b.ids(Op::Load, sum_type, &[slot_in]);
+            let c = cs.get(b, i);
+            let value = self.end(b, sum, c);
+            let slot_out = slot(b, out, self.d.elem, i);
+            b.effect(Op::Store, [slot_out.into(), value.into()]);
+        });
+        b.ids(Op::Load, self.d.ty, &[out])
+    }
+}

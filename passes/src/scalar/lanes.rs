@@ -1,0 +1,213 @@
+//! Where an invocation learns which lane it is.
+//!
+//! [`Lanes::Subgroup`]: `SubgroupLocalInvocationId`, on a pipeline that requires the subgroup size.
+//! [`Lanes::LocalIndex`] and matrices of workgroup scope: `LocalInvocationIndex`. In the first case each run of
+//! `subgroup size` invocations stands for a subgroup, and what the module asks about subgroups is answered accordingly.
+
+use crate::{Lanes, Options, Refusal};
+use coop_ir::builder::{FunctionBuilder, Globals, Index, add_global, decorate, name, require_capability};
+use coop_ir::constant::Constants;
+use coop_ir::decorate::Decorations;
+use coop_ir::entry::{EntryPoint, entry_points};
+use coop_ir::types::Scalar;
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+use rustc_hash::FxHashMap;
+use spirv::{BuiltIn, Capability, Decoration, StorageClass};
+
+/// The built-in variables that tell about subgroups.
+const ABOUT_SUBGROUPS: [BuiltIn; 4] =
+    [BuiltIn::SubgroupSize, BuiltIn::NumSubgroups, BuiltIn::SubgroupId, BuiltIn::SubgroupLocalInvocationId];
+
+/// The lanes of the scopes, and the built-in variables that tell them.
+pub(super) struct LaneSource {
+    mode: Lanes,
+    subgroup: Option<u32>,
+    workgroup: Option<u32>,
+    /// Variables by built-in; made when first asked for.
+    variables: FxHashMap<u32, Id>,
+    made: Vec<Id>,
+    /// Whether there are matrices of subgroup scope.
+    pub(super) subgroup_matrices: bool,
+    /// In [`Lanes::LocalIndex`], the variables of the module whose loads are answered.
+    subgroup_builtins: FxHashMap<Id, BuiltIn>,
+}
+
+/// The refusal when nobody said how many lanes there are.
+pub(super) fn unknown_size(at: Option<InstRef>, workgroup: bool) -> Refusal {
+    if workgroup {
+        let why = "the size of the workgroup is not known";
+        Refusal::new("refused-unknown-size", at, why, "give the spec constants of the workgroup's size with --spec")
+    } else {
+        let why = "the number of invocations of a subgroup is not known";
+        Refusal::new("refused-unknown-size", at, why, "pass --subgroup-size N or --profile NAME")
+    }
+}
+
+impl LaneSource {
+    pub(super) fn new(m: &Module, constants: &Constants, options: &Options<'_>) -> Result<LaneSource, Refusal> {
+        let subgroup = options.subgroup_size.or_else(|| options.profile.map(|p| p.limits.subgroup_size));
+        if let Some(0 | 1025..) = subgroup {
+            let why = format!("a subgroup of {} invocations", subgroup.unwrap_or(0));
+            return Err(Refusal::new("refused-unknown-size", None, why, "give a size of 1 to 1024"));
+        }
+        let decorations = Decorations::new(m);
+        let entries = entry_points(m, &decorations);
+        let sizes: Vec<Option<u32>> = entries.iter().map(|e| invocations(e, constants)).collect();
+        let same = sizes.first().copied().flatten().filter(|s| sizes.iter().all(|o| *o == Some(*s)));
+        let mut this = LaneSource {
+            mode: options.lanes,
+            subgroup,
+            workgroup: same,
+            variables: FxHashMap::default(),
+            made: Vec::new(),
+            subgroup_matrices: false,
+            subgroup_builtins: FxHashMap::default(),
+        };
+        for b in ABOUT_SUBGROUPS.into_iter().chain([BuiltIn::LocalInvocationIndex]) {
+            let variable = |id: &Id| m.def_inst(*id).is_some_and(|i| i.op == Op::Variable);
+            if let Some(id) = decorations.with_built_in(b).into_iter().find(variable) {
+                this.variables.insert(b as u32, id);
+            }
+        }
+        if this.mode == Lanes::LocalIndex {
+            this.local_index(m, options)?;
+        }
+        Ok(this)
+    }
+
+    /// What [`Lanes::LocalIndex`] asks of the module.
+    fn local_index(&mut self, m: &Module, options: &Options<'_>) -> Result<(), Refusal> {
+        let subgroup = self.subgroup.unwrap_or(1);
+        match self.workgroup {
+            Some(n) if n % subgroup == 0 => {}
+            Some(n) => {
+                let why = format!("a workgroup of {n} invocations is not a number of whole subgroups of {subgroup}");
+                return Err(Refusal::new("refused-lanes", None, why, "choose another --subgroup-size"));
+            }
+            None => return Err(unknown_size(None, true)),
+        }
+        for b in ABOUT_SUBGROUPS {
+            if let Some(v) = self.variables.get(&(b as u32)) {
+                self.subgroup_builtins.insert(*v, b);
+            }
+        }
+        let device = options.profile.map(|p| p.limits.subgroup_size);
+        let real = device == Some(subgroup);
+        for r in m.all() {
+            let i = m.inst(r);
+            let group = i.op.name().is_some_and(|n| n.starts_with("GroupNonUniform") || n.starts_with("Subgroup"));
+            let barrier = matches!(i.op, Op::ControlBarrier)
+                && i.id(0).and_then(|s| m.def_inst(s)).and_then(|s| s.word(0)) == Some(3);
+            if (group || barrier) && !real {
+                let why = format!("{} works on the subgroups of the device, not on lanes by local index", i.op);
+                let remedy = "lower for subgroups of the device: --lanes subgroup";
+                return Err(Refusal::new("refused-lanes", Some(r), why, remedy));
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of lanes of a scope.
+    pub(super) fn count(&self, workgroup: bool) -> Option<u32> {
+        if workgroup { self.workgroup } else { self.subgroup }
+    }
+
+    /// The subgroup size that the pipeline must require: what a lane holds depends on it.
+    pub(super) fn required_subgroup_size(&self) -> Option<u32> {
+        (self.subgroup_matrices && self.mode == Lanes::Subgroup).then_some(self.subgroup).flatten()
+    }
+
+    /// The lane of this invocation in its scope.
+    pub(super) fn lane(&mut self, b: &mut FunctionBuilder<'_>, workgroup: bool) -> Index {
+        if !workgroup && self.mode == Lanes::Subgroup {
+            return self.builtin(b, BuiltIn::SubgroupLocalInvocationId);
+        }
+        let index = self.builtin(b, BuiltIn::LocalInvocationIndex);
+        if workgroup { index } else { b.rem(index, self.subgroup.unwrap_or(1)) }
+    }
+
+    fn builtin(&mut self, b: &mut FunctionBuilder<'_>, builtin: BuiltIn) -> Index {
+        let variable = self.variable(b.module, b.globals, builtin);
+        let ty = loaded_type(b.module, variable).unwrap_or_else(|| b.u32_type());
+        let value = b.ids(Op::Load, ty, &[variable]);
+        let u32_type = b.u32_type();
+        Index::Value(if ty == u32_type { value } else { b.ids(Op::Bitcast, u32_type, &[value]) })
+    }
+
+    fn variable(&mut self, m: &mut Module, g: &mut Globals, builtin: BuiltIn) -> Id {
+        if let Some(v) = self.variables.get(&(builtin as u32)) {
+            return *v;
+        }
+        let storage = StorageClass::Input as u32;
+        let ty = g.uint(m, 32);
+        let pointer = g.pointer(m, storage, ty);
+        let id = m.fresh_id();
+        add_global(m, Inst::new(Op::Variable, Some(pointer), Some(id), [storage.into()]));
+        decorate(m, id, Decoration::BuiltIn, &[builtin as u32]);
+        name(m, id, &format!("coop_{builtin:?}"));
+        self.variables.insert(builtin as u32, id);
+        self.made.push(id);
+        id
+    }
+
+    /// In [`Lanes::LocalIndex`], answers a load of a variable that tells about subgroups.
+    pub(super) fn inst(&mut self, m: &mut Module, g: &mut Globals, r: InstRef) -> Result<(), Refusal> {
+        if self.subgroup_builtins.is_empty() {
+            return Ok(());
+        }
+        let inst = m.inst(r);
+        let Some(builtin) = inst.ids().find_map(|id| self.subgroup_builtins.get(&id).copied()) else { return Ok(()) };
+        let (Op::Load, Some(ty), Some(result), origin) = (inst.op, inst.ty, inst.result, inst.origin) else {
+            let why = format!("{} of a built-in variable about subgroups", inst.op);
+            return Err(Refusal::new("refused-lanes", Some(r), why, "read the variable with OpLoad"));
+        };
+        let subgroup = self.subgroup.unwrap_or(1);
+        let workgroup = self.workgroup.unwrap_or(subgroup);
+        let (op, by) = match builtin {
+            BuiltIn::SubgroupSize => (Op::CopyObject, subgroup),
+            BuiltIn::NumSubgroups => (Op::CopyObject, workgroup / subgroup),
+            BuiltIn::SubgroupId => (Op::UDiv, subgroup),
+            _ => (Op::UMod, subgroup),
+        };
+        let by = g.constant_of(m, ty, Scalar::Int { width: 32, signed: false }, u64::from(by));
+        if op == Op::CopyObject {
+            m.replace(r, Inst::new(op, Some(ty), Some(result), [by.into()]).at(origin));
+            return Ok(());
+        }
+        // The load stays, of another variable and under another id; the quotient takes its id.
+        let variable = self.variable(m, g, BuiltIn::LocalInvocationIndex);
+        let index_type = loaded_type(m, variable).unwrap_or(ty);
+        let loaded = m.fresh_id();
+        let load = m.add(Inst::new(Op::Load, Some(index_type), Some(loaded), [variable.into()]).at(origin));
+        m.replace(r, Inst::new(op, Some(ty), Some(result), [loaded, by].map(Operand::Id)).at(origin));
+        for block in m.functions.iter_mut().flat_map(|f| &mut f.blocks) {
+            if let Some(at) = block.insts.iter().position(|i| *i == r) {
+                block.insts.insert(at, load);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the variables that were made to the interfaces of the entry points, and what they need.
+    pub(super) fn finish(&mut self, m: &mut Module) {
+        for r in m.globals_with(Op::EntryPoint).collect::<Vec<_>>() {
+            let made = self.made.clone();
+            m.inst_mut(r).operands.extend(made.into_iter().map(Operand::Id));
+        }
+        if self.required_subgroup_size().is_some() {
+            require_capability(m, Capability::GroupNonUniform as u32);
+        }
+    }
+}
+
+/// The type that loading a variable gives.
+fn loaded_type(m: &Module, variable: Id) -> Option<Id> {
+    m.def_inst(m.type_of(variable)?)?.id(1)
+}
+
+/// The number of invocations of a workgroup of an entry point, where it is known.
+fn invocations(entry: &EntryPoint, constants: &Constants) -> Option<u32> {
+    let size = entry.workgroup_size?.values(constants);
+    size.iter().try_fold(1u32, |n, s| n.checked_mul(u32::try_from(s.fixed()?).ok()?))
+}

@@ -1,0 +1,750 @@
+//! Loads and stores.
+//!
+//! A matrix load or store becomes a call of a function with the moving parts of the address as parameters: the
+//! indices of the access chain that are not constants, the stride, and the pointer itself where it is not a variable
+//! of the module. The function visits the lane's elements.
+//!
+//! Memory is seen as units (the pointee of the pointer) of one or more numbers. Element (r, c) begins at bit
+//! `(r * stride * unit) + c * width` behind the pointer (row major), whatever the unit: it may be a part of a number,
+//! a number, or several of them. Lane-dependent parts of the address are kept as sums ([`Lin`]), so that the quotient
+//! and the remainder by the unit fold whenever a lane's elements begin at whole units.
+
+use super::lin::Lin;
+use super::{Key, Lower, Mat};
+use crate::Refusal;
+use crate::placement::{Run, Use};
+use coop_ir::builder::{FunctionBuilder, Globals, Index, decorate, require_capability};
+use coop_ir::types::{self, Scalar, Type};
+use coop_ir::{Id, InstRef, Module, Op, Operand};
+use rustc_hash::FxHashMap;
+use spirv::{Capability, Decoration, MemoryAccess, StorageClass};
+
+/// Up to this many elements a lane's loads or stores are written out; more of them become loops.
+const UNROLL: u32 = 64;
+
+/// What a pointer operand points to.
+#[derive(Clone, Debug)]
+struct Place {
+    /// The variable or pointer value where the chain of accesses begins.
+    root: Id,
+    /// Whether the root is a variable of the module (and not a value of the function).
+    global: bool,
+    /// The indices from there; the last one steps an array. Empty: the root itself points to the first unit.
+    indices: Vec<Id>,
+    /// The index of the number inside a vector, if the pointer points to one.
+    component: Option<Id>,
+    storage: u32,
+    /// The numbers in memory.
+    memory: Scalar,
+    memory_ty: Id,
+    /// Numbers in a unit; where `component` is there, numbers in the vector that it indexes.
+    lanes: u32,
+}
+
+/// Memory operands of a matrix access, for one number of `bytes` bytes: alignment can't be more than its own.
+fn access_operands(operands: &[Operand], bytes: u32) -> Vec<Operand> {
+    let mut out = operands.to_vec();
+    let aligned = MemoryAccess::ALIGNED.bits();
+    if out.first().is_some_and(|m| m.word() & aligned != 0)
+        && let Some(Operand::Word(align)) = out.get_mut(1)
+    {
+        *align = (*align).min(bytes);
+    }
+    out
+}
+
+/// Where the arguments of a memory function are among its parameters, and what it is made for.
+struct Access {
+    mat: Mat,
+    place: Place,
+    row_major: bool,
+    stride: Id,
+    operands: Vec<Operand>,
+}
+
+/// A value in the function that is made: a constant of the module, or a parameter.
+#[derive(Clone, Copy)]
+enum Arg {
+    Constant(Id),
+    Param(usize),
+}
+
+impl Access {
+    /// The ids whose values the function needs, in order.
+    fn inputs(&self) -> Vec<Id> {
+        let p = &self.place;
+        p.indices.iter().copied().chain(p.component).chain([self.stride]).collect()
+    }
+}
+
+/// The state of a function that visits a lane's elements.
+struct Visit {
+    mat: Mat,
+    place: Place,
+    row_major: bool,
+    operands: Vec<Operand>,
+    root: Id,
+    /// The indices before the last.
+    fixed: Vec<Id>,
+    /// The last index, as 32 bits or (with `wide`) as 64.
+    last: Index,
+    wide: Option<Id>,
+    component: Index,
+    stride: Index,
+    grid_row: Index,
+    grid_col: Index,
+    /// Numbers that were loaded in straight-line code, by (line, unit, number).
+    loaded: FxHashMap<(Lin, Lin, Index), Id>,
+}
+
+impl std::hash::Hash for Lin {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+
+impl Lower<'_, '_> {
+    pub(super) fn load(&mut self, r: InstRef) -> Result<(), Refusal> {
+        let inst = self.m.inst(r);
+        let mat = inst.ty.and_then(|t| self.mats.get(&t)).copied();
+        let (Some(mat), Some(pointer), Some(layout)) = (mat, inst.id(0), inst.id(1)) else { return malformed(r) };
+        let (stride, operands) = (inst.id(2), inst.operands.get(3..).unwrap_or_default().to_vec());
+        let access = self.access(r, mat, pointer, layout, stride, operands)?;
+        let (key, args) = self.signature(&access, Op::CooperativeMatrixLoadKHR);
+        self.call(r, key, &args, &mut |this| Ok(this.make_load(&access)))
+    }
+
+    pub(super) fn store(&mut self, r: InstRef) -> Result<(), Refusal> {
+        let inst = self.m.inst(r);
+        let (Some(pointer), Some(object), Some(layout)) = (inst.id(0), inst.id(1), inst.id(2)) else {
+            return malformed(r);
+        };
+        let (stride, operands) = (inst.id(3), inst.operands.get(4..).unwrap_or_default().to_vec());
+        let Some(mat) = self.mat_of(object) else { return malformed(r) };
+        let access = self.access(r, mat, pointer, layout, stride, operands)?;
+        let (memory, width) = (access.place.memory.width(), mat.scalar.width());
+        if memory > width {
+            let run = Run { shape: mat.band.shape, along_row: access.row_major, len: memory / width };
+            if !run.fits(mat.grid) {
+                let why = format!(
+                    "a {} matrix of {}x{} is stored into {} memory, and no lane holds all {} elements of a {memory}-bit word",
+                    mat.scalar, run.shape.rows, run.shape.cols, access.place.memory, run.len
+                );
+                let remedy = "store into memory of the component type, or use other dimensions";
+                return Err(Refusal::new("refused-store-narrow", Some(r), why, remedy));
+            }
+        }
+        let (key, mut args) = self.signature(&access, Op::CooperativeMatrixStoreKHR);
+        args.push(object);
+        self.call(r, key, &args, &mut |this| Ok(this.make_store(&access)))
+    }
+
+    fn access(
+        &mut self,
+        r: InstRef,
+        mat: Mat,
+        pointer: Id,
+        layout: Id,
+        stride: Option<Id>,
+        operands: Vec<Operand>,
+    ) -> Result<Access, Refusal> {
+        let row_major = match self.constants.get(layout).fixed() {
+            Some(0) => true,
+            Some(1) => false,
+            other => {
+                let layout = other.map_or_else(|| "an unknown layout".to_owned(), |l| format!("layout {l}"));
+                let why = format!("{layout} has no lowering yet");
+                return Err(Refusal::new("refused-layout", Some(r), why, "use RowMajor or ColumnMajor"));
+            }
+        };
+        let Some(stride) = stride else {
+            let why = "the stride is missing";
+            return Err(Refusal::new("refused-malformed", Some(r), why, "give the load or store a stride"));
+        };
+        if !matches!(mat.scalar.width(), 8 | 16 | 32 | 64) {
+            let why = format!("components of type {} have no lowering yet", mat.scalar);
+            return Err(Refusal::new("refused-type", Some(r), why, "use components of 8, 16, 32 or 64 bits"));
+        }
+        let place = self.place(r, pointer)?;
+        Ok(Access { mat, place, row_major, stride, operands })
+    }
+
+    /// Follows a pointer back to a variable or to a pointer value.
+    fn place(&mut self, r: InstRef, pointer: Id) -> Result<Place, Refusal> {
+        let m = &*self.m;
+        let refuse = |why: &str, remedy: &str| Err(Refusal::new("refused-pointer", Some(r), why, remedy));
+        let Some(Type::Pointer { storage, pointee }) = m.type_of(pointer).and_then(|t| Type::of(m, t)) else {
+            return refuse("the pointer has no typed pointee", "use typed pointers");
+        };
+        let Some((memory, mut lanes)) = types::scalar_or_vector(m, pointee) else {
+            return refuse("the pointer points to no number or vector", "point to an element of an array of numbers");
+        };
+        let memory_ty = match Type::of(m, pointee) {
+            Some(Type::Vector { elem, .. }) => elem,
+            _ => pointee,
+        };
+        let mut root = pointer;
+        let mut parts: Vec<Vec<Id>> = Vec::new();
+        // Definitions come before their uses, so that this ends; a cycle is cut by the count.
+        for _ in 0..1000 {
+            let Some(inst) = m.def_inst(root) else { break };
+            match (inst.op, inst.id(0)) {
+                (Op::AccessChain | Op::InBoundsAccessChain, Some(base)) => {
+                    parts.push(inst.ids_from(1).collect());
+                    root = base;
+                }
+                (Op::CopyObject, Some(base)) => root = base,
+                _ => break,
+            }
+        }
+        let mut indices: Vec<Id> = parts.into_iter().rev().flatten().collect();
+        let global = m.def(root).is_some_and(|d| m.inst(d).op == Op::Variable && m.globals.contains(&d));
+        let mut component = None;
+        if let Some(containers) = self.containers(root, &indices) {
+            match containers.as_slice() {
+                [.., Type::Array { .. } | Type::RuntimeArray { .. }] => {}
+                [.., Type::Array { .. } | Type::RuntimeArray { .. }, Type::Vector { len, .. }] => {
+                    component = indices.pop();
+                    lanes = *len;
+                }
+                [] => {}
+                _ => return refuse("the pointer does not point into an array", "point to an element of an array"),
+            }
+        } else {
+            return refuse("the pointer's access chain can't be followed", "see what coopcheck says");
+        }
+        if indices.is_empty() {
+            self.stepping(r, storage, m_pointer_type(self.m, root))?;
+        }
+        Ok(Place { root, global, indices, component, storage, memory, memory_ty, lanes })
+    }
+
+    /// The types that each index of a chain steps into.
+    fn containers(&self, root: Id, indices: &[Id]) -> Option<Vec<Type>> {
+        let m = &*self.m;
+        let Type::Pointer { pointee, .. } = Type::of(m, m.type_of(root)?)? else { return None };
+        let mut ty = pointee;
+        let mut out = Vec::new();
+        for index in indices {
+            let container = Type::of(m, ty)?;
+            ty = match &container {
+                Type::Array { elem, .. } | Type::RuntimeArray { elem } | Type::Vector { elem, .. } => *elem,
+                Type::Struct { members } => *members.get(self.constants.get(*index).value()? as usize)?,
+                Type::Matrix { column, .. } => *column,
+                _ => return None,
+            };
+            out.push(container);
+        }
+        Some(out)
+    }
+
+    /// Whether a pointer that no access chain made can be stepped.
+    fn stepping(&mut self, r: InstRef, storage: u32, ty: Option<Id>) -> Result<(), Refusal> {
+        let has = |c: Capability| self.m.has_capability(c as u32);
+        let ok = if storage == StorageClass::PhysicalStorageBuffer as u32 {
+            true
+        } else if storage == StorageClass::Workgroup as u32 {
+            has(Capability::VariablePointers)
+        } else {
+            let natural = ty.and_then(|t| match Type::of(self.m, t)? {
+                Type::Pointer { pointee, .. } => types::packed_bytes(self.m, pointee),
+                _ => None,
+            });
+            let stride = ty.and_then(|t| array_stride(self.m, t));
+            (has(Capability::VariablePointers) || has(Capability::VariablePointersStorageBuffer))
+                && stride.is_some()
+                && stride == natural
+        };
+        if ok {
+            return Ok(());
+        }
+        let why = "the pointer is a value that can't be stepped: no access chain made it";
+        Err(Refusal::new("refused-pointer", Some(r), why, "index the array in the function that loads or stores"))
+    }
+
+    /// What tells apart the function for an access from others, and the arguments of its call (without the object).
+    fn signature(&mut self, access: &Access, op: Op) -> (Key, Vec<Id>) {
+        let mut args = Vec::new();
+        let p = &access.place;
+        let mut key = Key { op, types: vec![access.mat.ty], extra: vec![u32::from(access.row_major).into()] };
+        key.extra.extend(access.operands.iter().copied());
+        key.extra.push(Operand::Word(p.component.is_some().into()));
+        if p.global {
+            key.extra.push(p.root.into());
+        } else {
+            args.push(p.root);
+            key.types.extend(self.m.type_of(p.root));
+        }
+        for id in access.inputs() {
+            if self.is_constant(id) {
+                key.extra.push(id.into());
+            } else {
+                args.push(id);
+                key.extra.push(Operand::Word(0));
+                key.types.extend(self.m.type_of(id));
+            }
+        }
+        (key, args)
+    }
+
+    fn is_constant(&self, id: Id) -> bool {
+        self.m.def_inst(id).is_some_and(|i| i.op.is_constant())
+    }
+
+    /// The parameters of the function for an access: their types, and what the inputs are in it.
+    fn params(&self, access: &Access) -> (Vec<Id>, Vec<Arg>) {
+        let mut types = Vec::new();
+        if !access.place.global {
+            types.extend(self.m.type_of(access.place.root));
+        }
+        let inputs = access
+            .inputs()
+            .into_iter()
+            .map(|id| {
+                if self.is_constant(id) {
+                    return Arg::Constant(id);
+                }
+                types.extend(self.m.type_of(id));
+                Arg::Param(types.len() - 1)
+            })
+            .collect();
+        (types, inputs)
+    }
+
+    fn make_load(&mut self, access: &Access) -> Id {
+        let mat = access.mat;
+        let (types, inputs) = self.params(access);
+        let label = format!("coop_load_{}", mat.label());
+        let constants = &self.constants;
+        let known = |id: Id| constants.get(id).fixed();
+        let mut b = FunctionBuilder::new(self.m, &mut self.g, &label, mat.ty, &types);
+        let lane = self.lanes.lane(&mut b, mat.workgroup);
+        let mut v = Visit::new(&mut b, access, &inputs, lane, &known);
+        let value = if mat.band.len() <= UNROLL {
+            let mut parts = Vec::new();
+            for i in 0..mat.band.rows {
+                for j in 0..mat.band.cols {
+                    parts.push(v.load(&mut b, Index::Const(i), Index::Const(j)));
+                }
+            }
+            b.ids(Op::CompositeConstruct, mat.ty, &parts)
+        } else {
+            let array = b.variable(mat.ty);
+            let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, mat.elem);
+            let inner = mat.band.cols <= UNROLL;
+            b.repeat(mat.band.rows, false, &mut |b, i| {
+                b.repeat(mat.band.cols, inner, &mut |b, j| {
+                    v.loaded.clear();
+                    let value = v.load(b, i, j);
+                    let line = b.mul(i, Index::Const(mat.band.cols));
+                    let at = b.add(line, j);
+                    let at = b.index(at);
+                    let slot = b.ids(Op::AccessChain, pointer, &[array, at]);
+                    b.effect(Op::Store, [slot.into(), value.into()]);
+                });
+            });
+            b.ids(Op::Load, mat.ty, &[array])
+        };
+        b.finish(Some(value))
+    }
+
+    fn make_store(&mut self, access: &Access) -> Id {
+        let mat = access.mat;
+        let (mut types, inputs) = self.params(access);
+        types.push(mat.ty);
+        let object = types.len() - 1;
+        let label = format!("coop_store_{}", mat.label());
+        let constants = &self.constants;
+        let known = |id: Id| constants.get(id).fixed();
+        let void = self.g.void(self.m);
+        let mut b = FunctionBuilder::new(self.m, &mut self.g, &label, void, &types);
+        let object = b.param(object);
+        let lane = self.lanes.lane(&mut b, mat.workgroup);
+        let mut v = Visit::new(&mut b, access, &inputs, lane, &known);
+        // Of lanes that hold the same elements, the first stores them.
+        let owner = match mat.band.shape.use_ {
+            Use::A if mat.grid.cols > 1 => Some(v.grid_col),
+            Use::B if mat.grid.rows > 1 => Some(v.grid_row),
+            _ => None,
+        };
+        match owner {
+            Some(group) => {
+                let first = b.compare(Op::IEqual, group, Index::Const(0));
+                b.when(first, &mut |b| v.store_all(b, object));
+            }
+            None => v.store_all(&mut b, object),
+        }
+        b.finish(None)
+    }
+}
+
+fn malformed(r: InstRef) -> Result<(), Refusal> {
+    let why = "the operands don't fit the instruction";
+    Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"))
+}
+
+fn m_pointer_type(m: &Module, pointer: Id) -> Option<Id> {
+    m.type_of(pointer)
+}
+
+fn array_stride(m: &Module, ty: Id) -> Option<u32> {
+    let stride = Decoration::ArrayStride as u32;
+    m.globals_with(Op::Decorate)
+        .map(|r| m.inst(r))
+        .find(|i| i.id(0) == Some(ty) && i.word(1) == Some(stride))
+        .and_then(|i| i.word(2))
+}
+
+impl Visit {
+    fn new(
+        b: &mut FunctionBuilder<'_>,
+        access: &Access,
+        inputs: &[Arg],
+        lane: Index,
+        known: &dyn Fn(Id) -> Option<u64>,
+    ) -> Visit {
+        let place = access.place.clone();
+        let mat = access.mat;
+        let root = if place.global { place.root } else { b.param(0) };
+        if !place.global && place.storage == StorageClass::PhysicalStorageBuffer as u32 {
+            // Vulkan asks for one of the two on every such parameter.
+            decorate(b.module, root, Decoration::Aliased, &[]);
+        }
+        let mut ids = Vec::new();
+        for arg in inputs {
+            ids.push(match arg {
+                Arg::Constant(id) => *id,
+                Arg::Param(n) => b.param(*n),
+            });
+        }
+        let stride = ids.pop().map_or(Index::Const(0), |id| narrow(b, id, known));
+        let component = place.component.and_then(|_| ids.pop()).map_or(Index::Const(0), |id| narrow(b, id, known));
+        let last = ids.pop();
+        let wide = last
+            .and_then(|id| b.module.type_of(id))
+            .filter(|t| matches!(types::scalar(b.module, *t), Some(Scalar::Int { width: 64, .. })));
+        let last = match last {
+            None => Index::Const(0),
+            Some(id) if wide.is_some() => Index::Value(id),
+            Some(id) => narrow(b, id, known),
+        };
+        let root = if place.indices.is_empty() { steppable(b, &place, root) } else { root };
+        let grid_row = b.div(lane, mat.grid.cols);
+        let grid_col = b.rem(lane, mat.grid.cols);
+        Visit {
+            mat,
+            row_major: access.row_major,
+            operands: access.operands.clone(),
+            root,
+            fixed: ids,
+            last,
+            wide,
+            component,
+            stride,
+            grid_row,
+            grid_col,
+            loaded: FxHashMap::default(),
+            place,
+        }
+    }
+
+    /// Row and column of the lane's element (`i`, `j`), and whether the lane owns it (where it may not).
+    fn position(&self, b: &mut FunctionBuilder<'_>, i: Index, j: Index) -> (Lin, Lin, Option<Id>) {
+        let band = self.mat.band;
+        let mut owned: Option<Id> = None;
+        let mut along = |b: &mut FunctionBuilder<'_>, group: Index, groups: u32, held: u32, at: Index, extent: u32| {
+            let group = if groups == 1 { Lin::default() } else { Lin::scaled(group, held) };
+            let lin = group.plus(&Lin::scaled(at, 1));
+            if held * groups == extent {
+                return lin;
+            }
+            let at = lin.emit(b);
+            let inside = b.compare(Op::ULessThan, at, Index::Const(extent));
+            let bool_type = b.globals.bool(b.module);
+            owned = Some(match owned {
+                Some(other) => b.ids(Op::LogicalAnd, bool_type, &[other, inside]),
+                None => inside,
+            });
+            let (ty, at, end) = (b.u32_type(), b.index(at), b.u32(extent - 1));
+            Lin::scaled(Index::Value(b.ids(Op::Select, ty, &[inside, at, end])), 1)
+        };
+        let row = along(b, self.grid_row, band.row_groups, band.rows, i, band.shape.rows);
+        let col = along(b, self.grid_col, band.col_groups, band.cols, j, band.shape.cols);
+        (row, col, owned)
+    }
+
+    /// The pointer to a number: `line` strides, `unit` units and `number` numbers behind the start.
+    fn pointer(&self, b: &mut FunctionBuilder<'_>, line: &Lin, unit: &Lin, number: Index) -> Id {
+        let lines = match self.stride {
+            Index::Const(s) => line.clone().times(s),
+            stride => {
+                let line = line.emit(b);
+                Lin::scaled(b.mul(line, stride), 1)
+            }
+        };
+        let mut offset = lines.plus(unit);
+        let mut number = number;
+        if self.place.component.is_some() {
+            // Units are the numbers of a vector here: count them from the start of the first vector.
+            let total = offset.plus(&Lin::scaled(self.component, 1));
+            let (vectors, rest) = total.div_rem(b, self.place.lanes);
+            (offset, number) = (vectors, rest);
+        }
+        let offset = offset.emit(b);
+        let at = match (self.wide, self.last) {
+            (Some(ty), Index::Value(last)) => match offset {
+                Index::Const(0) => last,
+                _ => {
+                    let (u64_type, offset) = (b.globals.uint(b.module, 64), b.index(offset));
+                    let offset = b.ids(Op::UConvert, u64_type, &[offset]);
+                    b.ids(Op::IAdd, ty, &[last, offset])
+                }
+            },
+            (_, last) => {
+                let sum = b.add(last, offset);
+                b.index(sum)
+            }
+        };
+        let ty = b.globals.pointer(b.module, self.place.storage, self.place.memory_ty);
+        let mut operands: Vec<Id> = vec![self.root];
+        operands.extend(&self.fixed);
+        operands.push(at);
+        if self.place.lanes > 1 {
+            operands.push(b.index(number));
+        }
+        let op = if self.place.indices.is_empty() { Op::PtrAccessChain } else { Op::AccessChain };
+        if op == Op::PtrAccessChain && self.place.lanes == 1 {
+            // Without further indices the result has the type of the base.
+            let ty = b.module.type_of(self.root).unwrap_or(ty);
+            return b.ids(op, ty, &operands);
+        }
+        b.ids(op, ty, &operands)
+    }
+
+    /// Splits the bits at which an element begins, in its line, into units and numbers in the unit.
+    fn split(&self, b: &mut FunctionBuilder<'_>, bits: &Lin) -> (Lin, Index, Index) {
+        let width = self.place.memory.width();
+        let unit = if self.place.component.is_some() { width } else { width * self.place.lanes };
+        let (unit, rest) = bits.div_rem(b, unit);
+        (unit, b.div(rest, width), b.rem(rest, width))
+    }
+
+    fn load_number(&mut self, b: &mut FunctionBuilder<'_>, line: &Lin, unit: Lin, number: Index) -> Id {
+        let key = (line.clone(), unit, number);
+        if let Some(id) = self.loaded.get(&key) {
+            return *id;
+        }
+        let pointer = self.pointer(b, line, &key.1, number);
+        let operands = access_operands(&self.operands, self.place.memory.bytes());
+        let id = b.op(Op::Load, self.place.memory_ty, [Operand::Id(pointer)].into_iter().chain(operands));
+        self.loaded.insert(key, id);
+        id
+    }
+
+    /// Loads the lane's element (`i`, `j`).
+    fn load(&mut self, b: &mut FunctionBuilder<'_>, i: Index, j: Index) -> Id {
+        let (row, col, _) = self.position(b, i, j);
+        let (line, along) = if self.row_major { (row, col) } else { (col, row) };
+        let (memory, scalar) = (self.place.memory, self.mat.scalar);
+        let (width, elem) = (memory.width(), self.mat.elem);
+        let bits = along.times(scalar.width());
+        if width < scalar.width() {
+            // Several numbers make an element.
+            let count = scalar.width() / width;
+            let parts: Vec<Id> = (0..count)
+                .map(|p| {
+                    let (unit, number, _) = self.split(b, &bits.clone().plus(&Lin::constant(p * width)));
+                    self.load_number(b, &line, unit, number)
+                })
+                .collect();
+            return gather(b, memory, self.place.memory_ty, &parts, elem);
+        }
+        let (unit, number, rest) = self.split(b, &bits);
+        let whole = self.load_number(b, &line, unit, number);
+        if width == scalar.width() {
+            return if self.place.memory_ty == elem { whole } else { b.ids(Op::Bitcast, elem, &[whole]) };
+        }
+        part(b, scalar, elem, whole, width, rest)
+    }
+
+    /// Stores the lane's elements.
+    fn store_all(&mut self, b: &mut FunctionBuilder<'_>, object: Id) {
+        let band = self.mat.band;
+        let (width, scalar) = (self.place.memory.width(), self.mat.scalar.width());
+        let run = (width / scalar).max(1);
+        let unrolled = band.len() <= UNROLL;
+        let array = (!unrolled).then(|| {
+            let array = b.variable(self.mat.ty);
+            b.effect(Op::Store, [array.into(), object.into()]);
+            array
+        });
+        let (lines, along) = if self.row_major { (band.rows, band.cols / run) } else { (band.cols, band.rows / run) };
+        let inner = unrolled || along * run <= UNROLL;
+        let this = &*self;
+        b.repeat(lines, unrolled, &mut |b, line| {
+            b.repeat(along, inner, &mut |b, at| {
+                let first = b.mul(at, Index::Const(run));
+                let mut parts = Vec::new();
+                for t in 0..run {
+                    let at = b.add(first, Index::Const(t));
+                    let (i, j) = if this.row_major { (line, at) } else { (at, line) };
+                    parts.push(element(b, &this.mat, object, array, i, j));
+                }
+                let (i, j) = if this.row_major { (line, first) } else { (first, line) };
+                this.store(b, i, j, &parts);
+            });
+        });
+    }
+
+    /// Stores elements from (`i`, `j`) on, which make one number or a part of several.
+    fn store(&self, b: &mut FunctionBuilder<'_>, i: Index, j: Index, parts: &[Id]) {
+        let (row, col, owned) = self.position(b, i, j);
+        let (line, along) = if self.row_major { (row, col) } else { (col, row) };
+        let mut write = |b: &mut FunctionBuilder<'_>| {
+            let (memory, scalar) = (self.place.memory, self.mat.scalar);
+            let bits = along.clone().times(scalar.width());
+            let numbers = if memory.width() < scalar.width() {
+                spread(b, memory, self.place.memory_ty, parts[0], scalar.width())
+            } else {
+                vec![gather(b, scalar, self.mat.elem, parts, self.place.memory_ty)]
+            };
+            for (p, value) in (0..).zip(numbers) {
+                let (unit, number, _) = self.split(b, &bits.clone().plus(&Lin::constant(p * memory.width())));
+                let pointer = self.pointer(b, &line, &unit, number);
+                let operands = access_operands(&self.operands, memory.bytes());
+                b.effect(Op::Store, [pointer, value].map(Operand::Id).into_iter().chain(operands));
+            }
+        };
+        match owned {
+            Some(owned) => b.when(owned, &mut write),
+            None => write(b),
+        }
+    }
+}
+
+/// Element (`i`, `j`) of a lane's array: extracted where the index is known, read from `array` else.
+fn element(b: &mut FunctionBuilder<'_>, mat: &Mat, object: Id, array: Option<Id>, i: Index, j: Index) -> Id {
+    let line = b.mul(i, Index::Const(mat.band.cols));
+    let at = b.add(line, j);
+    match (at, array) {
+        (Index::Const(at), None) => b.op(Op::CompositeExtract, mat.elem, [object.into(), at.into()]),
+        (at, array) => {
+            let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, mat.elem);
+            let at = b.index(at);
+            let slot = b.ids(Op::AccessChain, pointer, &[array.unwrap_or(object), at]);
+            b.ids(Op::Load, mat.elem, &[slot])
+        }
+    }
+}
+
+/// A 32-bit value of an index of any integer type.
+fn narrow(b: &mut FunctionBuilder<'_>, id: Id, known: &dyn Fn(Id) -> Option<u64>) -> Index {
+    if let Some(value) = known(id).and_then(|v| u32::try_from(v).ok()) {
+        return Index::Const(value);
+    }
+    let u32_type = b.u32_type();
+    let ty = b.module.type_of(id);
+    match ty.and_then(|t| types::scalar(b.module, t)) {
+        Some(Scalar::Int { width: 32, signed: false }) => Index::Value(id),
+        Some(Scalar::Int { width: 32, .. }) => Index::Value(b.ids(Op::Bitcast, u32_type, &[id])),
+        Some(Scalar::Int { width, signed: true }) if width < 32 => Index::Value(b.ids(Op::SConvert, u32_type, &[id])),
+        _ => Index::Value(b.ids(Op::UConvert, u32_type, &[id])),
+    }
+}
+
+/// Numbers put together, the first in the lowest bits, as a value of type `to`.
+fn gather(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, parts: &[Id], to: Id) -> Id {
+    match parts {
+        [one] if ty == to => *one,
+        [one] => b.ids(Op::Bitcast, to, &[*one]),
+        // Vectors have at most four components without further capabilities.
+        [low @ .., _, _, _, _] if parts.len() == 8 && low.len() == 4 => {
+            let u32_type = b.u32_type();
+            let halves = [0, 4].map(|at| gather(b, scalar, ty, &parts[at..at + 4], u32_type));
+            gather(b, Scalar::Int { width: 32, signed: false }, u32_type, &halves, to)
+        }
+        _ => {
+            small_type(b.module, scalar);
+            let vector = b.globals.vector(b.module, ty, parts.len() as u32);
+            let whole = b.ids(Op::CompositeConstruct, vector, parts);
+            b.ids(Op::Bitcast, to, &[whole])
+        }
+    }
+}
+
+/// The numbers of type `ty` that make up a value of `width` bits, the lowest first.
+fn spread(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, value: Id, width: u32) -> Vec<Id> {
+    let count = width / scalar.width();
+    if count == 8 {
+        let u32_type = b.u32_type();
+        let word = Scalar::Int { width: 32, signed: false };
+        let halves = spread(b, word, u32_type, value, width);
+        return halves.into_iter().flat_map(|h| spread(b, scalar, ty, h, 32)).collect();
+    }
+    small_type(b.module, scalar);
+    let vector = b.globals.vector(b.module, ty, count);
+    let all = b.ids(Op::Bitcast, vector, &[value]);
+    (0..count).map(|i| b.op(Op::CompositeExtract, ty, [all.into(), i.into()])).collect()
+}
+
+/// The element of type `elem` that begins at bit `at` of a number of `width` bits.
+fn part(b: &mut FunctionBuilder<'_>, scalar: Scalar, elem: Id, whole: Id, width: u32, at: Index) -> Id {
+    let count = width / scalar.width();
+    if count == 8 {
+        let u32_type = b.u32_type();
+        let pair = b.globals.vector(b.module, u32_type, 2);
+        let halves = b.ids(Op::Bitcast, pair, &[whole]);
+        let half = b.div(at, 32);
+        let half = component(b, u32_type, halves, half);
+        let rest = b.rem(at, 32);
+        return part(b, scalar, elem, half, 32, rest);
+    }
+    small_type(b.module, scalar);
+    let vector = b.globals.vector(b.module, elem, count);
+    let all = b.ids(Op::Bitcast, vector, &[whole]);
+    let at = b.div(at, scalar.width());
+    component(b, elem, all, at)
+}
+
+fn component(b: &mut FunctionBuilder<'_>, ty: Id, vector: Id, at: Index) -> Id {
+    match at {
+        Index::Const(at) => b.op(Op::CompositeExtract, ty, [vector.into(), at.into()]),
+        Index::Value(at) => b.ids(Op::VectorExtractDynamic, ty, &[vector, at]),
+    }
+}
+
+/// Declares what values (not only memory) of a small type need.
+pub(super) fn small_type(m: &mut Module, scalar: Scalar) {
+    let capability = match scalar {
+        Scalar::Int { width: 8, .. } => Capability::Int8,
+        Scalar::Int { width: 16, .. } => Capability::Int16,
+        Scalar::Int { width: 64, .. } => Capability::Int64,
+        Scalar::Float { width: 16 } => Capability::Float16,
+        Scalar::Float { width: 64 } => Capability::Float64,
+        _ => return,
+    };
+    require_capability(m, capability as u32);
+}
+
+/// A pointer value that `OpPtrAccessChain` may step: its type must say the stride.
+fn steppable(b: &mut FunctionBuilder<'_>, place: &Place, root: Id) -> Id {
+    if place.storage != StorageClass::PhysicalStorageBuffer as u32 {
+        return root;
+    }
+    let bytes = place.memory.bytes() * place.lanes;
+    let ty = b.module.type_of(root);
+    if ty.is_some_and(|t| array_stride(b.module, t) == Some(bytes)) {
+        return root;
+    }
+    let pointee = unit_type(b.module, b.globals, place);
+    let id = b.module.fresh_id();
+    let pointer = coop_ir::Inst::new(Op::TypePointer, None, Some(id), [place.storage.into(), pointee.into()]);
+    let r = b.module.add(pointer);
+    b.module.globals.push(r);
+    decorate(b.module, id, Decoration::ArrayStride, &[bytes]);
+    b.ids(Op::Bitcast, id, &[root])
+}
+
+fn unit_type(m: &mut Module, g: &mut Globals, place: &Place) -> Id {
+    if place.lanes == 1 { place.memory_ty } else { g.vector(m, place.memory_ty, place.lanes) }
+}

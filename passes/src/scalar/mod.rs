@@ -1,0 +1,339 @@
+//! Replaces cooperative matrices by arrays of the elements that each invocation owns.
+//!
+//! Precondition: scope, rows, columns, use and layouts are fixed (`specialize`). Effect: every matrix type becomes an
+//! array of its component type under the same id, so variables, arrays, structs, phis, parameters and element access
+//! need no change; each instruction that treats a matrix as one becomes a call of a function of the module that works
+//! on the arrays, one function for each combination of types, layouts and operands. Which lane holds which element is
+//! said in [`crate::placement`].
+//!
+//! No instruction of the output communicates between invocations, so nothing has to be uniform that was not.
+//!
+//! Refuses: instructions of other matrix extensions, scopes other than subgroup and workgroup, stores that would write
+//! a part of a word that another lane owns, element indices that no lane has.
+
+mod arith;
+mod lanes;
+mod lin;
+mod memory;
+
+use crate::pipeline::PassCx;
+use crate::placement::{Band, Grid, Run, Shape, Use, choose};
+use crate::{LoweredMatrix, Refusal};
+use coop_ir::builder::{Globals, sort_globals};
+use coop_ir::constant::{Constants, Specialization};
+use coop_ir::types::{self, CoopMat, Scalar};
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+use rustc_hash::FxHashMap;
+
+/// A matrix type that is being replaced.
+#[derive(Clone, Copy, Debug)]
+struct Mat {
+    /// Its id, which will be that of the array type.
+    ty: Id,
+    /// The type of an element.
+    elem: Id,
+    scalar: Scalar,
+    grid: Grid,
+    band: Band,
+    workgroup: bool,
+}
+
+impl Mat {
+    /// The name in the names of functions.
+    fn label(&self) -> String {
+        let Shape { rows, cols, use_ } = self.band.shape;
+        let use_ = match use_ {
+            Use::A => "A",
+            Use::B => "B",
+            Use::Accumulator => "C",
+        };
+        format!("{}_{rows}x{cols}_{use_}", self.scalar.to_string().replace(|c: char| !c.is_ascii_alphanumeric(), "_"))
+    }
+}
+
+/// A function of the output, by what it does: opcode, types and whatever else its body depends on.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Key {
+    op: Op,
+    types: Vec<Id>,
+    extra: Vec<Operand>,
+}
+
+struct Lower<'a, 'cx> {
+    m: &'a mut Module,
+    cx: &'a mut PassCx<'cx>,
+    g: Globals,
+    constants: Constants,
+    mats: FxHashMap<Id, Mat>,
+    functions: FxHashMap<Key, Id>,
+    lanes: lanes::LaneSource,
+}
+
+pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    if let Some(r) = m.globals_with(Op::TypeCooperativeMatrixNV).next() {
+        let why = "matrices of SPV_NV_cooperative_matrix are not lowered yet";
+        return Err(Refusal::new("refused-dialect", Some(r), why, "use SPV_KHR_cooperative_matrix"));
+    }
+    let constants = Constants::new(m, &Specialization::new());
+    let mut lanes = lanes::LaneSource::new(m, &constants, cx.options)?;
+    let mats = collect(m, &constants, &lanes)?;
+    lanes.subgroup_matrices = mats.values().any(|m| !m.workgroup);
+    let g = Globals::new(m);
+    let mut lower = Lower { m, cx, g, constants, mats, functions: FxHashMap::default(), lanes };
+    lower.report();
+    lower.globals()?;
+    lower.bodies()?;
+    lower.types();
+    lower.lanes.finish(lower.m);
+    if let Some(size) = lower.lanes.required_subgroup_size() {
+        lower.cx.report.required_subgroup_size = Some(size);
+        lower.cx.report.full_subgroups = true;
+    }
+    sort_globals(lower.m);
+    Ok(())
+}
+
+/// Every matrix type with its dimensions, and the grids that they are cut by.
+fn collect(m: &Module, constants: &Constants, lanes: &lanes::LaneSource) -> Result<FxHashMap<Id, Mat>, Refusal> {
+    let mut found: Vec<(CoopMat, Scalar, Shape, bool)> = Vec::new();
+    for r in m.globals_with(Op::TypeCooperativeMatrixKHR) {
+        let bad = |reason: String, remedy: &str| Err(Refusal::new("refused-type", Some(r), reason, remedy));
+        let Some(ty) = m.inst(r).result.and_then(|id| types::coop_mat(m, id)) else { continue };
+        let view = ty.view(m, constants);
+        let Some(scalar) = view.component else {
+            return bad("the component type is no numerical scalar".into(), "see what coopcheck says");
+        };
+        let workgroup = match view.scope.fixed() {
+            Some(3) => false,
+            Some(2) => true,
+            _ => return bad(format!("no lowering of {view} is known"), "use Subgroup or Workgroup scope"),
+        };
+        let dim = |c: &coop_ir::constant::Const| c.fixed().and_then(|v| u32::try_from(v).ok()).filter(|v| *v > 0);
+        let (Some(rows), Some(cols)) = (dim(&view.rows), dim(&view.cols)) else {
+            return bad(format!("{view} has no elements"), "give it rows and columns of at least 1");
+        };
+        if u64::from(rows) * u64::from(cols) > 1 << 20 {
+            return bad(format!("{view} has more than 2^20 elements"), "no device has such matrices");
+        }
+        let Some(use_) = view.use_.fixed().and_then(Use::from_value) else {
+            return bad(format!("{view} has an unknown use"), "use A, B or Accumulator");
+        };
+        found.push((ty, scalar, Shape { rows, cols, use_ }, workgroup));
+    }
+    let mut mats = FxHashMap::default();
+    for scope in [false, true] {
+        let of_scope: Vec<_> = found.iter().filter(|f| f.3 == scope).collect();
+        let Some((first, ..)) = of_scope.first() else { continue };
+        let count = lanes.count(scope).ok_or_else(|| lanes::unknown_size(m.def(first.id), scope))?;
+        let shapes: Vec<Shape> = of_scope.iter().map(|f| f.2).collect();
+        let by_id: FxHashMap<Id, (Scalar, Shape)> = of_scope.iter().map(|f| (f.0.id, (f.1, f.2))).collect();
+        let runs = runs(m, constants, &by_id);
+        let grid = choose(count, &shapes, &runs);
+        for (ty, scalar, shape, workgroup) in of_scope {
+            let band = grid.band(*shape);
+            let (elem, scalar) = (ty.component, *scalar);
+            mats.insert(ty.id, Mat { ty: ty.id, elem, scalar, grid, band, workgroup: *workgroup });
+        }
+    }
+    Ok(mats)
+}
+
+/// The stores into memory of wider numbers than the matrix has.
+fn runs(m: &Module, constants: &Constants, mats: &FxHashMap<Id, (Scalar, Shape)>) -> Vec<Run> {
+    let mut out = Vec::new();
+    for r in m.all().filter(|r| m.inst(*r).op == Op::CooperativeMatrixStoreKHR) {
+        let inst = m.inst(r);
+        let run = || -> Option<Run> {
+            let pointer = types::Type::of(m, m.type_of(inst.id(0)?)?)?;
+            let types::Type::Pointer { pointee, .. } = pointer else { return None };
+            let (memory, _) = types::scalar_or_vector(m, pointee)?;
+            let (scalar, shape) = *mats.get(&m.type_of(inst.id(1)?)?)?;
+            let along_row = constants.get(inst.id(2)?).value()? == 0;
+            (memory.width() > scalar.width()).then(|| Run { shape, along_row, len: memory.width() / scalar.width() })
+        };
+        out.extend(run());
+    }
+    out
+}
+
+impl Lower<'_, '_> {
+    fn report(&mut self) {
+        let mut mats: Vec<&Mat> = self.mats.values().collect();
+        mats.sort_by_key(|m| m.ty);
+        for mat in mats {
+            let view = types::coop_mat(self.m, mat.ty).map(|t| t.view(self.m, &self.constants).to_string());
+            let band = mat.band;
+            self.cx.report.matrices.push(LoweredMatrix {
+                id: mat.ty.get(),
+                matrix: view.unwrap_or_default(),
+                grid: [mat.grid.rows, mat.grid.cols],
+                per_lane: [band.rows, band.cols],
+                replicated: band.rows * band.row_groups * band.cols * band.col_groups
+                    != band.shape.rows * band.shape.cols
+                    || band.row_groups * band.col_groups != mat.grid.lanes(),
+            });
+        }
+    }
+
+    fn mat_of(&self, value: Id) -> Option<Mat> {
+        self.mats.get(&self.m.type_of(value)?).copied()
+    }
+
+    /// Constants of matrix type, and lengths that are constants.
+    fn globals(&mut self) -> Result<(), Refusal> {
+        for r in self.m.globals.clone() {
+            let inst = self.m.inst(r);
+            let mat = inst.ty.and_then(|t| self.mats.get(&t)).copied();
+            match inst.op {
+                Op::ConstantComposite | Op::SpecConstantComposite => {
+                    if let Some(mat) = mat {
+                        self.splat(r, mat, inst.op)?;
+                    }
+                }
+                Op::ConstantCompositeReplicateEXT | Op::SpecConstantCompositeReplicateEXT => {
+                    if let Some(mat) = mat {
+                        let op = if inst.op == Op::ConstantCompositeReplicateEXT {
+                            Op::ConstantComposite
+                        } else {
+                            Op::SpecConstantComposite
+                        };
+                        self.splat(r, mat, op)?;
+                    }
+                }
+                Op::SpecConstantOp if inst.word(0) == Some(u32::from(Op::CooperativeMatrixLengthKHR.0)) => {
+                    let Some(mat) = inst.id(1).and_then(|t| self.mats.get(&t)).copied() else { continue };
+                    let len = Operand::Word(mat.band.len());
+                    let new = Inst::new(Op::Constant, inst.ty, inst.result, [len]).at(inst.origin);
+                    self.m.replace(r, new);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A matrix all of whose elements are operand 0, made by `op`.
+    fn splat(&mut self, r: InstRef, mat: Mat, op: Op) -> Result<(), Refusal> {
+        let inst = self.m.inst(r);
+        let Some(value) = inst.id(0) else { return Ok(()) };
+        let len = mat.band.len() as usize;
+        if len > 60_000 {
+            let why = format!("each lane would hold {len} elements of a constant matrix");
+            return Err(Refusal::new("refused-size", Some(r), why, "use smaller matrices or more lanes"));
+        }
+        let new = Inst::new(op, inst.ty, inst.result, std::iter::repeat_n(Operand::Id(value), len)).at(inst.origin);
+        self.m.replace(r, new);
+        Ok(())
+    }
+
+    fn bodies(&mut self) -> Result<(), Refusal> {
+        let insts: Vec<InstRef> =
+            self.m.functions.iter().flat_map(|f| f.blocks.iter().flat_map(|b| b.insts.iter().copied())).collect();
+        for r in insts {
+            self.inst(r)?;
+        }
+        Ok(())
+    }
+
+    fn inst(&mut self, r: InstRef) -> Result<(), Refusal> {
+        let inst = self.m.inst(r);
+        let result = inst.ty.and_then(|t| self.mats.get(&t)).copied();
+        let operand = inst.ids().find_map(|id| self.mat_of(id));
+        match inst.op {
+            Op::CooperativeMatrixLoadKHR => return self.load(r),
+            Op::CooperativeMatrixStoreKHR => return self.store(r),
+            Op::CooperativeMatrixMulAddKHR => return self.muladd(r),
+            Op::CooperativeMatrixLengthKHR => {
+                let Some(mat) = inst.id(0).and_then(|t| self.mats.get(&t)).copied() else { return Ok(()) };
+                let (ty, result, origin) = (inst.ty, inst.result, inst.origin);
+                let len = self.g.u32(self.m, mat.band.len());
+                self.m.replace(r, Inst::new(Op::CopyObject, ty, result, [len.into()]).at(origin));
+                return Ok(());
+            }
+            _ => {}
+        }
+        if result.is_none() && operand.is_none() {
+            return self.lanes.inst(self.m, &mut self.g, r);
+        }
+        match (inst.op, result, operand) {
+            (Op::CompositeConstruct, Some(mat), _) if inst.operands.len() == 1 => {
+                self.splat(r, mat, Op::CompositeConstruct)
+            }
+            (Op::CompositeConstructReplicateEXT, Some(mat), _) => self.splat(r, mat, Op::CompositeConstruct),
+            (Op::Select, Some(mat), _) => self.elementwise(r, mat),
+            (op, Some(mat), _) if arith::is_elementwise(op) => self.elementwise(r, mat),
+            (Op::CompositeExtract | Op::CompositeInsert, ..) => self.element_index(r),
+            (
+                Op::Load
+                | Op::Store
+                | Op::CopyMemory
+                | Op::Phi
+                | Op::Undef
+                | Op::CopyObject
+                | Op::CompositeConstruct
+                | Op::FunctionCall
+                | Op::ReturnValue
+                | Op::ConstantNull,
+                ..,
+            ) => Ok(()),
+            // Debug information may name matrices, and keeps doing so.
+            (Op::ExtInst, None, _) => Ok(()),
+            (op, ..) => {
+                let why = format!("{op} on a matrix has no lowering to scalar yet");
+                let remedy = "see the table of instructions in the README";
+                Err(Refusal::new("refused-instruction", Some(r), why, remedy))
+            }
+        }
+    }
+
+    /// Extraction and insertion work on arrays as on matrices, as long as the element exists.
+    fn element_index(&mut self, r: InstRef) -> Result<(), Refusal> {
+        let inst = self.m.inst(r);
+        let (composite, first) = if inst.op == Op::CompositeExtract { (inst.id(0), 1) } else { (inst.id(1), 2) };
+        let mat = composite.and_then(|c| self.mat_of(c));
+        let (Some(mat), Some(index)) = (mat, inst.word(first)) else { return Ok(()) };
+        if index < mat.band.len() {
+            return Ok(());
+        }
+        let why = format!("element {index} of a matrix of which each lane holds {}", mat.band.len());
+        Err(Refusal::new("refused-element", Some(r), why, "bound element indices by the matrix's length"))
+    }
+
+    /// Replaces an instruction by a call of a function that is made when first needed.
+    fn call(
+        &mut self,
+        r: InstRef,
+        key: Key,
+        args: &[Id],
+        make: &mut dyn FnMut(&mut Self) -> Result<Id, Refusal>,
+    ) -> Result<(), Refusal> {
+        let function = match self.functions.get(&key) {
+            Some(f) => *f,
+            None => {
+                let f = make(self)?;
+                self.functions.insert(key, f);
+                f
+            }
+        };
+        let inst = self.m.inst(r);
+        let (origin, ty, result) = (inst.origin, inst.ty, inst.result);
+        let (ty, result) = match ty {
+            Some(ty) => (ty, result),
+            None => (self.g.void(self.m), Some(self.m.fresh_id())),
+        };
+        let operands = std::iter::once(function).chain(args.iter().copied()).map(Operand::Id);
+        self.m.replace(r, Inst::new(Op::FunctionCall, Some(ty), result, operands).at(origin));
+        Ok(())
+    }
+
+    /// Matrix types become arrays, under the same ids.
+    fn types(&mut self) {
+        for mat in self.mats.values().copied().collect::<Vec<_>>() {
+            let Some(r) = self.m.def(mat.ty) else { continue };
+            let len = self.g.u32(self.m, mat.band.len());
+            let origin = self.m.inst(r).origin;
+            let array = Inst::new(Op::TypeArray, None, Some(mat.ty), [mat.elem.into(), len.into()]);
+            self.m.replace(r, array.at(origin));
+        }
+    }
+}

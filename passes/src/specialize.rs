@@ -1,0 +1,179 @@
+//! Gives the constants that matrices depend on their values for good.
+//!
+//! Precondition: none. Effect: scope, rows, columns and use of every matrix type and the layout of every load and
+//! store become constants that can't be specialised, with everything that they are computed from. Other SpecIds stay;
+//! a value given for one of them becomes its default. Refuses: a constant that no value was given for, and one that
+//! can't be evaluated.
+
+use crate::pipeline::PassCx;
+use crate::{Lanes, Refusal};
+use coop_ir::builder::literal_operands;
+use coop_ir::constant::{Const, Constants};
+use coop_ir::decorate::Decorations;
+use coop_ir::entry::{Extent, entry_points};
+use coop_ir::types::{Scalar, Type};
+use coop_ir::{Id, Inst, InstRef, Module, Op};
+use rustc_hash::FxHashSet;
+
+pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    let constants = Constants::new(m, &cx.options.spec);
+    if let Some((id, why)) = constants.problems().first() {
+        let reason = format!("the value given for SpecId {id} does not fit: {why}");
+        return Err(Refusal::new("refused-spec-value", None, reason, "give a value of the constant's type"));
+    }
+    let mut pass = Specialize { constants, frozen: FxHashSet::default() };
+    for (at, id, what) in roots(m, cx.options.lanes) {
+        match pass.constants.get(id) {
+            Const::Fixed(_) => {}
+            Const::Default { .. } if cx.options.spec_defaults => {}
+            Const::Default { specs, value } => {
+                return Err(Refusal::new(
+                    "refused-unknown-dimension",
+                    Some(at),
+                    format!("{what} depends on {specs}, and no value was given (the default makes it {value})"),
+                    "pass --spec ID=VALUE with what the pipeline uses, or --spec-defaults",
+                ));
+            }
+            Const::Unknown => {
+                return Err(Refusal::new(
+                    "refused-unknown-dimension",
+                    Some(at),
+                    format!("{what} ({id}) can't be evaluated"),
+                    "give the matrix a constant",
+                ));
+            }
+        }
+        pass.freeze(m, id);
+    }
+    pass.apply(m, cx);
+    Ok(())
+}
+
+/// The constants whose values decide the lowering: where, which, and what it is in words.
+fn roots(m: &Module, lanes: Lanes) -> Vec<(InstRef, Id, &'static str)> {
+    let mut out = Vec::new();
+    let mut whole_workgroup = lanes == Lanes::LocalIndex;
+    for r in m.all() {
+        let inst = m.inst(r);
+        match inst.op {
+            Op::TypeCooperativeMatrixKHR => {
+                let names = ["the scope of a matrix", "its number of rows", "its number of columns", "its use"];
+                out.extend((1..5).zip(names).filter_map(|(i, what)| Some((r, inst.id(i)?, what))));
+                let subgroup = inst.id(1).and_then(|s| m.def_inst(s)).and_then(|s| s.word(0)) == Some(3);
+                whole_workgroup |= !subgroup;
+            }
+            Op::CooperativeMatrixLoadKHR => out.extend(inst.id(1).map(|l| (r, l, "the layout of a load"))),
+            Op::CooperativeMatrixStoreKHR => out.extend(inst.id(2).map(|l| (r, l, "the layout of a store"))),
+            _ => {}
+        }
+    }
+    if whole_workgroup {
+        for size in entry_points(m, &Decorations::new(m)).iter().filter_map(|e| e.workgroup_size) {
+            let constants = size.extents.into_iter().filter_map(|e| match e {
+                Extent::Constant(id) => Some(id),
+                Extent::Literal(_) => None,
+            });
+            out.extend(constants.map(|id| (size.at, id, "the size of the workgroup")));
+        }
+    }
+    out
+}
+
+struct Specialize {
+    constants: Constants,
+    frozen: FxHashSet<Id>,
+}
+
+impl Specialize {
+    /// Marks `id` and everything that it is computed from.
+    fn freeze(&mut self, m: &Module, id: Id) {
+        let mut work = vec![id];
+        while let Some(id) = work.pop() {
+            let Some(inst) = m.def_inst(id) else { continue };
+            if inst.op.is_constant() && self.frozen.insert(id) {
+                work.extend(inst.ids());
+            }
+        }
+    }
+
+    fn apply(&mut self, m: &mut Module, cx: &mut PassCx<'_>) {
+        let globals = m.globals.clone();
+        let mut unspecialised = FxHashSet::default();
+        for r in globals {
+            let inst = m.inst(r);
+            let (Some(id), Some(ty)) = (inst.result, inst.ty) else { continue };
+            let spec_id = self.constants.spec_id(id);
+            let value = self.constants.get(id).value();
+            if self.frozen.contains(&id) {
+                match inst.op {
+                    Op::SpecConstant | Op::SpecConstantTrue | Op::SpecConstantFalse | Op::SpecConstantOp => {
+                        let (Some(value), Some(fixed)) = (value, value.and_then(|v| constant(m, ty, v))) else {
+                            continue;
+                        };
+                        let inst = Inst { result: Some(id), origin: inst.origin, ..fixed };
+                        m.replace(r, inst);
+                        if let Some(spec_id) = spec_id {
+                            cx.report.consumed_spec_ids.insert(spec_id, value);
+                            unspecialised.insert(id);
+                        }
+                    }
+                    Op::SpecConstantComposite => m.inst_mut(r).op = Op::ConstantComposite,
+                    _ => {}
+                }
+            } else if let (Some(spec_id), Some(value)) = (spec_id, value) {
+                if cx.options.spec.get(spec_id).is_some()
+                    && let Some(fixed) = constant(m, ty, value)
+                {
+                    let op = match fixed.op {
+                        Op::ConstantTrue => Op::SpecConstantTrue,
+                        Op::ConstantFalse => Op::SpecConstantFalse,
+                        _ => Op::SpecConstant,
+                    };
+                    let inst = m.inst_mut(r);
+                    inst.op = op;
+                    inst.operands = fixed.operands;
+                }
+                cx.report.remaining_spec_ids.push(spec_id);
+            }
+        }
+        cx.report.remaining_spec_ids.sort_unstable();
+        // A composite all of whose parts are constants now is one too; one with a part that can be specialised stays.
+        let still_spec: Vec<InstRef> = m
+            .globals
+            .iter()
+            .copied()
+            .filter(|r| {
+                let i = m.inst(*r);
+                i.op == Op::ConstantComposite
+                    && i.ids()
+                        .any(|p| m.def_inst(p).is_some_and(|p| p.op.name().is_some_and(|n| n.starts_with("Spec"))))
+            })
+            .collect();
+        for r in still_spec {
+            m.inst_mut(r).op = Op::SpecConstantComposite;
+        }
+        let dead: Vec<InstRef> = m
+            .globals_with(Op::Decorate)
+            .filter(|r| {
+                let i = m.inst(*r);
+                i.word(1) == Some(spirv::Decoration::SpecId as u32)
+                    && i.id(0).is_some_and(|t| unspecialised.contains(&t))
+            })
+            .collect();
+        m.globals.retain(|r| !dead.contains(r));
+    }
+}
+
+/// The constant instruction for a value of a type, without a result yet.
+fn constant(m: &Module, ty: Id, value: u64) -> Option<Inst> {
+    match Type::of(m, ty)? {
+        Type::Bool => {
+            let op = if value == 0 { Op::ConstantFalse } else { Op::ConstantTrue };
+            Some(Inst::new(op, Some(ty), None, []))
+        }
+        Type::Scalar(s @ (Scalar::Int { .. } | Scalar::Float { .. })) => {
+            Some(Inst::new(Op::Constant, Some(ty), None, literal_operands(s, value)))
+        }
+        _ => None,
+    }
+}
