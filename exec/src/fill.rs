@@ -11,6 +11,7 @@ use serde::Deserialize;
 use crate::case::{Buffer, Number};
 use crate::error::Error;
 use crate::number::{self, Value};
+use crate::quantised::Blocks;
 use crate::random::Random;
 
 /// The initial contents: a word, or a table with one key.
@@ -72,6 +73,8 @@ pub enum With {
     File(String),
     /// The device addresses of buffers, then zeros.
     Addresses(Vec<String>),
+    /// Random blocks of quantised numbers, in a buffer of `u8`.
+    Blocks(Blocks),
 }
 
 impl Fill {
@@ -92,6 +95,9 @@ impl Fill {
                     Some(unknown) => fail(format!("no buffer is called '{unknown}'")),
                     None => Ok(()),
                 }
+            }
+            Fill::With(With::Blocks(_)) if element != ComponentType::U8 => {
+                fail(format!("blocks need elements of u8, not {element}"))
             }
             Fill::With(With::SmallInts(low, high)) if low > high => fail(format!("small-ints: {low} is above {high}")),
             Fill::With(With::HalfIntegers(low, high)) if !half_bounds(*low, *high) => {
@@ -134,6 +140,11 @@ impl Fill {
                 let path = folder.join(name);
                 maker.out =
                     std::fs::read(&path).map_err(|error| Error::case(format!("{}: {error}", path.display())))?;
+            }
+            Fill::With(With::Blocks(blocks)) => {
+                while (maker.out.len() as u64) < buffer.count {
+                    blocks.append_random(&mut maker.random, &mut maker.out);
+                }
             }
             Fill::With(With::Addresses(names)) => {
                 let addresses = names.iter().take(buffer.count as usize).flat_map(|name| address(name).to_le_bytes());

@@ -11,6 +11,7 @@ pub mod facts;
 pub mod fill;
 pub mod layout;
 pub mod number;
+pub mod quantised;
 pub mod random;
 pub mod reference;
 #[cfg(feature = "testing")]

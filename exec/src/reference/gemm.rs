@@ -3,10 +3,11 @@
 use coop_ir::profile::ComponentType;
 use serde::Deserialize;
 
-use super::{elements, locate, outside, put};
+use super::{locate, outside, put};
 use crate::case::Case;
 use crate::error::Error;
 use crate::number::{self, Value};
+use crate::quantised::{BLOCK_ELEMENTS, Blocks};
 
 /// A matrix multiplication.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -129,6 +130,8 @@ pub struct View {
     /// Whether the blocks of one row of blocks follow each other, or those of one column.
     #[serde(default)]
     pub block_order: Layout,
+    /// The buffer holds quantised numbers in blocks of their own; offset and stride count numbers. Of A and B only.
+    pub format: Option<Blocks>,
 }
 
 impl View {
@@ -156,6 +159,9 @@ impl View {
         let Some(buffer) = case.buffer_named(&self.buffer) else {
             return fail(format!("no buffer is called '{}'", self.buffer));
         };
+        if self.format.is_some() && (buffer.element != ComponentType::U8 || matches!(what, "c" | "d")) {
+            return fail("a format is for a and b in buffers of u8".into());
+        }
         if self.blocks.is_some_and(|blocks| blocks.contains(&0)) {
             return fail("blocks have no rows or columns".into());
         }
@@ -171,19 +177,32 @@ impl View {
         let corners = ends(rows, height).flat_map(|row| ends(columns, width).map(move |column| (row, column)));
         let last = corners.map(|(row, column)| self.element(row, column, [rows, columns])).max();
         match last {
-            Some(last) if last >= buffer.count => {
-                fail(format!("element {last} lies outside of buffer {}, which has {}", buffer.name, buffer.count))
+            Some(last) if last >= self.elements_in(buffer.count) => {
+                let count = self.elements_in(buffer.count);
+                fail(format!("element {last} lies outside of buffer {}, which has {count}", buffer.name))
             }
             _ => Ok(()),
         }
     }
 
+    /// How many numbers a buffer of so many elements holds.
+    fn elements_in(&self, count: u64) -> u64 {
+        self.format.map_or(count, |blocks| count / blocks.bytes() * BLOCK_ELEMENTS)
+    }
+
     fn read(&self, case: &Case, rows: u64, columns: u64) -> Result<Matrix, Error> {
-        let (elements, _) = elements(case, &self.buffer)?;
+        let (index, kind) = locate(case, &self.buffer)?;
+        let bytes = case.contents(index, &|_| 0)?;
+        let size = number::size_of(kind);
         let values = (0..rows * columns)
             .map(|place| {
                 let element = self.element(place / columns, place % columns, [rows, columns]);
-                elements.get(element as usize).copied().ok_or_else(|| outside(&self.buffer, element))
+                let start = element as usize * size;
+                let value = match self.format {
+                    Some(blocks) => blocks.decode(&bytes, element).map(Value::Float),
+                    None => bytes.get(start..start + size).map(|bytes| number::decode(kind, bytes)),
+                };
+                value.ok_or_else(|| outside(&self.buffer, element))
             })
             .collect::<Result<_, _>>()?;
         Ok(Matrix { values, columns: columns as usize })
