@@ -8,6 +8,7 @@ mod compare;
 mod devices;
 mod execute;
 mod json;
+mod verify;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -27,11 +28,13 @@ Examples:
   cooprun case gemm.spv -o gemm.toml
   cooprun run gemm.spv --case gemm.toml
   cooprun compare gemm.spv lowered.spv --case gemm.toml
+  cooprun verify gemm.spv --target scalar --case gemm.toml
 
 Exit status:
   0    done, nothing differs
   1    a difference, a message of the validation layer, or a write outside of a buffer
   2    input that can't be read, wrong usage, or no device that can run it
+  3    verify: the module can't be lowered; the message says why and what to do
   101  a bug in cooprun";
 
 /// Run SPIR-V compute modules on a Vulkan device and compare what they write.
@@ -54,6 +57,8 @@ enum Command {
     Run(execute::Run),
     /// Run two modules with the same inputs and compare every buffer
     Compare(compare::Compare),
+    /// Lower a module, run the result, and compare it with the original and with what the case expects
+    Verify(verify::Verify),
 }
 
 /// Why a subcommand could not do what it was asked.
@@ -63,6 +68,8 @@ enum Failure {
     File(FileError),
     /// A case, a module or a device is not fit for a run.
     Run(Error),
+    /// The module can't be lowered.
+    Lower(coop_passes::Error),
 }
 
 impl fmt::Display for Failure {
@@ -70,6 +77,7 @@ impl fmt::Display for Failure {
         match self {
             Failure::File(error) => error.fmt(f),
             Failure::Run(error) => error.fmt(f),
+            Failure::Lower(error) => error.fmt(f),
         }
     }
 }
@@ -166,6 +174,7 @@ pub fn main() -> Status {
         Command::Case(command) => (command.run(), false),
         Command::Run(command) => (command.run(), command.json()),
         Command::Compare(command) => (command.run(), command.json()),
+        Command::Verify(command) => (command.run(), command.json()),
     };
     match result {
         Ok(status) => status,
@@ -175,7 +184,12 @@ pub fn main() -> Status {
             } else {
                 io::error(&format!("error: {failure}"));
             }
-            Status::BadInput
+            match failure {
+                Failure::Lower(coop_passes::Error::Refused(_)) => Status::Refused,
+                // The hook of `crate::run` tells whose fault it is, and how to report it.
+                Failure::Lower(coop_passes::Error::Bug { .. }) => panic!("{failure}"),
+                Failure::File(_) | Failure::Run(_) => Status::BadInput,
+            }
         }
     }
 }

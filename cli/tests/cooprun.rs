@@ -152,3 +152,48 @@ fn devices_and_profiles() {
     assert_eq!(ran.status, 2);
     assert!(ran.stderr.contains("no Vulkan device matches 'voodoo'; there are: 0 'llvmpipe"), "{}", ran.stderr);
 }
+
+#[test]
+fn lowered_modules_are_verified() {
+    let arguments = &["verify", SIMPLE, "--target", "scalar", "--case", SIMPLE_CASE];
+    let Some(ran) = cooprun_on(Driver::Lavapipe, arguments) else { return };
+    assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stdout.contains("agrees with the expectation and the original"), "{}", ran.stdout);
+
+    // Where the original can't run, what the case expects is all there is.
+    let lowered = temporary("lowered.spv");
+    let keep = &["verify", SIMPLE, "--case", SIMPLE_CASE, "--json", "-o", lowered.to_str().unwrap()];
+    let Some(ran) = cooprun_on(Driver::Debian12, keep) else { return };
+    assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(json["compared_with"], serde_json::json!(["expectation"]));
+    assert_eq!(json["report"]["target"], "scalar");
+    assert!(json["not_compared"].as_str().unwrap().contains("cooperativeMatrix"));
+
+    let compare = &["compare", SIMPLE, lowered.to_str().unwrap(), "--case", SIMPLE_CASE];
+    let Some(ran) = cooprun_on(Driver::Lavapipe, compare) else { return };
+    assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
+}
+
+#[test]
+fn nothing_to_compare_with_is_2() {
+    let text = std::fs::read_to_string(repository().join(SIMPLE_CASE)).unwrap();
+    let (inputs, rest) = text.split_once("[[expect]]").unwrap();
+    let variants = &rest[rest.find("[variant").unwrap()..];
+    let path = temporary("expects-nothing.toml");
+    std::fs::write(&path, format!("{inputs}{variants}")).unwrap();
+    let arguments = &["verify", SIMPLE, "--case", path.to_str().unwrap()];
+    let Some(ran) = cooprun_on(Driver::Debian12, arguments) else { return };
+    assert_eq!(ran.status, 2, "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stderr.contains("does not run here and the case expects nothing"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_can_not_be_lowered_is_3() {
+    // Half a row is no size of a matrix.
+    let arguments = &["verify", SIMPLE, "--case", SIMPLE_CASE, "--spec", "0=1.5", "--json"];
+    let Some(ran) = cooprun_on(Driver::Lavapipe, arguments) else { return };
+    assert_eq!(ran.status, 3, "{}{}", ran.stdout, ran.stderr);
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(json["error"]["kind"], "refused");
+}

@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::Failure;
 use super::execute::{dump_name, expected, tera_operations};
+use super::verify::Verification;
 
 /// `cooprun run --json`.
 pub(super) fn run(outcome: &Outcome, case: &Case, differences: &[Difference], validated: bool, ok: bool) -> String {
@@ -46,11 +47,31 @@ pub(super) fn compare(a: &Outcome, b: &Outcome, differences: &[Difference], vali
     .to_string()
 }
 
+/// `cooprun verify --json`.
+pub(super) fn verify(lowered: &Outcome, verification: &Verification, validated: bool, ok: bool) -> String {
+    json!({
+        "ok": ok,
+        "device": lowered.device,
+        "validated": validated,
+        "compared_with": verification.compared_with,
+        "not_compared": verification.not_compared,
+        "messages": lowered.messages,
+        "faults": lowered.faults,
+        "differences": verification.differences.iter().map(|(with, found)| {
+            json!({ "with": with, "difference": difference(found) })
+        }).collect::<Vec<_>>(),
+        "report": verification.report,
+    })
+    .to_string()
+}
+
 /// What went wrong, in place of a result.
 pub(super) fn failure(failure: &Failure) -> String {
     let kind = match failure {
         Failure::File(_) => "file",
         Failure::Run(error) => kind(error),
+        Failure::Lower(coop_passes::Error::Refused(_)) => "refused",
+        Failure::Lower(coop_passes::Error::Bug { .. }) => "bug",
     };
     json!({ "ok": false, "error": { "kind": kind, "message": failure.to_string() } }).to_string()
 }
