@@ -1,1 +1,69 @@
 //! Rules about cooperative matrices in SPIR-V, and the report of what breaks them.
+//!
+//! [`check`] takes any module that reads: it never panics, and what a rule needs and does not find makes that rule
+//! silent, because well-formedness in general is not what is checked here. A rule is declared in one place with its
+//! documentation ([`rule`]), sits in the file of its family under `rules/`, and is listed in [`RULES`].
+//!
+//! What is true of a [`Report`]:
+//!
+//! 1. Findings are sorted by instruction, then by rule.
+//! 2. *Error* means that the module is invalid, or that it does something undefined for sure. What rests on the
+//!    default of a specialization constant is a *warning* at most, unless the user denies the rule.
+//! 3. Unknown values are silent: they are counted ([`Report::undecided`]), never guessed.
+//! 4. Dimensions are compared by id first, then by value: two types that share a constant agree whatever it is.
+
+mod cx;
+mod env;
+pub mod fuzz;
+mod options;
+mod report;
+pub mod rule;
+mod rules;
+mod verdict;
+
+pub use env::TargetEnv;
+pub use options::{Options, UnknownRule};
+pub use report::{Finding, Label, Part, Report};
+pub use rule::{Level, Rule};
+pub use rules::RULES;
+
+use coop_ir::{Module, Op};
+use cx::Cx;
+use report::Sink;
+
+/// Checks a module against every rule.
+pub fn check(module: &Module, options: &Options) -> Report {
+    let mut out = Sink::new(options);
+    if !concerns_matrices(module) {
+        return out.finish();
+    }
+    let cx = Cx::new(module, options);
+
+    rules::module::check(&cx, &mut out);
+    rules::sync::check(&cx, &mut out);
+    rules::types::check(&cx, &mut out);
+    rules::access::check(&cx, &mut out);
+    rules::muladd::check(&cx, &mut out);
+    rules::length::check(&cx, &mut out);
+    rules::composite::check(&cx, &mut out);
+    rules::convert::check(&cx, &mut out);
+    rules::arithmetic::check(&cx, &mut out);
+    rules::element::check(&cx, &mut out);
+
+    out.finish()
+}
+
+/// Whether anything in the module is about the matrices of SPV_KHR_cooperative_matrix. Modules without any are
+/// answered without a single table being built.
+pub fn concerns_matrices(module: &Module) -> bool {
+    module.all().any(|r| {
+        matches!(
+            module.inst(r).op,
+            Op::TypeCooperativeMatrixKHR
+                | Op::CooperativeMatrixLoadKHR
+                | Op::CooperativeMatrixStoreKHR
+                | Op::CooperativeMatrixMulAddKHR
+                | Op::CooperativeMatrixLengthKHR
+        )
+    })
+}

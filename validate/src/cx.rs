@@ -1,0 +1,277 @@
+//! What the rules ask about a module, computed once.
+
+use crate::env::TargetEnv;
+use crate::options::Options;
+use crate::verdict::Verdict;
+use coop_ir::constant::{Const, Constants};
+use coop_ir::types::{CoopMatView, Scalar, Type, coop_mat, scalar};
+use coop_ir::{Id, IdMap, Inst, InstRef, Kind, Module, Op};
+use spirv::Capability;
+
+/// How a type, or the type of a value, has to do with matrices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Class {
+    /// It is a matrix.
+    Matrix,
+    /// It is an array or a struct with a matrix somewhere inside.
+    Holder,
+    /// It points to one of these.
+    Pointer,
+}
+
+/// The capabilities of a module, those that others imply included.
+#[derive(Debug, Default)]
+pub(crate) struct Capabilities(Vec<u32>);
+
+impl Capabilities {
+    fn new(module: &Module) -> Capabilities {
+        let mut all = Vec::new();
+        let mut queue: Vec<u32> = module.capabilities().collect();
+        while let Some(c) = queue.pop() {
+            if !all.contains(&c) {
+                all.push(c);
+                queue.extend(Kind::Capability.enumerant(c).into_iter().flat_map(|e| e.capabilities));
+            }
+        }
+        Capabilities(all)
+    }
+
+    pub(crate) fn has(&self, capability: u32) -> bool {
+        self.0.contains(&capability)
+    }
+}
+
+/// A module and what is known of it.
+pub(crate) struct Cx<'a> {
+    pub(crate) module: &'a Module,
+    pub(crate) constants: Constants,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) env: TargetEnv,
+    /// Globals (types, constants, variables) that have to do with matrices, in file order.
+    pub(crate) globals: Vec<InstRef>,
+    /// Instructions of functions that have to do with matrices, in file order.
+    pub(crate) body: Vec<InstRef>,
+    /// Instructions with execution or memory scopes, in file order.
+    pub(crate) synchronising: Vec<InstRef>,
+    /// Of types and of values: their ids don't overlap.
+    classes: IdMap<Class>,
+    /// By type, the place in `matrices`.
+    matrix_index: IdMap<u32>,
+    matrices: Vec<CoopMatView>,
+}
+
+impl<'a> Cx<'a> {
+    pub(crate) fn new(module: &'a Module, options: &Options) -> Cx<'a> {
+        let mut cx = Cx {
+            module,
+            constants: Constants::new(module, &options.specialization),
+            capabilities: Capabilities::new(module),
+            env: options.env.unwrap_or_else(|| TargetEnv::of(module)),
+            globals: Vec::new(),
+            body: Vec::new(),
+            synchronising: Vec::new(),
+            classes: module.id_map(),
+            matrix_index: module.id_map(),
+            matrices: Vec::new(),
+        };
+        for &r in &module.globals {
+            cx.classify_global(r);
+        }
+        for f in &module.functions {
+            for r in f.insts() {
+                cx.classify_body(r);
+            }
+        }
+        cx
+    }
+
+    /// One pass in file order: what a type is made of stands before it, and a cycle through forward pointers adds
+    /// nothing, since a matrix can't be reached by way of memory.
+    fn classify_global(&mut self, r: InstRef) {
+        let inst = self.module.inst(r);
+        let Some(result) = inst.result else { return };
+        let class = match inst.op {
+            Op::TypeCooperativeMatrixKHR => {
+                if let Some(view) = coop_mat(self.module, result).map(|m| m.view(self.module, &self.constants)) {
+                    self.matrix_index.insert(result, self.matrices.len() as u32);
+                    self.matrices.push(view);
+                }
+                Some(Class::Matrix)
+            }
+            Op::TypeArray | Op::TypeRuntimeArray => inst.id(0).and_then(|e| self.inside(e)),
+            Op::TypeStruct => inst.ids().find_map(|m| self.inside(m)),
+            Op::TypePointer => inst.id(1).and_then(|p| self.inside(p)).map(|_| Class::Pointer),
+            _ => inst.ty.and_then(|t| self.class(t)),
+        };
+        if let Some(class) = class {
+            self.classes.insert(result, class);
+        }
+        let of_matrix = class.is_some()
+            || (matches!(inst.op, Op::SpecConstantOp) && inst.ids().any(|o| self.class(o).is_some()))
+            || matches!(inst.op, Op::UntypedVariableKHR) && inst.ids().any(|o| self.class(o).is_some());
+        if of_matrix {
+            self.globals.push(r);
+        }
+    }
+
+    fn inside(&self, ty: Id) -> Option<Class> {
+        match self.class(ty) {
+            Some(Class::Matrix | Class::Holder) => Some(Class::Holder),
+            _ => None,
+        }
+    }
+
+    fn classify_body(&mut self, r: InstRef) {
+        let inst = self.module.inst(r);
+        let own = inst.ty.and_then(|t| self.class(t));
+        // The result of OpFunction is no value.
+        if let (Some(class), Some(result)) = (own, inst.result)
+            && inst.op != Op::Function
+        {
+            self.classes.insert(result, class);
+        }
+        if own.is_some() || is_matrix_op(inst.op) || inst.ids().any(|o| self.class(o).is_some()) {
+            self.body.push(r);
+        }
+        if has_scopes(inst.op) {
+            self.synchronising.push(r);
+        }
+    }
+
+    pub(crate) fn inst(&self, r: InstRef) -> &'a Inst {
+        self.module.inst(r)
+    }
+
+    /// Of a type, or of a value.
+    pub(crate) fn class(&self, id: Id) -> Option<Class> {
+        self.classes.get(id).copied()
+    }
+
+    /// The matrix type `ty`.
+    pub(crate) fn matrix(&self, ty: Id) -> Option<&CoopMatView> {
+        self.matrices.get(*self.matrix_index.get(ty)? as usize)
+    }
+
+    /// The matrix type of `value`.
+    pub(crate) fn matrix_of(&self, value: Id) -> Option<&CoopMatView> {
+        self.matrix(self.module.type_of(value)?)
+    }
+
+    /// Every matrix type.
+    pub(crate) fn matrices(&self) -> &[CoopMatView] {
+        &self.matrices
+    }
+
+    /// Where `id` is defined.
+    pub(crate) fn def(&self, id: Id) -> Option<InstRef> {
+        self.module.def(id)
+    }
+
+    /// Where the type of a matrix is declared.
+    pub(crate) fn decl(&self, matrix: &CoopMatView) -> Option<InstRef> {
+        self.module.def(matrix.ty.id)
+    }
+
+    pub(crate) fn has(&self, capability: Capability) -> bool {
+        self.capabilities.has(capability as u32)
+    }
+
+    pub(crate) fn scalar(&self, ty: Id) -> Option<Scalar> {
+        scalar(self.module, ty)
+    }
+
+    /// What kind of thing a value's type is, in words: `f16 16x16 A`, `u32`, `v4 of f32`.
+    pub(crate) fn describe_value(&self, value: Id) -> String {
+        match self.module.type_of(value) {
+            Some(ty) => self.describe(ty),
+            None => match self.module.def_inst(value) {
+                Some(i) if i.op.is_type() => format!("a type ({})", self.describe(value)),
+                Some(i) => format!("no value ({})", i.op),
+                None => "nothing that is defined".to_owned(),
+            },
+        }
+    }
+
+    /// A type in words.
+    pub(crate) fn describe(&self, ty: Id) -> String {
+        if let Some(m) = self.matrix(ty) {
+            return m.to_string();
+        }
+        match Type::of(self.module, ty) {
+            Some(Type::Void) => "void".into(),
+            Some(Type::Bool) => "bool".into(),
+            Some(Type::Scalar(s)) => s.to_string(),
+            Some(Type::Vector { elem, len }) => match self.scalar(elem) {
+                Some(s) => format!("{len}-vector of {s}"),
+                None => format!("{len}-vector"),
+            },
+            Some(Type::Matrix { .. }) => "an OpTypeMatrix".into(),
+            Some(Type::CoopMat(_)) => "a cooperative matrix".into(),
+            Some(Type::Array { .. }) => "an array".into(),
+            Some(Type::RuntimeArray { .. }) => "a runtime array".into(),
+            Some(Type::Struct { .. }) => "a struct".into(),
+            Some(Type::Pointer { .. } | Type::UntypedPointer { .. }) => "a pointer".into(),
+            Some(Type::Function { .. }) => "a function type".into(),
+            Some(Type::Other(op)) => format!("{op}"),
+            None => "no type".into(),
+        }
+    }
+
+    /// A constant as a number with the sign of its type.
+    pub(crate) fn signed(&self, id: Id, bits: u64) -> i64 {
+        match self.module.type_of(id).and_then(|t| self.scalar(t)) {
+            Some(Scalar::Int { width: width @ 1..=63, signed: true }) => {
+                ((bits << (64 - width)) as i64) >> (64 - width)
+            }
+            Some(Scalar::Int { signed: true, .. }) => bits as i64,
+            _ => i64::try_from(bits).unwrap_or(i64::MAX),
+        }
+    }
+
+    pub(crate) fn constant(&self, id: Id) -> Const {
+        self.constants.get(id)
+    }
+
+    /// Whether two constants are equal.
+    pub(crate) fn equal(&self, a: Id, b: Id) -> Verdict {
+        if a == b { Verdict::Holds } else { self.constants.compare(a, b).into() }
+    }
+
+    /// Why `id` is not a constant instruction of a 32-bit integer type, or `None` if it is.
+    pub(crate) fn not_const_u32(&self, id: Id) -> Option<String> {
+        let Some(inst) = self.module.def_inst(id) else { return Some("nothing defines it".into()) };
+        if !inst.op.is_constant() {
+            return Some(format!("this is the result of {}", inst.op));
+        }
+        match inst.ty.and_then(|t| self.scalar(t)) {
+            Some(Scalar::Int { width: 32, .. }) => None,
+            _ => Some(format!("this is a constant of type {}", self.describe_value(id))),
+        }
+    }
+}
+
+/// Instructions that are about matrices whatever their operands turn out to be.
+fn is_matrix_op(op: Op) -> bool {
+    matches!(
+        op,
+        Op::CooperativeMatrixLoadKHR
+            | Op::CooperativeMatrixStoreKHR
+            | Op::CooperativeMatrixMulAddKHR
+            | Op::CooperativeMatrixLengthKHR
+    )
+}
+
+/// Instructions that take an execution or memory scope: barriers, atomics and group operations.
+fn has_scopes(op: Op) -> bool {
+    // Most instructions are none, so the common case is one comparison of a bit.
+    static TABLE: std::sync::LazyLock<Vec<bool>> = std::sync::LazyLock::new(|| {
+        let mut table = Vec::new();
+        for info in coop_ir::grammar::OPS {
+            let n = usize::from(info.op.0);
+            table.resize(table.len().max(n + 1), false);
+            table[n] = info.operands.iter().any(|(k, _)| matches!(k, Kind::IdScope | Kind::IdMemorySemantics));
+        }
+        table
+    });
+    TABLE.get(usize::from(op.0)).copied().unwrap_or(false)
+}

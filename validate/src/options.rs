@@ -1,0 +1,96 @@
+//! What the user asks of a check.
+
+use crate::env::TargetEnv;
+use crate::rule::{self, Fate, Level, Rule};
+use coop_ir::constant::Specialization;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What the user asks of a check.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Values of specialization constants.
+    pub specialization: Specialization,
+    /// The environment; by the module if none is given.
+    pub env: Option<TargetEnv>,
+    /// Whether warnings are errors.
+    pub deny_warnings: bool,
+    levels: BTreeMap<&'static str, Level>,
+}
+
+/// A name that is no rule's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownRule {
+    /// The name.
+    pub name: String,
+    /// What may have been meant, or what became of it.
+    pub hint: String,
+}
+
+impl fmt::Display for UnknownRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no rule is called '{}'; {}", self.name, self.hint)
+    }
+}
+
+impl std::error::Error for UnknownRule {}
+
+impl Options {
+    /// Gives a rule another level.
+    pub fn set_level(&mut self, name: &str, level: Level) -> Result<(), UnknownRule> {
+        let rule = resolve(name)?;
+        self.levels.insert(rule.id, level);
+        Ok(())
+    }
+
+    /// The level of a finding; `by_default` says that it rests on defaults of specialization constants.
+    pub(crate) fn level(&self, rule: &Rule, by_default: bool) -> Level {
+        let level = match self.levels.get(rule.id) {
+            Some(level) => *level,
+            None if by_default => rule.level.min(Level::Warning),
+            None => rule.level,
+        };
+        if self.deny_warnings && level == Level::Warning { Level::Error } else { level }
+    }
+}
+
+/// The rule of that name, now or formerly.
+pub(crate) fn resolve(name: &str) -> Result<&'static Rule, UnknownRule> {
+    if let Some(rule) = rule::find(name) {
+        return Ok(rule);
+    }
+    let hint = match rule::fate(name) {
+        Some(Fate::Renamed(new)) => match rule::find(new) {
+            Some(rule) => return Ok(rule),
+            None => format!("it became '{new}', which is gone too"),
+        },
+        Some(Fate::Removed(why)) => format!("it was removed: {why}"),
+        None => match rule::nearest(name) {
+            Some(near) => format!("did you mean '{}'?", near.id),
+            None => "`coopcheck rules` lists them".to_owned(),
+        },
+    };
+    Err(UnknownRule { name: name.to_owned(), hint })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_names_get_a_hint() {
+        let e = Options::default().set_level("muladd-k-missmatch", Level::Allow).expect_err("no such rule");
+        assert_eq!(e.to_string(), "no rule is called 'muladd-k-missmatch'; did you mean 'muladd-k-mismatch'?");
+    }
+
+    #[test]
+    fn defaults_weaken_and_denying_strengthens() {
+        let rule = rule::find("muladd-k-mismatch").expect("it exists");
+        let mut o = Options::default();
+        assert_eq!((o.level(rule, false), o.level(rule, true)), (Level::Error, Level::Warning));
+        o.deny_warnings = true;
+        assert_eq!(o.level(rule, true), Level::Error);
+        o.set_level(rule.id, Level::Allow).expect("it exists");
+        assert_eq!((o.level(rule, false), o.level(rule, true)), (Level::Allow, Level::Allow));
+    }
+}

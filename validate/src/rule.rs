@@ -1,0 +1,182 @@
+//! What a rule is, how one is declared, and how one is found by name.
+
+use crate::rules::RULES;
+use std::fmt;
+
+/// How bad it is to break a rule.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Level {
+    /// Not reported.
+    Allow,
+    /// Worth knowing.
+    Note,
+    /// Likely wrong, or wrong under an assumption.
+    Warning,
+    /// The module is invalid, or does something undefined.
+    Error,
+}
+
+impl Level {
+    /// The name in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Allow => "allow",
+            Level::Note => "note",
+            Level::Warning => "warning",
+            Level::Error => "error",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A rule. Made by [`declare_rule!`](crate::declare_rule) only.
+#[derive(Debug)]
+pub struct Rule {
+    /// Family and defect in kebab-case: `muladd-k-mismatch`.
+    pub id: &'static str,
+    /// What breaking it means, in one line.
+    pub summary: &'static str,
+    /// The level, unless the user sets another.
+    pub level: Level,
+    /// The version that had it first.
+    pub since: &'static str,
+    /// The text that it comes from.
+    pub spec: &'static str,
+    /// The Vulkan valid-usage identifiers that it covers.
+    pub vuids: &'static [&'static str],
+    /// The ids of the rule digest that it covers; `explain` finds it by them.
+    pub digest: &'static [&'static str],
+    /// Markdown with the headings *What it checks*, *Why*, *Example*.
+    pub docs: &'static str,
+    /// The source file, for those who work on the rule.
+    pub file: &'static str,
+}
+
+impl Rule {
+    /// The first part of the id: the folder of its tests.
+    pub fn family(&self) -> &'static str {
+        self.id.split('-').next().unwrap_or(self.id)
+    }
+
+    /// The documentation, with the space that doc comments begin with removed from each line.
+    pub fn docs(&self) -> impl Iterator<Item = &'static str> {
+        self.docs.lines().map(|l| l.strip_prefix(' ').unwrap_or(l))
+    }
+
+    /// The file that shows the rule at work.
+    pub fn example_file(&self) -> String {
+        format!("testdata/validate/{}/{}.spvasm", self.family(), self.id)
+    }
+}
+
+/// Declares a rule: its documentation is the comment above it.
+#[macro_export]
+macro_rules! declare_rule {
+    (
+        $(#[doc = $doc:literal])+
+        $vis:vis static $name:ident = {
+            id: $id:literal,
+            summary: $summary:literal,
+            level: $level:ident,
+            since: $since:literal,
+            spec: $spec:literal,
+            vuids: [$($vuid:literal),*],
+            digest: [$($digest:literal),*] $(,)?
+        }
+    ) => {
+        $(#[doc = $doc])+
+        $vis static $name: $crate::rule::Rule = $crate::rule::Rule {
+            id: $id,
+            summary: $summary,
+            level: $crate::rule::Level::$level,
+            since: $since,
+            spec: $spec,
+            vuids: &[$($vuid),*],
+            digest: &[$($digest),*],
+            docs: concat!($($doc, "\n"),+),
+            file: file!(),
+        };
+    };
+}
+
+/// What became of a rule that is no more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It has another name.
+    Renamed(&'static str),
+    /// It is gone, for this reason.
+    Removed(&'static str),
+}
+
+/// Names that rules once had. A name is never dropped silently: it moves here.
+pub static OLD_NAMES: &[(&str, Fate)] = &[];
+
+/// The rule with this id.
+pub fn find(id: &str) -> Option<&'static Rule> {
+    RULES.binary_search_by_key(&id, |r| r.id).ok().map(|i| RULES[i])
+}
+
+/// What became of the rule that once had this id.
+pub fn fate(id: &str) -> Option<Fate> {
+    OLD_NAMES.iter().find(|(old, _)| *old == id).map(|(_, fate)| *fate)
+}
+
+/// The rules that a rule id, a VUID (also the end of one) or a digest id names.
+pub fn search(text: &str) -> Vec<&'static Rule> {
+    if let Some(rule) = find(text) {
+        return vec![rule];
+    }
+    let is_vuid = |v: &str| v == text || (text.len() >= 5 && v.strip_suffix(text).is_some_and(|s| s.ends_with('-')));
+    RULES.iter().copied().filter(|r| r.digest.contains(&text) || r.vuids.iter().any(|v| is_vuid(v))).collect()
+}
+
+/// The rule whose id is nearest to a name that is none.
+pub fn nearest(name: &str) -> Option<&'static Rule> {
+    let scored = RULES.iter().map(|r| (distance(name, r.id), *r));
+    scored.min_by_key(|(d, _)| *d).filter(|(d, r)| *d <= r.id.len() / 2).map(|(_, r)| r)
+}
+
+/// How many characters must be inserted, removed or replaced to make one string of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().take(64).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_to_rules() {
+        let ids = |text: &str| search(text).iter().map(|r| r.id).collect::<Vec<_>>();
+        assert_eq!(ids("muladd-k-mismatch"), ["muladd-k-mismatch"]);
+        assert_eq!(ids("khr.muladd-k"), ["muladd-k-mismatch"]);
+        assert_eq!(ids("VUID-StandaloneSpirv-Pointer-08973"), ["access-storage-class"]);
+        assert_eq!(ids("08973"), ["access-storage-class"]);
+        assert_eq!(ids("nothing"), [""; 0]);
+        assert_eq!(nearest("muladd-k-missmatch").map(|r| r.id), Some("muladd-k-mismatch"));
+        assert!(nearest("zzzzzzzzzzzzzzzzzzzzzzzz").is_none());
+    }
+
+    #[test]
+    fn edit_distance() {
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("abc", "abc"), 0);
+        assert_eq!(distance("abc", "xbcd"), 2);
+    }
+}

@@ -1,0 +1,508 @@
+//! Rules about `OpCooperativeMatrixLoadKHR` and `OpCooperativeMatrixStoreKHR`: the matrix, the pointer and the layout.
+//! Strides and memory operands have files of their own.
+
+use super::{memory, stride};
+use crate::cx::Cx;
+use crate::declare_rule;
+use crate::report::{Draft, Part, Sink};
+use crate::rules::types::storage_name;
+use crate::verdict::Verdict;
+use coop_ir::constant::Const;
+use coop_ir::types::{CoopMatView, Scalar, Type, scalar_or_vector};
+use coop_ir::{Id, InstRef, Op};
+use spirv::{AddressingModel, Capability, StorageClass};
+
+declare_rule! {
+    /// ## What it checks
+    /// The result type of a load is a matrix of SPV_KHR_cooperative_matrix.
+    /// ## Why
+    /// Nothing else can be loaded by this instruction; matrices of SPV_NV_cooperative_matrix have their own.
+    /// ## Example
+    /// `OpCooperativeMatrixLoadKHR %float %pointer %row_major %stride`
+    pub(crate) static LOAD_RESULT = {
+        id: "load-result-not-matrix",
+        summary: "the result of a load is no cooperative matrix",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLoadKHR",
+        vuids: [],
+        digest: ["khr.load-result-type"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// The Object of a store is a matrix of SPV_KHR_cooperative_matrix.
+    /// ## Why
+    /// Nothing else can be stored by this instruction; matrices of SPV_NV_cooperative_matrix have their own.
+    /// ## Example
+    /// `OpCooperativeMatrixStoreKHR %pointer %float_1 %row_major %stride`
+    pub(crate) static STORE_OBJECT = {
+        id: "store-object-not-matrix",
+        summary: "the object of a store is no cooperative matrix",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixStoreKHR",
+        vuids: [],
+        digest: ["khr.store-object-type"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// Pointer is a pointer (`OpTypePointer` or `OpTypeUntypedPointerKHR`).
+    /// ## Why
+    /// A load takes an address, not the value there.
+    /// ## Example
+    /// `OpCooperativeMatrixLoadKHR %matrix %loaded_float %row_major %stride`
+    pub(crate) static POINTER_TYPE = {
+        id: "access-pointer-type",
+        summary: "Pointer is no pointer",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLoadKHR and StoreKHR",
+        vuids: [],
+        digest: ["khr.ls-pointer-type"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// With Logical addressing, Pointer comes from an instruction that may make logical pointers: a variable, an access
+    /// chain, a parameter, a copy; with variable pointers also `OpSelect`, `OpPhi`, calls, loads and null.
+    /// ## Why
+    /// Without addresses, a consumer must be able to tell which variable is meant.
+    /// ## Example
+    /// A pointer chosen by `OpSelect` without capability VariablePointers.
+    pub(crate) static POINTER_SOURCE = {
+        id: "access-pointer-source",
+        summary: "a logical pointer from an instruction that can't make one",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, 2.16.1 Universal Validation Rules",
+        vuids: [],
+        digest: ["khr.ls-logical-pointer"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// What Pointer points to is a numerical scalar or a vector of such.
+    /// ## Why
+    /// The stride counts elements of that type.
+    /// ## Example
+    /// Pointer points to the whole array instead of to its first element.
+    pub(crate) static POINTEE_TYPE = {
+        id: "access-pointee-type",
+        summary: "Pointer does not point to a scalar or vector",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLoadKHR and StoreKHR",
+        vuids: [],
+        digest: ["khr.ls-pointee"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// In a shader, Pointer points into an array: the last step of its access chain picks an element of an array, or a
+    /// component of a vector that is one.
+    /// ## Why
+    /// The elements of the matrix are found by stepping through that array; a lone scalar has no neighbours.
+    /// ## Example
+    /// Pointer points to a member `float x` of a block.
+    pub(crate) static NOT_IN_ARRAY = {
+        id: "access-not-in-array",
+        summary: "Pointer does not point into an array",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLoadKHR and StoreKHR",
+        vuids: [],
+        digest: ["khr.ls-into-array"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// In Vulkan, the storage class of Pointer is Workgroup, StorageBuffer or PhysicalStorageBuffer.
+    /// ## Why
+    /// Only memory that the invocations share can hold a matrix for all of them.
+    /// ## Example
+    /// A load from an array in a Private variable.
+    pub(crate) static STORAGE_CLASS = {
+        id: "access-storage-class",
+        summary: "a load or store in a storage class that has no matrices",
+        level: Error,
+        since: "0.1.0",
+        spec: "Vulkan, Standalone SPIR-V Validation",
+        vuids: ["VUID-StandaloneSpirv-Pointer-08973"],
+        digest: ["khr.ls-storage-class"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// MemoryLayout is a constant instruction of a 32-bit integer type.
+    /// ## Why
+    /// How elements lie in memory must be known when the pipeline is made; it may be specialised.
+    /// ## Example
+    /// MemoryLayout is read from a buffer.
+    pub(crate) static LAYOUT_NOT_CONSTANT = {
+        id: "access-layout-not-constant",
+        summary: "MemoryLayout is no constant of a 32-bit integer type",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLoadKHR and StoreKHR",
+        vuids: [],
+        digest: ["khr.ls-layout-const"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// MemoryLayout is RowMajorKHR (0), ColumnMajorKHR (1), or a layout of an extension: PackedINTEL (2),
+    /// RowBlockedInterleavedARM (4202), ColumnBlockedInterleavedARM (4203).
+    /// ## Why
+    /// No other layout exists.
+    /// ## Example
+    /// MemoryLayout is `%uint_7`.
+    pub(crate) static LAYOUT_UNKNOWN = {
+        id: "access-layout-unknown",
+        summary: "MemoryLayout is not a layout",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, Cooperative Matrix Layout",
+        vuids: [],
+        digest: ["khr.ls-layout-value"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// The layouts of SPV_ARM_cooperative_matrix_layouts need capability CooperativeMatrixLayoutsARM, and PackedINTEL
+    /// needs PackedCooperativeMatrixINTEL.
+    /// ## Why
+    /// A consumer without the capability does not know the layout.
+    /// ## Example
+    /// MemoryLayout 4202 in a module without capability CooperativeMatrixLayoutsARM.
+    pub(crate) static LAYOUT_CAPABILITY = {
+        id: "access-layout-capability",
+        summary: "a layout of an extension without its capability",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_ARM_cooperative_matrix_layouts and SPV_INTEL_joint_matrix, Cooperative Matrix Layout",
+        vuids: [],
+        digest: ["khr.ls-layout-cap", "arm.cap", "intel.packed-layout-cap"],
+    }
+}
+
+/// What is loaded or stored, decoded once.
+pub(crate) struct Access<'a> {
+    pub(crate) at: InstRef,
+    pub(crate) is_load: bool,
+    pub(crate) matrix: Option<&'a CoopMatView>,
+    pub(crate) pointer: Pointer,
+    pub(crate) layout: Id,
+    pub(crate) layout_value: Const,
+    /// The stride and which operand it is.
+    pub(crate) stride: Option<(Id, usize)>,
+    /// Where the memory operands begin.
+    pub(crate) memory: usize,
+}
+
+/// Where a matrix is loaded from or stored to.
+#[derive(Clone, Copy)]
+pub(crate) struct Pointer {
+    pub(crate) id: Id,
+    pub(crate) ty: Id,
+    /// If it is a pointer.
+    pub(crate) storage: Option<u32>,
+    /// If it is a typed pointer.
+    pub(crate) pointee: Option<Id>,
+}
+
+impl Access<'_> {
+    /// `load` or `store`.
+    pub(crate) fn verb(&self) -> &'static str {
+        if self.is_load { "load" } else { "store" }
+    }
+
+    /// The scalar that memory is made of and how many bytes the stride counts in, where known.
+    pub(crate) fn unit(&self, cx: &Cx) -> Option<(Scalar, u64)> {
+        let (scalar, len) = scalar_or_vector(cx.module, self.pointer.pointee?)?;
+        Some((scalar, u64::from(scalar.bytes()) * u64::from(len)))
+    }
+}
+
+pub(crate) fn check(cx: &Cx, out: &mut Sink) {
+    for &r in &cx.body {
+        let is_load = match cx.inst(r).op {
+            Op::CooperativeMatrixLoadKHR => true,
+            Op::CooperativeMatrixStoreKHR => false,
+            _ => continue,
+        };
+        let Some(access) = decode(cx, r, is_load) else { continue };
+        object(cx, &access, out);
+        pointer(cx, &access, out);
+        layout(cx, &access, out);
+        stride::check(cx, &access, out);
+        memory::check(cx, &access, out);
+    }
+}
+
+fn decode<'a>(cx: &'a Cx, at: InstRef, is_load: bool) -> Option<Access<'a>> {
+    let inst = cx.inst(at);
+    let pointer = inst.id(0)?;
+    let ty = cx.module.type_of(pointer);
+    let (storage, pointee) = match ty.and_then(|t| Type::of(cx.module, t)) {
+        Some(Type::Pointer { storage, pointee }) => (Some(storage), Some(pointee)),
+        Some(Type::UntypedPointer { storage }) => (Some(storage), None),
+        _ => (None, None),
+    };
+    let matrix_type = if is_load { inst.ty } else { inst.id(1).and_then(|o| cx.module.type_of(o)) };
+    let layout_at = if is_load { 1 } else { 2 };
+    let layout = inst.id(layout_at)?;
+    Some(Access {
+        at,
+        is_load,
+        matrix: matrix_type.and_then(|t| cx.matrix(t)),
+        pointer: Pointer { id: pointer, ty: ty.unwrap_or(pointer), storage, pointee },
+        layout,
+        layout_value: cx.constant(layout),
+        stride: inst.id(layout_at + 1).map(|s| (s, layout_at + 1)),
+        memory: layout_at + 2,
+    })
+}
+
+fn object(cx: &Cx, a: &Access, out: &mut Sink) {
+    if a.matrix.is_some() {
+        return;
+    }
+    let inst = cx.inst(a.at);
+    if a.is_load {
+        let what = inst.ty.map_or_else(|| "missing".into(), |t| cx.describe(t));
+        out.report(&LOAD_RESULT, a.at, || {
+            Draft::new(format!("the result of a load must be a cooperative matrix; this is {what}")).label(
+                a.at,
+                Part::Type,
+                "must be a cooperative matrix",
+            )
+        });
+    } else {
+        let what = inst.id(1).map_or_else(|| "missing".into(), |o| cx.describe_value(o));
+        out.report(&STORE_OBJECT, a.at, || {
+            Draft::new(format!("the object of a store must be a cooperative matrix; this is {what}")).label(
+                a.at,
+                Part::Operand(1),
+                "must be a cooperative matrix",
+            )
+        });
+    }
+}
+
+fn pointer(cx: &Cx, a: &Access, out: &mut Sink) {
+    let p = &a.pointer;
+    let Some(storage) = p.storage else {
+        let what = cx.describe_value(p.id);
+        out.report(&POINTER_TYPE, a.at, || {
+            Draft::new(format!("a matrix {} takes a pointer; this is {what}", a.verb())).label(
+                a.at,
+                Part::Operand(0),
+                format!("this is {what}"),
+            )
+        });
+        return;
+    };
+    if let Some(pointee) = p.pointee
+        && !numeric(cx, pointee)
+    {
+        let what = cx.describe(pointee);
+        out.report(&POINTEE_TYPE, a.at, || {
+            Draft::new(format!(
+                "a matrix {} takes a pointer to a scalar or vector of numbers; this points to {what}",
+                a.verb()
+            ))
+            .label(a.at, Part::Operand(0), format!("points to {what}"))
+            .help("point to the first element")
+        });
+        return;
+    }
+    let classes = [StorageClass::Workgroup, StorageClass::StorageBuffer, StorageClass::PhysicalStorageBuffer];
+    if cx.env.is_vulkan() && !classes.iter().any(|c| *c as u32 == storage) {
+        out.report(&STORAGE_CLASS, a.at, || {
+            Draft::new(format!(
+                "a matrix {} needs Workgroup, StorageBuffer or PhysicalStorageBuffer memory; this is {}",
+                a.verb(),
+                storage_name(storage)
+            ))
+            .label(a.at, Part::Operand(0), format!("points to {} memory", storage_name(storage)))
+            .label_opt(cx.def(p.ty), Part::Operand(0), "the storage class")
+        });
+    }
+    let physical = storage == StorageClass::PhysicalStorageBuffer as u32;
+    if !physical {
+        source(cx, a, out);
+    }
+    if cx.has(Capability::Shader) && p.pointee.is_some() && !physical && in_array(cx, p.id) == Some(false) {
+        out.report(&NOT_IN_ARRAY, a.at, || {
+            Draft::new(format!("a matrix {} needs a pointer into an array; this points to a single object", a.verb()))
+                .label(a.at, Part::Operand(0), "not an element of an array")
+                .label_opt(cx.def(p.id), Part::Whole, "points to it")
+        });
+    }
+}
+
+/// A numerical scalar or a vector of some; a long vector counts as well.
+fn numeric(cx: &Cx, ty: Id) -> bool {
+    scalar_or_vector(cx.module, ty).is_some() || cx.module.def_inst(ty).is_some_and(|i| i.op.0 == 5288)
+}
+
+fn source(cx: &Cx, a: &Access, out: &mut Sink) {
+    let logical = cx.module.globals_with(Op::MemoryModel).next().and_then(|r| cx.inst(r).word(0))
+        == Some(AddressingModel::Logical as u32);
+    let Some(def) = cx.module.def_inst(a.pointer.id) else { return };
+    if !logical || def.op.info().is_none() {
+        return;
+    }
+    let always = matches!(
+        def.op,
+        Op::Variable
+            | Op::UntypedVariableKHR
+            | Op::AccessChain
+            | Op::InBoundsAccessChain
+            | Op::UntypedAccessChainKHR
+            | Op::UntypedInBoundsAccessChainKHR
+            | Op::RawAccessChainNV
+            | Op::FunctionParameter
+            | Op::ImageTexelPointer
+            | Op::CopyObject
+            | Op::BufferPointerEXT
+    );
+    let variable = matches!(
+        def.op,
+        Op::Select
+            | Op::Phi
+            | Op::FunctionCall
+            | Op::PtrAccessChain
+            | Op::UntypedPtrAccessChainKHR
+            | Op::UntypedInBoundsPtrAccessChainKHR
+            | Op::Load
+            | Op::ConstantNull
+    );
+    let variable_pointers = cx.has(Capability::VariablePointers) || cx.has(Capability::VariablePointersStorageBuffer);
+    if !(always || variable && variable_pointers) {
+        out.report(&POINTER_SOURCE, a.at, || {
+            Draft::new(format!("with Logical addressing, {} can't make the pointer of a matrix {}", def.op, a.verb()))
+                .label(a.at, Part::Operand(0), "a logical pointer")
+                .label_opt(cx.def(a.pointer.id), Part::Whole, "made here")
+                .help(if variable {
+                    "declare capability VariablePointers, or make the pointer by an access chain"
+                } else {
+                    "make the pointer by an access chain"
+                })
+        });
+    }
+}
+
+/// Whether a pointer points into an array; `None` where that can't be seen.
+fn in_array(cx: &Cx, pointer: Id) -> Option<bool> {
+    let mut id = pointer;
+    // A component of a vector, of which it is left to see where the vector lies.
+    let mut in_vector = false;
+    // Chains of chains are short; a cycle (which only broken modules have) must end.
+    for _ in 0..64 {
+        let def = cx.module.def_inst(id)?;
+        match def.op {
+            Op::AccessChain | Op::InBoundsAccessChain => {
+                let base = def.id(0)?;
+                let Type::Pointer { pointee, .. } = Type::of(cx.module, cx.module.type_of(base)?)? else {
+                    return None;
+                };
+                let mut steps = Vec::new();
+                let mut ty = pointee;
+                for index in def.ids_from(1) {
+                    let (step, next) = step(cx, ty, index)?;
+                    steps.push(step);
+                    ty = next;
+                }
+                if in_vector && steps.last() == Some(&Step::Array) {
+                    return Some(true);
+                }
+                match steps.as_slice() {
+                    [] => id = base,
+                    [.., Step::Array] | [.., Step::Array, Step::Vector] => return Some(true),
+                    [Step::Vector] if !in_vector => {
+                        in_vector = true;
+                        id = base;
+                    }
+                    _ => return Some(false),
+                }
+            }
+            Op::CopyObject => id = def.id(0)?,
+            Op::PtrAccessChain | Op::InBoundsPtrAccessChain => return Some(true),
+            Op::Variable => return Some(false),
+            _ => return None,
+        }
+    }
+    None
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Array,
+    Vector,
+    Other,
+}
+
+/// One step of an access chain: what it steps through, and the type that it arrives at.
+fn step(cx: &Cx, ty: Id, index: Id) -> Option<(Step, Id)> {
+    Some(match Type::of(cx.module, ty)? {
+        Type::Array { elem, .. } | Type::RuntimeArray { elem } => (Step::Array, elem),
+        Type::Vector { elem, .. } => (Step::Vector, elem),
+        Type::Matrix { column, .. } => (Step::Other, column),
+        Type::Struct { members } => {
+            let i = cx.constant(index).fixed()?;
+            (Step::Other, *members.get(usize::try_from(i).ok()?)?)
+        }
+        _ => return None,
+    })
+}
+
+fn layout(cx: &Cx, a: &Access, out: &mut Sink) {
+    let operand = Part::Operand(if a.is_load { 1 } else { 2 });
+    if let Some(why) = cx.not_const_u32(a.layout) {
+        out.report(&LAYOUT_NOT_CONSTANT, a.at, || {
+            Draft::new(format!("MemoryLayout must be a constant of a 32-bit integer type; {why}"))
+                .label(a.at, operand, "MemoryLayout")
+                .label_opt(cx.def(a.layout), Part::Whole, "comes from here")
+        });
+        return;
+    }
+    let value = &a.layout_value;
+    let known = Verdict::of(value, |v| matches!(v, 0..=2 | 4202 | 4203));
+    out.judge(&LAYOUT_UNKNOWN, known, a.at, || {
+        Draft::new(format!("{value} is not a memory layout; 0 is row-major and 1 is column-major"))
+            .label(a.at, operand, format!("MemoryLayout is {value}"))
+            .label_opt(cx.def(a.layout), Part::Whole, "comes from here")
+    });
+    // The number is Intel's; the grammar crate does not name it.
+    let packed = cx.capabilities.has(6434);
+    let blocked = cx.has(Capability::CooperativeMatrixLayoutsARM);
+    let enabled = Verdict::of(value, |v| match v {
+        2 => packed,
+        4202 | 4203 => blocked,
+        _ => true,
+    });
+    out.judge(&LAYOUT_CAPABILITY, enabled, a.at, || {
+        let (name, capability) = match value.value() {
+            Some(2) => ("PackedINTEL", "PackedCooperativeMatrixINTEL"),
+            Some(4202) => ("RowBlockedInterleavedARM", "CooperativeMatrixLayoutsARM"),
+            _ => ("ColumnBlockedInterleavedARM", "CooperativeMatrixLayoutsARM"),
+        };
+        Draft::new(format!("layout {name} needs capability {capability}")).label(
+            a.at,
+            operand,
+            format!("MemoryLayout is {name}"),
+        )
+    });
+}

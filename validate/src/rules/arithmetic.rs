@@ -1,0 +1,412 @@
+//! Rules about arithmetic on matrices, and about instructions that do not take matrices at all.
+
+use crate::cx::Cx;
+use crate::declare_rule;
+use crate::report::{Draft, Part, Sink};
+use coop_ir::types::{CoopMatView, Scalar, Type};
+use coop_ir::{Id, InstRef, Op};
+
+declare_rule! {
+    /// ## What it checks
+    /// Of arithmetic, matrices take only OpFNegate, OpSNegate, OpFAdd, OpIAdd, OpFSub, OpISub, OpFMul, OpIMul, OpFDiv,
+    /// OpSDiv, OpUDiv and OpMatrixTimesScalar; no remainders, bit operations, comparisons, group operations or extended
+    /// instructions.
+    /// ## Why
+    /// The extension lists what there is.
+    /// ## Example
+    /// `OpExtInst %matrix %glsl FMax %m %zero`
+    pub(crate) static NOT_ALLOWED = {
+        id: "arithmetic-not-allowed",
+        summary: "an instruction that does not take matrices",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, Arithmetic Instructions",
+        vuids: [],
+        digest: ["khr.arith-list", "khr.no-logical-ops"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// OpF... instructions work on matrices of floats, OpI..., OpS... and OpU... on matrices of integers.
+    /// ## Why
+    /// As for scalars.
+    /// ## Example
+    /// `OpFAdd` of matrices of s32.
+    pub(crate) static COMPONENT = {
+        id: "arithmetic-component",
+        summary: "component types that do not suit the operation",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, Arithmetic Instructions",
+        vuids: [],
+        digest: ["khr.arith-class"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// The operands and the result of an operation have one type, by id.
+    /// ## Why
+    /// Two types whose constants happen to be equal are two types all the same.
+    /// ## Example
+    /// `OpFAdd %f32_16x16 %a %b` with `%b` of f16 16x16.
+    pub(crate) static TYPE_MISMATCH = {
+        id: "arithmetic-type-mismatch",
+        summary: "operands and result have different types",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, Arithmetic Instructions",
+        vuids: [],
+        digest: ["khr.arith-type-match", "types.signedness-ids"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// OpMatrixTimesScalar multiplies a matrix of the result's type by a scalar of its component type.
+    /// ## Why
+    /// As for other matrices.
+    /// ## Example
+    /// `OpMatrixTimesScalar` of a f16 16x16 matrix and a f32.
+    pub(crate) static SCALAR_TYPE = {
+        id: "arithmetic-scalar-type",
+        summary: "matrix times a scalar of another type",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpMatrixTimesScalar",
+        vuids: [],
+        digest: ["khr.mts-scalar"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// OpMatrixTimesScalar works on matrices of floats.
+    /// ## Why
+    /// The core text speaks of floats only. Compilers emit it for integers, and drivers accept it.
+    /// ## Example
+    /// `OpMatrixTimesScalar` of a s32 16x16 matrix and a s32.
+    pub(crate) static SCALAR_INTEGER = {
+        id: "arithmetic-scalar-integer",
+        summary: "matrix times scalar with integers",
+        level: Note,
+        since: "0.1.0",
+        spec: "SPIR-V, OpMatrixTimesScalar",
+        vuids: [],
+        digest: ["khr.mts-scalar"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// In OpenCL, OpMatrixTimesScalar is not used on cooperative matrices.
+    /// ## Why
+    /// The instruction needs capability Matrix, which OpenCL does not have.
+    /// ## Example
+    /// `OpMatrixTimesScalar` in a module with capability Kernel.
+    pub(crate) static SCALAR_OPENCL = {
+        id: "arithmetic-scalar-opencl",
+        summary: "matrix times scalar in OpenCL",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, issues",
+        vuids: [],
+        digest: ["khr.mts-opencl"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// A matrix of integers is not divided by a constant matrix of 0, nor the smallest number by a constant -1.
+    /// ## Why
+    /// The result is undefined, as for scalars.
+    /// ## Example
+    /// `OpUDiv %matrix %m %zeros` with `%zeros = OpConstantNull %matrix`
+    pub(crate) static DIVIDE = {
+        id: "arithmetic-divide-undefined",
+        summary: "a division whose result is undefined",
+        level: Warning,
+        since: "0.1.0",
+        spec: "SPIR-V, OpUDiv and OpSDiv",
+        vuids: [],
+        digest: ["khr.divide-by-zero", "khr.int-min-div"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// OpSelect between matrices has a scalar condition.
+    /// ## Why
+    /// There is no matrix of Booleans to choose component by component.
+    /// ## Example
+    /// `OpSelect %matrix %bvec4 %a %b`
+    pub(crate) static SELECT = {
+        id: "select-condition-not-scalar",
+        summary: "OpSelect of matrices without a scalar condition",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPIR-V, OpSelect",
+        vuids: [],
+        digest: ["khr.select-scalar-cond"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// Matrices passed to and returned from functions have the type, by id, that the function declares.
+    /// ## Why
+    /// Two types whose constants happen to be equal are two types all the same.
+    /// ## Example
+    /// A call with a f16 16x16 matrix for a parameter of f32 16x16.
+    pub(crate) static CALL = {
+        id: "call-type-mismatch",
+        summary: "a matrix passed or returned with another type",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPIR-V, OpFunctionCall and OpReturnValue",
+        vuids: [],
+        digest: ["khr.function-cm-args"],
+    }
+}
+
+pub(crate) fn check(cx: &Cx, out: &mut Sink) {
+    for &r in &cx.body {
+        match cx.inst(r).op {
+            Op::FNegate | Op::FAdd | Op::FSub | Op::FMul | Op::FDiv => arithmetic(cx, r, false, out),
+            Op::SNegate | Op::IAdd | Op::ISub | Op::IMul | Op::SDiv | Op::UDiv => arithmetic(cx, r, true, out),
+            Op::MatrixTimesScalar => times_scalar(cx, r, out),
+            Op::Select => select(cx, r, out),
+            Op::FunctionCall => call(cx, r, out),
+            op if refuses_matrices(op) => refused(cx, r, out),
+            Op::ExtInst | Op::ExtInstWithForwardRefsKHR if !non_semantic(cx, r) => refused(cx, r, out),
+            _ => {}
+        }
+    }
+    returns(cx, out);
+}
+
+/// Instructions that take scalars and vectors, or other matrices, only. Those that are not here either take any type,
+/// or belong to extensions that have their own say.
+fn refuses_matrices(op: Op) -> bool {
+    let ranges = [
+        (Op::VectorExtractDynamic, Op::VectorShuffle),
+        (Op::Transpose, Op::Transpose),
+        (Op::UMod, Op::UMod),
+        (Op::SRem, Op::FMod),
+        (Op::VectorTimesScalar, Op::VectorTimesScalar),
+        (Op::VectorTimesMatrix, Op::SMulExtended),
+        (Op::Any, Op::LogicalNot),
+        (Op::IEqual, Op::FUnordGreaterThanEqual),
+        (Op::ShiftRightLogical, Op::BitCount),
+        (Op::DPdx, Op::FwidthCoarse),
+        (Op::AtomicStore, Op::AtomicXor),
+        (Op::GroupAll, Op::GroupSMax),
+        (Op::GroupNonUniformElect, Op::GroupNonUniformQuadSwap),
+    ];
+    ranges.iter().any(|(first, last)| (first.0..=last.0).contains(&op.0))
+}
+
+fn non_semantic(cx: &Cx, at: InstRef) -> bool {
+    let set = cx.inst(at).id(0).and_then(|s| cx.module.def_inst(s)).and_then(|i| i.string(0));
+    // What an unknown set takes is not known either.
+    set.is_none_or(|(name, _)| !matches!(name.as_str(), "GLSL.std.450" | "OpenCL.std"))
+}
+
+/// The first matrix among the operands and where it stands; else the result's type.
+fn matrix_operand<'a>(cx: &'a Cx, at: InstRef) -> Option<(&'a CoopMatView, Part)> {
+    let inst = cx.inst(at);
+    let operands = inst.operands.iter().enumerate();
+    let mut found = operands.filter_map(|(i, o)| Some((cx.matrix_of(o.id()?)?, Part::Operand(i))));
+    found.next().or_else(|| Some((cx.matrix(inst.ty?)?, Part::Type)))
+}
+
+fn refused(cx: &Cx, at: InstRef, out: &mut Sink) {
+    let Some((matrix, part)) = matrix_operand(cx, at) else { return };
+    let inst = cx.inst(at);
+    out.report(&NOT_ALLOWED, at, || {
+        let name = match inst.op {
+            Op::ExtInst => "an extended instruction".to_owned(),
+            op => op.to_string(),
+        };
+        Draft::new(format!("{name} does not take cooperative matrices; this is {matrix}"))
+            .label(at, part, format!("{matrix}"))
+            .help("work component by component, through a variable and OpAccessChain")
+    });
+}
+
+fn arithmetic(cx: &Cx, at: InstRef, integers: bool, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let Some((first, _)) = matrix_operand(cx, at) else { return };
+    let Some(result) = inst.ty else { return };
+    // Every type, the result's first.
+    let operands = inst.operands.iter().enumerate().filter_map(|(i, o)| {
+        let value = o.id()?;
+        Some((Part::Operand(i), cx.module.type_of(value)?, value))
+    });
+    for (part, ty, value) in operands {
+        if ty != result {
+            out.report(&TYPE_MISMATCH, at, || {
+                let (is, wanted) = (cx.describe_value(value), cx.describe(result));
+                let again = if is == wanted { "another type that looks the same, " } else { "" };
+                Draft::new(format!("{} gives {wanted}, but an operand is {again}{is}", inst.op))
+                    .label(at, part, format!("this is {is}"))
+                    .label_opt(cx.def(result), Part::Whole, "type of the result")
+                    .label_opt(cx.def(ty), Part::Whole, "type of the operand")
+            });
+        }
+    }
+    let matrix = cx.matrix(result).unwrap_or(first);
+    if let Some(component) = matrix.component
+        && component.is_int() != integers
+    {
+        out.report(&COMPONENT, at, || {
+            let works_on = if integers { "integers" } else { "floats" };
+            Draft::new(format!("{} works on {works_on}; this is {matrix}", inst.op))
+                .label(at, Part::Whole, format!("on {component}"))
+                .label_opt(cx.decl(matrix), Part::Operand(0), format!("the component type is {component}"))
+        });
+    }
+    if matches!(inst.op, Op::SDiv | Op::UDiv) {
+        division(cx, at, matrix, out);
+    }
+}
+
+/// The value that a constant matrix has in all its elements, if it is fixed.
+fn splat(cx: &Cx, value: Id) -> Option<u64> {
+    let inst = cx.module.def_inst(value)?;
+    match inst.op {
+        Op::ConstantNull => Some(0),
+        Op::ConstantComposite | Op::SpecConstantComposite | Op::CompositeConstruct if inst.operands.len() == 1 => {
+            cx.constant(inst.id(0)?).fixed()
+        }
+        _ => None,
+    }
+}
+
+fn division(cx: &Cx, at: InstRef, matrix: &CoopMatView, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let Some(Scalar::Int { width, .. }) = matrix.component else { return };
+    let Some(by) = inst.id(1).and_then(|v| splat(cx, v)) else { return };
+    let ones = if width >= 64 { u64::MAX } else { (1 << width) - 1 };
+    let smallest = || inst.id(0).and_then(|v| splat(cx, v)) == Some(ones ^ (ones >> 1));
+    let what = if by == 0 {
+        "a division by 0 is undefined"
+    } else if inst.op == Op::SDiv && by == ones && smallest() {
+        "the smallest number divided by -1 is undefined"
+    } else {
+        return;
+    };
+    out.report(&DIVIDE, at, || {
+        Draft::new(what)
+            .label(at, Part::Operand(1), if by == 0 { "every element is 0" } else { "every element is -1" })
+            .label_opt(inst.id(1).and_then(|v| cx.def(v)), Part::Whole, "made here")
+    });
+}
+
+fn times_scalar(cx: &Cx, at: InstRef, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let Some((matrix, _)) = matrix_operand(cx, at) else { return };
+    let (Some(left), Some(scalar), Some(result)) = (inst.id(0), inst.id(1), inst.ty) else { return };
+    if cx.module.type_of(left) != Some(result) {
+        out.report(&SCALAR_TYPE, at, || {
+            let (is, wanted) = (cx.describe_value(left), cx.describe(result));
+            Draft::new(format!("OpMatrixTimesScalar gives {wanted}, but the matrix is {is}")).label(
+                at,
+                Part::Operand(0),
+                format!("this is {is}"),
+            )
+        });
+    } else if cx.module.type_of(scalar) != Some(matrix.ty.component) {
+        out.report(&SCALAR_TYPE, at, || {
+            let is = cx.describe_value(scalar);
+            let wanted = cx.describe(matrix.ty.component);
+            Draft::new(format!("{matrix} is multiplied by {is}, not by a scalar of its component type {wanted}"))
+                .label(at, Part::Operand(1), format!("this is {is}"))
+                .label_opt(cx.decl(matrix), Part::Operand(0), format!("the component type is {wanted}"))
+                .help(format!("convert the scalar to {wanted}"))
+        });
+    }
+    if matrix.component.is_some_and(Scalar::is_int) {
+        out.report(&SCALAR_INTEGER, at, || {
+            Draft::new(format!("OpMatrixTimesScalar is defined for floats; this is {matrix}")).label(
+                at,
+                Part::Operand(0),
+                "accepted in practice",
+            )
+        });
+    }
+    if cx.env.is_opencl() {
+        out.report(&SCALAR_OPENCL, at, || {
+            Draft::new("OpenCL has no OpMatrixTimesScalar")
+                .label(at, Part::Whole, "not in OpenCL")
+                .help("construct a matrix of the scalar, and multiply the matrices")
+        });
+    }
+}
+
+fn select(cx: &Cx, at: InstRef, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let (Some(matrix), Some(condition)) = (inst.ty.and_then(|t| cx.matrix(t)), inst.id(0)) else { return };
+    let ty = cx.module.type_of(condition).and_then(|t| Type::of(cx.module, t));
+    if ty != Some(Type::Bool) {
+        let is = cx.describe_value(condition);
+        out.report(&SELECT, at, || {
+            Draft::new(format!("OpSelect of {matrix} needs a scalar Boolean; the condition is {is}")).label(
+                at,
+                Part::Operand(0),
+                format!("this is {is}"),
+            )
+        });
+    }
+}
+
+fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let Some(function) = inst.id(0).and_then(|f| cx.module.def_inst(f)) else { return };
+    let Some(Type::Function { ret, params }) = function.id(1).and_then(|t| Type::of(cx.module, t)) else { return };
+    let concerns = |a: Id, b: Id| cx.matrix(a).is_some() || cx.matrix(b).is_some();
+    if let Some(ty) = inst.ty
+        && ty != ret
+        && concerns(ty, ret)
+    {
+        out.report(&CALL, at, || {
+            Draft::new(format!("the call gives {}, the function {}", cx.describe(ty), cx.describe(ret)))
+                .label(at, Part::Type, cx.describe(ty))
+                .label_opt(inst.id(0).and_then(|f| cx.def(f)), Part::Type, cx.describe(ret))
+        });
+    }
+    for (i, (argument, wanted)) in inst.ids_from(1).zip(params).enumerate() {
+        let Some(ty) = cx.module.type_of(argument) else { continue };
+        if ty != wanted && concerns(ty, wanted) {
+            out.report(&CALL, at, || {
+                let (is, wanted) = (cx.describe(ty), cx.describe(wanted));
+                Draft::new(format!("argument {} is {is}, the parameter {wanted}", i + 1))
+                    .label(at, Part::Operand(i + 1), format!("this is {is}"))
+                    .label_opt(inst.id(0).and_then(|f| cx.def(f)), Part::Whole, "the function")
+            });
+        }
+    }
+}
+
+fn returns(cx: &Cx, out: &mut Sink) {
+    for f in &cx.module.functions {
+        let Some(ret) = cx.inst(f.def).ty else { continue };
+        if f.blocks.is_empty() {
+            continue;
+        }
+        for at in f.blocks.iter().filter_map(|b| b.terminator()) {
+            let inst = cx.inst(at);
+            let Some(value) = inst.id(0).filter(|_| inst.op == Op::ReturnValue) else { continue };
+            let Some(ty) = cx.module.type_of(value) else { continue };
+            if ty != ret && (cx.matrix(ty).is_some() || cx.matrix(ret).is_some()) {
+                out.report(&CALL, at, || {
+                    let (is, wanted) = (cx.describe(ty), cx.describe(ret));
+                    Draft::new(format!("{is} is returned from a function of {wanted}"))
+                        .label(at, Part::Operand(0), format!("this is {is}"))
+                        .label(f.def, Part::Type, format!("returns {wanted}"))
+                });
+            }
+        }
+    }
+}

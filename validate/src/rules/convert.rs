@@ -1,0 +1,317 @@
+//! Rules about conversions of matrices, `OpBitcast` included.
+
+use crate::cx::Cx;
+use crate::declare_rule;
+use crate::report::{Draft, Part, Sink};
+use coop_ir::constant::Const;
+use coop_ir::types::{CoopMatView, Scalar, use_name};
+use coop_ir::{Id, InstRef, Op};
+use spirv::Capability;
+
+declare_rule! {
+    /// ## What it checks
+    /// The only conversions of matrices are OpConvertFToU, OpConvertFToS, OpConvertSToF, OpConvertUToF, OpUConvert,
+    /// OpSConvert, OpFConvert and OpBitcast.
+    /// ## Why
+    /// The extension lists them; other conversions take scalars and vectors only.
+    /// ## Example
+    /// `OpQuantizeToF16 %matrix %value`
+    pub(crate) static NOT_ALLOWED = {
+        id: "convert-not-allowed",
+        summary: "a conversion that does not take matrices",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, Conversion Instructions",
+        vuids: [],
+        digest: ["khr.convert-list"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// A conversion to a matrix is one from a matrix.
+    /// ## Why
+    /// Conversions go component by component.
+    /// ## Example
+    /// `OpFConvert %matrix %a_float`
+    pub(crate) static OPERAND_NOT_MATRIX = {
+        id: "convert-operand-not-matrix",
+        summary: "a conversion between a matrix and something else",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, Conversion Instructions",
+        vuids: [],
+        digest: ["khr.convert-shape"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// A conversion keeps the scope, the rows and the columns.
+    /// ## Why
+    /// Conversions go component by component.
+    /// ## Example
+    /// `OpFConvert` from f32 16x16 to f16 16x8.
+    pub(crate) static SHAPE_MISMATCH = {
+        id: "convert-shape-mismatch",
+        summary: "a conversion changes scope, rows or columns",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, Conversion Instructions",
+        vuids: [],
+        digest: ["khr.convert-shape"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// A conversion keeps the use. With capability CooperativeMatrixConversionsNV or CooperativeMatrixConversionsEXT an
+    /// accumulator may become A or B, and with the latter A or B an accumulator.
+    /// ## Why
+    /// Matrices of different use are spread over invocations differently, so that data would have to move.
+    /// ## Example
+    /// `OpFConvert` from an f32 accumulator to an f16 A.
+    pub(crate) static USE_MISMATCH = {
+        id: "convert-use-mismatch",
+        summary: "a conversion changes the use",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, Conversion Instructions",
+        vuids: [],
+        digest: ["khr.convert-use", "nv2.convert-num-use", "ext.convert-num-use"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// The component types suit the conversion: floats and integers where its name says so, and OpUConvert, OpSConvert
+    /// and OpFConvert change them.
+    /// ## Why
+    /// As for scalars.
+    /// ## Example
+    /// `OpConvertSToF` from a matrix of f32.
+    pub(crate) static COMPONENT = {
+        id: "convert-component",
+        summary: "component types that do not suit the conversion",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPIR-V, Conversion Instructions",
+        vuids: [],
+        digest: ["khr.convert-component"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// `OpBitcast` of matrices goes between integer types of the same width.
+    /// ## Why
+    /// The extension allows only that; there is no bitcast between f16 and u16 matrices.
+    /// ## Example
+    /// `OpBitcast` from f16 16x16 to u16 16x16.
+    pub(crate) static BITCAST_COMPONENT = {
+        id: "convert-bitcast-component",
+        summary: "OpBitcast of matrices that are not integers of one width",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpBitcast",
+        vuids: [],
+        digest: ["khr.bitcast-int"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// `OpBitcast` of matrices keeps the use, whatever capabilities are declared.
+    /// ## Why
+    /// Matrices of different use are spread over invocations differently; a bitcast moves nothing.
+    /// ## Example
+    /// `OpBitcast` from a u32 accumulator to a s32 A.
+    pub(crate) static BITCAST_USE = {
+        id: "convert-bitcast-use",
+        summary: "OpBitcast changes the use",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpBitcast",
+        vuids: [],
+        digest: ["khr.bitcast-use"],
+    }
+}
+
+pub(crate) fn check(cx: &Cx, out: &mut Sink) {
+    for &r in &cx.body {
+        match cx.inst(r).op {
+            Op::ConvertFToU
+            | Op::ConvertFToS
+            | Op::ConvertSToF
+            | Op::ConvertUToF
+            | Op::UConvert
+            | Op::SConvert
+            | Op::FConvert
+            | Op::Bitcast => conversion(cx, r, out),
+            Op::QuantizeToF16
+            | Op::ConvertPtrToU
+            | Op::SatConvertSToU
+            | Op::SatConvertUToS
+            | Op::ConvertUToPtr
+            | Op::PtrCastToGeneric
+            | Op::GenericCastToPtr
+            | Op::GenericCastToPtrExplicit => not_allowed(cx, r, out),
+            _ => {}
+        }
+    }
+}
+
+fn not_allowed(cx: &Cx, at: InstRef, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let operand = inst.id(0).and_then(|v| cx.matrix_of(v));
+    let Some(matrix) = operand.or_else(|| inst.ty.and_then(|t| cx.matrix(t))) else { return };
+    out.report(&NOT_ALLOWED, at, || {
+        Draft::new(format!("{} does not take cooperative matrices", inst.op))
+            .label(at, if operand.is_some() { Part::Operand(0) } else { Part::Type }, format!("{matrix}"))
+            .help("convert component by component, through a variable and OpAccessChain")
+    });
+}
+
+fn conversion(cx: &Cx, at: InstRef, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let Some(value) = inst.id(0) else { return };
+    let (from, to) = match (cx.matrix_of(value), inst.ty.and_then(|t| cx.matrix(t))) {
+        (Some(from), Some(to)) => (from, to),
+        (None, None) => return,
+        (from, to) => {
+            let (matrix, part, other) = match (from, to) {
+                (Some(m), _) => (m, Part::Type, inst.ty.map(|t| cx.describe(t)).unwrap_or_default()),
+                (_, Some(m)) => (m, Part::Operand(0), cx.describe_value(value)),
+                (None, None) => return,
+            };
+            out.report(&OPERAND_NOT_MATRIX, at, || {
+                Draft::new(format!("{} between {matrix} and {other}: both must be matrices", inst.op)).label(
+                    at,
+                    part,
+                    format!("this is {other}"),
+                )
+            });
+            return;
+        }
+    };
+    shape(cx, at, from, to, out);
+    uses(cx, at, inst.op, from, to, out);
+    if let (Some(f), Some(t)) = (from.component, to.component) {
+        components(cx, at, inst.op, (from, f), (to, t), out);
+    }
+}
+
+fn shape(cx: &Cx, at: InstRef, from: &CoopMatView, to: &CoopMatView, out: &mut Sink) {
+    // A transposing conversion exchanges them; that has rules of its own.
+    if transposes(cx, at) {
+        return;
+    }
+    let parts: [(&str, usize, Id, &Const, Id, &Const); 3] = [
+        ("scope", 1, from.ty.scope, &from.scope, to.ty.scope, &to.scope),
+        ("rows", 2, from.ty.rows, &from.rows, to.ty.rows, &to.rows),
+        ("columns", 3, from.ty.cols, &from.cols, to.ty.cols, &to.cols),
+    ];
+    for (name, operand, a, was, b, is) in parts {
+        out.judge(&SHAPE_MISMATCH, cx.equal(a, b), at, || {
+            Draft::new(format!("a conversion from {from} to {to} changes the {name} from {was} to {is}"))
+                .label(at, Part::Whole, "converted here")
+                .label_opt(cx.decl(from), Part::Operand(operand), format!("{name}: {was}"))
+                .label_opt(cx.decl(to), Part::Operand(operand), format!("{name}: {is}"))
+        });
+    }
+}
+
+/// Whether the conversion may carry the transposing decoration of SPV_EXT_cooperative_matrix_maintenance1, directly or
+/// by way of a decoration group.
+fn transposes(cx: &Cx, at: InstRef) -> bool {
+    const TRANSPOSE: u32 = 5440;
+    let result = cx.inst(at).result;
+    let is_group = |id: Id| cx.module.def_inst(id).is_some_and(|d| d.op == Op::DecorationGroup);
+    cx.capabilities.has(CONVERSIONS_EXT)
+        && cx
+            .module
+            .globals_with(Op::Decorate)
+            .map(|r| cx.inst(r))
+            .any(|i| i.word(1) == Some(TRANSPOSE) && (i.id(0) == result || i.id(0).is_some_and(is_group)))
+}
+
+/// CooperativeMatrixConversionsEXT, newer than the enumerants of the `spirv` crate.
+const CONVERSIONS_EXT: u32 = 5429;
+
+fn uses(cx: &Cx, at: InstRef, op: Op, from: &CoopMatView, to: &CoopMatView, out: &mut Sink) {
+    let verdict = cx.equal(from.ty.use_, to.ty.use_);
+    let name = |m: &CoopMatView| m.use_.value().and_then(use_name).unwrap_or("unknown").to_owned();
+    let draft = |message: String, help: &str| {
+        Draft::new(message)
+            .label(at, Part::Whole, "converted here")
+            .label_opt(cx.decl(from), Part::Operand(4), format!("use {}", name(from)))
+            .label_opt(cx.decl(to), Part::Operand(4), format!("use {}", name(to)))
+            .help(help)
+    };
+    if op == Op::Bitcast {
+        out.judge(&BITCAST_USE, verdict, at, || {
+            draft(format!("OpBitcast from {from} to {to} changes the use"), "convert the use separately")
+        });
+        return;
+    }
+    if let (Some(a), Some(b)) = (from.use_.value(), to.use_.value()) {
+        let nv = cx.has(Capability::CooperativeMatrixConversionsNV);
+        let ext = cx.capabilities.has(CONVERSIONS_EXT);
+        if ((nv || ext) && a == 2) || (ext && b == 2) {
+            return;
+        }
+    }
+    out.judge(&USE_MISMATCH, verdict, at, || {
+        draft(
+            format!("{op} from {from} to {to} changes the use"),
+            "store and load the matrix, or declare a capability of conversions between uses",
+        )
+    });
+}
+
+fn components(
+    cx: &Cx,
+    at: InstRef,
+    op: Op,
+    (from, f): (&CoopMatView, Scalar),
+    (to, t): (&CoopMatView, Scalar),
+    out: &mut Sink,
+) {
+    if op == Op::Bitcast {
+        if !(f.is_int() && t.is_int() && f.width() == t.width()) {
+            out.report(&BITCAST_COMPONENT, at, || {
+                Draft::new(format!("OpBitcast of matrices goes between integers of one width, not from {f} to {t}"))
+                    .label(at, Part::Whole, "cast here")
+                    .label_opt(cx.decl(from), Part::Operand(0), format!("from {f}"))
+                    .label_opt(cx.decl(to), Part::Operand(0), format!("to {t}"))
+                    .help("cast component by component, through a variable and OpAccessChain")
+            });
+        }
+        return;
+    }
+    let (from_int, to_int) = match op {
+        Op::ConvertFToU | Op::ConvertFToS => (false, true),
+        Op::ConvertSToF | Op::ConvertUToF => (true, false),
+        Op::FConvert => (false, false),
+        _ => (true, true),
+    };
+    let wrong = if f.is_int() != from_int {
+        Some(format!("{op} takes {}; this is {from}", if from_int { "integers" } else { "floats" }))
+    } else if t.is_int() != to_int {
+        Some(format!("{op} makes {}; this is {to}", if to_int { "integers" } else { "floats" }))
+    } else if matches!(op, Op::UConvert | Op::SConvert) && f.width() == t.width() {
+        Some(format!("{op} changes the width of integers; both are of {} bits", f.width()))
+    } else if op == Op::FConvert && f == t && from.ty.use_ == to.ty.use_ {
+        Some(format!("{op} changes the type of floats; both are {f}"))
+    } else {
+        None
+    };
+    if let Some(message) = wrong {
+        out.report(&COMPONENT, at, || {
+            Draft::new(message)
+                .label(at, Part::Whole, "converted here")
+                .label_opt(cx.decl(from), Part::Operand(0), format!("from {f}"))
+                .label_opt(cx.decl(to), Part::Operand(0), format!("to {t}"))
+        });
+    }
+}

@@ -1,0 +1,227 @@
+//! Rules about the components of a matrix that an invocation holds.
+
+use crate::cx::Cx;
+use crate::declare_rule;
+use crate::report::{Draft, Part, Sink};
+use crate::verdict::Verdict;
+use coop_ir::constant::{Comparison, Const};
+use coop_ir::types::{CoopMatView, Scalar, Type};
+use coop_ir::{Id, InstRef, Op};
+
+declare_rule! {
+    /// ## What it checks
+    /// An access chain, extraction or insertion takes one index into a matrix, and none behind it.
+    /// ## Why
+    /// Components are numbered 0, 1, ... within an invocation; they have no row and column that the program could name.
+    /// ## Example
+    /// `OpAccessChain %ptr %matrix_variable %row %column`
+    pub(crate) static INDEX_COUNT = {
+        id: "element-index-count",
+        summary: "more than one index into a matrix",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
+        vuids: [],
+        digest: ["khr.access-chain-index"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// The index of an access chain into a matrix is a scalar integer.
+    /// ## Why
+    /// As for arrays.
+    /// ## Example
+    /// `OpAccessChain %ptr %matrix_variable %float_0`
+    pub(crate) static INDEX_TYPE = {
+        id: "element-index-type",
+        summary: "the index into a matrix is no integer",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPIR-V, OpAccessChain",
+        vuids: [],
+        digest: ["khr.access-chain-index"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// A constant index is less than rows times columns.
+    /// ## Why
+    /// How many components an invocation holds is known only at run time, but never more than the matrix has. Mind that
+    /// an index below that can still be too large: compare with the length.
+    /// ## Example
+    /// `OpCompositeExtract %float %matrix 256` with a matrix of 16x16.
+    pub(crate) static INDEX_RANGE = {
+        id: "element-index-out-of-range",
+        summary: "an index beyond all elements of the matrix",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPIR-V, OpCompositeExtract and OpAccessChain",
+        vuids: [],
+        digest: ["khr.extract-index", "khr.component-oob"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// What is extracted from, inserted into or pointed to in a matrix has its component type.
+    /// ## Why
+    /// As for other composites.
+    /// ## Example
+    /// `OpCompositeInsert %f16_matrix %a_float %m 0`
+    pub(crate) static TYPE = {
+        id: "element-type-mismatch",
+        summary: "an element of another type than the matrix's components",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPIR-V, OpCompositeExtract, OpCompositeInsert and OpAccessChain",
+        vuids: [],
+        digest: ["khr.insert-type"],
+    }
+}
+
+pub(crate) fn check(cx: &Cx, out: &mut Sink) {
+    for &r in &cx.body {
+        match cx.inst(r).op {
+            Op::CompositeExtract => extract(cx, r, out),
+            Op::CompositeInsert => insert(cx, r, out),
+            Op::AccessChain | Op::InBoundsAccessChain => chain(cx, r, 1, out),
+            // One index steps over whole objects before the others go into them.
+            Op::PtrAccessChain | Op::InBoundsPtrAccessChain => chain(cx, r, 2, out),
+            _ => {}
+        }
+    }
+}
+
+/// One index of an access: an operand, and its value.
+struct Index {
+    operand: usize,
+    id: Option<Id>,
+    value: Const,
+}
+
+/// Follows indices into a type. If they reach a matrix: the matrix, and the indices into it.
+fn into_matrix<'a, 'i>(cx: &'a Cx, mut ty: Id, indices: &'i [Index]) -> Option<(&'a CoopMatView, &'i [Index])> {
+    let mut rest = indices;
+    loop {
+        if let Some(matrix) = cx.matrix(ty) {
+            return Some((matrix, rest));
+        }
+        let (index, tail) = rest.split_first()?;
+        ty = match Type::of(cx.module, ty)? {
+            Type::Array { elem, .. } | Type::RuntimeArray { elem } => elem,
+            Type::Struct { members } => *members.get(usize::try_from(index.value.fixed()?).ok()?)?,
+            _ => return None,
+        };
+        rest = tail;
+    }
+}
+
+fn literals(cx: &Cx, at: InstRef, first: usize) -> Vec<Index> {
+    let words = cx.inst(at).operands.iter().enumerate().skip(first);
+    words.map(|(operand, o)| Index { operand, id: None, value: Const::Fixed(o.word().into()) }).collect()
+}
+
+/// The checks that all accesses share; answers the matrix if exactly one index goes into it.
+fn one_index<'a>(cx: &'a Cx, at: InstRef, base: Id, indices: &[Index], out: &mut Sink) -> Option<&'a CoopMatView> {
+    let (matrix, rest) = into_matrix(cx, base, indices)?;
+    let index = rest.first()?;
+    if let Some(second) = rest.get(1) {
+        out.report(&INDEX_COUNT, at, || {
+            Draft::new(format!("{} indices go into {matrix}; components have one number", rest.len()))
+                .label(at, Part::Operand(second.operand), "one too many")
+                .label_opt(cx.decl(matrix), Part::Whole, "the matrix")
+        });
+        return None;
+    }
+    let is_int = |id| cx.module.type_of(id).and_then(|t| cx.scalar(t)).is_some_and(Scalar::is_int);
+    if let Some(id) = index.id
+        && !is_int(id)
+    {
+        let is = cx.describe_value(id);
+        out.report(&INDEX_TYPE, at, || {
+            Draft::new(format!("the index into {matrix} must be a scalar integer; this is {is}")).label(
+                at,
+                Part::Operand(index.operand),
+                format!("this is {is}"),
+            )
+        });
+    }
+    range(cx, at, matrix, index, out);
+    Some(matrix)
+}
+
+fn range(cx: &Cx, at: InstRef, matrix: &CoopMatView, index: &Index, out: &mut Sink) {
+    // Most indices are counted in a loop; those leave nothing undecided.
+    let (Some(i), Some(rows), Some(cols)) = (index.value.value(), matrix.rows.value(), matrix.cols.value()) else {
+        return;
+    };
+    let elements = rows.saturating_mul(cols);
+    let beyond = index.id.map_or(i >= elements, |id| cx.signed(id, i) < 0 || i >= elements);
+    if !beyond {
+        return;
+    }
+    // Fixed only if index, rows and columns all are: ask the lattice, which also knows the SpecIds.
+    let parts = [&index.value, &matrix.rows, &matrix.cols];
+    let mut verdict = Verdict::Broken;
+    for part in parts.into_iter().filter(|p| p.fixed().is_none()) {
+        if let Comparison::DifferentByDefault(specs) = part.compare(&Const::Fixed(u64::MAX)) {
+            verdict = Verdict::BrokenByDefault(specs);
+        }
+    }
+    out.judge(&INDEX_RANGE, verdict, at, || {
+        let n = index.id.map_or_else(|| i.to_string(), |id| cx.signed(id, i).to_string());
+        Draft::new(format!("component {n} of {matrix}, which has {elements} elements in all"))
+            .label(at, Part::Operand(index.operand), format!("index {n}"))
+            .label_opt(cx.decl(matrix), Part::Whole, format!("{rows} rows, {cols} columns"))
+            .help("an invocation holds OpCooperativeMatrixLengthKHR components, fewer than the matrix has elements")
+    });
+}
+
+fn element_type(cx: &Cx, at: InstRef, matrix: &CoopMatView, ty: Option<Id>, part: Part, out: &mut Sink) {
+    let Some(ty) = ty.filter(|t| *t != matrix.ty.component) else { return };
+    out.report(&TYPE, at, || {
+        let (is, wanted) = (cx.describe(ty), cx.describe(matrix.ty.component));
+        Draft::new(format!("a component of {matrix} is {wanted}; this is {is}"))
+            .label(at, part, format!("this is {is}"))
+            .label_opt(cx.decl(matrix), Part::Operand(0), format!("the component type is {wanted}"))
+    });
+}
+
+fn extract(cx: &Cx, at: InstRef, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let Some(base) = inst.id(0).and_then(|v| cx.module.type_of(v)) else { return };
+    if let Some(matrix) = one_index(cx, at, base, &literals(cx, at, 1), out) {
+        element_type(cx, at, matrix, inst.ty, Part::Type, out);
+    }
+}
+
+fn insert(cx: &Cx, at: InstRef, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let Some(base) = inst.ty else { return };
+    if let Some(matrix) = one_index(cx, at, base, &literals(cx, at, 2), out) {
+        let object = inst.id(0).and_then(|v| cx.module.type_of(v));
+        element_type(cx, at, matrix, object, Part::Operand(0), out);
+    }
+}
+
+fn chain(cx: &Cx, at: InstRef, first: usize, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let pointer = inst.id(0).and_then(|v| cx.module.type_of(v)).and_then(|t| Type::of(cx.module, t));
+    let Some(Type::Pointer { pointee, .. }) = pointer else { return };
+    let indices: Vec<Index> = inst
+        .operands
+        .iter()
+        .enumerate()
+        .skip(first)
+        .filter_map(|(operand, o)| Some((operand, o.id()?)))
+        .map(|(operand, id)| Index { operand, id: Some(id), value: cx.constant(id) })
+        .collect();
+    if let Some(matrix) = one_index(cx, at, pointee, &indices, out) {
+        let result = inst.ty.and_then(|t| Type::of(cx.module, t));
+        if let Some(Type::Pointer { pointee, .. }) = result {
+            element_type(cx, at, matrix, Some(pointee), Part::Type, out);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Rules about `OpCooperativeMatrixLengthKHR`.
+
+use crate::cx::Cx;
+use crate::declare_rule;
+use crate::report::{Draft, Part, Sink};
+use coop_ir::types::Scalar;
+use coop_ir::{Id, InstRef, Op};
+
+declare_rule! {
+    /// ## What it checks
+    /// The result type of `OpCooperativeMatrixLengthKHR` is a 32-bit unsigned integer.
+    /// ## Why
+    /// The text says so; consumers rely on it.
+    /// ## Example
+    /// `OpCooperativeMatrixLengthKHR %int %matrix`
+    pub(crate) static RESULT_TYPE = {
+        id: "length-result-type",
+        summary: "the length is no 32-bit unsigned integer",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLengthKHR",
+        vuids: [],
+        digest: ["khr.length-type"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// The operand of `OpCooperativeMatrixLengthKHR` is a cooperative-matrix type, not a value of one.
+    /// ## Why
+    /// The length belongs to the type. Early translators passed a value, and such modules are still around.
+    /// ## Example
+    /// `OpCooperativeMatrixLengthKHR %uint %loaded_matrix`
+    pub(crate) static OPERAND_TYPE = {
+        id: "length-operand-type",
+        summary: "the length is asked of something that is no matrix type",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLengthKHR",
+        vuids: [],
+        digest: ["khr.length-type"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// `OpCooperativeMatrixLengthKHR` is not used inside `OpSpecConstantOp`.
+    /// ## Why
+    /// Only the older SPV_NV_cooperative_matrix lists that use. glslang emits it for KHR matrices, and drivers and
+    /// spirv-val accept it, so the rule is off unless asked for.
+    /// ## Example
+    /// `OpSpecConstantOp %uint CooperativeMatrixLengthKHR %matrix`
+    pub(crate) static SPECIALIZED = {
+        id: "length-specialized",
+        summary: "the length inside OpSpecConstantOp",
+        level: Allow,
+        since: "0.1.0",
+        spec: "SPV_NV_cooperative_matrix, OpSpecConstantOp",
+        vuids: [],
+        digest: ["khr.length-specop"],
+    }
+}
+
+pub(crate) fn check(cx: &Cx, out: &mut Sink) {
+    for &r in &cx.globals {
+        let inst = cx.inst(r);
+        if inst.op == Op::SpecConstantOp && inst.word(0) == Some(u32::from(Op::CooperativeMatrixLengthKHR.0)) {
+            length(cx, r, inst.ty, inst.id(1), 1, out);
+            out.report(&SPECIALIZED, r, || {
+                Draft::new("the length of a matrix inside OpSpecConstantOp is not in the KHR extension's text").label(
+                    r,
+                    Part::Operand(0),
+                    "accepted in practice",
+                )
+            });
+        }
+    }
+    for &r in &cx.body {
+        let inst = cx.inst(r);
+        if inst.op == Op::CooperativeMatrixLengthKHR {
+            length(cx, r, inst.ty, inst.id(0), 0, out);
+        }
+    }
+}
+
+fn length(cx: &Cx, at: InstRef, ty: Option<Id>, operand: Option<Id>, index: usize, out: &mut Sink) {
+    let scalar = ty.and_then(|t| cx.scalar(t));
+    if let Some(ty) = ty
+        && scalar != Some(Scalar::Int { width: 32, signed: false })
+    {
+        let what = cx.describe(ty);
+        out.report(&RESULT_TYPE, at, || {
+            Draft::new(format!("the length of a matrix is a 32-bit unsigned integer; this is {what}")).label(
+                at,
+                Part::Type,
+                "must be u32",
+            )
+        });
+    }
+    let Some(operand) = operand else { return };
+    if cx.matrix(operand).is_none() {
+        let what = if cx.module.def_inst(operand).is_some_and(|i| i.op.is_type()) {
+            cx.describe(operand)
+        } else {
+            format!("a value of type {}", cx.describe_value(operand))
+        };
+        out.report(&OPERAND_TYPE, at, || {
+            Draft::new(format!("the length is that of a cooperative-matrix type; this is {what}")).label(
+                at,
+                Part::Operand(index),
+                "must be a matrix type",
+            )
+        });
+    }
+}

@@ -1,0 +1,369 @@
+//! Rules about matrix types and where matrices may live.
+
+use crate::cx::{Class, Cx};
+use crate::declare_rule;
+use crate::report::{Draft, Part, Sink};
+use crate::rule::Rule;
+use crate::verdict::Verdict;
+use coop_ir::types::{CoopMatView, Type, scope_name};
+use coop_ir::{Id, InstRef, Kind, Op};
+use spirv::{Capability, Decoration, Scope, StorageClass};
+
+declare_rule! {
+    /// ## What it checks
+    /// The Component Type of a matrix is an `OpTypeInt` or an `OpTypeFloat`.
+    /// ## Why
+    /// Matrices of Booleans, vectors or structs do not exist.
+    /// ## Example
+    /// `OpTypeCooperativeMatrixKHR %bool %subgroup %rows %columns %use`
+    pub(crate) static COMPONENT_NOT_SCALAR = {
+        id: "type-component-not-scalar",
+        summary: "the component type is no numerical scalar",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
+        vuids: [],
+        digest: ["khr.type-component-scalar"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// Scope is a constant instruction of a 32-bit integer type; `OpUndef` is none.
+    /// ## Why
+    /// The type must be complete when the pipeline is made.
+    /// ## Example
+    /// A Scope that is an `OpUndef`, or a 64-bit constant.
+    pub(crate) static SCOPE_NOT_CONSTANT = {
+        id: "type-scope-not-constant",
+        summary: "Scope is no constant of a 32-bit integer type",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
+        vuids: [],
+        digest: ["khr.type-scope-const", "khr.type-not-undef"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// Rows is a constant instruction of a 32-bit integer type; `OpUndef` is none.
+    /// ## Why
+    /// The type must be complete when the pipeline is made.
+    /// ## Example
+    /// Rows given by an `OpConstant` of a 64-bit integer type.
+    pub(crate) static ROWS_NOT_CONSTANT = {
+        id: "type-rows-not-constant",
+        summary: "Rows is no constant of a 32-bit integer type",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
+        vuids: [],
+        digest: ["khr.type-rows-const", "khr.type-not-undef"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// Columns is a constant instruction of a 32-bit integer type; `OpUndef` is none.
+    /// ## Why
+    /// The type must be complete when the pipeline is made.
+    /// ## Example
+    /// Columns given by an `OpUndef`.
+    pub(crate) static COLUMNS_NOT_CONSTANT = {
+        id: "type-columns-not-constant",
+        summary: "Columns is no constant of a 32-bit integer type",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
+        vuids: [],
+        digest: ["khr.type-cols-const", "khr.type-not-undef"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// Use is a constant instruction of a 32-bit integer type; `OpUndef` is none.
+    /// ## Why
+    /// The type must be complete when the pipeline is made.
+    /// ## Example
+    /// Use given by a constant of type `f32`.
+    pub(crate) static USE_NOT_CONSTANT = {
+        id: "type-use-not-constant",
+        summary: "Use is no constant of a 32-bit integer type",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
+        vuids: [],
+        digest: ["khr.type-use-const", "khr.type-not-undef"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// Use is 0 (MatrixA), 1 (MatrixB) or 2 (MatrixAccumulator).
+    /// ## Why
+    /// No other use exists; how a matrix is spread over invocations depends on it.
+    /// ## Example
+    /// A matrix type whose Use is `%uint_3`.
+    pub(crate) static USE_UNKNOWN = {
+        id: "type-use-unknown",
+        summary: "Use is not A, B or Accumulator",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, Cooperative Matrix Use",
+        vuids: [],
+        digest: ["khr.type-use-value"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// Rows and Columns are at least 1.
+    /// ## Why
+    /// A matrix without elements has no meaning, and no device offers one.
+    /// ## Example
+    /// A matrix type with 16 rows and 0 columns.
+    pub(crate) static DIMENSION_ZERO = {
+        id: "type-dimension-zero",
+        summary: "a matrix has no rows or no columns",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
+        vuids: [],
+        digest: ["khr.type-dims-positive"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// In Vulkan, Scope is Subgroup or Workgroup.
+    /// ## Why
+    /// Only the invocations of a subgroup or of a workgroup can hold a matrix together.
+    /// ## Example
+    /// A matrix type whose Scope is Device.
+    pub(crate) static SCOPE_UNSUPPORTED = {
+        id: "type-scope-unsupported",
+        summary: "Scope is neither Subgroup nor Workgroup",
+        level: Error,
+        since: "0.1.0",
+        spec: "Vulkan, Standalone SPIR-V Validation",
+        vuids: ["VUID-StandaloneSpirv-Scope-12243"],
+        digest: ["khr.type-scope-value"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// Variables that are matrices, or arrays or structs with matrices inside, have storage class Function or Private.
+    /// ## Why
+    /// A matrix is held by invocations together and has no layout in memory; only loads and stores give it one.
+    /// ## Example
+    /// `OpVariable %ptr_Workgroup_matrix Workgroup`
+    pub(crate) static VARIABLE_STORAGE = {
+        id: "type-variable-storage",
+        summary: "a variable with a matrix is neither Function nor Private",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, 2.16.1 Universal Validation Rules",
+        vuids: [],
+        digest: ["khr.storage-class", "khr.no-memory-interface"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// A struct with Block or BufferBlock has no matrix inside.
+    /// ## Why
+    /// Such structs describe memory that the API sees, and a matrix has no layout in memory.
+    /// ## Example
+    /// `OpDecorate %s Block` for `%s = OpTypeStruct %matrix`
+    pub(crate) static IN_BLOCK = {
+        id: "type-in-block",
+        summary: "an interface block has a matrix inside",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, 2.16.1 Universal Validation Rules",
+        vuids: [],
+        digest: ["khr.no-memory-interface"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// `OpSizeOf` is not asked for the size of a matrix, or of what has one inside.
+    /// ## Why
+    /// The type is abstract: an invocation's share of a matrix has no size that a program could know.
+    /// ## Example
+    /// `OpSizeOf %uint %pointer_to_matrix`
+    pub(crate) static SIZE_OF = {
+        id: "type-size-of",
+        summary: "OpSizeOf of a matrix",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
+        vuids: [],
+        digest: ["khr.no-memory-interface"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// In a shader, `OpBitcast` does not make or take a pointer to a matrix.
+    /// ## Why
+    /// The type is abstract: its bits in memory are not defined.
+    /// ## Example
+    /// `OpBitcast %ptr_uint %pointer_to_matrix`
+    pub(crate) static POINTER_BITCAST = {
+        id: "type-pointer-bitcast",
+        summary: "OpBitcast of a pointer to a matrix",
+        level: Error,
+        since: "0.1.0",
+        spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
+        vuids: [],
+        digest: ["khr.no-memory-interface"],
+    }
+}
+
+pub(crate) fn check(cx: &Cx, out: &mut Sink) {
+    for m in cx.matrices() {
+        if let Some(at) = cx.decl(m) {
+            matrix_type(cx, m, at, out);
+        }
+    }
+    for &r in &cx.globals {
+        if matches!(cx.inst(r).op, Op::Variable | Op::UntypedVariableKHR) {
+            variable(cx, r, out);
+        }
+    }
+    blocks(cx, out);
+    for &r in &cx.body {
+        match cx.inst(r).op {
+            Op::Variable | Op::UntypedVariableKHR => variable(cx, r, out),
+            Op::SizeOf => {
+                out.report(&SIZE_OF, r, || {
+                    Draft::new("a cooperative matrix has no size that OpSizeOf could tell").label(
+                        r,
+                        Part::Operand(0),
+                        "points to a matrix, or has one inside",
+                    )
+                });
+            }
+            Op::Bitcast if cx.has(Capability::Shader) => pointer_bitcast(cx, r, out),
+            _ => {}
+        }
+    }
+}
+
+fn matrix_type(cx: &Cx, m: &CoopMatView, at: InstRef, out: &mut Sink) {
+    if m.component.is_none() {
+        let what = cx.describe(m.ty.component);
+        out.report(&COMPONENT_NOT_SCALAR, at, || {
+            Draft::new(format!("the component type of a matrix must be an integer or a float; this is {what}"))
+                .label(at, Part::Operand(0), format!("this is {what}"))
+                .label_opt(cx.def(m.ty.component), Part::Whole, "declared here")
+        });
+    }
+    let operands: [(&'static Rule, &str, Id); 4] = [
+        (&SCOPE_NOT_CONSTANT, "Scope", m.ty.scope),
+        (&ROWS_NOT_CONSTANT, "Rows", m.ty.rows),
+        (&COLUMNS_NOT_CONSTANT, "Columns", m.ty.cols),
+        (&USE_NOT_CONSTANT, "Use", m.ty.use_),
+    ];
+    for (i, (rule, name, id)) in operands.into_iter().enumerate() {
+        if let Some(why) = cx.not_const_u32(id) {
+            out.report(rule, at, || {
+                Draft::new(format!("{name} of a matrix must be a constant of a 32-bit integer type; {why}"))
+                    .label(at, Part::Operand(i + 1), format!("{name} is given here"))
+                    .label_opt(cx.def(id), Part::Whole, "comes from here")
+            });
+        }
+    }
+    let dimension = |id: Id| Verdict::of(&cx.constant(id), |v| cx.signed(id, v) >= 1);
+    for (name, operand, id) in [("rows", 2, m.ty.rows), ("columns", 3, m.ty.cols)] {
+        out.judge(&DIMENSION_ZERO, dimension(id), at, || {
+            let n = cx.constant(id).value().map_or(0, |v| cx.signed(id, v));
+            Draft::new(format!("a matrix has at least 1 row and 1 column; this one has {n} {name}"))
+                .label(at, Part::Operand(operand), format!("{n} {name}"))
+                .label_opt(cx.def(id), Part::Whole, "comes from here")
+        });
+    }
+    out.judge(&USE_UNKNOWN, Verdict::of(&m.use_, |v| v <= 2), at, || {
+        Draft::new(format!("Use {} is not 0 (A), 1 (B) or 2 (Accumulator)", m.use_))
+            .label(at, Part::Operand(4), format!("Use is {}", m.use_))
+            .label_opt(cx.def(m.ty.use_), Part::Whole, "comes from here")
+    });
+    if cx.env.is_vulkan() {
+        let ok = |v| v == Scope::Subgroup as u64 || v == Scope::Workgroup as u64;
+        out.judge(&SCOPE_UNSUPPORTED, Verdict::of(&m.scope, ok), at, || {
+            let name = m.scope.value().and_then(scope_name).unwrap_or("unknown");
+            Draft::new(format!("Scope {} ({name}) is neither Subgroup (3) nor Workgroup (2)", m.scope))
+                .label(at, Part::Operand(1), format!("Scope is {name}"))
+                .label_opt(cx.def(m.ty.scope), Part::Whole, "comes from here")
+        });
+    }
+}
+
+fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let Some(storage) = inst.word(0) else { return };
+    let holds = match inst.op {
+        // The type is a pointer to something with a matrix inside, or it would not be in the list.
+        Op::Variable => inst.result.and_then(|v| cx.class(v)) == Some(Class::Pointer),
+        // The data type follows the storage class.
+        _ => inst.id(1).is_some_and(|t| matches!(cx.class(t), Some(Class::Matrix | Class::Holder))),
+    };
+    if holds && storage != StorageClass::Function as u32 && storage != StorageClass::Private as u32 {
+        let name = storage_name(storage);
+        out.report(&VARIABLE_STORAGE, at, || {
+            Draft::new(format!("a variable with a cooperative matrix has storage class {name}"))
+                .label(at, Part::Operand(0), "must be Function or Private")
+                .label_opt(inst.ty.and_then(|t| cx.def(t)), Part::Whole, "its type has a matrix inside")
+                .help("keep the matrix in a Function or Private variable, and store its elements to memory")
+        });
+    }
+}
+
+/// The name of a storage class.
+pub(crate) fn storage_name(storage: u32) -> &'static str {
+    Kind::StorageClass.enumerant(storage).map_or("unknown", |e| e.name)
+}
+
+fn blocks(cx: &Cx, out: &mut Sink) {
+    for r in cx.module.globals_with(Op::Decorate) {
+        let inst = cx.inst(r);
+        let block = [Decoration::Block as u32, Decoration::BufferBlock as u32];
+        let (Some(ty), Some(decoration)) = (inst.id(0), inst.word(1)) else { continue };
+        if !block.contains(&decoration) || cx.class(ty) != Some(Class::Holder) {
+            continue;
+        }
+        let Some(at) = cx.def(ty) else { continue };
+        let member = match Type::of(cx.module, ty) {
+            Some(Type::Struct { members }) => {
+                members.iter().position(|m| matches!(cx.class(*m), Some(Class::Matrix | Class::Holder)))
+            }
+            _ => None,
+        };
+        let name = Kind::Decoration.enumerant(decoration).map_or("Block", |e| e.name);
+        out.report(&IN_BLOCK, at, || {
+            Draft::new(format!("a struct that is decorated {name} has a cooperative matrix inside"))
+                .label(at, member.map_or(Part::Whole, Part::Operand), "a matrix, or something with one inside")
+                .label(r, Part::Whole, "decorated here")
+                .help("put the elements into the block, and load the matrix from them")
+        });
+    }
+}
+
+fn pointer_bitcast(cx: &Cx, at: InstRef, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let from = inst.id(0).is_some_and(|v| cx.class(v) == Some(Class::Pointer));
+    let to = inst.ty.is_some_and(|t| cx.class(t) == Some(Class::Pointer));
+    if from || to {
+        let (part, text) =
+            if from { (Part::Operand(0), "points to a matrix") } else { (Part::Type, "points to a matrix") };
+        out.report(&POINTER_BITCAST, at, || {
+            Draft::new("a pointer to a cooperative matrix is cast; what it points to has no bits in memory")
+                .label(at, part, text)
+        });
+    }
+}
