@@ -1,5 +1,6 @@
 //! Files in and out: SPIR-V words or assembly text, `-` for the standard streams.
 
+use coop_ir::text::{self, PrintOptions};
 use coop_ir::{Module, binary};
 use std::fmt;
 use std::io::{ErrorKind, IsTerminal, Read, Write};
@@ -45,6 +46,16 @@ pub struct Loaded {
     pub format: Format,
     /// The module.
     pub module: Module,
+}
+
+impl Loaded {
+    /// How our disassembly is called in messages. The lines of a file that is text itself are others.
+    pub fn disassembly_name(&self) -> String {
+        match self.format {
+            Format::Binary => self.name.clone(),
+            Format::Text => format!("{}, printed again", self.name),
+        }
+    }
 }
 
 /// How a file is called in messages.
@@ -110,7 +121,10 @@ pub fn parse(name: String, bytes: Vec<u8>) -> Result<Loaded, FileError> {
         };
     }
     match assembly(&bytes) {
-        Some(_) => fail("assembly text can't be read yet".into()),
+        Some(source) => match text::parse(source) {
+            Ok(module) => Ok(Loaded { name, bytes, format: Format::Text, module }),
+            Err(e) => Err(FileError { name: format!("{name}:{}:{}", e.line, e.column), message: e.message }),
+        },
         None => {
             let first: Vec<String> = bytes.iter().take(4).map(|b| format!("{b:02x}")).collect();
             fail(format!("neither SPIR-V words nor assembly text: the file begins with {}", first.join(" ")))
@@ -168,6 +182,11 @@ pub fn write_binary(path: &Path, module: &Module) -> Result<(), FileError> {
     write_bytes(path, &binary::write(module))
 }
 
+/// Writes a module as assembly text.
+pub fn write_text(path: &Path, module: &Module) -> Result<(), FileError> {
+    write_bytes(path, text::print(module, &PrintOptions::default()).text.as_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,6 +199,7 @@ mod tests {
     fn what_is_not_a_module_says_so() {
         assert_eq!(message(b""), "x: the file is empty");
         assert_eq!(message(&[0; 64]), "x: neither SPIR-V words nor assembly text: the file begins with 00 00 00 00");
+        assert_eq!(message(b"int main() {}\n"), "x:1:1: MESSAGE");
         assert_eq!(message(b"\x7fELF"), "x: neither SPIR-V words nor assembly text: the file begins with 7f 45 4c 46");
         assert_eq!(message(&[3, 2, 0x23, 7]), "x: word 1: the header has 5 words; the file has 1");
     }

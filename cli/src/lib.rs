@@ -4,8 +4,11 @@
 //! of ours and is reported as one.
 
 pub mod args;
+pub mod check;
 pub mod cooprun;
 pub mod io;
+pub mod json;
+pub mod render;
 
 use std::process::ExitCode;
 

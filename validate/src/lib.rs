@@ -19,6 +19,8 @@ mod options;
 mod report;
 pub mod rule;
 mod rules;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod verdict;
 
 pub use env::TargetEnv;

@@ -481,9 +481,10 @@ fn layout(cx: &Cx, a: &Access, out: &mut Sink) {
     let value = &a.layout_value;
     let known = Verdict::of(value, |v| matches!(v, 0..=2 | 4202 | 4203));
     out.judge(&LAYOUT_UNKNOWN, known, a.at, || {
-        Draft::new(format!("{value} is not a memory layout; 0 is row-major and 1 is column-major"))
+        Draft::new(format!("{value} is not a memory layout"))
             .label(a.at, operand, format!("MemoryLayout is {value}"))
             .label_opt(cx.def(a.layout), Part::Whole, "comes from here")
+            .help("0 is row-major and 1 is column-major")
     });
     // The number is Intel's; the grammar crate does not name it.
     let packed = cx.capabilities.has(6434);

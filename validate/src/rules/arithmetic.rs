@@ -28,7 +28,8 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// OpF... instructions work on matrices of floats, OpI..., OpS... and OpU... on matrices of integers.
+    /// OpF... instructions work on matrices of floats, OpI... and OpS... on matrices of integers, OpUDiv on matrices of
+    /// unsigned integers.
     /// ## Why
     /// As for scalars.
     /// ## Example
@@ -257,11 +258,19 @@ fn arithmetic(cx: &Cx, at: InstRef, integers: bool, out: &mut Sink) {
         }
     }
     let matrix = cx.matrix(result).unwrap_or(first);
+    let suits = |c: Scalar| match (inst.op, c) {
+        (Op::UDiv, Scalar::Int { signed, .. }) => !signed,
+        _ => c.is_int() == integers,
+    };
     if let Some(component) = matrix.component
-        && component.is_int() != integers
+        && !suits(component)
     {
         out.report(&COMPONENT, at, || {
-            let works_on = if integers { "integers" } else { "floats" };
+            let works_on = match inst.op {
+                Op::UDiv => "unsigned integers",
+                _ if integers => "integers",
+                _ => "floats",
+            };
             Draft::new(format!("{} works on {works_on}; this is {matrix}", inst.op))
                 .label(at, Part::Whole, format!("on {component}"))
                 .label_opt(cx.decl(matrix), Part::Operand(0), format!("the component type is {component}"))

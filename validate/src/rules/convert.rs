@@ -84,8 +84,8 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// The component types suit the conversion: floats and integers where its name says so, and OpUConvert, OpSConvert
-    /// and OpFConvert change them.
+    /// The component types suit the conversion: floats and integers where its name says so; OpConvertFToU and OpUConvert
+    /// make unsigned integers; OpUConvert, OpSConvert and OpFConvert change the type.
     /// ## Why
     /// As for scalars.
     /// ## Example
@@ -299,6 +299,8 @@ fn components(
         Some(format!("{op} takes {}; this is {from}", if from_int { "integers" } else { "floats" }))
     } else if t.is_int() != to_int {
         Some(format!("{op} makes {}; this is {to}", if to_int { "integers" } else { "floats" }))
+    } else if matches!((op, t), (Op::ConvertFToU | Op::UConvert, Scalar::Int { signed: true, .. })) {
+        Some(format!("{op} makes unsigned integers; this is {to}"))
     } else if matches!(op, Op::UConvert | Op::SConvert) && f.width() == t.width() {
         Some(format!("{op} changes the width of integers; both are of {} bits", f.width()))
     } else if op == Op::FConvert && f == t && from.ty.use_ == to.ty.use_ {

@@ -147,6 +147,7 @@ fn one_index<'a>(cx: &'a Cx, at: InstRef, base: Id, indices: &[Index], out: &mut
                 format!("this is {is}"),
             )
         });
+        return None;
     }
     range(cx, at, matrix, index, out);
     Some(matrix)

@@ -1,0 +1,205 @@
+//! Checks files, several at a time, and reports them in order.
+
+use super::{Cli, Format};
+use crate::io::Loaded;
+use crate::{Status, io, json, render};
+use coop_ir::constant::Constants;
+use coop_ir::decorate::Decorations;
+use coop_validate::{Level, Options, Report, TargetEnv};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+/// What there is to say about one file.
+struct Outcome {
+    status: Status,
+    /// For standard output.
+    text: String,
+    /// For standard error.
+    messages: String,
+    errors: usize,
+    warnings: usize,
+    notes: usize,
+}
+
+/// Checks the files of a command line.
+pub(super) fn check(cli: &Cli, options: &Options) -> Status {
+    let style = Style {
+        format: cli.format,
+        color: cli.style.color.on_stdout(),
+        width: render::width(),
+        verbose: cli.style.verbose,
+        quiet: cli.style.quiet,
+        single: cli.files.len() == 1,
+    };
+    let mut total = Outcome { status: Status::Success, ..Outcome::empty() };
+    in_order(
+        &cli.files,
+        |path| check_file(path, options, &style),
+        |outcome| {
+            io::print(&outcome.text);
+            if !outcome.messages.is_empty() {
+                io::error(outcome.messages.trim_end());
+            }
+            total.status = total.status.max(outcome.status);
+            total.errors += outcome.errors;
+            total.warnings += outcome.warnings;
+            total.notes += outcome.notes;
+        },
+    );
+    let found = total.errors + total.warnings + total.notes > 0;
+    if cli.format == Format::Human && cli.style.quiet == 0 && (found || cli.style.verbose > 0) {
+        io::error(&summary(&total, cli.files.len()));
+    }
+    total.status
+}
+
+/// How to write.
+struct Style {
+    format: Format,
+    color: bool,
+    width: usize,
+    verbose: u8,
+    quiet: u8,
+    single: bool,
+}
+
+impl Outcome {
+    fn empty() -> Outcome {
+        Outcome {
+            status: Status::Success,
+            text: String::new(),
+            messages: String::new(),
+            errors: 0,
+            warnings: 0,
+            notes: 0,
+        }
+    }
+}
+
+/// Applies `work` to each item, on as many threads as are useful, and gives the results to `take` in order.
+fn in_order<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync, mut take: impl FnMut(R)) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    if threads <= 1 {
+        items.iter().for_each(|i| take(work(i)));
+        return;
+    }
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let (sender, next, work) = (sender.clone(), &next, &work);
+            scope.spawn(move || {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(i) else { return };
+                    // The receiver lives as long as this scope.
+                    let _ = sender.send((i, work(item)));
+                }
+            });
+        }
+        drop(sender);
+        let mut early = std::collections::BTreeMap::new();
+        let mut wanted = 0;
+        for (i, result) in receiver {
+            early.insert(i, result);
+            while let Some(result) = early.remove(&wanted) {
+                take(result);
+                wanted += 1;
+            }
+        }
+    });
+}
+
+fn check_file(path: &Path, options: &Options, style: &Style) -> Outcome {
+    let loaded = match io::load(path) {
+        Ok(loaded) => loaded,
+        Err(e) => {
+            let text = match style.format {
+                Format::Json => format!("{}\n", json::unreadable(&io::display_name(path), &e.message)),
+                Format::Human | Format::Short => String::new(),
+            };
+            return Outcome { status: Status::BadInput, text, messages: format!("error: {e}\n"), ..Outcome::empty() };
+        }
+    };
+    let mut messages = String::new();
+    if let Err(message) = check_specialization(&loaded, options, style, &mut messages) {
+        return Outcome { status: Status::BadInput, messages: format!("error: {message}\n"), ..Outcome::empty() };
+    }
+    let mut report = coop_validate::check(&loaded.module, options);
+    if style.verbose > 0 {
+        messages.push_str(&facts(&loaded, &report, options));
+    }
+    let status = if report.is_ok() { Status::Success } else { Status::Findings };
+    let count = |level| report.count(level);
+    let (errors, warnings, notes) = (count(Level::Error), count(Level::Warning), count(Level::Note));
+    match style.quiet {
+        0 => {}
+        1 => report.findings.retain(|f| f.level == Level::Error),
+        _ => report.findings.clear(),
+    }
+    if style.quiet > 0 {
+        report.omitted.clear();
+    }
+    let text = match style.format {
+        Format::Human if report.findings.is_empty() => String::new(),
+        Format::Human => render::human(&loaded.module, &loaded.disassembly_name(), &report, style.color, style.width),
+        Format::Short => render::short(&loaded.name, &report),
+        Format::Json => format!("{}\n", json::report(&loaded.module, &loaded.name, &report)),
+    };
+    Outcome { status, text, messages, errors, warnings, notes }
+}
+
+/// Values that can't be given are wrong usage; a value that no constant asks for is worth a word.
+fn check_specialization(
+    loaded: &Loaded,
+    options: &Options,
+    style: &Style,
+    messages: &mut String,
+) -> Result<(), String> {
+    if options.specialization.is_empty() {
+        return Ok(());
+    }
+    let constants = Constants::new(&loaded.module, &options.specialization);
+    if let Some((id, why)) = constants.problems().first() {
+        return Err(format!("{}: --spec {id}: {why}", loaded.name));
+    }
+    if style.single && style.quiet == 0 {
+        let decorations = Decorations::new(&loaded.module);
+        for (id, _) in options.specialization.iter() {
+            if decorations.with_spec_id(id).next().is_none() {
+                messages.push_str(&format!("note: {} has no constant with SpecId {id}\n", loaded.name));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn facts(loaded: &Loaded, report: &Report, options: &Options) -> String {
+    let name = &loaded.name;
+    if !coop_validate::concerns_matrices(&loaded.module) {
+        return format!("{name}: no cooperative matrices\n");
+    }
+    let env = options.env.unwrap_or_else(|| TargetEnv::of(&loaded.module));
+    let open = match report.undecided {
+        0 => String::new(),
+        n => format!(", {n} conditions left open because a value is not known"),
+    };
+    let opaque = match loaded.module.all().filter(|r| loaded.module.inst(*r).opaque).count() {
+        0 => String::new(),
+        n => format!(", {n} instructions beyond the grammar"),
+    };
+    format!("{name}: environment {env}, {} findings{open}{opaque}\n", report.findings.len())
+}
+
+fn summary(total: &Outcome, files: usize) -> String {
+    let counts = [(total.errors, "error"), (total.warnings, "warning"), (total.notes, "note")];
+    let parts: Vec<String> = counts
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, what)| format!("{n} {what}{}", if *n == 1 { "" } else { "s" }))
+        .collect();
+    let found = if parts.is_empty() { "no findings".to_owned() } else { parts.join(", ") };
+    let s = if files == 1 { "" } else { "s" };
+    format!("{found} in {files} file{s}")
+}

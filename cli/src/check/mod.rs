@@ -1,0 +1,171 @@
+//! `coopcheck`: checks the cooperative matrices of SPIR-V modules.
+
+mod catalogue;
+mod files;
+
+pub use catalogue::markdown;
+
+use crate::args::{OutputStyle, SpecArgs};
+use crate::{Status, io};
+use clap::builder::PossibleValuesParser;
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use coop_validate::{Level, Options, TargetEnv};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  coopcheck module.spv                       every rule, with the defaults of spec constants
+  coopcheck --spec 0=16 --spec 1=16 a.spv    check what is shipped
+  coopcheck --format json *.spv              one JSON object a file
+  coopcheck --allow store-rows-overlap -     a module from standard input, one rule off
+  coopcheck explain muladd-k-mismatch        what a rule checks and why
+  coopcheck explain 08973                    the rule for a Vulkan VUID
+  coopcheck rules                            all rules, one a line
+
+A file holds SPIR-V words, of either byte order, or SPIR-V assembly text.
+
+Exit status:
+  0    no errors
+  1    findings of level error
+  2    input that can't be read, or wrong usage
+  101  a bug in coopcheck";
+
+/// Check the cooperative matrices of SPIR-V modules.
+#[derive(Parser, Debug)]
+#[command(
+    name = "coopcheck",
+    version,
+    after_long_help = EXAMPLES,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Modules to check; - is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    spec: SpecArgs,
+    /// The environment whose rules apply too [default: by the module]
+    #[arg(
+        long,
+        value_name = "ENV",
+        value_parser = PossibleValuesParser::new(TargetEnv::ALL.iter().map(|(name, _)| *name))
+    )]
+    target_env: Option<String>,
+    /// Make a rule an error; `warnings` means all warnings; may be repeated
+    #[arg(long, value_name = "RULE")]
+    deny: Vec<String>,
+    /// Make a rule a warning; may be repeated
+    #[arg(long, value_name = "RULE")]
+    warn: Vec<String>,
+    /// Turn a rule off; may be repeated
+    #[arg(long, value_name = "RULE")]
+    allow: Vec<String>,
+    /// How findings are written
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    format: Format,
+    #[command(flatten)]
+    style: OutputStyle,
+}
+
+/// How findings are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum Format {
+    /// With the disassembly as source text
+    #[default]
+    Human,
+    /// One line a finding: file:instruction: level[rule]: message
+    Short,
+    /// One object a file
+    Json,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Explain a rule: by its id, by a VUID (or its number), or by an id of the rule digest
+    Explain {
+        /// The rule
+        #[arg(value_name = "RULE|VUID")]
+        name: String,
+    },
+    /// List the rules
+    Rules {
+        /// As text, one line a rule, or as the page docs/rules.md
+        #[arg(long, value_enum, default_value_t)]
+        format: CatalogueFormat,
+    },
+    /// Write a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum CatalogueFormat {
+    #[default]
+    Text,
+    Md,
+}
+
+/// Runs `coopcheck` with the arguments of the process.
+pub fn main() -> Status {
+    let cli = Cli::parse();
+    match &cli.command {
+        None => check(&cli),
+        Some(Command::Explain { name }) => catalogue::explain(name),
+        Some(Command::Rules { format: CatalogueFormat::Text }) => {
+            io::print(&catalogue::list());
+            Status::Success
+        }
+        Some(Command::Rules { format: CatalogueFormat::Md }) => {
+            io::print(&catalogue::markdown());
+            Status::Success
+        }
+        Some(Command::Completions { shell }) => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "coopcheck", &mut script);
+            io::print(&String::from_utf8_lossy(&script));
+            Status::Success
+        }
+    }
+}
+
+fn check(cli: &Cli) -> Status {
+    match options(cli) {
+        Ok(options) => files::check(cli, &options),
+        Err(message) => {
+            io::error(&format!("error: {message}"));
+            Status::BadInput
+        }
+    }
+}
+
+fn options(cli: &Cli) -> Result<Options, String> {
+    let mut options = Options::default();
+    options.specialization = cli.spec.specialization().map_err(|e| e.to_string())?;
+    options.env = cli.target_env.as_deref().map(str::parse).transpose()?;
+    // The strictest counts where a rule is named twice.
+    for (names, level) in [(&cli.allow, Level::Allow), (&cli.warn, Level::Warning), (&cli.deny, Level::Error)] {
+        for name in names {
+            if level == Level::Error && name == "warnings" {
+                options.deny_warnings = true;
+            } else {
+                options.set_level(name, level).map_err(|e| e.to_string())?;
+            }
+        }
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

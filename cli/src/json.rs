@@ -1,0 +1,93 @@
+//! Findings as JSON: one object a file. The layout is a contract; `docs/coopcheck.md` describes it.
+
+use crate::render::Problem;
+use coop_ir::decorate::Decorations;
+use coop_ir::{InstRef, Module};
+use coop_validate::{Part, Report};
+use serde_json::{Value, json};
+
+/// The object of a file that was checked.
+pub fn report(module: &Module, file: &str, report: &Report) -> Value {
+    let places = Places::new(module);
+    let findings: Vec<Value> = report
+        .findings
+        .iter()
+        .map(|f| {
+            let mut value = places.problem(&Problem::from(f));
+            value["spec_ids"] = json!(f.defaults);
+            value
+        })
+        .collect();
+    let omitted: serde_json::Map<String, Value> =
+        report.omitted.iter().map(|(rule, n)| (rule.id.to_owned(), json!(n))).collect();
+    json!({
+        "file": file,
+        "ok": report.is_ok(),
+        "findings": findings,
+        "omitted": omitted,
+        "undecided": report.undecided,
+    })
+}
+
+/// The object of a file that could not be read.
+pub fn unreadable(file: &str, message: &str) -> Value {
+    json!({ "file": file, "ok": false, "unreadable": message, "findings": [] })
+}
+
+/// Says where an instruction is, in numbers and names.
+pub struct Places<'a> {
+    module: &'a Module,
+    decorations: Decorations,
+}
+
+impl<'a> Places<'a> {
+    /// For the instructions of `module`.
+    pub fn new(module: &'a Module) -> Places<'a> {
+        Places { module, decorations: Decorations::new(module) }
+    }
+
+    /// One problem as an object.
+    pub fn problem(&self, p: &Problem) -> Value {
+        let labels: Vec<Value> = p
+            .labels
+            .iter()
+            .map(|(at, part, text)| {
+                let (part, operand) = match part {
+                    Part::Whole => ("instruction", None),
+                    Part::Type => ("type", None),
+                    Part::Result => ("result", None),
+                    Part::Operand(i) => ("operand", Some(i)),
+                };
+                json!({
+                    "instruction": at.index(),
+                    "word_offset": self.word_offset(*at),
+                    "part": part,
+                    "operand": operand,
+                    "text": text,
+                })
+            })
+            .collect();
+        json!({
+            "rule": p.code,
+            "level": p.level.name(),
+            "message": p.message,
+            "instruction": p.at.index(),
+            "word_offset": self.word_offset(p.at),
+            "opcode": self.module.inst(p.at).op.to_string(),
+            "function": self.function(p.at),
+            "labels": labels,
+            "help": p.help,
+        })
+    }
+
+    fn word_offset(&self, at: InstRef) -> Option<u32> {
+        self.module.inst(at).origin.map(|o| o.get())
+    }
+
+    /// The function that an instruction is in: its name, or its id.
+    fn function(&self, at: InstRef) -> Option<String> {
+        let f = self.module.functions.iter().find(|f| f.insts().any(|r| r == at))?;
+        let id = self.module.inst(f.def).result?;
+        Some(self.decorations.name(self.module, id).unwrap_or_else(|| id.to_string()))
+    }
+}

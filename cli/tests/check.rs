@@ -1,0 +1,210 @@
+//! `coopcheck`: how findings look, what the command line does, and whether the page of rules is current.
+//!
+//! Snapshots of findings stand next to the modules in `testdata/validate`, those of the command line in
+//! `testdata/cli/check`. `INSTA_UPDATE=always cargo test` rewrites them.
+
+use coop_cli::render;
+use coop_validate::testing::cases;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn snapshot(folder: &Path, name: &str, text: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(folder);
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, text));
+}
+
+#[test]
+fn findings_as_people_see_them() {
+    for case in cases(&root().join("testdata/validate")) {
+        if case.expected.is_empty() {
+            continue;
+        }
+        let report = coop_validate::check(&case.module, &case.options);
+        let text = render::human(&case.module, &format!("{}.spv", case.name()), &report, false, render::WIDTH);
+        let folder = case.path.parent().expect("files lie in folders");
+        snapshot(&folder.canonicalize().expect("it exists"), case.name(), &text);
+    }
+}
+
+/// Every snapshot belongs to a module.
+#[test]
+fn no_orphans() {
+    let mut folders = vec![root().join("testdata/validate")];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(&folder).expect("a folder").map(|e| e.expect("an entry").path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "snap") {
+                assert!(path.with_extension("spvasm").exists(), "{} belongs to no module", path.display());
+                seen += 1;
+            } else {
+                assert!(path.extension().is_some_and(|e| e == "spvasm"), "{} does not belong here", path.display());
+            }
+        }
+    }
+    assert!(seen > 0, "no snapshots");
+}
+
+#[test]
+fn the_page_of_rules_is_current() {
+    let path = root().join("docs/rules.md");
+    let page = std::fs::read_to_string(&path).unwrap_or_default();
+    let wanted = coop_cli::check::markdown();
+    if std::env::var_os("INSTA_UPDATE").is_some_and(|v| v == "always") {
+        std::fs::write(&path, &wanted).expect("writable");
+        return;
+    }
+    assert!(page == wanted, "docs/rules.md is stale: `coopcheck rules --format md > docs/rules.md`");
+}
+
+/// Runs `coopcheck` in the repository's root; status, output and messages as one text.
+fn coopcheck(args: &[&str], stdin: &[u8]) -> String {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_coopcheck"))
+        .args(args)
+        .current_dir(root())
+        .env_remove("NO_COLOR")
+        .env_remove("RUST_BACKTRACE")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    // It may end without reading its input.
+    let _ = child.stdin.take().expect("piped").write_all(stdin);
+    let out = child.wait_with_output().expect("it ends");
+    let status = out.status.code().map_or("killed".to_owned(), |c| c.to_string());
+    let text = |b: &[u8]| String::from_utf8_lossy(b).replace(scratch().to_str().expect("UTF-8"), "SCRATCH");
+    format!(
+        "coopcheck {}\nstatus: {status}\n--- stdout\n{}--- stderr\n{}",
+        args.join(" ").replace(scratch().to_str().expect("UTF-8"), "SCRATCH"),
+        text(&out.stdout),
+        text(&out.stderr)
+    )
+}
+
+fn scratch() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("check");
+    std::fs::create_dir_all(&folder).expect("writable");
+    folder
+}
+
+fn cli_snapshot(name: &str, args: &[&str]) {
+    snapshot(&root().join("testdata/cli/check").canonicalize().expect("it exists"), name, &coopcheck(args, b""));
+}
+
+const K: &str = "testdata/validate/muladd/muladd-k-mismatch.spvasm";
+const K_DEFAULT: &str = "testdata/validate/muladd/muladd-k-mismatch.default.spvasm";
+const VALID: &str = "testdata/validate/valid/gemm.spvasm";
+
+#[test]
+fn formats() {
+    cli_snapshot("human", &[K_DEFAULT]);
+    cli_snapshot("short", &["--format", "short", K, VALID, K_DEFAULT]);
+    cli_snapshot("json", &["--format", "json", K_DEFAULT, VALID]);
+    cli_snapshot("quiet", &["-q", K, K_DEFAULT]);
+    cli_snapshot("silent", &["-qq", K, K_DEFAULT]);
+    cli_snapshot("verbose", &["-v", VALID, "testdata/validate/valid/no-matrices.spvasm"]);
+}
+
+#[test]
+fn levels() {
+    cli_snapshot("deny", &["--format", "short", "--deny", "muladd-k-mismatch", K_DEFAULT]);
+    cli_snapshot("deny-warnings", &["--format", "short", "--deny", "warnings", K_DEFAULT]);
+    cli_snapshot("warn", &["--format", "short", "--warn", "muladd-k-mismatch", K]);
+    cli_snapshot("allow", &["--allow", "muladd-k-mismatch", K]);
+    cli_snapshot("unknown-rule", &["--allow", "muladd-k-missmatch", K]);
+}
+
+#[test]
+fn specialisation() {
+    cli_snapshot("spec-mends", &["--spec", "2=8", "--spec", "5=8", K_DEFAULT]);
+    cli_snapshot("spec-breaks", &["--format", "short", "--spec", "2=4", "--spec", "5=8", K_DEFAULT]);
+    cli_snapshot("spec-nobody-asks", &["--spec", "2=8", "--spec", "5=8", "--spec", "77=1", K_DEFAULT]);
+    cli_snapshot("spec-does-not-fit", &["--spec", "2=0x100000000", K_DEFAULT]);
+    cli_snapshot("spec-malformed", &["--spec", "two=8", K_DEFAULT]);
+    let file = scratch().join("values");
+    std::fs::write(&file, "# K\n2 = 8  # of A\n\n5 = 0x8\n").expect("writable");
+    cli_snapshot("spec-file", &["--spec-file", file.to_str().expect("UTF-8"), K_DEFAULT]);
+    std::fs::write(&file, "2=8\n5\n").expect("writable");
+    cli_snapshot("spec-file-malformed", &["--spec-file", file.to_str().expect("UTF-8"), K_DEFAULT]);
+}
+
+#[test]
+fn catalogue() {
+    cli_snapshot("explain", &["explain", "muladd-k-mismatch"]);
+    cli_snapshot("explain-vuid", &["explain", "VUID-StandaloneSpirv-Pointer-08973"]);
+    cli_snapshot("explain-digest", &["explain", "khr.type-not-undef"]);
+    cli_snapshot("explain-unknown", &["explain", "muladd-k-missmatch"]);
+    cli_snapshot("rules", &["rules"]);
+    cli_snapshot("help", &["--help"]);
+    cli_snapshot("version", &["--version"]);
+    cli_snapshot("no-arguments", &[]);
+}
+
+#[test]
+fn what_can_not_be_read() {
+    let file = |name: &str, bytes: &[u8]| {
+        let path = scratch().join(name);
+        std::fs::write(&path, bytes).expect("writable");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let kernel = std::fs::read(root().join("testdata/kernels/gemm_simple.spv")).expect("readable");
+    let mut no_length = kernel.clone();
+    no_length[20..24].fill(0);
+    let folder = scratch().join("folder");
+    std::fs::create_dir_all(&folder).expect("writable");
+
+    cli_snapshot("bad-missing", &["testdata/no-such-file.spv"]);
+    cli_snapshot("bad-folder", &[folder.to_str().expect("UTF-8")]);
+    cli_snapshot("bad-empty", &[&file("empty.spv", b"")]);
+    cli_snapshot("bad-zeros", &[&file("zeros.spv", &[0; 1 << 20])]);
+    cli_snapshot("bad-magic", &[&file("elf.spv", b"\x7fELF\x02\x01\x01")]);
+    cli_snapshot("bad-truncated", &[&file("truncated.spv", &kernel[..kernel.len() / 2 / 4 * 4])]);
+    cli_snapshot("bad-size", &[&file("size.spv", &kernel[..kernel.len() - 1])]);
+    cli_snapshot("bad-length", &[&file("length.spv", &no_length)]);
+    cli_snapshot("bad-text", &[&file("source.comp", b"#version 450\nvoid main() {}\n")]);
+    cli_snapshot("bad-among-good", &["--format", "json", VALID, "testdata/no-such-file.spv", K]);
+    cli_snapshot("bad-option", &["--no-such-option", K]);
+}
+
+#[test]
+fn standard_input_takes_words_and_text() {
+    let text = std::fs::read(root().join(K)).expect("readable");
+    let module = coop_ir::text::parse(&String::from_utf8(text.clone()).expect("UTF-8")).expect("a module");
+    let words = coop_ir::binary::write(&module);
+    let mut big: Vec<u8> = words.clone();
+    big.chunks_exact_mut(4).for_each(|w| w.reverse());
+    for input in [text, words, big] {
+        let out = coopcheck(&["--format", "short", "-"], &input);
+        assert!(out.contains("status: 1\n"), "{out}");
+        assert!(out.contains("stdin:29: error[muladd-k-mismatch]: K of A (16) differs from K of B (8)\n"), "{out}");
+    }
+}
+
+/// Files are reported in the order in which they were given, however many threads work.
+#[test]
+fn many_files_in_order() {
+    let mut files: Vec<PathBuf> =
+        cases(&root().join("testdata/validate")).into_iter().map(|c| c.path).cycle().take(300).collect();
+    files.reverse();
+    let args: Vec<&str> = ["--format", "json"].into_iter().chain(files.iter().filter_map(|p| p.to_str())).collect();
+    let out = coopcheck(&args, b"");
+    let reported: Vec<String> = out
+        .lines()
+        .filter(|l| l.starts_with('{'))
+        .map(|l| {
+            serde_json::from_str::<serde_json::Value>(l).expect("JSON")["file"].as_str().expect("a name").to_owned()
+        })
+        .collect();
+    let given: Vec<String> = files.iter().map(|p| p.display().to_string()).collect();
+    assert_eq!(reported, given);
+}

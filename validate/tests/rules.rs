@@ -1,0 +1,143 @@
+//! Every rule on the file that breaks it, and nothing on the files that break none.
+
+use coop_ir::text;
+use coop_validate::testing::{Case, cases};
+use coop_validate::{Level, RULES, check};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn testdata() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/validate")
+}
+
+/// All and only the findings that the comments ask for.
+fn compare(case: &Case, problems: &mut Vec<String>) {
+    let report = check(&case.module, &case.options);
+    let mut left = report.findings;
+    for e in &case.expected {
+        let is = |f: &coop_validate::Finding| {
+            f.at == e.at && f.rule.id == e.rule && f.level.name() == e.level && f.message.contains(&e.message)
+        };
+        match left.iter().position(is) {
+            Some(i) => drop(left.remove(i)),
+            None => problems.push(format!(
+                "{}:{}: not found: {}: [{}] {}",
+                case.path.display(),
+                e.line,
+                e.level,
+                e.rule,
+                e.message
+            )),
+        }
+    }
+    let names = text::Names::friendly(&case.module);
+    for f in left {
+        problems.push(format!(
+            "{}: not expected: {}: [{}] {}\n    at {}",
+            case.path.display(),
+            f.level,
+            f.rule.id,
+            f.message,
+            text::inst_text(&case.module, &names, f.at)
+        ));
+    }
+}
+
+#[test]
+fn files_break_the_rules_that_they_say_and_no_other() {
+    let all = cases(&testdata());
+    assert!(!all.is_empty(), "no test files");
+    let mut problems = Vec::new();
+    for case in &all {
+        compare(case, &mut problems);
+        let valid = case.path.parent().is_some_and(|p| p.ends_with("valid"));
+        if valid != case.expected.is_empty() {
+            problems.push(format!("{}: a file expects findings exactly if it is not in valid/", case.path.display()));
+        }
+        if !valid && !case.expected.iter().all(|e| e.rule == case.rule()) {
+            problems.push(format!("{}: breaks another rule than its name says", case.path.display()));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// Rules are documented, sorted, and shown at work by a file.
+#[test]
+fn rules_are_complete() {
+    let shown: BTreeSet<String> = cases(&testdata())
+        .iter()
+        .filter(|c| !c.expected.is_empty())
+        .map(|c| c.path.strip_prefix(testdata()).expect("below it").to_string_lossy().into_owned())
+        .collect();
+    let mut problems = Vec::new();
+    let mut say = |id: &str, what: &str| problems.push(format!("{id}: {what}"));
+    for pair in RULES.windows(2) {
+        if pair[0].id >= pair[1].id {
+            say(pair[1].id, "not sorted");
+        }
+    }
+    for r in RULES {
+        let headings: Vec<&str> = r.docs().filter_map(|l| l.strip_prefix("## ")).collect();
+        if headings != ["What it checks", "Why", "Example"] {
+            say(r.id, "the documentation must have the headings What it checks, Why, Example");
+        }
+        if r.docs().collect::<Vec<_>>().windows(2).any(|w| w[0].starts_with("## ") && w[1].starts_with("## ")) {
+            say(r.id, "a heading has no text");
+        }
+        if !r.id.chars().all(|c| c.is_ascii_lowercase() || c == '-') || !r.id.contains('-') {
+            say(r.id, "ids are family and defect in kebab-case");
+        }
+        if r.summary.ends_with('.') {
+            say(r.id, "the summary has a final period");
+        }
+        if r.digest.is_empty() && r.vuids.is_empty() {
+            say(r.id, "it comes from nowhere");
+        }
+        if r.vuids.iter().any(|v| !v.starts_with("VUID-")) {
+            say(r.id, "not a VUID");
+        }
+        let file = format!("{}/{}.spvasm", r.family(), r.id);
+        if std::env::var_os("COOP_TEST").is_none() && !shown.contains(&file) {
+            say(r.id, "no file in testdata shows it");
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// Messages begin in lower case (the letters of matrices and names of the language excepted), have no final period,
+/// and labels are short.
+#[test]
+fn messages_keep_the_conventions() {
+    let mut problems = Vec::new();
+    for case in cases(&testdata()) {
+        for f in check(&case.module, &case.options).findings {
+            let first = f.message.split(' ').next().unwrap_or("");
+            let name = ["Scope", "Rows", "Columns", "Use", "Stride", "Pointer", "MemoryLayout", "OpenCL"]
+                .contains(&first)
+                || first.starts_with("Op")
+                || first.starts_with("Make")
+                || first.starts_with("Saturating");
+            if first.starts_with(char::is_uppercase) && !name && first.len() > 1 {
+                problems.push(format!("{}: begins with a capital: {}", f.rule.id, f.message));
+            }
+            let texts = f.labels.iter().map(|l| &l.text).chain([&f.message]).chain(&f.help);
+            for text in texts {
+                if text.ends_with('.') || text.is_empty() {
+                    problems.push(format!("{}: ends with a period, or is empty: {text}", f.rule.id));
+                }
+            }
+            for l in &f.labels {
+                if l.text.chars().count() > 60 {
+                    problems.push(format!("{}: a label of more than 60 characters: {}", f.rule.id, l.text));
+                }
+            }
+            if f.level == Level::Allow {
+                problems.push(format!("{}: reported although it is off", f.rule.id));
+            }
+            if !f.labels.iter().any(|l| l.at == f.at) {
+                problems.push(format!("{}: the guilty instruction has no label", f.rule.id));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
