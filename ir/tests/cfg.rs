@@ -6,6 +6,7 @@ use coop_ir::cfg::{
     Case, Cfg, CfgDefect, ConstructKind, Constructs, ControlDeps, DomTree, Frontiers, Graph, Loops, PostDoms,
 };
 use coop_ir::{Block, Function, Header, Id, Inst, Module, Op, Operand};
+use petgraph::graph::DiGraph;
 use std::path::Path;
 
 mod common;
@@ -116,6 +117,46 @@ fn check_dominators(succ: &[Set], root: usize, dominates: impl Fn(usize, usize) 
             let closest = closest.filter(|_| reached & bit(a) != 0 && reached & bit(b) != 0);
             assert_eq!(tree.common(a, b), closest, "{what}: common dominator of {a} and {b}: {succ:x?}");
         }
+    }
+}
+
+/// Against petgraph, for graphs that are too large for the definitions.
+fn check_dominators_by_petgraph(cfg: &Cfg, what: &str) {
+    let mut graph: DiGraph<(), (), u32> = DiGraph::new();
+    let nodes: Vec<_> = (0..cfg.len()).map(|_| graph.add_node(())).collect();
+    for (from, to) in cfg.graph().edges() {
+        graph.add_edge(nodes[from], nodes[to], ());
+    }
+    let Some(entry) = nodes.first() else { return };
+    let theirs = petgraph::algo::dominators::simple_fast(&graph, *entry);
+    for b in 0..cfg.len() {
+        assert_eq!(cfg.idom(b), theirs.immediate_dominator(nodes[b]).map(|n| n.index()), "{what}: dominator of {b}");
+    }
+    let components = cfg.graph().components();
+    for members in petgraph::algo::tarjan_scc(&graph) {
+        let first = components[members[0].index()];
+        assert!(members.iter().all(|n| components[n.index()] == first), "{what}: one component: {members:?}");
+        let outside = (0..cfg.len()).filter(|b| !members.contains(&nodes[*b]));
+        assert!(outside.into_iter().all(|b| components[b] != first), "{what}: another component than {members:?}");
+    }
+}
+
+#[test]
+fn random_larger_graphs_by_petgraph() {
+    let mut random = common::Random(0xBEEF);
+    for round in 0..200 {
+        let n = 30 + random.below(200);
+        let (reach, degree) = (1 + random.below(n), 1 + round % 3);
+        let target = |random: &mut common::Random, i: usize| match random.below(4) {
+            0 => random.below(n),
+            1 => i.saturating_sub(random.below(reach)),
+            _ => (i + 1 + random.below(reach)).min(n - 1),
+        };
+        let succ: Vec<Vec<usize>> =
+            (0..n).map(|i| (0..random.below(degree + 2)).map(|_| target(&mut random, i)).collect()).collect();
+        let module = module_with(&succ);
+        let cfg = Cfg::new(&module, &module.functions[0]);
+        check_dominators_by_petgraph(&cfg, &format!("round {round}"));
     }
 }
 
@@ -400,6 +441,7 @@ fn functions_of_real_modules() {
             assert!(!shader || Loops::new(&cfg).all_natural(), "{}: shaders are reducible", path.display());
             if cfg.len() > 63 {
                 large += 1;
+                check_dominators_by_petgraph(&cfg, &path.display().to_string());
                 continue;
             }
             small += 1;

@@ -1,5 +1,8 @@
 //! Directed graphs on the numbers below some `len`, as two tables of lists.
 
+use petgraph::algo::kosaraju_scc;
+use petgraph::graph::DiGraph;
+
 /// A list of nodes for every node, in two allocations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lists {
@@ -111,7 +114,16 @@ impl Graph {
     /// The strongly connected component of each node, as numbers from 0; components come after those that their edges
     /// lead to.
     pub fn components(&self) -> Vec<usize> {
-        Components::of(self)
+        let nodes = 0..self.len() as u32;
+        let mut graph: DiGraph<(), (), u32> = DiGraph::with_capacity(self.len(), self.succ.items.len());
+        nodes.for_each(|_| _ = graph.add_node(()));
+        graph.extend_with_edges(self.edges().map(|(a, b)| (a as u32, b as u32)));
+        let mut component = vec![0; self.len()];
+        // Kosaraju's method: petgraph's Tarjan recurses, which a long chain of blocks must not make us do.
+        for (number, members) in kosaraju_scc(&graph).into_iter().enumerate() {
+            members.into_iter().for_each(|n| component[n.index()] = number);
+        }
+        component
     }
 
     /// Every edge as (from, to).
@@ -174,79 +186,5 @@ impl Walk {
         self.pre.push(node);
         self.parent.push(parent);
         stack.push((node, graph.successors(node).len()));
-    }
-}
-
-/// Tarjan's method, with a stack of its own.
-struct Components {
-    component: Vec<usize>,
-    /// The order in which nodes were met, from 1; 0 for those that were not.
-    number: Vec<u32>,
-    low: Vec<u32>,
-    met: u32,
-    found: usize,
-    open: Vec<usize>,
-    /// The way to where we are: nodes and how many of their successors were looked at.
-    path: Vec<(usize, usize)>,
-}
-
-impl Components {
-    fn of(graph: &Graph) -> Vec<usize> {
-        let len = graph.len();
-        let mut c = Components {
-            component: vec![usize::MAX; len],
-            number: vec![0; len],
-            low: vec![0; len],
-            met: 0,
-            found: 0,
-            open: Vec::new(),
-            path: Vec::new(),
-        };
-        for root in 0..len {
-            if c.number[root] == 0 {
-                c.enter(root);
-                c.walk(graph);
-            }
-        }
-        c.component
-    }
-
-    fn enter(&mut self, node: usize) {
-        self.met += 1;
-        (self.number[node], self.low[node]) = (self.met, self.met);
-        self.open.push(node);
-        self.path.push((node, 0));
-    }
-
-    fn walk(&mut self, graph: &Graph) {
-        while let Some((node, next)) = self.path.last_mut() {
-            let node = *node;
-            let Some(&to) = graph.successors(node).get(*next) else {
-                self.leave(node);
-                continue;
-            };
-            *next += 1;
-            if self.number[to] == 0 {
-                self.enter(to);
-            } else if self.component[to] == usize::MAX {
-                self.low[node] = self.low[node].min(self.number[to]);
-            }
-        }
-    }
-
-    fn leave(&mut self, node: usize) {
-        self.path.pop();
-        if let Some((parent, _)) = self.path.last() {
-            self.low[*parent] = self.low[*parent].min(self.low[node]);
-        }
-        if self.low[node] == self.number[node] {
-            while let Some(member) = self.open.pop() {
-                self.component[member] = self.found;
-                if member == node {
-                    break;
-                }
-            }
-            self.found += 1;
-        }
     }
 }
