@@ -166,12 +166,14 @@ impl View {
             return fail("blocks have no rows or columns".into());
         }
         let limit = 1 << 31;
-        if [rows, columns, self.stride, self.offset].iter().any(|&size| size > limit) || rows * columns > limit {
+        let [height, width] = self.blocks.unwrap_or([rows, columns]);
+        // What is below stays far within 64 bits then.
+        let sizes = [rows, columns, self.stride, self.offset, height, width];
+        if sizes.iter().any(|&size| size > limit) || rows * columns > limit {
             return fail(format!("a view of {rows} by {columns}, stride {} is too large", self.stride));
         }
         // Elements grow with row and column, block by block: the last one is in the last row or in the last column
         // of some block, and the ends of all blocks are few.
-        let [height, width] = self.blocks.unwrap_or([rows, columns]);
         let ends =
             |size: u64, step: u64| (0..size).step_by(step as usize).map(move |start| (start + step).min(size) - 1);
         let corners = ends(rows, height).flat_map(|row| ends(columns, width).map(move |column| (row, column)));
