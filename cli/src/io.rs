@@ -199,7 +199,7 @@ mod tests {
     fn what_is_not_a_module_says_so() {
         assert_eq!(message(b""), "x: the file is empty");
         assert_eq!(message(&[0; 64]), "x: neither SPIR-V words nor assembly text: the file begins with 00 00 00 00");
-        assert_eq!(message(b"int main() {}\n"), "x:1:1: MESSAGE");
+        assert_eq!(message(b"#version 450\n"), "x:1:1: expected an opcode or a result, found `#version`");
         assert_eq!(message(b"\x7fELF"), "x: neither SPIR-V words nor assembly text: the file begins with 7f 45 4c 46");
         assert_eq!(message(&[3, 2, 0x23, 7]), "x: word 1: the header has 5 words; the file has 1");
     }

@@ -26,11 +26,11 @@ fn survey(dir: &Path) -> (usize, BTreeMap<(Level, &'static str), usize>) {
         let bytes = std::fs::read(path).expect("readable");
         let module = binary::read(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         for f in check(&module, &Options::default()).findings {
-            println!("{}: #{}: {}[{}]: {}", path.display(), f.at.index(), f.level, f.rule.id, f.message);
+            eprintln!("{}: #{}: {}[{}]: {}", path.display(), f.at.index(), f.level, f.rule.id, f.message);
             *counts.entry((f.level, f.rule.id)).or_default() += 1;
         }
     }
-    println!("{} modules in {}: {counts:?}", files.len(), dir.display());
+    eprintln!("{} modules in {}: {counts:?}", files.len(), dir.display());
     (files.len(), counts)
 }
 
