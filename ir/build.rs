@@ -103,21 +103,31 @@ fn mask_name(kind: &str, constant: &str) -> String {
 
 fn value_name(kind: &str, variant: String) -> String {
     match kind {
-        // Rust identifiers can't begin with a digit; SPIR-V's names of dimensions do.
-        "Dim" => variant
-            .strip_prefix("Dim")
-            .filter(|r| r.starts_with(|c: char| c.is_ascii_digit()))
-            .map(str::to_owned)
-            .unwrap_or(variant),
+        // Rust identifiers can't begin with a digit; SPIR-V's names of dimensions do, so rspirv prefixes all of them.
+        "Dim" => variant.strip_prefix("Dim").map(str::to_owned).unwrap_or(variant),
         _ => variant.trim_start_matches('_').to_owned(),
     }
 }
 
+/// Whose names extensions end in. An item that moves to another group or to the core keeps its old name as well.
+const GROUPS: [&str; 12] =
+    ["KHR", "EXT", "NV", "INTEL", "ALTERA", "ARM", "GOOGLE", "AMD", "AMDX", "QCOM", "NVX", "HUAWEI"];
+
+/// The names that an item called `name` may have had in another group.
+fn other_groups(name: &str) -> impl Iterator<Item = String> + '_ {
+    let stem = GROUPS.iter().find_map(|g| name.strip_suffix(g)).unwrap_or(name);
+    GROUPS.iter().map(move |g| format!("{stem}{g}")).filter(move |n| n != name)
+}
+
 macro_rules! value_kinds {
-    ($out:ident, $($kind:ident)*) => {$(
+    ($out:ident, $second:ident, $($kind:ident)*) => {$(
         let mut rows = Vec::new();
         for value in 0..=MAX_ENUMERANT {
             if let Some(e) = spirv::$kind::from_u32(value) {
+                let name = format!("{e:?}");
+                let renamed = RENAMED.iter().filter(|r| r.0 == stringify!($kind)).map(|r| r.1.to_owned());
+                let aliases = other_groups(&name).chain(renamed).filter(|n| n.parse() == Ok(e));
+                $second.extend(aliases.map(|n| (stringify!($kind).to_owned(), value, n)));
                 let operand = Operand::$kind(e);
                 rows.push(Enumerant {
                     value,
@@ -152,9 +162,43 @@ macro_rules! mask_kinds {
     )*};
 }
 
-fn enumerants() -> BTreeMap<String, (bool, Vec<Enumerant>)> {
+/// Second names that differ in more than their group.
+const RENAMED: &[(&str, &str)] = &[
+    ("Decoration", "HlslCounterBufferGOOGLE"),
+    ("Decoration", "HlslSemanticGOOGLE"),
+    ("BuiltIn", "FragmentSizeNV"),
+    ("BuiltIn", "InvocationsPerPixelNV"),
+    ("Capability", "StorageUniformBufferBlock16"),
+    ("Capability", "StorageUniform16"),
+    ("Capability", "ShadingRateNV"),
+];
+
+/// Second names of opcodes.
+macro_rules! op_names {
+    ($($name:ident)*) => { &[$((spirv::Op::$name as u32, stringify!($name))),*] };
+}
+
+const RENAMED_OPS: &[(u32, &str)] = op_names!(SDotKHR UDotKHR SUDotKHR SDotAccSatKHR UDotAccSatKHR SUDotAccSatKHR
+    TypeCooperativeVectorNV GroupNonUniformPartitionNV ReportIntersectionNV TypeAccelerationStructureNV
+    RayQueryGetClusterIdNV DemoteToHelperInvocationEXT DecorateStringGOOGLE MemberDecorateStringGOOGLE
+    ArbitraryFloatSinCosPiINTEL ArbitraryFloatCastINTEL ArbitraryFloatCastFromIntINTEL ArbitraryFloatCastToIntINTEL
+    ArbitraryFloatAddINTEL ArbitraryFloatSubINTEL ArbitraryFloatMulINTEL ArbitraryFloatDivINTEL ArbitraryFloatGTINTEL
+    ArbitraryFloatGEINTEL ArbitraryFloatLTINTEL ArbitraryFloatLEINTEL ArbitraryFloatEQINTEL ArbitraryFloatRecipINTEL
+    ArbitraryFloatRSqrtINTEL ArbitraryFloatCbrtINTEL ArbitraryFloatHypotINTEL ArbitraryFloatSqrtINTEL FixedSqrtINTEL
+    FixedRecipINTEL FixedRsqrtINTEL FixedSinINTEL FixedCosINTEL FixedSinCosINTEL FixedSinPiINTEL FixedCosPiINTEL
+    FixedSinCosPiINTEL FixedLogINTEL FixedExpINTEL PtrCastToCrossWorkgroupINTEL CrossWorkgroupCastToPtrINTEL
+    ReadPipeBlockingINTEL WritePipeBlockingINTEL FPGARegINTEL TaskSequenceCreateINTEL TaskSequenceAsyncINTEL
+    TaskSequenceGetINTEL TaskSequenceReleaseINTEL TypeTaskSequenceINTEL);
+
+type Enumerants = BTreeMap<String, (bool, Vec<Enumerant>)>;
+
+/// Kind, value, name.
+type SecondNames = Vec<(String, u32, String)>;
+
+fn enumerants() -> (Enumerants, SecondNames) {
     let mut out = BTreeMap::new();
-    value_kinds!(out, SourceLanguage ExecutionModel AddressingModel MemoryModel ExecutionMode StorageClass Dim
+    let mut second = Vec::new();
+    value_kinds!(out, second, SourceLanguage ExecutionModel AddressingModel MemoryModel ExecutionMode StorageClass Dim
         SamplerAddressingMode SamplerFilterMode ImageFormat ImageChannelOrder ImageChannelDataType FPRoundingMode
         FPDenormMode QuantizationModes FPOperationMode OverflowModes LinkageType AccessQualifier HostAccessQualifier
         FunctionParameterAttribute Decoration BuiltIn Scope GroupOperation KernelEnqueueFlags Capability
@@ -175,7 +219,15 @@ fn enumerants() -> BTreeMap<String, (bool, Vec<Enumerant>)> {
         });
         rows.sort_by_key(|r| r.value);
     }
-    out
+    second
+        .extend(supplement::ALL_ALIASES.iter().map(|(kind, value, name)| (kind.to_string(), *value, name.to_string())));
+    second.extend(RENAMED_OPS.iter().map(|(op, name)| ("Op".to_owned(), *op, name.to_string())));
+    // What Altera took over from Intel has both names throughout; for masks rspirv knows one.
+    for (kind, (mask, rows)) in &out {
+        let altera = rows.iter().filter(|_| *mask).filter_map(|r| Some((r.value, r.name.strip_suffix("ALTERA")?)));
+        second.extend(altera.map(|(value, stem)| (kind.clone(), value, format!("{stem}INTEL"))));
+    }
+    (out, second)
 }
 
 fn opcodes() -> BTreeMap<u16, OpRow> {
@@ -239,7 +291,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=grammar/supplement.rs");
     let ops = opcodes();
-    let enums = enumerants();
+    let (enums, second_names) = enumerants();
     let mut kinds: BTreeSet<String> = enums.keys().cloned().collect();
     for row in ops.values() {
         kinds.extend(row.operands.iter().map(|o| o.0.clone()));
@@ -255,7 +307,11 @@ fn main() {
         let _ = writeln!(out, "    /// `{k}`.\n    {k},");
     }
     let all: Vec<_> = kinds.iter().map(|k| format!("Kind::{k}")).collect();
-    let _ = write!(out, "}}\n\nimpl Kind {{\n    const ALL: &[Kind] = &[{}];\n}}\n", all.join(", "));
+    let _ = write!(
+        out,
+        "}}\n\nimpl Kind {{\n    /// Every kind.\n    pub const ALL: &[Kind] = &[{}];\n}}\n",
+        all.join(", ")
+    );
     out.push_str(
         "\nimpl Kind {\n    /// The enumerants of this kind, sorted by value; `None` for ids, literals and pairs.\n",
     );
@@ -298,8 +354,8 @@ fn main() {
         let _ = writeln!(out, "    /// `Op{}`.\n    pub const {}: Op = Op({op});", row.name, row.name);
     }
     out.push_str("}\n\nstatic ALIASES: &[(Option<Kind>, u32, &str)] = &[\n");
-    for (kind, value, name) in supplement::ALL_ALIASES {
-        let kind = if *kind == "Op" { "None".to_owned() } else { format!("Some(Kind::{kind})") };
+    for (kind, value, name) in &second_names {
+        let kind = if kind == "Op" { "None".to_owned() } else { format!("Some(Kind::{kind})") };
         let _ = writeln!(out, "    ({kind}, {value}, {name:?}),");
     }
     out.push_str("];\n");

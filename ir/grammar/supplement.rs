@@ -88,6 +88,22 @@ const ALIASES: &[(&str, u32, &str)] = &[
     ("Op", 5369, "CooperativeMatrixPerElementOpEXT"),
     ("Capability", 5430, "CooperativeMatrixReductionsEXT"),
     ("Capability", 5432, "CooperativeMatrixPerElementOperationsEXT"),
+    // SPV_EXT_split_barrier took these over from Intel.
+    ("Op", 6142, "ControlBarrierArriveEXT"),
+    ("Op", 6143, "ControlBarrierWaitEXT"),
+    ("Capability", 6141, "SplitBarrierEXT"),
+    ("Capability", 5381, "RayTracingOpacityMicromapKHR"),
+    // Bits of masks that were renamed: rspirv knows their new names only.
+    ("MemoryAccess", 0x8, "MakePointerAvailableKHR"),
+    ("MemoryAccess", 0x10, "MakePointerVisibleKHR"),
+    ("MemoryAccess", 0x20, "NonPrivatePointerKHR"),
+    ("ImageOperands", 0x100, "MakeTexelAvailableKHR"),
+    ("ImageOperands", 0x200, "MakeTexelVisibleKHR"),
+    ("ImageOperands", 0x400, "NonPrivateTexelKHR"),
+    ("ImageOperands", 0x800, "VolatileTexelKHR"),
+    ("FunctionControl", 0x10000, "OptNoneINTEL"),
+    ("FPFastMathMode", 0x10000, "AllowContractFastINTEL"),
+    ("FPFastMathMode", 0x20000, "AllowReassocINTEL"),
 ];
 
 /// Instructions of `NonSemantic.Shader.DebugInfo` after revision 100: number, name, how many operands (all ids).

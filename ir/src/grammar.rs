@@ -167,6 +167,11 @@ impl Kind {
     }
 }
 
+/// The names that opcodes (`None`) and enumerants have besides those in the tables: text may carry either.
+pub fn second_names() -> impl Iterator<Item = (Option<Kind>, u32, &'static str)> {
+    ALIASES.iter().copied()
+}
+
 /// The table of an extended instruction set by its import name, where one is known. `NonSemantic.Shader.DebugInfo` is
 /// matched without its revision: later ones only add instructions.
 pub fn ext_inst_set(import: &str) -> Option<&'static [ExtInstInfo]> {

@@ -1,8 +1,10 @@
 //! Source maps, on assembly and on what glslang writes.
 
+mod common;
+
+use common::tools::{Scratch, testdata, tool};
 use coop_ir::source::SourceMap;
 use coop_ir::{Module, Op, binary, text};
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Each instruction with this opcode: where it is.
@@ -141,7 +143,7 @@ fn check_glslang(module: &Module, source: &str) {
 
 #[test]
 fn a_kernel_with_debug_information() {
-    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/kernels");
+    let kernels = testdata().join("kernels");
     let bytes = std::fs::read(kernels.join("gemm_simple.debug.spv")).expect("in the repository");
     let source = std::fs::read_to_string(kernels.join("gemm_simple.comp")).expect("in the repository");
     check_glslang(&binary::read(&bytes).expect("readable"), &source);
@@ -149,24 +151,17 @@ fn a_kernel_with_debug_information() {
 
 #[test]
 fn glslang_with_either_kind_of_debug_information() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let cache = std::env::var_os("COOP_CACHE").map_or(root.join(".cache"), PathBuf::from);
-    let works = |p: &PathBuf| Command::new(p).arg("--version").output().is_ok_and(|o| o.status.success());
-    let Some(glslang) = [cache.join("bin/glslang"), "glslang".into()].into_iter().find(works) else {
-        assert!(std::env::var_os("COOP_REQUIRE_TOOLS").is_none(), "glslang is not installed");
-        eprintln!("SKIPPED: glslang is not installed");
-        return;
-    };
-    let kernel = root.join("testdata/kernels/gemm_simple.comp");
+    let Some(glslang) = tool("glslang") else { return };
+    let kernel = testdata().join("kernels/gemm_simple.comp");
     let source = std::fs::read_to_string(&kernel).expect("in the repository");
+    let dir = Scratch::new("source");
     for option in ["-g", "-gVS"] {
-        let out = std::env::temp_dir().join(format!("coop-source-{}{option}.spv", std::process::id()));
+        let out = dir.file("out.spv");
         let run =
             Command::new(&glslang).args(["--target-env", "vulkan1.3", option, "-o"]).arg(&out).arg(&kernel).output();
         let run = run.expect("runs");
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
         let module = binary::read(&std::fs::read(&out).expect("written")).expect("readable");
-        std::fs::remove_file(&out).expect("removable");
         check_glslang(&module, &source);
     }
 }

@@ -1,62 +1,19 @@
 //! Text: spans, agreement with the tools of Khronos, and identity of printing and parsing on every module at hand.
 
+mod common;
+
+use common::tools::{Scratch, modules, same_name, tool};
 use coop_ir::text::{self, PrintOptions};
-use coop_ir::{Kind, Module, Op, binary};
-use std::path::{Path, PathBuf};
+use coop_ir::{Module, binary};
 use std::process::Command;
-
-fn spv_files(dir: &Path, out: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(dir) else { return };
-    for path in entries.flatten().map(|e| e.path()) {
-        if path.is_dir() {
-            spv_files(&path, out);
-        } else if path.extension().is_some_and(|e| e == "spv") {
-            out.push(path);
-        }
-    }
-}
-
-fn cache() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    std::env::var_os("COOP_CACHE").map_or(root.join(".cache"), PathBuf::from)
-}
-
-/// Every module in `testdata` and in the cache, once.
-fn modules() -> Vec<(PathBuf, Module)> {
-    let (mut files, mut seen) = (Vec::new(), std::collections::HashSet::new());
-    spv_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata"), &mut files);
-    spv_files(&cache(), &mut files);
-    files.sort();
-    let read = |path: PathBuf| {
-        let bytes = std::fs::read(&path).expect("readable");
-        if !seen.insert(bytes.clone()) {
-            return None;
-        }
-        let module = binary::read(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        Some((path, module))
-    };
-    files.into_iter().filter_map(read).collect()
-}
 
 fn numeric() -> PrintOptions {
     PrintOptions { friendly_names: false, ..PrintOptions::default() }
 }
 
-/// A tool of SPIRV-Tools, from the cache or the path. Without it a test says so, and fails where tools are demanded.
-fn tool(name: &str) -> Option<PathBuf> {
-    let cached = cache().join("bin").join(name);
-    let works = |p: &Path| Command::new(p).arg("--version").output().is_ok_and(|o| o.status.success());
-    let found = [cached, PathBuf::from(name)].into_iter().find(|p| works(p));
-    if found.is_none() {
-        assert!(std::env::var_os("COOP_REQUIRE_TOOLS").is_none(), "{name} is not installed");
-        eprintln!("SKIPPED: {name} is not installed");
-    }
-    found
-}
-
 #[test]
 fn spans_are_of_what_they_say() {
-    for (path, module) in modules().into_iter().step_by(7) {
+    for (path, module) in modules().into_iter().step_by(19) {
         for options in [PrintOptions::default(), numeric()] {
             let printed = text::print(&module, &options);
             let lines: Vec<&str> = printed.text.lines().collect();
@@ -106,17 +63,10 @@ fn canonical(token: &str) -> String {
     }
 }
 
-/// Whether two tokens are the same or two names of one opcode or capability.
-fn same_name(a: &str, b: &str) -> bool {
-    let op = |t: &str| t.strip_prefix("Op").and_then(Op::from_name);
-    let capability = |t: &str| Kind::Capability.enumerant_named(t);
-    a == b || (op(a).is_some() && op(a) == op(b)) || (capability(a).is_some() && capability(a) == capability(b))
-}
-
 #[test]
 fn prints_what_spirv_dis_prints() {
     let Some(dis) = tool("spirv-dis") else { return };
-    for (path, module) in modules().into_iter().step_by(3) {
+    for (path, module) in modules().into_iter().step_by(5) {
         let output = Command::new(&dis).args(["--no-color", "--raw-id"]).arg(&path).output().expect("runs");
         if !output.status.success() {
             eprintln!("{}: spirv-dis refuses it", path.display());
@@ -174,13 +124,12 @@ fn renumbered(a: &Module, b: &Module) -> bool {
 #[test]
 fn parses_what_spirv_as_parses() {
     let Some(assembler) = tool("spirv-as") else { return };
-    let dir = std::env::temp_dir().join(format!("coop-text-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("a temporary folder");
-    let out = dir.join("out.spv");
-    for (path, module) in modules().into_iter().step_by(3) {
+    let dir = Scratch::new("text");
+    let out = dir.file("out.spv");
+    for (path, module) in modules().into_iter().step_by(11) {
         for options in [numeric(), PrintOptions::default()] {
             let text = text::print(&module, &options).text;
-            let file = dir.join("in.spvasm");
+            let file = dir.file("in.spvasm");
             std::fs::write(&file, &text).expect("writable");
             let version = module.header.version_pair();
             let env = format!("spv{}.{}", version.0, version.1);
@@ -194,5 +143,4 @@ fn parses_what_spirv_as_parses() {
             assert!(binary::write_words(&theirs)[5..] == binary::write_words(&ours)[5..], "{}", path.display());
         }
     }
-    std::fs::remove_dir_all(&dir).expect("removable");
 }

@@ -12,6 +12,8 @@
 //! 4. A literal is printed as a number only where its type has been declared further up and its words are the ones
 //!    that this number reads back to.
 
+use crate::grammar::Kind;
+
 mod lex;
 mod names;
 mod number;
@@ -22,8 +24,15 @@ pub use names::Names;
 pub use parse::{ParseError, Parsed, parse, parse_with_places};
 pub use print::{PrintOptions, Printed, inst_text, print, print_with};
 
-/// How a mask without any bit is written.
-const NO_BITS: &str = "None";
+/// How a mask without any bit is written; `None` where it has no name.
+fn no_bits(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::CooperativeMatrixOperands => Some("NoneKHR"),
+        Kind::TensorOperands => Some("NoneARM"),
+        Kind::CooperativeMatrixReduce => None,
+        _ => Some("None"),
+    }
+}
 
 /// Who registered a number for the upper half of the generator word, as the tools print it.
 const GENERATORS: &[&str] = &[

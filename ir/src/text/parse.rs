@@ -453,7 +453,7 @@ impl<'t> Assembler<'t> {
         let unknown = |name: &str| (self.at, format!("no {kind:?} `{}`", shorten(name)));
         let mut value = 0;
         if kind.is_mask() {
-            for name in token.split('|').filter(|name| *name != super::NO_BITS) {
+            for name in token.split('|').filter(|n| *n != "None" && Some(*n) != super::no_bits(kind)) {
                 value |= kind.enumerant_named(name).ok_or_else(|| unknown(name))?;
             }
         } else {

@@ -2,7 +2,7 @@
 
 use super::names::Names;
 use super::number::{Number, push_u64};
-use super::{GENERATORS, NO_BITS};
+use super::{GENERATORS, no_bits};
 use crate::decode::{Context, Ending, ExtSet, Piece, decode};
 use crate::grammar::{Kind, Op};
 use crate::module::{Header, Id, Inst, InstRef, Module, Operand, string_bytes};
@@ -367,8 +367,7 @@ impl<'a> Printer<'a> {
 
     fn mask(&mut self, kind: Kind, word: u32) -> bool {
         if word == 0 {
-            self.out.push_str(NO_BITS);
-            return true;
+            return no_bits(kind).map(|name| self.out.push_str(name)).is_some();
         }
         let mut rest = word;
         while rest != 0 {

@@ -1,6 +1,8 @@
 //! What several test files share.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
+pub mod tools;
+
 use coop_ir::Module;
 use coop_ir::cfg::{Cfg, Constructs, ControlDeps, Frontiers, Loops, PostDoms};
 use coop_ir::decorate::Decorations;
