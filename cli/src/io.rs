@@ -48,16 +48,6 @@ pub struct Loaded {
     pub module: Module,
 }
 
-impl Loaded {
-    /// How our disassembly is called in messages. The lines of a file that is text itself are others.
-    pub fn disassembly_name(&self) -> String {
-        match self.format {
-            Format::Binary => self.name.clone(),
-            Format::Text => format!("{}, printed again", self.name),
-        }
-    }
-}
-
 /// How a file is called in messages.
 pub fn display_name(path: &Path) -> String {
     if is_dash(path) { "stdin".to_owned() } else { path.display().to_string() }

@@ -2,6 +2,7 @@
 
 use crate::render::Problem;
 use coop_ir::decorate::Decorations;
+use coop_ir::source::SourceMap;
 use coop_ir::{InstRef, Module};
 use coop_validate::{Part, Report};
 use serde_json::{Value, json};
@@ -38,12 +39,19 @@ pub fn unreadable(file: &str, message: &str) -> Value {
 pub struct Places<'a> {
     module: &'a Module,
     decorations: Decorations,
+    shader: SourceMap,
+    /// By arena index, the place of the function in the module's list.
+    functions: Vec<Option<usize>>,
 }
 
 impl<'a> Places<'a> {
     /// For the instructions of `module`.
     pub fn new(module: &'a Module) -> Places<'a> {
-        Places { module, decorations: Decorations::new(module) }
+        let mut functions = vec![None; module.arena_len()];
+        for (i, f) in module.functions.iter().enumerate() {
+            f.insts().for_each(|r| functions[r.index()] = Some(i));
+        }
+        Places { module, decorations: Decorations::new(module), shader: SourceMap::new(module), functions }
     }
 
     /// One problem as an object.
@@ -77,7 +85,22 @@ impl<'a> Places<'a> {
             "function": self.function(p.at),
             "labels": labels,
             "help": p.help,
+            "source": self.source(p.at),
         })
+    }
+
+    /// The place in the shader's source, if the module says it.
+    fn source(&self, at: InstRef) -> Option<Value> {
+        let location = self.shader.location(at)?;
+        let file = self.shader.file(location)?;
+        // Line and column 0 mean that they are not known.
+        let known = |n: u32| (n != 0).then_some(n);
+        Some(json!({
+            "file": file.name(),
+            "line": known(location.line),
+            "column": known(location.column),
+            "text": file.line(location.line),
+        }))
     }
 
     fn word_offset(&self, at: InstRef) -> Option<u32> {
@@ -86,7 +109,7 @@ impl<'a> Places<'a> {
 
     /// The function that an instruction is in: its name, or its id.
     fn function(&self, at: InstRef) -> Option<String> {
-        let f = self.module.functions.iter().find(|f| f.insts().any(|r| r == at))?;
+        let f = &self.module.functions[self.functions[at.index()]?];
         let id = self.module.inst(f.def).result?;
         Some(self.decorations.name(self.module, id).unwrap_or_else(|| id.to_string()))
     }

@@ -3,7 +3,7 @@
 //! Snapshots of findings stand next to the modules in `testdata/validate`, those of the command line in
 //! `testdata/cli/check`. `INSTA_UPDATE=always cargo test` rewrites them.
 
-use coop_cli::render;
+use coop_cli::render::{self, Renderer};
 use coop_validate::testing::cases;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,8 @@ fn findings_as_people_see_them() {
             continue;
         }
         let report = coop_validate::check(&case.module, &case.options);
-        let text = render::human(&case.module, &format!("{}.spv", case.name()), &report, false, render::WIDTH);
+        let name = format!("{}.spv", case.name());
+        let text = render::human(Renderer::new(&case.module, &name, false, render::WIDTH), &report);
         let folder = case.path.parent().expect("files lie in folders");
         snapshot(&folder.canonicalize().expect("it exists"), case.name(), &text);
     }
@@ -207,4 +208,25 @@ fn many_files_in_order() {
         .collect();
     let given: Vec<String> = files.iter().map(|p| p.display().to_string()).collect();
     assert_eq!(reported, given);
+}
+
+/// Modules with debug information also show the line of the shader; here the factors are exchanged.
+#[test]
+fn the_line_in_the_shader() {
+    for (kernel, name) in [("gemm_simple.debug", "shader-debug-info"), ("gemm_simple.line", "shader-lines")] {
+        let bytes = std::fs::read(root().join(format!("testdata/kernels/{kernel}.spv"))).expect("readable");
+        let mut module = coop_ir::binary::read(&bytes).expect("a module");
+        let is_muladd = |r: &coop_ir::InstRef| module.inst(*r).op == coop_ir::Op::CooperativeMatrixMulAddKHR;
+        let muladd = module.all().find(is_muladd).expect("it multiplies");
+        module.inst_mut(muladd).operands.swap(0, 1);
+        let report = coop_validate::check(&module, &coop_validate::Options::default());
+        let text = render::human(Renderer::new(&module, "gemm.spv", false, render::WIDTH), &report);
+        let json = coop_cli::json::report(&module, "gemm.spv", &report);
+        let source = serde_json::to_string_pretty(&json["findings"][0]["source"]).expect("JSON");
+        snapshot(
+            &root().join("testdata/cli/check").canonicalize().expect("it exists"),
+            name,
+            &format!("{text}{source}\n"),
+        );
+    }
 }

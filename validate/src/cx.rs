@@ -6,7 +6,7 @@ use crate::verdict::Verdict;
 use coop_ir::constant::{Const, Constants};
 use coop_ir::types::{CoopMatView, Scalar, Type, coop_mat, scalar};
 use coop_ir::{Id, IdMap, Inst, InstRef, Kind, Module, Op};
-use spirv::Capability;
+use spirv::{AddressingModel, Capability};
 
 /// How a type, or the type of a value, has to do with matrices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +47,8 @@ pub(crate) struct Cx<'a> {
     pub(crate) constants: Constants,
     pub(crate) capabilities: Capabilities,
     pub(crate) env: TargetEnv,
+    /// Whether the addressing model is Logical.
+    pub(crate) logical: bool,
     /// Globals (types, constants, variables) that have to do with matrices, in file order.
     pub(crate) globals: Vec<InstRef>,
     /// Instructions of functions that have to do with matrices, in file order.
@@ -67,6 +69,8 @@ impl<'a> Cx<'a> {
             constants: Constants::new(module, &options.specialization),
             capabilities: Capabilities::new(module),
             env: options.env.unwrap_or_else(|| TargetEnv::of(module)),
+            logical: module.globals_with(Op::MemoryModel).next().and_then(|r| module.inst(r).word(0))
+                == Some(AddressingModel::Logical as u32),
             globals: Vec::new(),
             body: Vec::new(),
             synchronising: Vec::new(),

@@ -2,6 +2,7 @@
 
 use super::{Cli, Format};
 use crate::io::Loaded;
+use crate::render::Renderer;
 use crate::{Status, io, json, render};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
@@ -143,7 +144,7 @@ fn check_file(path: &Path, options: &Options, style: &Style) -> Outcome {
     }
     let text = match style.format {
         Format::Human if report.findings.is_empty() => String::new(),
-        Format::Human => render::human(&loaded.module, &loaded.disassembly_name(), &report, style.color, style.width),
+        Format::Human => render::human(Renderer::for_file(&loaded, style.color, style.width), &report),
         Format::Short => render::short(&loaded.name, &report),
         Format::Json => format!("{}\n", json::report(&loaded.module, &loaded.name, &report)),
     };

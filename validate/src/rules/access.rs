@@ -10,7 +10,7 @@ use crate::verdict::Verdict;
 use coop_ir::constant::Const;
 use coop_ir::types::{CoopMatView, Scalar, Type, scalar_or_vector};
 use coop_ir::{Id, InstRef, Op};
-use spirv::{AddressingModel, Capability, StorageClass};
+use spirv::{Capability, StorageClass};
 
 declare_rule! {
     /// ## What it checks
@@ -358,10 +358,8 @@ fn numeric(cx: &Cx, ty: Id) -> bool {
 }
 
 fn source(cx: &Cx, a: &Access, out: &mut Sink) {
-    let logical = cx.module.globals_with(Op::MemoryModel).next().and_then(|r| cx.inst(r).word(0))
-        == Some(AddressingModel::Logical as u32);
     let Some(def) = cx.module.def_inst(a.pointer.id) else { return };
-    if !logical || def.op.info().is_none() {
+    if !cx.logical || def.op.info().is_none() {
         return;
     }
     let always = matches!(
@@ -456,14 +454,16 @@ enum Step {
 
 /// One step of an access chain: what it steps through, and the type that it arrives at.
 fn step(cx: &Cx, ty: Id, index: Id) -> Option<(Step, Id)> {
-    Some(match Type::of(cx.module, ty)? {
+    // A struct is decoded in place: it may have more members than are worth copying for each access.
+    let inst = cx.module.def_inst(ty)?;
+    if inst.op == Op::TypeStruct {
+        let i = cx.constant(index).fixed()?;
+        return Some((Step::Other, inst.id(usize::try_from(i).ok()?)?));
+    }
+    Some(match Type::of_inst(inst)? {
         Type::Array { elem, .. } | Type::RuntimeArray { elem } => (Step::Array, elem),
         Type::Vector { elem, .. } => (Step::Vector, elem),
         Type::Matrix { column, .. } => (Step::Other, column),
-        Type::Struct { members } => {
-            let i = cx.constant(index).fixed()?;
-            (Step::Other, *members.get(usize::try_from(i).ok()?)?)
-        }
         _ => return None,
     })
 }

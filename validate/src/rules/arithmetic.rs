@@ -373,7 +373,9 @@ fn select(cx: &Cx, at: InstRef, out: &mut Sink) {
 fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let Some(function) = inst.id(0).and_then(|f| cx.module.def_inst(f)) else { return };
-    let Some(Type::Function { ret, params }) = function.id(1).and_then(|t| Type::of(cx.module, t)) else { return };
+    // Decoded in place: a function may have more parameters than are worth copying for each call.
+    let ty = function.id(1).and_then(|t| cx.module.def_inst(t)).filter(|i| i.op == Op::TypeFunction);
+    let Some((ty, ret)) = ty.and_then(|t| Some((t, t.id(0)?))) else { return };
     let concerns = |a: Id, b: Id| cx.matrix(a).is_some() || cx.matrix(b).is_some();
     if let Some(ty) = inst.ty
         && ty != ret
@@ -385,7 +387,7 @@ fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
                 .label_opt(inst.id(0).and_then(|f| cx.def(f)), Part::Type, cx.describe(ret))
         });
     }
-    for (i, (argument, wanted)) in inst.ids_from(1).zip(params).enumerate() {
+    for (i, (argument, wanted)) in inst.ids_from(1).zip(ty.ids_from(1)).enumerate() {
         let Some(ty) = cx.module.type_of(argument) else { continue };
         if ty != wanted && concerns(ty, wanted) {
             out.report(&CALL, at, || {

@@ -138,6 +138,7 @@ declare_rule! {
 }
 
 pub(crate) fn check(cx: &Cx, out: &mut Sink) {
+    let transposed = transposed(cx);
     for &r in &cx.body {
         match cx.inst(r).op {
             Op::ConvertFToU
@@ -147,7 +148,7 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
             | Op::UConvert
             | Op::SConvert
             | Op::FConvert
-            | Op::Bitcast => conversion(cx, r, out),
+            | Op::Bitcast => conversion(cx, r, &transposed, out),
             Op::QuantizeToF16
             | Op::ConvertPtrToU
             | Op::SatConvertSToU
@@ -172,7 +173,7 @@ fn not_allowed(cx: &Cx, at: InstRef, out: &mut Sink) {
     });
 }
 
-fn conversion(cx: &Cx, at: InstRef, out: &mut Sink) {
+fn conversion(cx: &Cx, at: InstRef, transposed: &Option<Vec<Id>>, out: &mut Sink) {
     let inst = cx.inst(at);
     let Some(value) = inst.id(0) else { return };
     let (from, to) = match (cx.matrix_of(value), inst.ty.and_then(|t| cx.matrix(t))) {
@@ -194,7 +195,11 @@ fn conversion(cx: &Cx, at: InstRef, out: &mut Sink) {
             return;
         }
     };
-    shape(cx, at, from, to, out);
+    // A transposing conversion exchanges rows and columns; that has rules of its own.
+    let result = inst.result;
+    if transposed.as_ref().is_some_and(|ids| result.is_some_and(|r| ids.binary_search(&r).is_err())) {
+        shape(cx, at, from, to, out);
+    }
     uses(cx, at, inst.op, from, to, out);
     if let (Some(f), Some(t)) = (from.component, to.component) {
         components(cx, at, inst.op, (from, f), (to, t), out);
@@ -202,10 +207,6 @@ fn conversion(cx: &Cx, at: InstRef, out: &mut Sink) {
 }
 
 fn shape(cx: &Cx, at: InstRef, from: &CoopMatView, to: &CoopMatView, out: &mut Sink) {
-    // A transposing conversion exchanges them; that has rules of its own.
-    if transposes(cx, at) {
-        return;
-    }
     let parts: [(&str, usize, Id, &Const, Id, &Const); 3] = [
         ("scope", 1, from.ty.scope, &from.scope, to.ty.scope, &to.scope),
         ("rows", 2, from.ty.rows, &from.rows, to.ty.rows, &to.rows),
@@ -221,18 +222,20 @@ fn shape(cx: &Cx, at: InstRef, from: &CoopMatView, to: &CoopMatView, out: &mut S
     }
 }
 
-/// Whether the conversion may carry the transposing decoration of SPV_EXT_cooperative_matrix_maintenance1, directly or
-/// by way of a decoration group.
-fn transposes(cx: &Cx, at: InstRef) -> bool {
+/// The results that carry the transposing decoration of SPV_EXT_cooperative_matrix_maintenance1, sorted; `None` if a
+/// decoration group may give it to any.
+fn transposed(cx: &Cx) -> Option<Vec<Id>> {
     const TRANSPOSE: u32 = 5440;
-    let result = cx.inst(at).result;
-    let is_group = |id: Id| cx.module.def_inst(id).is_some_and(|d| d.op == Op::DecorationGroup);
-    cx.capabilities.has(CONVERSIONS_EXT)
-        && cx
-            .module
-            .globals_with(Op::Decorate)
-            .map(|r| cx.inst(r))
-            .any(|i| i.word(1) == Some(TRANSPOSE) && (i.id(0) == result || i.id(0).is_some_and(is_group)))
+    if !cx.capabilities.has(CONVERSIONS_EXT) {
+        return Some(Vec::new());
+    }
+    if cx.module.globals_with(Op::GroupDecorate).next().is_some() {
+        return None;
+    }
+    let decorations = cx.module.globals_with(Op::Decorate).map(|r| cx.inst(r));
+    let mut ids: Vec<Id> = decorations.filter(|i| i.word(1) == Some(TRANSPOSE)).filter_map(|i| i.id(0)).collect();
+    ids.sort_unstable();
+    Some(ids)
 }
 
 /// CooperativeMatrixConversionsEXT, newer than the enumerants of the `spirv` crate.

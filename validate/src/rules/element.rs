@@ -109,9 +109,10 @@ fn into_matrix<'a, 'i>(cx: &'a Cx, mut ty: Id, indices: &'i [Index]) -> Option<(
             return Some((matrix, rest));
         }
         let (index, tail) = rest.split_first()?;
-        ty = match Type::of(cx.module, ty)? {
-            Type::Array { elem, .. } | Type::RuntimeArray { elem } => elem,
-            Type::Struct { members } => *members.get(usize::try_from(index.value.fixed()?).ok()?)?,
+        let inst = cx.module.def_inst(ty)?;
+        ty = match inst.op {
+            Op::TypeArray | Op::TypeRuntimeArray => inst.id(0)?,
+            Op::TypeStruct => inst.id(usize::try_from(index.value.fixed()?).ok()?)?,
             _ => return None,
         };
         rest = tail;

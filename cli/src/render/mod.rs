@@ -1,12 +1,13 @@
-//! How findings look to people: with the disassembly as source text, or one line each.
+//! How findings look to people: with the module's text as source, or one line each.
 
-use coop_ir::text::{self, PrintOptions, Printed};
+mod listing;
+
+use crate::io::{Format, Loaded};
+use coop_ir::source::SourceMap;
 use coop_ir::{InstRef, Module};
 use coop_validate::{Finding, Level, Part, Report};
-use miette::{
-    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError, MietteSpanContents, Severity,
-    SourceCode, SourceSpan, SpanContents,
-};
+use listing::{Listing, Text};
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, Severity, SourceCode};
 use std::fmt;
 
 /// What one finding says: a rule's, or a refusal of a lowering.
@@ -39,14 +40,6 @@ impl From<&Finding> for Problem {
     }
 }
 
-/// Draws problems of one module. The module is printed once, when the first problem is drawn.
-pub struct Renderer<'a> {
-    module: &'a Module,
-    name: &'a str,
-    handler: GraphicalReportHandler,
-    source: Option<Disassembly>,
-}
-
 /// The width where there is no terminal, also in tests.
 pub const WIDTH: usize = 100;
 
@@ -55,8 +48,19 @@ pub fn width() -> usize {
     terminal_size::terminal_size().map_or(WIDTH, |(w, _)| usize::from(w.0).max(40))
 }
 
+/// Draws problems of one module. Its text is made when the first problem is drawn.
+pub struct Renderer<'a> {
+    module: &'a Module,
+    name: &'a str,
+    /// The text that the module was read from, if it was text.
+    written: Option<&'a str>,
+    handler: GraphicalReportHandler,
+    listing: Option<Listing>,
+    shader: Option<SourceMap>,
+}
+
 impl<'a> Renderer<'a> {
-    /// For the module whose disassembly is called `name`.
+    /// For a module, with our disassembly as its text, called `name`.
     pub fn new(module: &'a Module, name: &'a str, color: bool, width: usize) -> Renderer<'a> {
         let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
         let handler = GraphicalReportHandler::new_themed(theme)
@@ -64,21 +68,31 @@ impl<'a> Renderer<'a> {
             .with_context_lines(1)
             .with_break_words(false)
             .without_syntax_highlighting();
-        Renderer { module, name, handler, source: None }
+        Renderer { module, name, written: None, handler, listing: None, shader: None }
+    }
+
+    /// For a module as it was read from a file: assembly text is shown as it was written.
+    pub fn for_file(loaded: &'a Loaded, color: bool, width: usize) -> Renderer<'a> {
+        let mut renderer = Renderer::new(&loaded.module, &loaded.name, color, width);
+        if loaded.format == Format::Text {
+            renderer.written = std::str::from_utf8(&loaded.bytes).ok();
+        }
+        renderer
     }
 
     /// The problem as several lines of text.
     pub fn draw(&mut self, problem: &Problem) -> String {
-        let (module, name) = (self.module, self.name);
-        let source = self.source.get_or_insert_with(|| Disassembly {
-            name: name.to_owned(),
-            printed: text::print(module, &PrintOptions::default()),
+        let (module, name, written) = (self.module, self.name, self.written);
+        let listing = self.listing.get_or_insert_with(|| {
+            let written = written.and_then(|text| Listing::written(name.to_owned(), text));
+            written.unwrap_or_else(|| Listing::disassembly(module, name.to_owned()))
         });
+        let shader = self.shader.get_or_insert_with(|| SourceMap::new(module));
         let labels = problem
             .labels
             .iter()
             .filter_map(|(at, part, text)| {
-                let span = span(&source.printed, *at, *part)?;
+                let span = listing.span(*at, *part)?;
                 let label = Some(text.clone());
                 Some(if *at == problem.at {
                     LabeledSpan::new_primary_with_span(label, span)
@@ -87,7 +101,8 @@ impl<'a> Renderer<'a> {
                 })
             })
             .collect();
-        let shown = Shown { problem, labels, source };
+        let related = InShader::find(module, shader, problem.at);
+        let shown = Shown { problem, labels, text: &listing.text, related };
         let mut out = String::new();
         match self.handler.render_report(&mut out, &shown) {
             Ok(()) => out,
@@ -96,48 +111,12 @@ impl<'a> Renderer<'a> {
     }
 }
 
-/// The text of a part of an instruction. Where the part is not there, the whole instruction.
-fn span(printed: &Printed, at: InstRef, part: Part) -> Option<std::ops::Range<usize>> {
-    let part = match part {
-        Part::Whole => None,
-        Part::Type => printed.type_span(at),
-        Part::Result => printed.result_span(at),
-        Part::Operand(i) => printed.operand_span(at, i),
-    };
-    part.or_else(|| printed.span(at))
-}
-
-/// The text that findings point into.
-#[derive(Debug)]
-struct Disassembly {
-    name: String,
-    printed: Printed,
-}
-
-impl SourceCode for Disassembly {
-    fn read_span<'a>(
-        &'a self,
-        span: &SourceSpan,
-        before: usize,
-        after: usize,
-    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
-        let part = self.printed.text.as_str().read_span(span, before, after)?;
-        Ok(Box::new(MietteSpanContents::new_named(
-            self.name.clone(),
-            part.data(),
-            *part.span(),
-            part.line(),
-            part.column(),
-            part.line_count(),
-        )))
-    }
-}
-
 #[derive(Debug)]
 struct Shown<'a> {
     problem: &'a Problem,
     labels: Vec<LabeledSpan>,
-    source: &'a Disassembly,
+    text: &'a Text,
+    related: Option<InShader>,
 }
 
 impl fmt::Display for Shown<'_> {
@@ -166,23 +145,77 @@ impl Diagnostic for Shown<'_> {
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
-        Some(self.source)
+        Some(self.text)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         Some(Box::new(self.labels.iter().cloned()))
     }
+
+    fn related<'a>(&'a self) -> Option<Box<dyn Iterator<Item = &'a dyn Diagnostic> + 'a>> {
+        let related = self.related.as_ref()?;
+        Some(Box::new(std::iter::once(related as &dyn Diagnostic)))
+    }
+}
+
+/// The same place in the shader that the module was compiled from.
+#[derive(Debug)]
+struct InShader {
+    message: String,
+    /// The file's text, and the line in it.
+    text: Option<(Text, LabeledSpan)>,
+}
+
+impl InShader {
+    fn find(module: &Module, shader: &SourceMap, at: InstRef) -> Option<InShader> {
+        let location = shader.location(at)?;
+        let file = shader.file(location)?;
+        let text = file.text().and_then(|text| {
+            let text = Text::new(file.name().to_owned(), text.into_owned());
+            // Columns are 0 as often as not, so the whole line is marked.
+            let span = text.line_span(location.line as usize)?;
+            let label = format!("{} here", module.inst(at).op);
+            Some((text, LabeledSpan::new_primary_with_span(Some(label), span)))
+        });
+        let message = match text {
+            Some(_) => "in the shader's source".to_owned(),
+            None => format!("in the shader's source: {}", shader.display(location)),
+        };
+        Some(InShader { message, text })
+    }
+}
+
+impl fmt::Display for InShader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for InShader {}
+
+impl Diagnostic for InShader {
+    fn severity(&self) -> Option<Severity> {
+        Some(Severity::Advice)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.text.as_ref().map(|(text, _)| text as &dyn SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let (_, label) = self.text.as_ref()?;
+        Some(Box::new(std::iter::once(label.clone())))
+    }
 }
 
 /// All findings of a report, drawn, and what was left out.
-pub fn human(module: &Module, name: &str, report: &Report, color: bool, width: usize) -> String {
-    let mut renderer = Renderer::new(module, name, color, width);
+pub fn human(mut renderer: Renderer, report: &Report) -> String {
     let mut out = String::new();
     for finding in &report.findings {
         out.push_str(&renderer.draw(&Problem::from(finding)));
         out.push('\n');
     }
-    out.push_str(&omitted(name, report));
+    out.push_str(&omitted(renderer.name, report));
     out
 }
 

@@ -1,0 +1,224 @@
+//! The text that findings point into: our disassembly of a binary, or the user's own assembly, or shader source.
+
+use coop_ir::decode::{Ending, Piece, decode};
+use coop_ir::text::{self, Parsed, PrintOptions, Printed};
+use coop_ir::{InstRef, Module};
+use coop_validate::Part;
+use miette::{MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents};
+use std::ops::Range;
+
+/// A named text by lines. Miette's own sources read the text from its beginning for every label, and merge what
+/// stands far apart.
+#[derive(Debug)]
+pub(super) struct Text {
+    name: String,
+    text: String,
+    /// Where the lines begin.
+    lines: Vec<usize>,
+}
+
+impl Text {
+    pub(super) fn new(name: String, text: String) -> Text {
+        let ends = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1);
+        let lines = std::iter::once(0).chain(ends.filter(|i| *i < text.len())).collect();
+        Text { name, text, lines }
+    }
+
+    /// The line that a byte is in; the first is 0.
+    fn line_of(&self, offset: usize) -> usize {
+        self.lines.partition_point(|l| *l <= offset).saturating_sub(1)
+    }
+
+    fn line_end(&self, line: usize) -> usize {
+        self.lines.get(line + 1).copied().unwrap_or(self.text.len())
+    }
+
+    /// A line without white space around it; the first is 1.
+    pub(super) fn line_span(&self, line: usize) -> Option<Range<usize>> {
+        let start = *self.lines.get(line.checked_sub(1)?)?;
+        let text = &self.text[start..self.line_end(line - 1)];
+        let lead = text.len() - text.trim_start().len();
+        let len = text.trim().len();
+        (len > 0).then_some(start + lead..start + lead + len)
+    }
+}
+
+impl SourceCode for Text {
+    fn read_span<'a>(
+        &'a self,
+        span: &SourceSpan,
+        before: usize,
+        after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        let (start, end) = (span.offset(), span.offset() + span.len());
+        if end > self.text.len() {
+            return Err(MietteError::OutOfBounds);
+        }
+        let line = self.line_of(start);
+        let first = line.saturating_sub(before);
+        let last = (self.line_of(end.saturating_sub(1).max(start)) + after).min(self.lines.len() - 1);
+        let (from, column) = match before {
+            0 => (start, self.text[self.lines[line]..start].chars().count()),
+            _ => (self.lines[first], 0),
+        };
+        let to = if after == 0 { end } else { self.line_end(last) };
+        Ok(Box::new(MietteSpanContents::new_named(
+            self.name.clone(),
+            &self.text.as_bytes()[from..to],
+            (from, to - from).into(),
+            first,
+            column,
+            last + 1 - first,
+        )))
+    }
+}
+
+/// A module as text, and where its instructions are in it.
+#[derive(Debug)]
+pub(super) struct Listing {
+    pub(super) text: Text,
+    spans: Spans,
+}
+
+#[derive(Debug)]
+enum Spans {
+    /// We printed it.
+    Printed(Printed),
+    /// The user wrote it.
+    Written(Box<Parsed>),
+}
+
+impl Listing {
+    /// The module printed.
+    pub(super) fn disassembly(module: &Module, name: String) -> Listing {
+        let mut printed = text::print(module, &PrintOptions::default());
+        let text = printed.text.clone();
+        printed.text.shrink_to_fit();
+        Listing { text: Text::new(name, text), spans: Spans::Printed(printed) }
+    }
+
+    /// The text that the module was read from; `None` if that can't be.
+    pub(super) fn written(name: String, text: &str) -> Option<Listing> {
+        let parsed = text::parse_with_places(text).ok()?;
+        Some(Listing { text: Text::new(name, text.to_owned()), spans: Spans::Written(Box::new(parsed)) })
+    }
+
+    /// The text of a part of an instruction. Where the part can't be told, the whole instruction.
+    pub(super) fn span(&self, at: InstRef, part: Part) -> Option<Range<usize>> {
+        match &self.spans {
+            Spans::Printed(p) => {
+                let part = match part {
+                    Part::Whole => None,
+                    Part::Type => p.type_span(at),
+                    Part::Result => p.result_span(at),
+                    Part::Operand(i) => p.operand_span(at, i),
+                };
+                part.or_else(|| p.span(at))
+            }
+            Spans::Written(parsed) => {
+                let whole = parsed.span(at)?;
+                let inner = written_part(&parsed.module, at, part, &self.text.text[whole.clone()]);
+                Some(inner.map_or(whole.clone(), |r| whole.start + r.start..whole.start + r.end))
+            }
+        }
+    }
+}
+
+/// The token of an instruction's text that is `part`.
+fn written_part(module: &Module, at: InstRef, part: Part, text: &str) -> Option<Range<usize>> {
+    let inst = module.inst(at);
+    let tokens = tokens(text);
+    // `%result = OpName %type operands`
+    let opcode = if inst.result.is_some() { 2 } else { 0 };
+    let first = opcode + 1 + usize::from(inst.ty.is_some());
+    let index = match part {
+        Part::Whole => return None,
+        Part::Result => inst.result.map(|_| 0)?,
+        Part::Type => inst.ty.map(|_| opcode + 1)?,
+        Part::Operand(i) => {
+            let words: Vec<u32> = inst.operands.iter().map(|o| o.word()).collect();
+            let (mut found, mut pieces) = (None, 0);
+            let ending = decode(module, inst.op, inst.ty, &words, &mut |p: Piece| {
+                if (p.start..p.start + p.len).contains(&i) {
+                    found = Some(pieces);
+                }
+                pieces += 1;
+            });
+            // A piece is a token as long as everything is known.
+            if ending != Ending::Complete || tokens.len() != first + pieces {
+                return None;
+            }
+            first + found?
+        }
+    };
+    tokens.get(index).cloned()
+}
+
+/// The words of an instruction's text; a string counts as one, comments as none.
+fn tokens(text: &str) -> Vec<Range<usize>> {
+    let bytes = text.as_bytes();
+    let mut out = Vec::new();
+    let mut i = 0;
+    while i < bytes.len() {
+        match bytes[i] {
+            b if b.is_ascii_whitespace() => i += 1,
+            b';' => i = text[i..].find('\n').map_or(bytes.len(), |n| i + n),
+            b'"' => {
+                let start = i;
+                i += 1;
+                while i < bytes.len() && bytes[i] != b'"' {
+                    i += if bytes[i] == b'\\' { 2 } else { 1 };
+                }
+                i = (i + 1).min(bytes.len());
+                out.push(start..i);
+            }
+            _ => {
+                let start = i;
+                while i < bytes.len() && !bytes[i].is_ascii_whitespace() && bytes[i] != b';' {
+                    i += 1;
+                }
+                out.push(start..i);
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_written_instructions() {
+        let source = "OpCapability Shader\n%v = OpTypeVoid\n%u = OpTypeInt 32 0 ; a comment\n\
+                      OpName %u \"a \\\" name\"\n%one = OpConstant\n  %u 1\n";
+        let listing = Listing::written("x".into(), source).expect("it parses");
+        let module = text::parse(source).expect("it parses");
+        let all: Vec<InstRef> = module.all().collect();
+        let text = |r: InstRef, part| listing.span(r, part).map(|s| &source[s]);
+        assert_eq!(text(all[0], Part::Operand(0)), Some("Shader"));
+        assert_eq!(text(all[2], Part::Result), Some("%u"));
+        assert_eq!(text(all[2], Part::Operand(1)), Some("0"));
+        assert_eq!(text(all[3], Part::Operand(1)), Some("\"a \\\" name\""));
+        assert_eq!(text(all[4], Part::Type), Some("%u"));
+        assert_eq!(text(all[4], Part::Operand(0)), Some("1"));
+        assert_eq!(text(all[4], Part::Operand(7)), text(all[4], Part::Whole));
+    }
+
+    #[test]
+    fn lines_and_columns() {
+        let text = Text::new("x".into(), "one\n  two\n\nfour".into());
+        assert_eq!(text.line_span(2), Some(6..9));
+        assert_eq!(text.line_span(3), None);
+        assert_eq!(text.line_span(4), Some(11..15));
+        assert_eq!(text.line_span(5), None);
+        let read = |offset, len, context| {
+            let c = text.read_span(&(offset, len).into(), context, context).expect("inside");
+            (String::from_utf8_lossy(c.data()).into_owned(), c.line(), c.column(), c.line_count())
+        };
+        assert_eq!(read(6, 3, 1), ("one\n  two\n\n".into(), 0, 0, 3));
+        assert_eq!(read(6, 3, 0), ("two".into(), 1, 2, 1));
+        assert_eq!(read(11, 4, 1), ("\nfour".into(), 2, 0, 2));
+        assert!(text.read_span(&(11, 5).into(), 1, 1).is_err());
+    }
+}
