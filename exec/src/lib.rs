@@ -9,6 +9,7 @@ pub mod compare;
 pub mod error;
 pub mod facts;
 pub mod fill;
+pub mod interp;
 pub mod layout;
 pub mod number;
 pub mod quantised;

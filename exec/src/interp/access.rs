@@ -1,0 +1,408 @@
+//! Memory: pointers, loads, stores, atomics.
+
+use coop_ir::Op;
+
+use super::code::{Access, Chain, NO_ROW, Row};
+use super::machine::{Machine, Stop};
+use super::num::{Num, mask, signed};
+use super::program::tag;
+use super::race::Agent;
+use super::ub::FindingKind;
+use super::{PUSH_INDEX, base_address};
+
+/// Where a pointer points.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    Buffer(usize, usize),
+    Push(usize),
+    Shared(usize),
+    Rows(Row),
+}
+
+/// Why a pointer can't be followed.
+pub(super) enum Fault {
+    Null,
+    Nowhere(u64),
+    Outside(String),
+}
+
+impl Machine<'_> {
+    pub(super) fn chain(&mut self, c: &Chain) {
+        for k in 0..self.regs.act.list.len() {
+            let l = self.regs.act.list[k] as usize;
+            let base = self.regs.get(c.base, l);
+            let mut poison = self.regs.is_poison(c.base, l);
+            let in_rows = base >> tag::SHIFT == tag::ROWS;
+            let mut p = base.wrapping_add(if in_rows { c.slots } else { c.bytes });
+            let mut bad = c.bad;
+            for s in &c.steps {
+                let i = signed(self.regs.get(s.index, l), s.width);
+                poison |= self.regs.is_poison(s.index, l);
+                bad |= s.bound.is_some_and(|b| i < 0 || i >= i64::from(b));
+                p = p.wrapping_add((i as u64).wrapping_mul(if in_rows { s.slots } else { s.bytes }));
+            }
+            if bad && !poison {
+                p = tag::INVALID << tag::SHIFT | self.at.index() as u64;
+            }
+            self.regs.put(c.dst, l, p);
+            self.regs.set_poison(c.dst, l, poison);
+        }
+    }
+
+    /// Finds the bytes to which a pointer points.
+    pub(super) fn resolve(&self, p: u64, size: u64) -> Result<Place, Fault> {
+        match p >> tag::SHIFT {
+            tag::SHARED => {
+                let at = signed(p, tag::SHIFT);
+                if at < 0 || at as u64 + size > self.shared.len() as u64 {
+                    return Err(Fault::Outside(format!(
+                        "bytes {at} to {} of {} bytes of shared memory",
+                        at + size as i64 - 1,
+                        self.shared.len()
+                    )));
+                }
+                Ok(Place::Shared(at as usize))
+            }
+            tag::ROWS => {
+                let row = p & 0xff_ffff_ffff;
+                if row + size > u64::from(self.p.rows) {
+                    return Err(Fault::Outside("a variable".into()));
+                }
+                Ok(Place::Rows(row as Row))
+            }
+            tag::INVALID => Err(Fault::Outside(format!(
+                "an array: the index in instruction {} is not below its length",
+                p & 0xff_ffff_ffff
+            ))),
+            0 if p == 0 => Err(Fault::Null),
+            0 => self.resolve_buffer(p, size),
+            _ => Err(Fault::Nowhere(p)),
+        }
+    }
+
+    fn resolve_buffer(&self, p: u64, size: u64) -> Result<Place, Fault> {
+        let index = (p >> 40).wrapping_sub(1) as usize;
+        let offset = p.wrapping_sub(base_address(index)) as i64;
+        let (len, name) = if index == PUSH_INDEX {
+            (self.push.len(), "the push constants".to_owned())
+        } else {
+            let Some(b) = self.buffers.get(index) else { return Err(Fault::Nowhere(p)) };
+            (b.bytes.len(), b.name.clone())
+        };
+        if offset < 0 || (offset as u64).saturating_add(size) > len as u64 {
+            let last = offset.saturating_add(size as i64).saturating_sub(1);
+            return Err(Fault::Outside(format!("bytes {offset} to {last} of {name}, which has {len} bytes")));
+        }
+        Ok(if index == PUSH_INDEX { Place::Push(offset as usize) } else { Place::Buffer(index, offset as usize) })
+    }
+
+    pub(super) fn report_fault(&mut self, fault: Fault, who: &str, verb: &str) {
+        self.find(FindingKind::OutOfBounds, || match fault {
+            Fault::Null => format!("{who} {verb} through a null pointer"),
+            Fault::Nowhere(p) => format!("{who} {verb} at address {p:#x}, where there is no buffer"),
+            Fault::Outside(what) => format!("{who} {verb} {what}"),
+        });
+    }
+
+    /// The pointer of an invocation; none if it is undefined, which is reported.
+    fn pointer(&mut self, ptr: Row, lane: usize) -> Option<u64> {
+        if self.regs.is_poison(ptr, lane) {
+            self.find(FindingKind::Uninitialised, || format!("the pointer is undefined in invocation {lane}"));
+            return None;
+        }
+        Some(self.regs.get(ptr, lane))
+    }
+
+    pub(super) fn load(&mut self, dst: Row, ptr: Row, access: &Access) -> Result<(), Stop> {
+        if let Some(row) = self.one_row(ptr) {
+            if u64::from(row) + u64::from(access.slots) <= u64::from(self.p.rows) {
+                self.regs.copy(dst, row, access.slots);
+                return Ok(());
+            }
+        }
+        let extent = u64::from(access.extent);
+        for k in 0..self.regs.act.list.len() {
+            let l = self.regs.act.list[k] as usize;
+            let place = match self.pointer(ptr, l) {
+                Some(p) => self.place(p, access, extent, l, "reads"),
+                None => None,
+            };
+            let Some(place) = place else {
+                for i in 0..access.slots {
+                    self.regs.put(dst + i, l, 0);
+                    self.regs.set_poison(dst + i, l, false);
+                }
+                continue;
+            };
+            if let Place::Rows(row) = place {
+                for i in 0..access.slots {
+                    let (v, p) = (self.regs.get(row + i, l), self.regs.is_poison(row + i, l));
+                    self.regs.put(dst + i, l, v);
+                    self.regs.set_poison(dst + i, l, p);
+                }
+                continue;
+            }
+            let Some(leaves) = &access.leaves else {
+                return Err(self.unsupported("a type without a layout is read from memory"));
+            };
+            for leaf in leaves {
+                let at = leaf.offset as usize;
+                let (v, p) = self.read(place, at, leaf.bytes, Some(l));
+                self.regs.put(dst + leaf.slot, l, v);
+                self.regs.set_poison(dst + leaf.slot, l, p);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn store(&mut self, src: Row, ptr: Row, access: &Access) -> Result<(), Stop> {
+        if let Some(row) = self.one_row(ptr) {
+            if u64::from(row) + u64::from(access.slots) <= u64::from(self.p.rows) {
+                self.regs.copy(row, src, access.slots);
+                return Ok(());
+            }
+        }
+        let extent = u64::from(access.extent);
+        for k in 0..self.regs.act.list.len() {
+            let l = self.regs.act.list[k] as usize;
+            let Some(p) = self.pointer(ptr, l) else { continue };
+            let Some(place) = self.place(p, access, extent, l, "writes") else { continue };
+            if let Place::Rows(row) = place {
+                for i in 0..access.slots {
+                    let (v, p) = (self.regs.get(src + i, l), self.regs.is_poison(src + i, l));
+                    self.regs.put(row + i, l, v);
+                    self.regs.set_poison(row + i, l, p);
+                }
+                continue;
+            }
+            let Some(leaves) = &access.leaves else {
+                return Err(self.unsupported("a type without a layout is written to memory"));
+            };
+            for leaf in leaves {
+                let (v, p) = (self.regs.get(src + leaf.slot, l), self.regs.is_poison(src + leaf.slot, l));
+                self.write(place, leaf.offset as usize, leaf.bytes, v, p, Some(l));
+            }
+        }
+        Ok(())
+    }
+
+    /// The row to which the pointers of all active invocations point, if it is the same.
+    fn one_row(&self, ptr: Row) -> Option<Row> {
+        let first = *self.regs.act.list.first()? as usize;
+        let p = self.regs.get(ptr, first);
+        if p >> tag::SHIFT != tag::ROWS || self.regs.dirty[ptr as usize] {
+            return None;
+        }
+        self.regs.act.list.iter().all(|l| self.regs.get(ptr, *l as usize) == p).then_some(p as Row)
+    }
+
+    fn place(&mut self, p: u64, access: &Access, extent: u64, lane: usize, verb: &str) -> Option<Place> {
+        let size = if p >> tag::SHIFT == tag::ROWS { u64::from(access.slots) } else { extent };
+        match self.resolve(p, size) {
+            Ok(place) => {
+                if !matches!(place, Place::Rows(_)) && access.align > 1 && !p.is_multiple_of(u64::from(access.align)) {
+                    let align = access.align;
+                    self.find(FindingKind::Misaligned, || {
+                        format!("invocation {lane} {verb} at address {p:#x}, which is no multiple of {align}")
+                    });
+                }
+                Some(place)
+            }
+            Err(fault) => {
+                self.report_fault(fault, &format!("invocation {lane}"), verb);
+                None
+            }
+        }
+    }
+
+    /// Reads up to 8 bytes; whether they have never been written. `lane`: who, for races (`None`: noted elsewhere).
+    pub(super) fn read(&mut self, place: Place, at: usize, bytes: u8, lane: Option<usize>) -> (u64, bool) {
+        let n = usize::from(bytes);
+        match place {
+            Place::Buffer(i, base) => (number(&self.buffers[i].bytes[base + at..base + at + n]), false),
+            Place::Push(base) => (number(&self.push[base + at..base + at + n]), false),
+            Place::Shared(base) => {
+                let range = base + at..base + at + n;
+                if let Some(lane) = lane {
+                    self.note_access(range.clone(), self.lane_agent(lane), false, false);
+                }
+                let set = self.shared_set[range.clone()].iter().all(|s| *s);
+                (number(&self.shared[range]), !set)
+            }
+            Place::Rows(row) => {
+                let lane = lane.unwrap_or(0);
+                (self.regs.get(row, lane), self.regs.is_poison(row, lane))
+            }
+        }
+    }
+
+    pub(super) fn write(&mut self, place: Place, at: usize, bytes: u8, v: u64, poison: bool, lane: Option<usize>) {
+        let n = usize::from(bytes);
+        match place {
+            Place::Buffer(i, base) => {
+                if poison {
+                    let name = self.buffers[i].name.clone();
+                    self.find(FindingKind::Uninitialised, || {
+                        format!("an undefined value is written to byte {} of {name}", base + at)
+                    });
+                }
+                self.buffers[i].bytes[base + at..base + at + n].copy_from_slice(&v.to_le_bytes()[..n]);
+            }
+            Place::Push(_) => self.find(FindingKind::Undefined, || "push constants are written".into()),
+            Place::Shared(base) => {
+                let range = base + at..base + at + n;
+                if let Some(lane) = lane {
+                    self.note_access(range.clone(), self.lane_agent(lane), true, false);
+                }
+                self.shared_set[range.clone()].fill(!poison);
+                self.shared[range].copy_from_slice(&v.to_le_bytes()[..n]);
+            }
+            Place::Rows(row) => {
+                let lane = lane.unwrap_or(0);
+                self.regs.put(row, lane, v);
+                self.regs.set_poison(row, lane, poison);
+            }
+        }
+    }
+
+    pub(super) fn lane_agent(&self, lane: usize) -> Agent {
+        Agent { id: lane as u32, subgroup: (lane / self.p.subgroup) as u16 }
+    }
+
+    /// Notes an access to shared memory and reports a race.
+    pub(super) fn note_access(&mut self, range: std::ops::Range<usize>, agent: Agent, write: bool, atomic: bool) {
+        let start = range.start;
+        let Some(conflict) = self.race.access(range, agent, write, atomic, self.at) else { return };
+        self.find_with(FindingKind::DataRace, |this| {
+            let verb = if write { "writes" } else { "reads" };
+            let other = if conflict.wrote { "wrote" } else { "read" };
+            let near = this.p.shared.iter().rev().find(|v| v.offset as usize <= start);
+            let what = near.map_or_else(String::new, |v| {
+                format!("byte {} of {}", start - v.offset as usize, super::ub::name_of(this.m, v.id))
+            });
+            let message = format!("{} {verb} {what} with no barrier since another accessed it", agent.describe());
+            (message, vec![(Some(conflict.at), format!("{} {other} it here", conflict.who.describe()))])
+        });
+    }
+
+    pub(super) fn array_length(&mut self, dst: Row, ptr: Row, offset: u64, stride: u64) {
+        for k in 0..self.regs.act.list.len() {
+            let l = self.regs.act.list[k] as usize;
+            let p = self.regs.get(ptr, l);
+            let len = match self.resolve(p, 0) {
+                Ok(Place::Buffer(i, at)) => {
+                    let rest = self.buffers[i].bytes.len() as u64 - at as u64;
+                    rest.saturating_sub(offset) / stride.max(1)
+                }
+                _ => 0,
+            };
+            self.regs.put(dst, l, mask(len, 32));
+            self.regs.set_poison(dst, l, false);
+        }
+    }
+
+    pub(super) fn atomic(
+        &mut self,
+        op: Op,
+        num: Num,
+        dst: Row,
+        ptr: Row,
+        value: Row,
+        comparator: Row,
+    ) -> Result<(), Stop> {
+        let bytes = num.bytes() as u8;
+        for k in 0..self.regs.act.list.len() {
+            let l = self.regs.act.list[k] as usize;
+            let Some(p) = self.pointer(ptr, l) else { continue };
+            let access = Access { leaves: None, extent: bytes.into(), slots: 1, align: bytes.into() };
+            let Some(place) = self.place(p, &access, u64::from(bytes), l, "accesses") else { continue };
+            if let Place::Shared(at) = place {
+                let write = op != Op::AtomicLoad;
+                self.note_access(at..at + usize::from(bytes), self.lane_agent(l), write, true);
+            }
+            let lane = if matches!(place, Place::Rows(_)) { Some(l) } else { None };
+            let (old, undefined) = self.read(place, 0, bytes, lane);
+            let get = |row: Row| {
+                if row == NO_ROW { (0, false) } else { (self.regs.get(row, l), self.regs.is_poison(row, l)) }
+            };
+            let ((v, p1), (c, p2)) = (get(value), get(comparator));
+            let reads = !matches!(op, Op::AtomicStore | Op::AtomicFlagClear);
+            if (reads && undefined && op != Op::AtomicExchange) || p1 || p2 {
+                self.find(FindingKind::Uninitialised, || format!("an atomic operand is undefined in invocation {l}"));
+            }
+            let Some(new) = combined(op, num, old, v, c) else {
+                return Err(self.unsupported(&format!("{op} is not supported")));
+            };
+            if op != Op::AtomicLoad {
+                self.write(place, 0, bytes, new, false, lane);
+            }
+            if dst != NO_ROW {
+                let old = if op == Op::AtomicFlagTestAndSet { u64::from(old != 0) } else { old };
+                self.regs.put(dst, l, old);
+                self.regs.set_poison(dst, l, false);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn combined(op: Op, num: Num, old: u64, v: u64, c: u64) -> Option<u64> {
+    let w = num.bits();
+    let s = |x: u64| signed(x, w);
+    let float = |f: fn(f64, f64) -> f64| num.from_f64(f(num.to_f64(old), num.to_f64(v)));
+    Some(match op {
+        Op::AtomicLoad => old,
+        Op::AtomicStore | Op::AtomicExchange => v,
+        Op::AtomicCompareExchange | Op::AtomicCompareExchangeWeak => {
+            if old == c {
+                v
+            } else {
+                old
+            }
+        }
+        Op::AtomicIIncrement => mask(old.wrapping_add(1), w),
+        Op::AtomicIDecrement => mask(old.wrapping_sub(1), w),
+        Op::AtomicIAdd => mask(old.wrapping_add(v), w),
+        Op::AtomicISub => mask(old.wrapping_sub(v), w),
+        Op::AtomicSMin => {
+            if s(v) < s(old) {
+                v
+            } else {
+                old
+            }
+        }
+        Op::AtomicSMax => {
+            if s(v) > s(old) {
+                v
+            } else {
+                old
+            }
+        }
+        Op::AtomicUMin => old.min(v),
+        Op::AtomicUMax => old.max(v),
+        Op::AtomicAnd => old & v,
+        Op::AtomicOr => old | v,
+        Op::AtomicXor => old ^ v,
+        Op::AtomicFAddEXT => float(|a, b| a + b),
+        Op::AtomicFMinEXT => float(f64::min),
+        Op::AtomicFMaxEXT => float(f64::max),
+        Op::AtomicFlagTestAndSet => 1,
+        Op::AtomicFlagClear => 0,
+        _ => return None,
+    })
+}
+
+/// Up to eight bytes as a number.
+pub(super) fn number(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [a, b] => u64::from(u16::from_le_bytes([a, b])),
+        [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),
+        _ => {
+            let mut all = [0; 8];
+            for (slot, b) in all.iter_mut().zip(bytes) {
+                *slot = *b;
+            }
+            u64::from_le_bytes(all)
+        }
+    }
+}

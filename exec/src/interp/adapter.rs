@@ -1,0 +1,52 @@
+//! The interpreter as an executor of cases.
+
+use super::{Config, DEVICE, Interpreter, Memory, Report, base_address};
+use crate::error::Error;
+use crate::{Case, Executor, Outcome, RunOptions, Timer};
+
+/// Runs cases on the interpreter.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Interpreted {
+    /// How to run; a case's subgroup size comes first.
+    pub config: Config,
+}
+
+impl Interpreted {
+    /// Runs a module with a case: the buffers afterwards, and what the run found.
+    pub fn run_case(&self, words: &[u32], case: &Case) -> Result<(Vec<Memory>, Report), Error> {
+        let module = coop_ir::binary::read_words(words).map_err(|error| Error::module(error.to_string()))?;
+        let specialization = case.specialization()?;
+        let mut config = self.config;
+        if let Some(size) = case.subgroup_size {
+            config.subgroup_size = size;
+        }
+        let address = |name: &str| case.buffer.iter().position(|b| b.name == name).map_or(0, base_address);
+        let mut buffers = Vec::new();
+        for (index, buffer) in case.buffer.iter().enumerate() {
+            let bytes = case.contents(index, &address)?;
+            buffers.push(Memory { name: buffer.name.clone(), slot: buffer.slot(), bytes });
+        }
+        let push = case.push_constants(&address)?;
+        let interpreter = Interpreter::new(&module, case.entry.as_deref(), &specialization, config)?;
+        let report = interpreter.run(&mut buffers, &push, case.workgroups)?;
+        Ok((buffers, report))
+    }
+}
+
+impl Executor for Interpreted {
+    fn name(&self) -> String {
+        DEVICE.into()
+    }
+
+    fn run(&self, words: &[u32], case: &Case, _options: &RunOptions) -> Result<Outcome, Error> {
+        let (buffers, report) = self.run_case(words, case)?;
+        Ok(Outcome {
+            device: DEVICE.into(),
+            buffers: buffers.into_iter().map(|m| (m.name, m.bytes)).collect(),
+            timer: Timer::Host,
+            times: Vec::new(),
+            messages: Vec::new(),
+            faults: report.findings.iter().map(|f| f.to_string()).collect(),
+        })
+    }
+}

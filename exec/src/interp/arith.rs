@@ -1,0 +1,348 @@
+//! Translates instructions on registers: the same for functions and for `OpSpecConstantOp`.
+
+use coop_ir::{Inst, Op};
+
+use super::code::{Conv, Ins, LaneFn, NO_ROW, Row};
+use super::glsl;
+use super::num::{Num, Rounding};
+use super::types::{Kind, Ty, Types};
+
+/// A value operand.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arg {
+    pub row: Row,
+    pub ty: Ty,
+}
+
+/// What an instruction's decorations and its module say besides its operands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Manner {
+    pub saturate: bool,
+    pub mode: Option<Rounding>,
+    /// The operand of `OpExtInst` is GLSL.std.450.
+    pub glsl: bool,
+    /// Tensor layouts get strides as an H100 computes them.
+    pub floor_strides: bool,
+}
+
+/// Whether the instruction could be translated. `args` are its id operands that are values.
+pub(super) fn translate(
+    types: &Types,
+    inst: &Inst,
+    ty: Ty,
+    dst: Row,
+    args: &[Arg],
+    manner: Manner,
+    out: &mut Vec<Ins>,
+) -> Result<bool, String> {
+    let arg = |i: usize| args.get(i).copied().ok_or_else(|| format!("{} lacks operand {i}", inst.op));
+    let n = types.slots(ty);
+    let literal = |i: usize| inst.word(i).unwrap_or(0);
+    let numeric = |ty: Ty| types.numeric(ty).ok_or_else(|| format!("{} on a type that is not numeric", inst.op));
+    match inst.op {
+        Op::CopyObject | Op::CopyLogical | Op::ExpectKHR | Op::ArithmeticFenceEXT => {
+            out.push(Ins::Copy { dst, src: arg(0)?.row, n });
+        }
+        Op::ConvertPtrToU | Op::ConvertUToPtr => {
+            let conv = Conv { op: Op::UConvert, from: Num::U64, to: numeric(ty)?.0, saturate: false, mode: None };
+            out.push(Ins::Convert { conv, dst, a: arg(0)?.row, n });
+        }
+        Op::PtrCastToGeneric | Op::GenericCastToPtr | Op::GenericCastToPtrExplicit => {
+            out.push(Ins::Copy { dst, src: arg(0)?.row, n: 1 });
+        }
+        Op::CompositeConstruct | Op::CompositeConstructReplicateEXT => construct(types, ty, dst, args, inst.op, out),
+        Op::CompositeExtract => {
+            let whole = arg(0)?;
+            let (part, slot) = path(types, whole.ty, inst, 1)?;
+            out.push(Ins::Copy { dst, src: whole.row + slot, n: types.slots(part) });
+        }
+        Op::CompositeInsert => {
+            let (object, whole) = (arg(0)?, arg(1)?);
+            let (part, slot) = path(types, whole.ty, inst, 2)?;
+            let count = types.slots(part);
+            let src =
+                (0..n).map(|i| if (slot..slot + count).contains(&i) { object.row + i - slot } else { whole.row + i });
+            out.push(Ins::Rows { dst, src: src.collect() });
+        }
+        Op::VectorShuffle => {
+            let (a, b) = (arg(0)?, arg(1)?);
+            let len = types.slots(a.ty);
+            let src = (0..n).map(|i| match literal(2 + i as usize) {
+                u32::MAX => NO_ROW,
+                k if k < len => a.row + k,
+                k if k - len < types.slots(b.ty) => b.row + k - len,
+                _ => NO_ROW,
+            });
+            out.push(Ins::Rows { dst, src: src.collect() });
+        }
+        Op::VectorExtractDynamic => {
+            let (v, i) = (arg(0)?, arg(1)?);
+            out.push(Ins::Extract { dst, vector: v.row, n: types.slots(v.ty), index: i.row });
+        }
+        Op::VectorInsertDynamic => {
+            let (v, value, i) = (arg(0)?, arg(1)?, arg(2)?);
+            out.push(Ins::Insert { dst, vector: v.row, n, value: value.row, index: i.row });
+        }
+        Op::Select => {
+            let (c, a, b) = (arg(0)?, arg(1)?, arg(2)?);
+            let wide = matches!(types.kind(c.ty), Kind::Vector { .. });
+            out.push(Ins::Select { cond: c.row, wide, dst, a: a.row, b: b.row, n });
+        }
+        Op::Transpose => {
+            let a = arg(0)?;
+            let Kind::Matrix { column, cols } = *types.kind(a.ty) else {
+                return Err("OpTranspose of no matrix".into());
+            };
+            let rows = types.slots(column);
+            let src = (0..rows).flat_map(|r| (0..cols).map(move |c| a.row + c * rows + r));
+            out.push(Ins::Rows { dst, src: src.collect() });
+        }
+        Op::ConvertFToU
+        | Op::ConvertFToS
+        | Op::ConvertSToF
+        | Op::ConvertUToF
+        | Op::UConvert
+        | Op::SConvert
+        | Op::FConvert
+        | Op::SatConvertSToU
+        | Op::SatConvertUToS => {
+            let a = arg(0)?;
+            let (from, to) = (numeric(a.ty)?.0, numeric(ty)?.0);
+            let conv = Conv { op: inst.op, from, to, saturate: manner.saturate, mode: manner.mode };
+            out.push(Ins::Convert { conv, dst, a: a.row, n });
+        }
+        Op::ConvertFToBF16INTEL => {
+            let a = arg(0)?;
+            let conv = Conv { op: Op::FConvert, from: Num::F32, to: Num::Bf16, saturate: false, mode: None };
+            out.push(Ins::Convert { conv, dst, a: a.row, n });
+        }
+        Op::ConvertBF16ToFINTEL => {
+            let a = arg(0)?;
+            let conv = Conv { op: Op::FConvert, from: Num::Bf16, to: Num::F32, saturate: false, mode: None };
+            out.push(Ins::Convert { conv, dst, a: a.row, n });
+        }
+        Op::Bitcast => {
+            let a = arg(0)?;
+            let ((from, an), (to, _)) = (numeric(a.ty)?, numeric(ty)?);
+            if from.bits() == to.bits() {
+                out.push(Ins::Copy { dst, src: a.row, n });
+            } else {
+                let f = LaneFn::Bits { from: from.bits(), to: to.bits() };
+                out.push(Ins::Lane { f, dst, n, args: [(a.row, an)].into() });
+            }
+        }
+        Op::BitcastExtractEXT => {
+            let (a, at) = (arg(0)?, arg(1)?);
+            let ((from, an), (to, _)) = (numeric(a.ty)?, numeric(ty)?);
+            let f = LaneFn::BitsAt { from: from.bits(), to: to.bits() };
+            out.push(Ins::Lane { f, dst, n, args: [(a.row, an), (at.row, 1)].into() });
+        }
+        Op::VectorTimesScalar | Op::MatrixTimesScalar => {
+            let (a, b) = (arg(0)?, arg(1)?);
+            let num = numeric(ty)?.0;
+            let op = if num.is_float() { Op::FMul } else { Op::IMul };
+            for i in 0..n {
+                out.push(Ins::Each { op, num, dst: dst + i, args: [a.row + i, b.row, 0, 0], n: 1 });
+            }
+        }
+        Op::VectorTimesMatrix | Op::MatrixTimesVector | Op::MatrixTimesMatrix => {
+            let a = arg(0)?;
+            let num = numeric(ty)?.0;
+            let (rows, inner) = match (inst.op, types.kind(a.ty)) {
+                (Op::VectorTimesMatrix, _) => (1, types.slots(a.ty)),
+                (_, Kind::Matrix { column, cols }) => (types.slots(*column), *cols),
+                _ => return Err(format!("{} of no matrix", inst.op)),
+            };
+            let f = LaneFn::Product { num, rows, inner, cols: n / rows };
+            out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
+        }
+        Op::OuterProduct => {
+            let f = LaneFn::Outer(numeric(ty)?.0);
+            out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
+        }
+        Op::Dot => {
+            let f = LaneFn::Dot(numeric(ty)?.0);
+            out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
+        }
+        Op::SDot | Op::UDot | Op::SUDot | Op::SDotAccSat | Op::UDotAccSat | Op::SUDotAccSat => {
+            let (a, b) = (arg(0)?, arg(1)?);
+            let accumulate = matches!(inst.op, Op::SDotAccSat | Op::UDotAccSat | Op::SUDotAccSat);
+            let signed = match inst.op {
+                Op::SDot | Op::SDotAccSat => [true, true],
+                Op::UDot | Op::UDotAccSat => [false, false],
+                _ => [true, false],
+            };
+            let packed = matches!(types.kind(a.ty), Kind::Num(_));
+            let (a, b, to) = (numeric(a.ty)?.0, numeric(b.ty)?.0, numeric(ty)?.0);
+            let f = LaneFn::IntDot { a, b, to, packed, signed, accumulate };
+            let used = if accumulate { 3 } else { 2 };
+            out.push(Ins::Lane { f, dst, n, args: whole(types, &args[..used.min(args.len())]) });
+        }
+        Op::IAddCarry | Op::ISubBorrow | Op::UMulExtended | Op::SMulExtended => {
+            let f = LaneFn::Pair { op: inst.op, width: numeric(arg(0)?.ty)?.0.bits() };
+            out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
+        }
+        Op::Any | Op::All => {
+            let f = if inst.op == Op::Any { LaneFn::Any } else { LaneFn::All };
+            out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
+        }
+        Op::ExtInst if manner.glsl => return ext(types, inst, ty, dst, args, out),
+        Op::CreateTensorLayoutNV
+        | Op::TensorLayoutSetDimensionNV
+        | Op::TensorLayoutSetStrideNV
+        | Op::TensorLayoutSliceNV
+        | Op::TensorLayoutSetClampValueNV
+        | Op::TensorLayoutSetBlockSizeNV => {
+            let Kind::Layout { dim, .. } = *types.kind(ty) else { return Err("no tensor layout".into()) };
+            let f = LaneFn::Layout { op: inst.op, dim, floor: manner.floor_strides };
+            out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
+        }
+        Op::CreateTensorViewNV | Op::TensorViewSetDimensionNV | Op::TensorViewSetStrideNV | Op::TensorViewSetClipNV => {
+            let Kind::View { dim, .. } = *types.kind(ty) else { return Err("no tensor view".into()) };
+            let f = LaneFn::View { op: inst.op, dim };
+            out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
+        }
+        op if is_each(op) => {
+            let num = match types.numeric(arg(0)?.ty) {
+                Some((num, _)) => num,
+                None => return Err(format!("{op} on a type that is not numeric")),
+            };
+            let mut rows = [0; 4];
+            for (slot, a) in rows.iter_mut().zip(args) {
+                *slot = a.row;
+            }
+            // Bit-field instructions have scalar offsets and counts, the rest one operand for each component.
+            let count =
+                if types.slots(arg(0)?.ty) == n || n == 1 { n } else { return Err(format!("{op}: sizes differ")) };
+            out.push(Ins::Each { op, num, dst, args: rows, n: count });
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn whole(types: &Types, args: &[Arg]) -> Box<[(Row, u32)]> {
+    args.iter().map(|a| (a.row, types.slots(a.ty))).collect()
+}
+
+fn construct(types: &Types, ty: Ty, dst: Row, args: &[Arg], op: Op, out: &mut Vec<Ins>) {
+    if let (Kind::Coop(_), [value]) = (types.kind(ty), args) {
+        out.push(Ins::Splat { dst, ty, value: value.row });
+        return;
+    }
+    let mut src: Vec<Row> = args.iter().flat_map(|a| (0..types.slots(a.ty)).map(|i| a.row + i)).collect();
+    if op == Op::CompositeConstructReplicateEXT && !src.is_empty() {
+        let n = types.slots(ty) as usize;
+        src = src.iter().copied().cycle().take(n).collect();
+    }
+    out.push(Ins::Rows { dst, src: src.into() });
+}
+
+/// The part of `ty` that the literal indices from operand `from` on name.
+pub(super) fn path(types: &Types, ty: Ty, inst: &Inst, from: usize) -> Result<(Ty, u32), String> {
+    let (mut ty, mut at) = (ty, 0);
+    for o in inst.operands.iter().skip(from) {
+        let (part, slot) =
+            types.part(ty, o.word()).ok_or_else(|| format!("{}: index {} is out of range", inst.op, o.word()))?;
+        (ty, at) = (part, at + slot);
+    }
+    Ok((ty, at))
+}
+
+fn ext(types: &Types, inst: &Inst, ty: Ty, dst: Row, args: &[Arg], out: &mut Vec<Ins>) -> Result<bool, String> {
+    let op = inst.word(1).unwrap_or(0);
+    let n = types.slots(ty);
+    let first = args.first().ok_or("an extended instruction without operands")?;
+    let num = match types.numeric(first.ty) {
+        Some((num, _)) => num,
+        None => return Err("an extended instruction on a type that is not numeric".into()),
+    };
+    if glsl::is_whole(op) {
+        let num = if num.is_float() { num } else { types.numeric(ty).map_or(num, |t| t.0) };
+        out.push(Ins::Lane { f: LaneFn::Glsl { op, num }, dst, n, args: whole(types, args) });
+        return Ok(true);
+    }
+    if !glsl::is_each(op) {
+        return Ok(false);
+    }
+    let mut rows = [0; 3];
+    for (slot, a) in rows.iter_mut().zip(args) {
+        *slot = a.row;
+    }
+    out.push(Ins::Ext { op, num, dst, args: rows, n });
+    Ok(true)
+}
+
+/// Whether `pure::execute` has the instruction among those that work component by component.
+fn is_each(op: Op) -> bool {
+    matches!(
+        op,
+        Op::IAdd
+            | Op::ISub
+            | Op::IMul
+            | Op::UDiv
+            | Op::UMod
+            | Op::SDiv
+            | Op::SRem
+            | Op::SMod
+            | Op::SNegate
+            | Op::Not
+            | Op::LogicalNot
+            | Op::BitwiseAnd
+            | Op::LogicalAnd
+            | Op::BitwiseOr
+            | Op::LogicalOr
+            | Op::BitwiseXor
+            | Op::ShiftLeftLogical
+            | Op::ShiftRightLogical
+            | Op::ShiftRightArithmetic
+            | Op::BitReverse
+            | Op::BitCount
+            | Op::IEqual
+            | Op::LogicalEqual
+            | Op::PtrEqual
+            | Op::INotEqual
+            | Op::LogicalNotEqual
+            | Op::PtrNotEqual
+            | Op::ULessThan
+            | Op::ULessThanEqual
+            | Op::UGreaterThan
+            | Op::UGreaterThanEqual
+            | Op::SLessThan
+            | Op::SLessThanEqual
+            | Op::SGreaterThan
+            | Op::SGreaterThanEqual
+            | Op::FNegate
+            | Op::FAdd
+            | Op::FSub
+            | Op::FMul
+            | Op::FDiv
+            | Op::FRem
+            | Op::FMod
+            | Op::FmaKHR
+            | Op::FOrdEqual
+            | Op::FUnordEqual
+            | Op::FOrdNotEqual
+            | Op::LessOrGreater
+            | Op::FUnordNotEqual
+            | Op::FOrdLessThan
+            | Op::FUnordLessThan
+            | Op::FOrdGreaterThan
+            | Op::FUnordGreaterThan
+            | Op::FOrdLessThanEqual
+            | Op::FUnordLessThanEqual
+            | Op::FOrdGreaterThanEqual
+            | Op::FUnordGreaterThanEqual
+            | Op::Ordered
+            | Op::Unordered
+            | Op::IsNan
+            | Op::IsInf
+            | Op::IsFinite
+            | Op::SignBitSet
+            | Op::QuantizeToF16
+            | Op::RoundFToTF32INTEL
+            | Op::BitFieldInsert
+            | Op::BitFieldUExtract
+            | Op::BitFieldSExtract
+    )
+}

@@ -1,0 +1,418 @@
+//! Matrix instructions that call functions: reductions, per-element operations, tensor loads and stores.
+//!
+//! Functions are called for as many elements at once as there are invocations; every element once.
+
+use std::ops::Range;
+
+use super::code::{Extra, Row, Tensor};
+use super::machine::{Machine, Stop};
+use super::num::mask;
+use super::regs::Mask;
+use super::tensor::{Coords, Hit, Layout, View, locate};
+use super::types::{Coop, Kind, Ty};
+use super::ub::FindingKind;
+
+/// An element that a decode function computes.
+struct Job {
+    element: u32,
+    linear: u64,
+    block: Vec<u32>,
+    within: Vec<u32>,
+}
+
+impl Machine<'_> {
+    /// Calls a function for some invocations, and comes back to the instruction and the invocations that called.
+    fn call_back(&mut self, func: usize, mask: &Mask) -> Result<(), Stop> {
+        let (at, here) = (self.at, self.regs.act.mask);
+        let tile = std::mem::take(&mut self.tile);
+        let poison = std::mem::take(&mut self.tile_poison);
+        self.call(func, mask)?;
+        (self.tile, self.tile_poison) = (tile, poison);
+        self.at = at;
+        self.regs.activate(&here);
+        Ok(())
+    }
+
+    fn put(&mut self, row: Row, lane: usize, v: u64, poison: bool) {
+        self.regs.put(row, lane, v);
+        self.regs.set_poison(row, lane, poison);
+    }
+
+    pub(super) fn reduce(&mut self, dst: Row, src: Row, from: Ty, to: Ty, how: u32, func: usize) -> Result<(), Stop> {
+        let p = self.p;
+        let (Some(a), Some(b)) = (p.types.coop(from), p.types.coop(to)) else { return Ok(()) };
+        let (rows, cols) = (a.rows as usize, a.cols as usize);
+        let fits = match how {
+            1 => b.rows == a.rows,
+            2 => b.cols == a.cols,
+            3 => true,
+            4 => b.rows * 2 == a.rows && b.cols * 2 == a.cols,
+            _ => return Err(self.unsupported(&format!("the reduction {how:#x}"))),
+        };
+        if !fits {
+            let (h, w) = (b.rows, b.cols);
+            self.find(FindingKind::MatrixSize, || format!("a {rows}x{cols} matrix is reduced to {h}x{w} by {how:#x}"));
+            return Ok(());
+        }
+        for range in self.matrix_instances(from)? {
+            self.gather(src, from, &range);
+            let undefined = |i: usize| self.tile_poison.get(i).copied().unwrap_or(false);
+            let element = |r: usize, c: usize| (self.tile[r * cols + c], undefined(r * cols + c));
+            let lists: Vec<Vec<(u64, bool)>> = match how {
+                1 => (0..rows).map(|r| (0..cols).map(|c| element(r, c)).collect()).collect(),
+                2 => (0..cols).map(|c| (0..rows).map(|r| element(r, c)).collect()).collect(),
+                3 => vec![(0..rows * cols).map(|i| element(i / cols, i % cols)).collect()],
+                _ => (0..rows / 2 * (cols / 2))
+                    .map(|i| {
+                        let (r, c) = (i / (cols / 2) * 2, i % (cols / 2) * 2);
+                        vec![element(r, c), element(r, c + 1), element(r + 1, c), element(r + 1, c + 1)]
+                    })
+                    .collect(),
+            };
+            let folded = self.fold(lists, func, &range)?;
+            let out = b.cols as usize;
+            self.tile.clear();
+            self.tile_poison.clear();
+            for i in 0..b.elems() {
+                let (v, poison) = match how {
+                    1 => folded[i / out],
+                    2 => folded[i % out],
+                    3 => folded[0],
+                    _ => folded[i],
+                };
+                self.tile.push(v);
+                self.tile_poison.push(poison);
+            }
+            self.scatter(dst, to, &range);
+        }
+        Ok(())
+    }
+
+    /// Combines each list to one value, neighbours first, so that the order stays.
+    fn fold(
+        &mut self,
+        mut lists: Vec<Vec<(u64, bool)>>,
+        func: usize,
+        range: &Range<usize>,
+    ) -> Result<Vec<(u64, bool)>, Stop> {
+        let params = self.p.functions[func].params.clone();
+        let ret = self.p.functions[func].ret.0;
+        while lists.iter().any(|l| l.len() > 1) {
+            let pairs: Vec<(usize, usize)> =
+                lists.iter().enumerate().flat_map(|(k, l)| (0..l.len() / 2).map(move |i| (k, 2 * i))).collect();
+            let mut results = Vec::with_capacity(pairs.len());
+            for chunk in pairs.chunks(range.len()) {
+                let mut mask = Mask::EMPTY;
+                for (lane, (k, i)) in range.clone().zip(chunk) {
+                    let ((x, px), (y, py)) = (lists[*k][*i], lists[*k][*i + 1]);
+                    self.put(params[0].0, lane, x, px);
+                    self.put(params[1].0, lane, y, py);
+                    mask.set(lane);
+                }
+                self.call_back(func, &mask)?;
+                for lane in range.clone().take(chunk.len()) {
+                    results.push((self.regs.get(ret, lane), self.regs.is_poison(ret, lane)));
+                }
+            }
+            let mut results = results.into_iter();
+            for l in &mut lists {
+                let odd = if l.len() % 2 == 1 { l.last().copied() } else { None };
+                *l = results.by_ref().take(l.len() / 2).chain(odd).collect();
+            }
+        }
+        Ok(lists.into_iter().map(|l| l.first().copied().unwrap_or((0, true))).collect())
+    }
+
+    pub(super) fn per_element(
+        &mut self,
+        dst: Row,
+        src: Row,
+        ty: Ty,
+        func: usize,
+        extras: &[Extra],
+    ) -> Result<(), Stop> {
+        let p = self.p;
+        let Some(coop) = p.types.coop(ty) else { return Ok(()) };
+        let f = &p.functions[func];
+        let params = &f.params;
+        let fits = params[3..].iter().zip(extras).all(|(p, e)| p.1 == if e.matrix { 1 } else { e.n });
+        if !fits || params[2].1 != 1 || f.ret.1 != 1 {
+            return Err(self.unsupported("a function whose parameters do not fit"));
+        }
+        for range in self.matrix_instances(ty)? {
+            for e in extras.iter().filter(|e| !e.matrix) {
+                for i in 0..e.n {
+                    self.warn_extra(e.row + i, range.clone());
+                }
+            }
+            self.tile.clear();
+            self.tile.resize(coop.elems(), 0);
+            self.tile_poison.clear();
+            self.tile_poison.resize(coop.elems(), false);
+            for index in 0..coop.placed.len {
+                let mask = self.homes(coop, index, &range);
+                for lane in mask.lanes() {
+                    let place = index as usize * coop.placed.members as usize + lane - range.start;
+                    let e = coop.placed.element[place];
+                    self.put(params[0].0, lane, u64::from(e / coop.cols), false);
+                    self.put(params[1].0, lane, u64::from(e % coop.cols), false);
+                    let (v, poison) = (self.regs.get(src + index, lane), self.regs.is_poison(src + index, lane));
+                    self.put(params[2].0, lane, v, poison);
+                    for (param, extra) in params[3..].iter().zip(extras) {
+                        for i in 0..param.1 {
+                            let row = if extra.matrix { extra.row + index } else { extra.row + i };
+                            let (v, poison) = (self.regs.get(row, lane), self.regs.is_poison(row, lane));
+                            self.put(param.0 + i, lane, v, poison);
+                        }
+                    }
+                }
+                if mask.is_empty() {
+                    continue;
+                }
+                self.call_back(func, &mask)?;
+                for lane in mask.lanes() {
+                    let place = index as usize * coop.placed.members as usize + lane - range.start;
+                    let e = coop.placed.element[place] as usize;
+                    self.tile[e] = self.regs.get(f.ret.0, lane);
+                    self.tile_poison[e] = self.regs.is_poison(f.ret.0, lane);
+                }
+            }
+            self.scatter(dst, ty, &range);
+        }
+        Ok(())
+    }
+
+    fn warn_extra(&mut self, row: Row, range: Range<usize>) {
+        if let Err((a, b)) = self.regs.uniform(row, range) {
+            self.find(FindingKind::Portability, || {
+                format!("an extra operand differs between invocations {a} and {b}: each element sees that of whoever computes it")
+            });
+        }
+    }
+
+    /// The invocations that hold, at an index, an element that nobody holds at an earlier place.
+    fn homes(&self, coop: &Coop, index: u32, range: &Range<usize>) -> Mask {
+        let members = coop.placed.members as usize;
+        let mut mask = Mask::EMPTY;
+        for member in 0..members {
+            let place = index as usize * members + member;
+            if coop.placed.home[coop.placed.element[place] as usize] as usize == place {
+                mask.set(range.start + member);
+            }
+        }
+        mask
+    }
+
+    /// The slots of a value that must be the same in all invocations.
+    fn uniform_slots(&mut self, row: Row, n: u32, range: &Range<usize>, what: &str) -> Vec<u64> {
+        (0..n).map(|i| self.uniform(row + i, range.clone(), what)).collect()
+    }
+
+    pub(super) fn tensor(&mut self, t: &Tensor) -> Result<(), Stop> {
+        let p = self.p;
+        let Some(coop) = p.types.coop(t.ty) else { return Ok(()) };
+        if coop.num.bits() % 8 != 0 {
+            return Err(self.unsupported("components of less than a byte in memory"));
+        }
+        let Kind::Layout { dim, clamp } = *p.types.kind(t.layout.1) else { return Ok(()) };
+        for range in self.matrix_instances(t.ty)? {
+            let slots = p.types.slots(t.layout.1);
+            let values = self.uniform_slots(t.layout.0, slots, &range, "the tensor layout");
+            let layout = Layout::new(clamp, dim as usize, &values);
+            let view = match t.view {
+                Some((row, ty)) => {
+                    let values = self.uniform_slots(row, p.types.slots(ty), &range, "the tensor view");
+                    match p.types.kind(ty) {
+                        Kind::View { has_dims, perm, .. } => Some(View::new(*has_dims, perm, &values)),
+                        _ => None,
+                    }
+                }
+                None => None,
+            };
+            let ptr = self.uniform(t.ptr, range.clone(), "the pointer");
+            if !ptr.is_multiple_of(16) {
+                self.find(FindingKind::Misaligned, || format!("the pointer {ptr:#x} is no multiple of 16"));
+            }
+            self.note_layout(coop, &layout, view.as_ref());
+            if t.store {
+                self.tensor_store(t, coop, &layout, view.as_ref(), ptr, &range)?;
+            } else {
+                self.tensor_load(t, coop, &layout, view.as_ref(), ptr, &range)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says where devices are known to differ from the text.
+    fn note_layout(&mut self, coop: &Coop, layout: &Layout, view: Option<&View>) {
+        let span = layout.span.iter().fold(1u64, |a, s| a.saturating_mul(u64::from(*s)));
+        if view.is_none() && span < coop.elems() as u64 {
+            let (rows, cols) = (coop.rows, coop.cols);
+            self.find(FindingKind::Portability, || {
+                format!("the {rows}x{cols} matrix is larger than the layout's spans, {span} elements: devices differ")
+            });
+        }
+        let wraps = |off: u32, span: u32| off != 0 && off.checked_add(span).is_none();
+        if view.is_some_and(|v| wraps(v.clip[0], v.clip[1]) || wraps(v.clip[2], v.clip[3])) {
+            self.find(FindingKind::Portability, || {
+                "the sum of the clip's offset and span wraps: by the text everything is clipped, devices differ".into()
+            });
+        }
+        if layout.dim.iter().zip(&layout.block).any(|(d, b)| *b > 1 && d % b != 0) {
+            self.find(FindingKind::Portability, || {
+                "a dimension is no multiple of its block: devices differ in the default strides".into()
+            });
+        }
+    }
+
+    fn tensor_store(
+        &mut self,
+        t: &Tensor,
+        coop: &Coop,
+        layout: &Layout,
+        view: Option<&View>,
+        ptr: u64,
+        range: &Range<usize>,
+    ) -> Result<(), Stop> {
+        if layout.block.iter().any(|b| *b != 1) {
+            self.find(FindingKind::Undefined, || "a store with a block size other than 1".into());
+        }
+        self.gather(t.object, t.ty, range);
+        let agent = self.matrix_agent(coop.scope, range);
+        let bytes = coop.num.bytes() as u8;
+        let mut coords = Coords::default();
+        for r in 0..coop.rows {
+            for c in 0..coop.cols {
+                let hit = locate((r, c), coop.cols, layout, view, true, self.config.semantics, &mut coords);
+                let i = (r * coop.cols + c) as usize;
+                match self.hit(hit, r, c)? {
+                    Hit::At { linear } => {
+                        let (v, poison) = (self.tile[i], self.tile_poison.get(i).copied().unwrap_or(false));
+                        let at = ptr.wrapping_add(linear.wrapping_mul(u64::from(bytes)));
+                        self.coop_write(at, bytes, v, poison, agent);
+                    }
+                    _ => continue,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reports what is undefined; such an element is skipped.
+    fn hit(&mut self, hit: Result<Hit, String>, r: u32, c: u32) -> Result<Hit, Stop> {
+        Ok(match hit {
+            Ok(Hit::Undefined) => {
+                self.find(FindingKind::OutOfBounds, || {
+                    format!("element ({r}, {c}) is outside of the tensor, and the layout's clamp mode is Undefined")
+                });
+                Hit::Undefined
+            }
+            Ok(hit) => hit,
+            Err(why) => {
+                self.find(FindingKind::MatrixSize, || why);
+                Hit::Undefined
+            }
+        })
+    }
+
+    fn tensor_load(
+        &mut self,
+        t: &Tensor,
+        coop: &Coop,
+        layout: &Layout,
+        view: Option<&View>,
+        ptr: u64,
+        range: &Range<usize>,
+    ) -> Result<(), Stop> {
+        let bytes = coop.num.bytes() as u8;
+        // Clipped elements keep what Object has.
+        self.gather(t.object, t.ty, range);
+        if self.tile_poison.is_empty() {
+            self.tile_poison.resize(coop.elems(), false);
+        }
+        let agent = self.matrix_agent(coop.scope, range);
+        let mut coords = Coords::default();
+        let mut jobs = Vec::new();
+        for r in 0..coop.rows {
+            for c in 0..coop.cols {
+                let hit = locate((r, c), coop.cols, layout, view, false, self.config.semantics, &mut coords);
+                let i = (r * coop.cols + c) as usize;
+                let (v, poison) = match self.hit(hit, r, c)? {
+                    Hit::Skip => continue,
+                    Hit::Undefined => (0, true),
+                    Hit::Fill => (mask(u64::from(layout.value), coop.num.bits()), false),
+                    Hit::At { linear } if t.decode.is_some() => {
+                        let (block, within) = (coords.block.clone(), coords.within.clone());
+                        jobs.push(Job { element: i as u32, linear, block, within });
+                        continue;
+                    }
+                    Hit::At { linear } => {
+                        self.coop_read(ptr.wrapping_add(linear.wrapping_mul(u64::from(bytes))), bytes, agent)
+                    }
+                };
+                (self.tile[i], self.tile_poison[i]) = (v, poison);
+            }
+        }
+        if let Some(decode) = t.decode {
+            self.decode(t, coop, decode, ptr, &jobs, range)?;
+        }
+        self.scatter(t.dst, t.ty, range);
+        Ok(())
+    }
+
+    /// Calls the decode function for every job, each in the invocation that holds its element.
+    fn decode(
+        &mut self,
+        t: &Tensor,
+        coop: &Coop,
+        (scalar, size): (usize, u32),
+        ptr: u64,
+        jobs: &[Job],
+        range: &Range<usize>,
+    ) -> Result<(), Stop> {
+        let members = coop.placed.members as usize;
+        let mut by_index: Vec<Vec<&Job>> = vec![Vec::new(); coop.placed.len as usize];
+        for job in jobs {
+            by_index[coop.placed.home[job.element as usize] as usize / members].push(job);
+        }
+        let vector = t.vector.filter(|_| self.config.vector_decode);
+        let (func, size, width) = match vector {
+            Some((func, size, width)) => (func, size, width.max(1)),
+            None => (scalar, size, 1),
+        };
+        let f = &self.p.functions[func];
+        let dim = jobs.first().map_or(0, |j| j.block.len()) as u32;
+        if f.params.iter().map(|p| p.1).ne([1, dim, dim]) && !jobs.is_empty() {
+            return Err(self.unsupported("a decode function whose parameters do not fit the layout"));
+        }
+        let (params, ret) = (f.params.clone(), f.ret.0);
+        for jobs in by_index {
+            let mut mask = Mask::EMPTY;
+            let lane_of = |j: &Job| range.start + coop.placed.home[j.element as usize] as usize % members;
+            for j in &jobs {
+                let lane = lane_of(j);
+                mask.set(lane);
+                let address = ptr.wrapping_add(j.linear.wrapping_mul(u64::from(size)));
+                self.put(params[0].0, lane, address, false);
+                for (i, (b, w)) in j.block.iter().zip(&j.within).enumerate() {
+                    // The vector function gets the first of its group's coordinates.
+                    let w = if i + 1 == j.within.len() { w - w % width } else { *w };
+                    self.put(params[1].0 + i as u32, lane, u64::from(*b), false);
+                    self.put(params[2].0 + i as u32, lane, u64::from(w), false);
+                }
+            }
+            if jobs.is_empty() {
+                continue;
+            }
+            self.call_back(func, &mask)?;
+            for j in &jobs {
+                let lane = lane_of(j);
+                let part = j.within.last().map_or(0, |w| w % width);
+                let e = j.element as usize;
+                self.tile[e] = self.regs.get(ret + part, lane);
+                self.tile_poison[e] = self.regs.is_poison(ret + part, lane);
+            }
+        }
+        Ok(())
+    }
+}

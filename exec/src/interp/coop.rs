@@ -1,0 +1,437 @@
+//! Cooperative matrices: memory, conversion of layout, element access. One instance of the scope at a time: its
+//! elements are gathered from the invocations that hold them, row by row, worked on, and given back.
+
+use std::ops::Range;
+
+use super::access::Place;
+use super::code::{CoopMem, Ins, NO_ROW, Row};
+use super::machine::{Machine, Stop};
+use super::num::signed;
+use super::race::Agent;
+use super::types::{Coop, Ty};
+use super::ub::FindingKind;
+
+/// Buffers that are used again and again.
+#[derive(Default)]
+pub(super) struct Scratch {
+    pub values: [Vec<u64>; 3],
+    pub poison: [Vec<bool>; 3],
+    pub floats: [Vec<f64>; 3],
+    pub offsets: Vec<Option<i64>>,
+}
+
+impl Machine<'_> {
+    pub(super) fn matrix_step(&mut self, ins: &Ins) -> Result<(), Stop> {
+        match ins {
+            Ins::CoopLoad { dst, ty, mem } => self.coop_load(*dst, *ty, mem),
+            Ins::CoopStore { src, ty, mem } => self.coop_store(*src, *ty, mem),
+            Ins::MulAdd(m) => self.mul_add(m),
+            Ins::Relayout { dst, src, from, to, transpose } => self.relayout(*dst, *src, *from, *to, *transpose),
+            Ins::Reduce { dst, src, from, to, mask, func } => self.reduce(*dst, *src, *from, *to, *mask, *func),
+            Ins::PerElement { dst, src, ty, func, extras } => self.per_element(*dst, *src, *ty, *func, extras),
+            Ins::Tensor(t) => self.tensor(t),
+            Ins::GetCoord { dst, ty, index } => {
+                self.get_coord(*dst, *ty, *index);
+                Ok(())
+            }
+            Ins::ConstructChecked { dst, ty, at, bound, value } => {
+                self.construct_checked(*dst, *ty, *at, *bound, *value)
+            }
+            Ins::Splat { dst, ty, value } => self.splat(*dst, *ty, *value),
+            Ins::Rake { dst, src, ty, array, bits, out } => self.rake(*dst, *src, *ty, (*array, *bits), *out),
+            _ => Err(self.unsupported("an instruction without an implementation")),
+        }
+    }
+
+    pub(super) fn coop(&self, ty: Ty) -> &'_ Coop {
+        self.p.types.coop(ty).unwrap_or_else(|| unreachable!("translation made sure of the type"))
+    }
+
+    /// The instances of a matrix type's scope that have active invocations. Reports those that are not complete.
+    pub(super) fn matrix_instances(&mut self, ty: Ty) -> Result<Vec<Range<usize>>, Stop> {
+        let (scope, members) = (self.coop(ty).scope, self.coop(ty).placed.members as usize);
+        self.converged(scope);
+        let mask = self.regs.act.mask;
+        let active: Vec<_> = self.instances(scope).filter(|r| r.clone().any(|l| mask.has(l))).collect();
+        if let Some(part) = active.iter().find(|r| r.len() != members) {
+            let lanes = part.len();
+            return Err(self.unsupported(&format!("a matrix of a subgroup that has {lanes} of {members} invocations")));
+        }
+        Ok(active)
+    }
+
+    /// Collects the elements of a matrix into `tile`.
+    pub(super) fn gather(&mut self, src: Row, ty: Ty, range: &Range<usize>) {
+        let p = self.p;
+        let Some(coop) = p.types.coop(ty) else { return };
+        let (placed, lanes) = (&coop.placed, self.regs.lanes);
+        let members = placed.members as usize;
+        self.tile.clear();
+        for place in &placed.home {
+            let (index, member) = (*place as usize / members, *place as usize % members);
+            self.tile.push(self.regs.r[(src as usize + index) * lanes + range.start + member]);
+        }
+        self.tile_poison.clear();
+        let dirty = (src..src + placed.len).any(|row| self.regs.dirty[row as usize]);
+        if dirty {
+            let poison = placed.home.iter().map(|place| {
+                let (index, member) = (*place as usize / members, *place as usize % members);
+                self.regs.is_poison(src + index as u32, range.start + member)
+            });
+            self.tile_poison.extend(poison);
+        }
+        if placed.element.len() != placed.home.len() {
+            self.check_copies(src, coop, range);
+        }
+    }
+
+    /// Elements that are held more than once must have one value.
+    fn check_copies(&mut self, src: Row, coop: &Coop, range: &Range<usize>) {
+        let members = coop.placed.members as usize;
+        for (place, e) in coop.placed.element.iter().enumerate() {
+            let (index, member) = (place / members, place % members);
+            let (row, lane) = (src + index as u32, range.start + member);
+            let v = self.regs.get(row, lane);
+            let undefined = self.regs.is_poison(row, lane) || self.tile_poison.get(*e as usize) == Some(&true);
+            if v != self.tile[*e as usize] && !undefined && self.regs.act.mask.has(lane) {
+                let (first, cols) = (self.tile[*e as usize], coop.cols);
+                let (r, c) = (e / cols, e % cols);
+                self.find(FindingKind::Placement, || {
+                    format!(
+                        "element ({r}, {c}) is held twice, with values {first:#x} and {v:#x}: \
+                         what was stored depends on which invocation holds what"
+                    )
+                });
+                return;
+            }
+        }
+    }
+
+    /// Gives the elements in `tile` to the invocations.
+    pub(super) fn scatter(&mut self, dst: Row, ty: Ty, range: &Range<usize>) {
+        let p = self.p;
+        let Some(coop) = p.types.coop(ty) else { return };
+        let (placed, lanes) = (&coop.placed, self.regs.lanes);
+        let members = placed.members as usize;
+        for (index, elements) in placed.element.chunks_exact(members).enumerate() {
+            let at = (dst as usize + index) * lanes + range.start;
+            for (slot, e) in self.regs.r[at..at + members].iter_mut().zip(elements) {
+                *slot = self.tile[*e as usize];
+            }
+            let row = dst as usize + index;
+            let poison = self.tile_poison.iter().any(|p| *p);
+            if poison || self.regs.dirty[row] {
+                for (member, e) in elements.iter().enumerate() {
+                    let p = self.tile_poison.get(*e as usize).copied().unwrap_or(false);
+                    self.regs.set_poison(row as u32, range.start + member, p);
+                }
+            }
+        }
+    }
+
+    /// The byte offsets of all elements from the pointer; `None` for those outside of a checked surface.
+    fn offsets(&mut self, coop: &Coop, mem: &CoopMem, range: &Range<usize>) -> Result<Vec<Option<i64>>, Stop> {
+        let mut out = std::mem::take(&mut self.scratch.offsets);
+        out.clear();
+        let e = i64::from(coop.num.bytes());
+        if coop.num.bits() % 8 != 0 {
+            return Err(self.unsupported("components of less than a byte in memory"));
+        }
+        let unit = if mem.unit == 0 { e } else { i64::from(mem.unit) };
+        let stride = if mem.stride == NO_ROW {
+            0
+        } else {
+            let v = self.uniform(mem.stride, range.clone(), "the stride");
+            self.check_stride(v, mem)
+        };
+        let at = |this: &mut Self, row: Row| signed(this.uniform(row, range.clone(), "a coordinate"), 32);
+        let (origin, bound) = match &mem.surface {
+            Some(s) => {
+                let origin = [at(self, s.at[0]), at(self, s.at[1])];
+                (origin, s.bound.map(|b| [at(self, b[0]), at(self, b[1])]))
+            }
+            None => ([0, 0], None),
+        };
+        // Packed: 32 bits hold this many components, of rows below each other.
+        let pf = i64::from((32 / coop.num.bits()).max(1));
+        if !matches!(mem.layout, 0..=2 | 4202 | 4203) {
+            return Err(self.unsupported(&format!("memory layout {}", mem.layout)));
+        }
+        if mem.stride == NO_ROW && mem.layout <= 2 {
+            return Err(self.unsupported("a memory layout without a stride"));
+        }
+        for r in 0..i64::from(coop.rows) {
+            for c in 0..i64::from(coop.cols) {
+                let (major, minor) = match mem.layout {
+                    0 => (r, c),
+                    1 => (c, r),
+                    2 if coop.use_ == 0 => (r, c),
+                    2 => (r / pf, c * pf + r % pf),
+                    arm => {
+                        out.push(Some(arm_offset(arm, r, c, coop, stride)));
+                        continue;
+                    }
+                };
+                let (major, minor) = (origin[0] + major, origin[1] + minor);
+                let inside = bound.is_none_or(|[h, w]| (0..h).contains(&major) && (0..w).contains(&minor));
+                out.push(inside.then_some(major.wrapping_mul(stride).wrapping_mul(unit).wrapping_add(minor * e)));
+            }
+        }
+        Ok(out)
+    }
+
+    fn check_stride(&mut self, v: u64, mem: &CoopMem) -> i64 {
+        let s = signed(v, mem.stride_num.bits());
+        if s < 0 && mem.stride_num.bits() < 64 && !matches!(mem.stride_num, super::num::Num::Int { signed: true, .. }) {
+            return v as i64;
+        }
+        if s < 0 {
+            self.find(FindingKind::Undefined, || format!("the stride {s} is negative"));
+        }
+        s
+    }
+
+    fn coop_load(&mut self, dst: Row, ty: Ty, mem: &CoopMem) -> Result<(), Stop> {
+        let p = self.p;
+        for range in self.matrix_instances(ty)? {
+            let Some(coop) = p.types.coop(ty) else { continue };
+            let ptr = self.uniform(mem.ptr, range.clone(), "the pointer");
+            let offsets = self.offsets(coop, mem, &range)?;
+            self.tile.clear();
+            self.tile.resize(coop.elems(), 0);
+            self.tile_poison.clear();
+            let bytes = coop.num.bytes() as u8;
+            let agent = self.matrix_agent(coop.scope, &range);
+            self.check_alignment(ptr, bytes);
+            for (i, offset) in offsets.iter().enumerate() {
+                let Some(offset) = offset else { continue };
+                let (v, poison) = self.coop_read(ptr.wrapping_add(*offset as u64), bytes, agent);
+                self.tile[i] = v;
+                if poison {
+                    self.tile_poison.resize(coop.elems(), false);
+                    self.tile_poison[i] = true;
+                }
+            }
+            self.scratch.offsets = offsets;
+            self.scatter(dst, ty, &range);
+        }
+        Ok(())
+    }
+
+    fn coop_store(&mut self, src: Row, ty: Ty, mem: &CoopMem) -> Result<(), Stop> {
+        let p = self.p;
+        for range in self.matrix_instances(ty)? {
+            let Some(coop) = p.types.coop(ty) else { continue };
+            let ptr = self.uniform(mem.ptr, range.clone(), "the pointer");
+            let offsets = self.offsets(coop, mem, &range)?;
+            self.gather(src, ty, &range);
+            let bytes = coop.num.bytes() as u8;
+            let agent = self.matrix_agent(coop.scope, &range);
+            self.check_alignment(ptr, bytes);
+            if mem.stride != NO_ROW && self.regs.get(mem.stride, range.start) == 0 && mem.layout <= 2 {
+                self.find(FindingKind::Undefined, || "the stride of a store is 0".into());
+            }
+            for (i, offset) in offsets.iter().enumerate() {
+                let Some(offset) = offset else { continue };
+                let (v, poison) = (self.tile[i], self.tile_poison.get(i).copied().unwrap_or(false));
+                self.coop_write(ptr.wrapping_add(*offset as u64), bytes, v, poison, agent);
+            }
+            self.scratch.offsets = offsets;
+        }
+        Ok(())
+    }
+
+    fn check_alignment(&mut self, ptr: u64, bytes: u8) {
+        if bytes > 1 && !ptr.is_multiple_of(u64::from(bytes)) {
+            self.find(FindingKind::Misaligned, || format!("the pointer {ptr:#x} is no multiple of {bytes}"));
+        }
+    }
+
+    pub(super) fn matrix_agent(&mut self, scope: u32, range: &Range<usize>) -> Agent {
+        let subgroup = if scope == 3 { (range.start / self.p.subgroup) as u16 } else { Agent::ALL };
+        self.race.matrix_agent(subgroup)
+    }
+
+    /// Reads one element.
+    pub(super) fn coop_read(&mut self, p: u64, bytes: u8, agent: Agent) -> (u64, bool) {
+        match self.resolve(p, u64::from(bytes)) {
+            Ok(Place::Rows(_)) | Err(super::access::Fault::Null) => {
+                self.find(FindingKind::OutOfBounds, || "the pointer is not to memory".into());
+                (0, false)
+            }
+            Ok(place) => {
+                if let Place::Shared(at) = place {
+                    self.note_access(at..at + usize::from(bytes), agent, false, false);
+                }
+                self.read_quietly(place, bytes)
+            }
+            Err(fault) => {
+                self.report_fault(fault, "the matrix", "reads");
+                (0, false)
+            }
+        }
+    }
+
+    fn read_quietly(&mut self, place: Place, bytes: u8) -> (u64, bool) {
+        self.read(place, 0, bytes, None)
+    }
+
+    /// Writes one element.
+    pub(super) fn coop_write(&mut self, p: u64, bytes: u8, v: u64, poison: bool, agent: Agent) {
+        match self.resolve(p, u64::from(bytes)) {
+            Ok(Place::Rows(_)) | Err(super::access::Fault::Null) => {
+                self.find(FindingKind::OutOfBounds, || "the pointer is not to memory".into());
+            }
+            Ok(place) => {
+                if let Place::Shared(at) = place {
+                    self.note_access(at..at + usize::from(bytes), agent, true, false);
+                }
+                self.write(place, 0, bytes, v, poison, None);
+            }
+            Err(fault) => self.report_fault(fault, "the matrix", "writes"),
+        }
+    }
+
+    pub(super) fn relayout(&mut self, dst: Row, src: Row, from: Ty, to: Ty, transpose: bool) -> Result<(), Stop> {
+        let p = self.p;
+        let (Some(a), Some(b)) = (p.types.coop(from), p.types.coop(to)) else { return Ok(()) };
+        let wanted = if transpose { (a.cols, a.rows) } else { (a.rows, a.cols) };
+        if (b.rows, b.cols) != wanted {
+            let ((h, w), (rows, cols)) = (wanted, (b.rows, b.cols));
+            self.find(FindingKind::MatrixSize, || format!("the result is {rows}x{cols} where it must be {h}x{w}"));
+            return Ok(());
+        }
+        for range in self.matrix_instances(from)? {
+            self.gather(src, from, &range);
+            if transpose {
+                let (rows, cols) = (b.rows as usize, b.cols as usize);
+                let swap = |i: usize| (i % cols) * rows + i / cols;
+                self.tile = (0..self.tile.len()).map(|i| self.tile[swap(i)]).collect();
+                if !self.tile_poison.is_empty() {
+                    self.tile_poison = (0..self.tile.len()).map(|i| self.tile_poison[swap(i)]).collect();
+                }
+            }
+            self.scatter(dst, to, &range);
+        }
+        Ok(())
+    }
+
+    fn get_coord(&mut self, dst: Row, ty: Ty, index: Row) {
+        let p = self.p;
+        let Some(coop) = p.types.coop(ty) else { return };
+        let members = coop.placed.members as usize;
+        for k in 0..self.regs.act.list.len() {
+            let l = self.regs.act.list[k] as usize;
+            let i = self.regs.get(index, l) as usize;
+            let member = if coop.scope == 3 { l % self.p.subgroup } else { l };
+            let e = coop.placed.element.get(i.saturating_mul(members).saturating_add(member % members)).copied();
+            let poison = e.is_none() || self.regs.is_poison(index, l);
+            let e = e.unwrap_or(0);
+            self.regs.put(dst, l, u64::from(e / coop.cols));
+            self.regs.put(dst + 1, l, u64::from(e % coop.cols));
+            self.regs.set_poison(dst, l, poison);
+            self.regs.set_poison(dst + 1, l, poison);
+        }
+    }
+
+    fn construct_checked(&mut self, dst: Row, ty: Ty, at: [Row; 2], bound: [Row; 2], value: Row) -> Result<(), Stop> {
+        let p = self.p;
+        for range in self.matrix_instances(ty)? {
+            let Some(coop) = p.types.coop(ty) else { continue };
+            let mut get = |row: Row| signed(self.uniform(row, range.clone(), "a coordinate"), 32);
+            let ([x, y], [h, w]) = (at.map(&mut get), bound.map(&mut get));
+            let v = self.uniform(value, range.clone(), "the value");
+            let poison = self.regs.is_poison(value, range.start);
+            self.tile.clear();
+            self.tile_poison.clear();
+            for r in 0..i64::from(coop.rows) {
+                for c in 0..i64::from(coop.cols) {
+                    let inside = x + r < h && y + c < w;
+                    self.tile.push(if inside { v } else { 0 });
+                    self.tile_poison.push(inside && poison);
+                }
+            }
+            self.scatter(dst, ty, &range);
+        }
+        Ok(())
+    }
+
+    fn splat(&mut self, dst: Row, ty: Ty, value: Row) -> Result<(), Stop> {
+        for range in self.matrix_instances(ty)? {
+            let active = range.clone().filter(|l| self.regs.act.mask.has(*l) && !self.regs.is_poison(value, *l));
+            if let Err((a, b)) = self.regs.uniform(value, active) {
+                let (x, y) = (self.regs.get(value, a), self.regs.get(value, b));
+                self.find(FindingKind::NonUniformOperand, || {
+                    format!("the value differs: {x:#x} in invocation {a}, {y:#x} in invocation {b}")
+                });
+            }
+        }
+        for i in 0..self.coop(ty).placed.len {
+            self.regs.copy(dst + i, value, 1);
+        }
+        Ok(())
+    }
+
+    /// Invocation i has row i (A, Accumulator) or column i (B) in an array.
+    fn rake(&mut self, dst: Row, src: Row, ty: Ty, (array, bits): (u32, u32), out: bool) -> Result<(), Stop> {
+        let p = self.p;
+        let Some(coop) = p.types.coop(ty) else { return Ok(()) };
+        let by_column = coop.use_ == 1;
+        let (count, length) = if by_column { (coop.cols, coop.rows) } else { (coop.rows, coop.cols) };
+        let w = coop.num.bits();
+        if u64::from(array) * u64::from(bits) != u64::from(length) * u64::from(w) || bits % w != 0 {
+            return Err(self.unsupported("an array that does not hold one row or column"));
+        }
+        if count as usize > self.p.subgroup {
+            return Err(self.unsupported("a matrix with more rows or columns than the subgroup has invocations"));
+        }
+        let per = bits / w;
+        let element = |i: u32, k: u32| if by_column { k * coop.cols + i } else { i * coop.cols + k } as usize;
+        for range in self.matrix_instances(ty)? {
+            if out {
+                self.gather(src, ty, &range);
+                for lane in range.clone() {
+                    let i = (lane - range.start) as u32;
+                    for word in 0..array {
+                        let mut v = 0;
+                        let mut poison = i >= count;
+                        for k in (0..per).filter(|_| i < count) {
+                            let e = element(i, word * per + k);
+                            v |= self.tile[e] << (k * w);
+                            poison |= self.tile_poison.get(e).copied().unwrap_or(false);
+                        }
+                        self.regs.put(dst + word, lane, v);
+                        self.regs.set_poison(dst + word, lane, poison);
+                    }
+                }
+                continue;
+            }
+            self.tile.clear();
+            self.tile.resize(coop.elems(), 0);
+            self.tile_poison.clear();
+            self.tile_poison.resize(coop.elems(), false);
+            for i in 0..count {
+                let lane = range.start + i as usize;
+                for k in 0..length {
+                    let v = self.regs.get(src + k / per, lane) >> (k % per * w);
+                    self.tile[element(i, k)] = super::num::mask(v, w);
+                    self.tile_poison[element(i, k)] = self.regs.is_poison(src + k / per, lane);
+                }
+            }
+            self.scatter(dst, ty, &range);
+        }
+        Ok(())
+    }
+}
+
+/// SPV_ARM_cooperative_matrix_layouts: blocks of 4 rows and 16 bytes, `s` of them interleaved by 4 bytes.
+fn arm_offset(layout: u32, r: i64, c: i64, coop: &Coop, s: i64) -> i64 {
+    let e = i64::from(coop.num.bytes());
+    let (w, s) = ((16 / e).max(1), s.max(1));
+    let (br, bc) = (r / 4, c / w);
+    let block =
+        if layout == 4202 { br * (i64::from(coop.cols) / w) + bc } else { bc * (i64::from(coop.rows) / 4) + br };
+    let q = r % 4 * 16 + c % w * e;
+    let (group, lane) = (block / s, block % s);
+    group * 64 * s + q / 4 * 4 * s + lane * 4 + q % 4
+}

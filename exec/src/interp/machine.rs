@@ -1,0 +1,502 @@
+//! Runs a program: one workgroup after the other, all invocations of a workgroup in lock step by block.
+
+use coop_ir::{InstRef, Module, Op};
+
+use super::code::{Edge, Ins, NO_ROW, Row, Term};
+use super::program::Program;
+use super::pure;
+use super::race::Race;
+use super::regs::{Mask, Regs};
+use super::ub::{self, FindingKind, Findings, History};
+use super::{Config, Memory, base_address};
+
+/// Why a run ended before its end.
+#[derive(Clone, Debug)]
+pub(super) enum Stop {
+    /// The instruction can't be run.
+    Unsupported(String),
+    /// The step budget ran out; there is a finding.
+    Budget,
+}
+
+/// Calls within calls; SPIR-V has no recursion, so only a broken module has more.
+const MAX_DEPTH: usize = 128;
+
+/// A run.
+pub(super) struct Machine<'p> {
+    pub m: &'p Module,
+    pub p: &'p Program,
+    pub config: Config,
+    pub regs: Regs,
+    pub shared: Vec<u8>,
+    /// Which bytes of shared memory have a value.
+    pub shared_set: Vec<bool>,
+    pub race: Race,
+    pub buffers: &'p mut [Memory],
+    pub push: Vec<u8>,
+    pub findings: Findings,
+    pub history: History,
+    /// Invocations that ended without returning.
+    pub dead: Mask,
+    pub any_dead: bool,
+    /// The instruction that executes.
+    pub at: InstRef,
+    pub steps: u64,
+    pub limit: u64,
+    pub depth: usize,
+    /// One matrix, element by element; which elements are undefined (empty: none).
+    pub tile: Vec<u64>,
+    pub tile_poison: Vec<bool>,
+    pub scratch: super::coop::Scratch,
+    pub workgroup: [u32; 3],
+}
+
+impl<'p> Machine<'p> {
+    pub(super) fn new(
+        m: &'p Module,
+        p: &'p Program,
+        config: Config,
+        buffers: &'p mut [Memory],
+        push: &[u8],
+    ) -> Machine<'p> {
+        let at = p.functions[p.entry].at.first().copied().or(m.globals.first().copied());
+        let at = at.unwrap_or_else(|| unreachable!("a program with an entry point has instructions"));
+        Machine {
+            m,
+            p,
+            config,
+            regs: Regs::new(p.lanes, p.rows as usize),
+            shared: Vec::new(),
+            shared_set: Vec::new(),
+            race: Race::default(),
+            buffers,
+            push: push.to_vec(),
+            findings: Findings::default(),
+            history: History::default(),
+            dead: Mask::EMPTY,
+            any_dead: false,
+            at,
+            steps: 0,
+            limit: 0,
+            depth: 0,
+            tile: Vec::new(),
+            tile_poison: Vec::new(),
+            scratch: super::coop::Scratch::default(),
+            workgroup: [0; 3],
+        }
+    }
+
+    /// Runs every workgroup.
+    pub(super) fn dispatch(&mut self, workgroups: [u32; 3]) -> Result<(), Stop> {
+        for (row, v, undef) in &self.p.constants {
+            self.regs.fill(*row, *v, *undef);
+        }
+        for b in &self.p.bindings {
+            let found = self.buffers.iter().position(|m| m.slot == Some((b.set, b.binding)));
+            // Whether every binding has a buffer was checked before.
+            self.regs.fill(b.row, found.map_or(0, base_address), false);
+        }
+        for row in &self.p.push {
+            self.regs.fill(*row, base_address(super::PUSH_INDEX), false);
+        }
+        for z in 0..workgroups[2] {
+            for y in 0..workgroups[1] {
+                for x in 0..workgroups[0] {
+                    self.workgroup = [x, y, z];
+                    self.start(workgroups);
+                    let all = Mask::first(self.p.lanes);
+                    self.limit = self.steps.saturating_add(self.config.step_budget);
+                    self.call(self.p.entry, &all)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Prepares a workgroup.
+    fn start(&mut self, workgroups: [u32; 3]) {
+        self.history.clear();
+        self.dead = Mask::EMPTY;
+        self.any_dead = false;
+        self.regs.activate(&Mask::first(self.p.lanes));
+        let size = self.p.shared_size as usize;
+        self.shared.clear();
+        self.shared.resize(size, 0);
+        self.shared_set.clear();
+        self.shared_set.resize(size, false);
+        for v in self.p.shared.iter().filter(|v| v.zero) {
+            self.shared_set[v.offset as usize..(v.offset + v.size) as usize].fill(true);
+        }
+        self.race.reset(size, self.p.lanes.div_ceil(self.p.subgroup));
+        for (row, n, init) in &self.p.privates {
+            match init {
+                Some(value) => {
+                    for i in 0..*n {
+                        let undef = value.undef.get(i as usize).copied().unwrap_or(false);
+                        self.regs.fill(row + i, value.v.get(i as usize).copied().unwrap_or(0), undef);
+                    }
+                }
+                None => self.regs.undefine(*row, *n),
+            }
+        }
+        for (built_in, row, n) in &self.p.builtins {
+            for i in 0..*n {
+                for lane in 0..self.p.lanes {
+                    let v = self.built_in(*built_in, i as usize, lane, workgroups);
+                    self.regs.put(row + i, lane, v.unwrap_or(0));
+                    self.regs.set_poison(row + i, lane, v.is_none());
+                }
+            }
+        }
+    }
+
+    fn built_in(&self, number: u32, i: usize, lane: usize, workgroups: [u32; 3]) -> Option<u64> {
+        let size = self.p.local_size.map(|v| v as usize);
+        let local = [lane % size[0], lane / size[0] % size[1], lane / (size[0] * size[1])];
+        let group = self.workgroup.map(|v| v as usize);
+        let axis = i.min(2);
+        let global = |axis: usize| group[axis] * size[axis] + local[axis];
+        let total = |axis: usize| workgroups[axis] as usize * size[axis];
+        let (subgroup, member) = (lane / self.p.subgroup, lane % self.p.subgroup);
+        let word = |keep: &dyn Fn(usize) -> bool| {
+            (0..32).filter(|b| keep(i * 32 + b) && i * 32 + b < self.p.subgroup).fold(0u64, |v, b| v | 1 << b)
+        };
+        Some(match number {
+            24 => u64::from(workgroups[axis]),
+            25 | 32 => size[axis] as u64,
+            26 => group[axis] as u64,
+            27 => local[axis] as u64,
+            28 => global(axis) as u64,
+            29 => lane as u64,
+            30 => 3,
+            31 => total(axis) as u64,
+            33 => 0,
+            34 => ((global(2) * total(1) + global(1)) * total(0) + global(0)) as u64,
+            36 | 37 => self.p.subgroup as u64,
+            38 | 39 => self.p.lanes.div_ceil(self.p.subgroup) as u64,
+            40 => subgroup as u64,
+            41 => member as u64,
+            4416 => word(&|b| b == member),
+            4417 => word(&|b| b >= member),
+            4418 => word(&|b| b > member),
+            4419 => word(&|b| b <= member),
+            4420 => word(&|b| b < member),
+            // DeviceIndex, ViewIndex.
+            4438 | 4440 => 0,
+            _ => return None,
+        })
+    }
+
+    /// Runs a function for some invocations, until all of them have returned.
+    pub(super) fn call(&mut self, index: usize, mask: &Mask) -> Result<(), Stop> {
+        let f = &self.p.functions[index];
+        if let Some(why) = &f.fail {
+            return Err(Stop::Unsupported(format!("function {}: {why}", ub::name_of(self.m, self.p.ids[index]))));
+        }
+        if self.depth >= MAX_DEPTH {
+            return Err(Stop::Unsupported("calls are nested too deeply".into()));
+        }
+        self.depth += 1;
+        self.regs.activate(mask);
+        for (row, n, init) in &f.locals {
+            match init {
+                Some(src) => self.regs.copy(*row, *src, *n),
+                None => self.regs.undefine(*row, *n),
+            }
+        }
+        let (mut node, mut here) = (f.entry, *mask);
+        // Ascending from the end: the lowest node is the last.
+        let mut waiting: Vec<(u32, Mask)> = Vec::new();
+        loop {
+            self.regs.activate(&here);
+            let n = &f.nodes[node as usize];
+            self.steps += 1 + u64::from(n.code.end - n.code.start);
+            if self.steps > self.limit {
+                self.at = n.at;
+                self.over_budget();
+                return Err(Stop::Budget);
+            }
+            if let Some(scope) = n.phi_scope {
+                self.at = n.at;
+                self.converged(scope);
+            }
+            for i in n.code.start as usize..n.code.end as usize {
+                self.at = f.at[i];
+                self.step(&f.code[i])?;
+            }
+            if self.any_dead {
+                here = here.minus(&self.dead);
+                self.regs.activate(&here);
+            }
+            self.at = n.at;
+            if !here.is_empty() {
+                self.terminate(&n.term, &here, f.ret, &mut waiting)?;
+            }
+            match waiting.pop() {
+                Some(next) => (node, here) = next,
+                None => break,
+            }
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn terminate(
+        &mut self,
+        term: &Term,
+        here: &Mask,
+        ret: (Row, u32),
+        waiting: &mut Vec<(u32, Mask)>,
+    ) -> Result<(), Stop> {
+        match term {
+            Term::Go(edge) => self.go(edge, here, waiting),
+            Term::If { cond, edges } => {
+                self.decide(*cond, "the condition of a branch");
+                let mut yes = Mask::EMPTY;
+                for l in &self.regs.act.list {
+                    if self.regs.get(*cond, *l as usize) != 0 {
+                        yes.set(*l as usize);
+                    }
+                }
+                let no = here.minus(&yes);
+                if !yes.is_empty() && !no.is_empty() {
+                    self.history.split(self.at, vec![yes, no]);
+                }
+                for (edge, mask) in edges.iter().zip([yes, no]) {
+                    if !mask.is_empty() {
+                        self.go(edge, &mask, waiting);
+                    }
+                }
+            }
+            Term::Switch { selector, cases, edges } => {
+                self.decide(*selector, "the selector of a switch");
+                // The first edge is the default.
+                let mut masks = vec![Mask::EMPTY; edges.len()];
+                for l in &self.regs.act.list {
+                    let v = self.regs.get(*selector, *l as usize);
+                    let to = cases.iter().find(|c| c.0 == v).map_or(0, |c| c.1 as usize);
+                    masks[to].set(*l as usize);
+                }
+                if masks.iter().filter(|m| !m.is_empty()).count() > 1 {
+                    self.history.split(self.at, masks.clone());
+                }
+                for (edge, mask) in edges.iter().zip(&masks) {
+                    if !mask.is_empty() {
+                        self.go(edge, mask, waiting);
+                    }
+                }
+            }
+            Term::Return { value } => {
+                if *value != NO_ROW {
+                    self.regs.copy(ret.0, *value, ret.1);
+                }
+                if self.depth == 1 {
+                    self.history.returned(self.at, here);
+                }
+            }
+            Term::Kill => {
+                self.dead.or(here);
+                self.any_dead = true;
+                self.history.returned(self.at, here);
+            }
+            Term::Unreachable => {
+                self.find(FindingKind::Undefined, || "OpUnreachable was reached".into());
+                self.dead.or(here);
+                self.any_dead = true;
+            }
+            Term::Fail(why) => return Err(self.unsupported(why)),
+        }
+        Ok(())
+    }
+
+    fn go(&mut self, edge: &Edge, mask: &Mask, waiting: &mut Vec<(u32, Mask)>) {
+        if !edge.phis.is_empty() {
+            self.regs.activate(mask);
+            for (dst, src, n) in &edge.phis {
+                self.regs.copy(*dst, *src, *n);
+            }
+        }
+        match waiting.binary_search_by(|w| edge.to.cmp(&w.0)) {
+            Ok(i) => waiting[i].1.or(mask),
+            Err(i) => waiting.insert(i, (edge.to, *mask)),
+        }
+    }
+
+    /// Executes one instruction.
+    fn step(&mut self, ins: &Ins) -> Result<(), Stop> {
+        if pure::execute(&mut self.regs, ins) {
+            if self.regs.divided_by_zero {
+                self.regs.divided_by_zero = false;
+                self.find(FindingKind::Undefined, || "an integer is divided by zero".into());
+            }
+            return Ok(());
+        }
+        match ins {
+            Ins::Chain(chain) => self.chain(chain),
+            Ins::Load { dst, ptr, access } => self.load(*dst, *ptr, access)?,
+            Ins::Store { src, ptr, access } => self.store(*src, *ptr, access)?,
+            Ins::ArrayLength { dst, ptr, offset, stride } => self.array_length(*dst, *ptr, *offset, *stride),
+            Ins::Atomic { op, num, dst, ptr, value, comparator } => {
+                self.atomic(*op, *num, *dst, *ptr, *value, *comparator)?;
+            }
+            Ins::Group(group) => self.group(group)?,
+            Ins::Barrier { scope } => self.barrier(*scope),
+            Ins::Call { func, args, dst, n } => {
+                let mask = self.regs.act.mask;
+                let callee = &self.p.functions[*func];
+                for ((src, n), (param, _)) in args.iter().zip(&callee.params) {
+                    self.regs.copy(*param, *src, *n);
+                }
+                self.call(*func, &mask)?;
+                self.regs.activate(&mask.minus(&self.dead));
+                self.regs.copy(*dst, callee.ret.0, *n);
+            }
+            Ins::Converged { scope } => self.converged(*scope),
+            Ins::Fail(why) => return Err(self.unsupported(why)),
+            _ => self.matrix_step(ins)?,
+        }
+        Ok(())
+    }
+
+    pub(super) fn unsupported(&self, why: &str) -> Stop {
+        Stop::Unsupported(format!("instruction {}: {why}", self.at.index()))
+    }
+
+    /// Reports something at the instruction that executes.
+    pub(super) fn find(&mut self, kind: FindingKind, message: impl FnOnce() -> String) {
+        if self.findings.wants(kind, self.at) {
+            let message = self.placed(message());
+            self.findings.push(kind, self.at, message, Vec::new());
+        }
+    }
+
+    pub(super) fn find_with(
+        &mut self,
+        kind: FindingKind,
+        make: impl FnOnce(&Self) -> (String, Vec<(Option<InstRef>, String)>),
+    ) {
+        if self.findings.wants(kind, self.at) {
+            let (message, notes) = make(self);
+            let message = self.placed(message);
+            self.findings.push(kind, self.at, message, notes);
+        }
+    }
+
+    fn placed(&self, message: String) -> String {
+        let op = self.m.inst(self.at);
+        let result = op.result.map(|id| format!(" {}", ub::name_of(self.m, id))).unwrap_or_default();
+        let [x, y, z] = self.workgroup;
+        format!("{}{result} (workgroup {x} {y} {z}): {message}", op.op)
+    }
+
+    /// A value decides something: it must not be undefined.
+    pub(super) fn decide(&mut self, row: Row, what: &str) {
+        if !self.regs.dirty[row as usize] {
+            return;
+        }
+        let bad = self.regs.act.list.iter().copied().find(|l| self.regs.is_poison(row, *l as usize));
+        if let Some(lane) = bad {
+            self.find(FindingKind::Uninitialised, || format!("{what} is undefined in invocation {lane}"));
+        }
+    }
+
+    fn over_budget(&mut self) {
+        let (steps, active) = (self.config.step_budget, self.regs.act.list.len());
+        let lanes = ub::lane_list(self.regs.act.list.iter().map(|l| *l as usize));
+        self.find(FindingKind::InfiniteLoop, || {
+            format!("after {steps} instructions the workgroup has not ended; {active} invocations are here: {lanes}")
+        });
+    }
+
+    /// The invocations of each instance of a scope.
+    pub(super) fn instances(&self, scope: u32) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
+        let (lanes, step) = (self.p.lanes, if scope == 3 { self.p.subgroup } else { self.p.lanes });
+        (0..lanes.div_ceil(step)).map(move |i| i * step..((i + 1) * step).min(lanes))
+    }
+
+    /// All invocations of an instance must be active, or none.
+    pub(super) fn converged(&mut self, scope: u32) {
+        if self.regs.act.full {
+            return;
+        }
+        for range in self.instances(scope) {
+            let active = range.clone().filter(|l| self.regs.act.mask.has(*l)).count();
+            if active != 0 && active != range.len() {
+                self.find_with(FindingKind::NonUniformExecution, |this| this.divergence(scope, range.clone()));
+            }
+        }
+    }
+
+    /// How an instance came to be executed in parts.
+    pub(super) fn divergence(
+        &self,
+        scope: u32,
+        range: std::ops::Range<usize>,
+    ) -> (String, Vec<(Option<InstRef>, String)>) {
+        let mask = &self.regs.act.mask;
+        let here = || range.clone().filter(|l| mask.has(*l));
+        let away = || range.clone().filter(|l| !mask.has(*l));
+        let name =
+            if scope == 3 { format!("subgroup {}", range.start / self.p.subgroup) } else { "the workgroup".into() };
+        let message = format!(
+            "executed by {} of the {} invocations of {name}: {}; not by {}",
+            here().count(),
+            range.len(),
+            ub::lane_list(here()),
+            ub::lane_list(away()),
+        );
+        let mut notes = Vec::new();
+        let (Some(a), Some(b)) = (here().next(), away().next()) else { return (message, notes) };
+        if let Some(at) = self.history.parted(a, b) {
+            let inst = self.m.inst(at);
+            let condition = inst.id(0);
+            let why = match condition {
+                Some(c) if inst.op != Op::Branch => format!(
+                    "{} on {} sent invocations {a} and {b} to different blocks; its value comes from {}",
+                    inst.op,
+                    ub::name_of(self.m, c),
+                    ub::sources(self.m, &self.p.decorations, c)
+                ),
+                _ => format!("invocations {a} and {b} parted here"),
+            };
+            notes.push((Some(at), why));
+        }
+        if let Some(at) = self.history.left(b) {
+            notes.push((Some(at), format!("invocation {b} ended here")));
+        }
+        (message, notes)
+    }
+
+    /// The value of an operand that must be the same in all invocations of an instance.
+    pub(super) fn uniform(&mut self, row: Row, range: std::ops::Range<usize>, what: &str) -> u64 {
+        let active = range.clone().filter(|l| self.regs.act.mask.has(*l));
+        match self.regs.uniform(row, active) {
+            Ok(v) => {
+                if self.regs.dirty[row as usize] && range.clone().any(|l| self.regs.is_poison(row, l)) {
+                    self.find(FindingKind::Uninitialised, || format!("{what} is undefined"));
+                }
+                v
+            }
+            Err((a, b)) => {
+                let (x, y) = (self.regs.get(row, a), self.regs.get(row, b));
+                self.find(FindingKind::NonUniformOperand, || {
+                    format!("{what} differs: {x:#x} in invocation {a}, {y:#x} in invocation {b}")
+                });
+                x
+            }
+        }
+    }
+
+    fn barrier(&mut self, scope: u32) {
+        self.converged(scope);
+        if scope == 3 {
+            for (i, range) in self.instances(3).enumerate() {
+                if range.clone().any(|l| self.regs.act.mask.has(l)) {
+                    self.race.subgroup_barrier(i);
+                }
+            }
+        } else if scope != 4 {
+            self.race.barrier();
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The multiplication of cooperative matrices.
+
+use super::MulAddMode;
+use super::code::MulAdd;
+use super::machine::{Machine, Stop};
+use super::num::{Num, Rounding, Sum, mask, signed, two_sum};
+use super::pure::round_tf32;
+use super::ub::FindingKind;
+
+/// Bits of the Cooperative Matrix Operands.
+mod operands {
+    pub(super) const SIGNED: [u32; 3] = [1, 2, 4];
+    pub(super) const RESULT_SIGNED: u32 = 8;
+    pub(super) const SATURATING: u32 = 0x10;
+    pub(super) const TF32: u32 = 0x20;
+    pub(super) const AB_BF16: u32 = 0x40;
+    pub(super) const C_BF16: u32 = 0x80;
+    pub(super) const RESULT_BF16: u32 = 0x100;
+}
+
+struct Shape {
+    m: usize,
+    n: usize,
+    k: usize,
+}
+
+impl Machine<'_> {
+    pub(super) fn mul_add(&mut self, i: &MulAdd) -> Result<(), Stop> {
+        let p = self.p;
+        let [Some(a), Some(b), Some(c)] = i.ty.map(|t| p.types.coop(t)) else { return Ok(()) };
+        let Some(d) = p.types.coop(i.result) else { return Ok(()) };
+        let shape = Shape { m: a.rows as usize, n: b.cols as usize, k: a.cols as usize };
+        let fits = a.cols == b.rows
+            && (c.rows, c.cols) == (a.rows, b.cols)
+            && (d.rows, d.cols) == (a.rows, b.cols)
+            && [b.scope, c.scope, d.scope] == [a.scope; 3];
+        if !fits {
+            let size = |x: &super::types::Coop| format!("{}x{}", x.rows, x.cols);
+            let text = format!("A is {}, B {}, C {}, the result {}", size(a), size(b), size(c), size(d));
+            self.find(FindingKind::MatrixSize, || text);
+            return Ok(());
+        }
+        if i.operands >> 9 != 0 {
+            return Err(self.unsupported(&format!("cooperative matrix operands {:#x}", i.operands)));
+        }
+        let bit = |b: u32| i.operands & b != 0;
+        let bf16 = |num: Num, b: u32| if bit(b) && num.bits() == 16 { Num::Bf16 } else { num };
+        let nums = [
+            bf16(a.num, operands::AB_BF16),
+            bf16(b.num, operands::AB_BF16),
+            bf16(c.num, operands::C_BF16),
+            bf16(d.num, operands::RESULT_BF16),
+        ];
+        let floats = nums.map(Num::is_float);
+        if floats != [floats[0]; 4] {
+            return Err(self.unsupported("integer and float matrices multiplied with each other"));
+        }
+        for range in self.matrix_instances(i.ty[0])? {
+            let mut scratch = std::mem::take(&mut self.scratch);
+            for (k, (values, poison)) in scratch.values.iter_mut().zip(&mut scratch.poison).enumerate() {
+                self.gather(i.rows[k], i.ty[k], &range);
+                std::mem::swap(values, &mut self.tile);
+                std::mem::swap(poison, &mut self.tile_poison);
+            }
+            self.tile.clear();
+            self.tile.resize(shape.m * shape.n, 0);
+            if floats[0] {
+                self.float(&mut scratch, &shape, nums, bit(operands::TF32));
+            } else {
+                self.integer(&scratch.values, &shape, nums, i);
+            }
+            spread_poison(&scratch.poison, &shape, &mut self.tile_poison);
+            self.scratch = scratch;
+            self.scatter(i.dst, i.result, &range);
+        }
+        Ok(())
+    }
+
+    fn float(&mut self, scratch: &mut super::coop::Scratch, s: &Shape, nums: [Num; 4], tf32: bool) {
+        let exact = |v: u64| if tf32 { round_tf32(v) } else { v };
+        for (k, num) in nums.iter().enumerate().take(3) {
+            let read = |v: &u64| num.to_f64(if k < 2 { exact(*v) } else { *v });
+            scratch.floats[k].clear();
+            if k == 1 {
+                // B by columns, so that both factors are read in order.
+                for n in 0..s.n {
+                    scratch.floats[k].extend((0..s.k).map(|j| read(&scratch.values[k][j * s.n + n])));
+                }
+            } else {
+                scratch.floats[k].extend(scratch.values[k].iter().map(read));
+            }
+        }
+        let narrow = nums[0].bits() <= 32 && nums[1].bits() <= 32;
+        for m in 0..s.m {
+            let row = &scratch.floats[0][m * s.k..(m + 1) * s.k];
+            for n in 0..s.n {
+                let column = &scratch.floats[1][n * s.k..(n + 1) * s.k];
+                let c = scratch.floats[2][m * s.n + n];
+                self.tile[m * s.n + n] = match self.config.mul_add {
+                    MulAddMode::Exact => exact_sum(row, column, c, nums[3], narrow, Rounding::NearestEven),
+                    MulAddMode::Sequential => sequential(row, column, c, nums[3]),
+                    MulAddMode::Lowest => spread(row, column, c, nums[3], Rounding::Down),
+                    MulAddMode::Highest => spread(row, column, c, nums[3], Rounding::Up),
+                };
+            }
+        }
+    }
+
+    fn integer(&mut self, v: &[Vec<u64>; 3], s: &Shape, nums: [Num; 4], i: &MulAdd) {
+        let bit = |b: u32| i.operands & b != 0;
+        let is_signed = |k: usize| match nums[k] {
+            Num::Int { signed, .. } if i.nv1 => signed,
+            _ if k == 3 => bit(operands::RESULT_SIGNED),
+            _ => bit(operands::SIGNED[k]),
+        };
+        let flags = [is_signed(0), is_signed(1), is_signed(2), is_signed(3)];
+        let w = nums[3].bits();
+        let read = |k: usize, x: u64| {
+            if flags[k] { i128::from(signed(x, nums[k].bits())) } else { i128::from(x) }
+        };
+        let (low, high) = if flags[3] { (-(1i128 << (w - 1)), (1i128 << (w - 1)) - 1) } else { (0, (1i128 << w) - 1) };
+        let saturating = bit(operands::SATURATING);
+        let mut overflow = None;
+        for m in 0..s.m {
+            for n in 0..s.n {
+                let mut dot = 0i128;
+                for k in 0..s.k {
+                    let (x, y) = (read(0, v[0][m * s.k + k]), read(1, v[1][k * s.n + n]));
+                    dot = dot.wrapping_add(x.wrapping_mul(y));
+                }
+                let total = dot.wrapping_add(read(2, v[2][m * s.n + n]));
+                let out = |x: i128| x < low || x > high;
+                if (saturating && out(dot)) || (i.nv1 && out(total)) {
+                    overflow = Some((m, n, if saturating { dot } else { total }));
+                }
+                let r = if saturating { total.clamp(low, high) } else { total };
+                self.tile[m * s.n + n] = mask(r as u64, w);
+            }
+        }
+        if let Some((m, n, value)) = overflow {
+            self.find(FindingKind::Undefined, || {
+                format!("element ({m}, {n}) overflows: {value} is not between {low} and {high}")
+            });
+        }
+    }
+}
+
+/// The sum of the products and `c`, rounded once.
+fn exact_sum(a: &[f64], b: &[f64], c: f64, to: Num, narrow: bool, mode: Rounding) -> u64 {
+    if narrow {
+        let (mut sum, mut exact) = (0.0, true);
+        for (x, y) in a.iter().zip(b) {
+            let (s, lost) = two_sum(sum, x * y);
+            sum = s;
+            exact &= lost == 0.0;
+        }
+        let (s, lost) = two_sum(sum, c);
+        // A sum of zeros has a sign that only the slow way gets right.
+        if exact && lost == 0.0 && s != 0.0 {
+            return to.round_fast(s, mode);
+        }
+    }
+    let mut sum = Sum::new();
+    for (x, y) in a.iter().zip(b) {
+        sum.add_product(*x, *y);
+    }
+    sum.add(c);
+    sum.round(to, mode)
+}
+
+/// One product after the other is added in f32 (f64 for results that wide).
+fn sequential(a: &[f64], b: &[f64], c: f64, to: Num) -> u64 {
+    if to == Num::F64 {
+        return a.iter().zip(b).fold(c, |acc, (x, y)| acc + x * y).to_bits();
+    }
+    let sum = a.iter().zip(b).fold(c as f32, |acc, (x, y)| acc + (x * y) as f32);
+    to.from_f32(sum)
+}
+
+/// The lowest or the highest result that any order, and any rounding of each step in the precision of the result,
+/// can give.
+fn spread(a: &[f64], b: &[f64], c: f64, to: Num, mode: Rounding) -> u64 {
+    let mut sum = Sum::new();
+    let mut size = c.abs();
+    for (x, y) in a.iter().zip(b) {
+        sum.add_product(*x, *y);
+        size += (x * y).abs();
+    }
+    sum.add(c);
+    // Each of the K additions and K products may be off by one unit in the last place, whichever way it rounds.
+    let unit = 2f64.powi(1 - to.precision() as i32);
+    let error = 2.0 * a.len() as f64 * unit * size;
+    if error.is_finite() {
+        sum.add(if mode == Rounding::Up { error } else { -error });
+    }
+    sum.round(to, mode)
+}
+
+fn spread_poison(poison: &[Vec<bool>; 3], s: &Shape, out: &mut Vec<bool>) {
+    out.clear();
+    if poison.iter().all(|p| p.is_empty()) {
+        return;
+    }
+    let at = |k: usize, i: usize| poison[k].get(i).copied().unwrap_or(false);
+    for m in 0..s.m {
+        let row = (0..s.k).any(|k| at(0, m * s.k + k));
+        for n in 0..s.n {
+            let column = (0..s.k).any(|k| at(1, k * s.n + n));
+            out.push(row || column || at(2, m * s.n + n));
+        }
+    }
+}

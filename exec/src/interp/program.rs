@@ -1,0 +1,591 @@
+//! From a module to a [`Program`]: types, constants and variables; functions are in `function`.
+
+use std::collections::HashMap;
+
+use coop_ir::constant::{SpecValue, Specialization};
+use coop_ir::types::Type;
+use coop_ir::{Id, IdMap, Inst, InstRef, Module, Op};
+
+use super::arith::{self, Arg, Manner};
+use super::code::{Func, Ins, Row};
+use super::num::{Num, Rounding, mask};
+use super::place::Placed;
+use super::pure;
+use super::regs::{MAX_LANES, Regs};
+use super::types::{Coop, Decorations, Kind, MAX_SLOTS, MatLayout, Ty, Types, deco};
+use super::{Config, Semantics};
+
+/// Storage classes.
+pub(super) mod class {
+    pub(in crate::interp) const UNIFORM_CONSTANT: u32 = 0;
+    pub(in crate::interp) const INPUT: u32 = 1;
+    pub(in crate::interp) const UNIFORM: u32 = 2;
+    pub(in crate::interp) const OUTPUT: u32 = 3;
+    pub(in crate::interp) const WORKGROUP: u32 = 4;
+    pub(in crate::interp) const PRIVATE: u32 = 6;
+    pub(in crate::interp) const FUNCTION: u32 = 7;
+    pub(in crate::interp) const PUSH_CONSTANT: u32 = 9;
+    pub(in crate::interp) const STORAGE_BUFFER: u32 = 12;
+    pub(in crate::interp) const PHYSICAL: u32 = 5349;
+}
+
+/// A pointer is 64 bits. Those with none of these tags are addresses of buffers; the others an offset into shared
+/// memory, or a row.
+pub(super) mod tag {
+    pub(in crate::interp) const SHIFT: u32 = 56;
+    pub(in crate::interp) const SHARED: u64 = 0xa1;
+    pub(in crate::interp) const ROWS: u64 = 0xa2;
+    /// Left its array; the low bits are the instruction.
+    pub(in crate::interp) const INVALID: u64 = 0xa3;
+}
+
+/// A constant's value.
+#[derive(Clone, Debug)]
+pub(super) struct Value {
+    pub ty: Ty,
+    pub v: Vec<u64>,
+    /// Empty, or which of `v` are undefined.
+    pub undef: Vec<bool>,
+}
+
+/// A buffer variable.
+#[derive(Clone, Debug)]
+pub(super) struct Binding {
+    pub set: u32,
+    pub binding: u32,
+    pub row: Row,
+    pub id: Id,
+}
+
+/// A variable in shared memory.
+#[derive(Clone, Debug)]
+pub(super) struct Shared {
+    pub id: Id,
+    pub offset: u32,
+    pub size: u32,
+    pub zero: bool,
+}
+
+/// What can be run.
+pub(super) struct Program {
+    pub types: Types,
+    pub decorations: Decorations,
+    pub rows: u32,
+    pub constants: Vec<(Row, u64, bool)>,
+    /// Private variables: rows, and the initializer.
+    pub privates: Vec<(Row, u32, Option<Value>)>,
+    pub builtins: Vec<(u32, Row, u32)>,
+    pub bindings: Vec<Binding>,
+    pub push: Vec<Row>,
+    pub shared: Vec<Shared>,
+    pub shared_size: u32,
+    pub functions: Vec<Func>,
+    pub ids: Vec<Id>,
+    pub entry: usize,
+    pub local_size: [u32; 3],
+    pub lanes: usize,
+    /// Invocations in a subgroup; the last one may have fewer.
+    pub subgroup: usize,
+}
+
+/// Translates a module.
+pub(super) struct Translator<'m> {
+    pub m: &'m Module,
+    pub config: Config,
+    pub types: Types,
+    pub d: Decorations,
+    pub consts: IdMap<Value>,
+    pub row_of: IdMap<Row>,
+    /// Pointers that are known: to rows.
+    pub known: IdMap<u64>,
+    pub mat: IdMap<MatLayout>,
+    pub rows: u32,
+    pub constants: Vec<(Row, u64, bool)>,
+    pub function_index: HashMap<Id, usize>,
+    pub work: Vec<Id>,
+    pub functions: Vec<Func>,
+    pub privates: Vec<(Row, u32, Option<Value>)>,
+    pub builtins: Vec<(u32, Row, u32)>,
+    pub bindings: Vec<Binding>,
+    pub push: Vec<Row>,
+    pub shared: Vec<Shared>,
+    pub shared_size: u32,
+    /// The invocations that share a subgroup- and a workgroup-scope matrix.
+    pub members: [u32; 2],
+    pub glsl: Option<Id>,
+    pub specialization: &'m Specialization,
+}
+
+/// All values and variables together may take this many rows.
+const MAX_ROWS: u64 = 1 << 22;
+
+impl<'m> Translator<'m> {
+    pub(super) fn new(m: &'m Module, specialization: &'m Specialization, config: Config) -> Translator<'m> {
+        Translator {
+            m,
+            config,
+            types: Types::new(m),
+            d: Decorations::new(m),
+            consts: m.id_map(),
+            row_of: m.id_map(),
+            known: m.id_map(),
+            mat: m.id_map(),
+            rows: 0,
+            constants: Vec::new(),
+            function_index: HashMap::new(),
+            work: Vec::new(),
+            functions: Vec::new(),
+            privates: Vec::new(),
+            builtins: Vec::new(),
+            bindings: Vec::new(),
+            push: Vec::new(),
+            shared: Vec::new(),
+            shared_size: 0,
+            members: [config.subgroup_size, config.subgroup_size],
+            glsl: None,
+            specialization,
+        }
+    }
+
+    /// Translates everything that the entry point reaches.
+    pub(super) fn run(mut self, entry: Id) -> Result<Program, String> {
+        // Placement needs the number of invocations; types do not decide that.
+        self.globals(false)?;
+        let local_size = self.local_size(entry)?;
+        let lanes = local_size.iter().try_fold(1u32, |a, b| a.checked_mul(*b)).unwrap_or(u32::MAX) as usize;
+        if lanes == 0 || lanes > MAX_LANES {
+            return Err(format!(
+                "a workgroup of {} x {} x {} invocations; at most {MAX_LANES} are run",
+                local_size[0], local_size[1], local_size[2]
+            ));
+        }
+        let subgroup = (self.config.subgroup_size as usize).clamp(1, MAX_LANES);
+        self.members = [subgroup.min(lanes) as u32, lanes as u32];
+        self.globals(true)?;
+
+        let entry = self.function(entry)?;
+        while let Some(id) = self.work.pop() {
+            self.translate_function(id);
+        }
+        let mut ids: Vec<(usize, Id)> = self.function_index.iter().map(|(id, i)| (*i, *id)).collect();
+        ids.sort();
+        Ok(Program {
+            types: self.types,
+            decorations: self.d,
+            rows: self.rows,
+            constants: self.constants,
+            privates: self.privates,
+            builtins: self.builtins,
+            bindings: self.bindings,
+            push: self.push,
+            shared: self.shared,
+            shared_size: self.shared_size,
+            functions: self.functions,
+            ids: ids.into_iter().map(|x| x.1).collect(),
+            entry,
+            local_size,
+            lanes,
+            subgroup,
+        })
+    }
+
+    fn globals(&mut self, all: bool) -> Result<(), String> {
+        self.types = Types::new(self.m);
+        self.consts = self.m.id_map();
+        let _ = all;
+        for r in &self.m.globals {
+            let inst = self.m.inst(*r);
+            let Some(id) = inst.result else { continue };
+            if inst.op.is_type() {
+                let kind = match self.types.plain(inst, &self.d) {
+                    Some(kind) => kind,
+                    None => self.sized_type(inst, id).unwrap_or(Kind::Other),
+                };
+                self.types.add(id, kind)?;
+            } else if inst.op.is_constant() || inst.op == Op::Undef {
+                if let Some(value) = self.constant(inst, id)? {
+                    self.consts.insert(id, value);
+                }
+            } else if inst.op == Op::ExtInstImport && inst.string(0).is_some_and(|s| s.0 == "GLSL.std.450") {
+                self.glsl = Some(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// A type whose parameters are constants.
+    fn sized_type(&self, inst: &Inst, id: Id) -> Option<Kind> {
+        let number = |i: usize| self.scalar(inst.id(i)?);
+        Some(match inst.op {
+            Op::TypeArray => {
+                let stride = self.d.word(id, deco::ARRAY_STRIDE);
+                Kind::Array { elem: self.types.of(inst.id(0)?)?, len: u32::try_from(number(1)?).ok()?, stride }
+            }
+            Op::TypeVectorIdEXT => {
+                Kind::Vector { elem: self.types.of(inst.id(0)?)?, len: u32::try_from(number(1)?).ok()? }
+            }
+            Op::TypeCooperativeMatrixKHR | Op::TypeCooperativeMatrixNV => {
+                let elem = self.types.of(inst.id(0)?)?;
+                let Kind::Num(num) = *self.types.kind(elem) else { return None };
+                let (scope, rows, cols) = (number(1)? as u32, number(2)?, number(3)?);
+                let use_ = if inst.op == Op::TypeCooperativeMatrixKHR { number(4)? as u32 } else { 3 };
+                if rows == 0 || cols == 0 || rows.saturating_mul(cols) > MAX_SLOTS {
+                    return None;
+                }
+                let members = match scope {
+                    3 => self.members[0],
+                    2 => self.members[1],
+                    _ => return None,
+                };
+                let (rows, cols) = (rows as u32, cols as u32);
+                let placed = Placed::new(self.config.placement, rows, cols, use_, members, num);
+                Kind::Coop(Box::new(Coop { num, elem, scope, rows, cols, use_, placed }))
+            }
+            Op::TypeTensorLayoutNV => {
+                let dim = number(0)?;
+                if !(1..=5).contains(&dim) {
+                    return None;
+                }
+                Kind::Layout { dim: dim as u32, clamp: number(1)? as u32 }
+            }
+            Op::TypeTensorViewNV => {
+                let dim = number(0)?;
+                let perm: Option<Box<[u32]>> = (2..inst.operands.len()).map(|i| Some(number(i)? as u32)).collect();
+                let perm = perm?;
+                let mut sorted = perm.to_vec();
+                sorted.sort_unstable();
+                if sorted != (0..dim as u32).collect::<Vec<_>>() {
+                    return None;
+                }
+                Kind::View { dim: dim as u32, has_dims: number(1)? != 0, perm }
+            }
+            _ => return None,
+        })
+    }
+
+    /// The value of a scalar constant.
+    pub(super) fn scalar(&self, id: Id) -> Option<u64> {
+        let value = self.consts.get(id)?;
+        match value.v.as_slice() {
+            [one] if value.undef.is_empty() => Some(*one),
+            _ => None,
+        }
+    }
+
+    fn constant(&self, inst: &Inst, id: Id) -> Result<Option<Value>, String> {
+        let Some(ty) = inst.ty.and_then(|t| self.types.of(t)) else { return Ok(None) };
+        let slots = self.types.slots(ty);
+        if u64::from(slots) > MAX_SLOTS {
+            return Ok(None);
+        }
+        let n = slots as usize;
+        let defined = |v: Vec<u64>| Some(Value { ty, v, undef: Vec::new() });
+        let given = || self.d.word(id, deco::SPEC_ID).and_then(|s| Some((s, self.specialization.get(s)?)));
+        Ok(match inst.op {
+            Op::ConstantTrue => defined(vec![1]),
+            Op::ConstantFalse => defined(vec![0]),
+            Op::ConstantNull => defined(vec![0; n]),
+            Op::Undef => Some(Value { ty, v: vec![0; n], undef: vec![true; n] }),
+            Op::Constant => defined(vec![self.literal(inst, ty)]),
+            Op::SpecConstant | Op::SpecConstantTrue | Op::SpecConstantFalse => {
+                let value = match given() {
+                    Some((spec, value)) => {
+                        self.specialized(value, inst, ty).map_err(|why| format!("spec constant {spec}: {why}"))?
+                    }
+                    None if inst.op == Op::SpecConstant => self.literal(inst, ty),
+                    None => u64::from(inst.op == Op::SpecConstantTrue),
+                };
+                defined(vec![value])
+            }
+            Op::ConstantComposite | Op::SpecConstantComposite => {
+                let Some(parts) = inst.ids().map(|p| self.consts.get(p)).collect::<Option<Vec<_>>>() else {
+                    return Ok(None);
+                };
+                if let (Kind::Coop(_), [one]) = (self.types.kind(ty), parts.as_slice()) {
+                    let undef = if one.undef.is_empty() { Vec::new() } else { vec![true; n] };
+                    return Ok(Some(Value { ty, v: vec![one.v[0]; n], undef }));
+                }
+                let v: Vec<u64> = parts.iter().flat_map(|p| p.v.iter().copied()).collect();
+                let undef = if parts.iter().all(|p| p.undef.is_empty()) {
+                    Vec::new()
+                } else {
+                    let of = |p: &Value| if p.undef.is_empty() { vec![false; p.v.len()] } else { p.undef.clone() };
+                    parts.iter().flat_map(|p| of(p)).collect()
+                };
+                if v.len() == n { Some(Value { ty, v, undef }) } else { None }
+            }
+            Op::ConstantCompositeReplicateEXT | Op::SpecConstantCompositeReplicateEXT => {
+                let Some(part) = inst.id(0).and_then(|p| self.consts.get(p)) else { return Ok(None) };
+                let v: Vec<u64> = part.v.iter().copied().cycle().take(n).collect();
+                if v.len() == n { defined(v) } else { None }
+            }
+            Op::SpecConstantOp => self.spec_op(inst, ty)?,
+            _ => None,
+        })
+    }
+
+    fn literal(&self, inst: &Inst, ty: Ty) -> u64 {
+        let bits = u64::from(inst.word(0).unwrap_or(0)) | u64::from(inst.word(1).unwrap_or(0)) << 32;
+        match self.types.kind(ty) {
+            Kind::Num(n) => mask(bits, n.bits()),
+            _ => bits,
+        }
+    }
+
+    fn specialized(&self, value: SpecValue, inst: &Inst, ty: Ty) -> Result<u64, String> {
+        let (Kind::Num(num), Some(said)) = (self.types.kind(ty), inst.ty.and_then(|t| Type::of(self.m, t))) else {
+            return Err("only scalars can be given a value".into());
+        };
+        match (num, value) {
+            (Num::Bf16 | Num::E4M3 | Num::E5M2, SpecValue::Float(v)) => Ok(num.from_f64(v)),
+            (Num::Bf16 | Num::E4M3 | Num::E5M2, SpecValue::Int(v)) => Ok(num.from_f64(v as f64)),
+            _ => value.bits(&said),
+        }
+    }
+
+    /// Runs the instruction on one invocation.
+    fn spec_op(&self, inst: &Inst, ty: Ty) -> Result<Option<Value>, String> {
+        let Some(op) = inst.word(0).and_then(|w| u16::try_from(w).ok()).map(Op) else { return Ok(None) };
+        if matches!(op, Op::CooperativeMatrixLengthKHR | Op::CooperativeMatrixLengthNV) {
+            let len = inst.id(1).and_then(|t| self.types.of(t)).and_then(|t| self.types.coop(t));
+            return Ok(len.map(|c| Value { ty, v: vec![u64::from(c.placed.len)], undef: Vec::new() }));
+        }
+        let inner = Inst::new(op, inst.ty, inst.result, inst.operands.iter().skip(1).copied());
+        let Some(values) = inner.ids().map(|id| self.consts.get(id)).collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let mut args = Vec::new();
+        let mut next = 0;
+        for value in &values {
+            args.push(Arg { row: next, ty: value.ty });
+            next += value.v.len() as u32;
+        }
+        let n = self.types.slots(ty);
+        let mut code = Vec::new();
+        let translated = arith::translate(&self.types, &inner, ty, next, &args, Manner::default(), &mut code);
+        if !matches!(translated, Ok(true)) {
+            return Ok(None);
+        }
+        let mut regs = Regs::new(1, (next + n) as usize);
+        for (arg, value) in args.iter().zip(&values) {
+            for (i, v) in value.v.iter().enumerate() {
+                let undef = value.undef.get(i).copied().unwrap_or(false);
+                regs.fill(arg.row + i as u32, *v, undef);
+            }
+        }
+        for ins in &code {
+            if !pure::execute(&mut regs, ins) {
+                return Ok(None);
+            }
+        }
+        let v = (next..next + n).map(|row| regs.get(row, 0)).collect();
+        let undef: Vec<bool> = (next..next + n).map(|row| regs.is_poison(row, 0)).collect();
+        Ok(Some(Value { ty, v, undef: if undef.contains(&true) { undef } else { Vec::new() } }))
+    }
+
+    fn local_size(&self, entry: Id) -> Result<[u32; 3], String> {
+        let built_in = self.d.of.iter().find(|d| d.1 == deco::BUILT_IN && d.2.first() == Some(&25));
+        if let Some(value) = built_in.and_then(|d| self.consts.get(d.0))
+            && let [x, y, z] = value.v[..]
+        {
+            return Ok([x as u32, y as u32, z as u32]);
+        }
+        for r in &self.m.globals {
+            let inst = self.m.inst(*r);
+            if inst.id(0) != Some(entry) {
+                continue;
+            }
+            match (inst.op, inst.word(1)) {
+                (Op::ExecutionMode, Some(17)) => return Ok([2, 3, 4].map(|i| inst.word(i).unwrap_or(1))),
+                (Op::ExecutionModeId, Some(38)) => {
+                    let of = |i: usize| inst.id(i).and_then(|id| self.scalar(id)).map(|v| v as u32);
+                    if let (Some(x), Some(y), Some(z)) = (of(2), of(3), of(4)) {
+                        return Ok([x, y, z]);
+                    }
+                }
+                _ => {}
+            }
+        }
+        // Kernels leave it to the host.
+        self.config.local_size.ok_or_else(|| "the size of a workgroup is not known".into())
+    }
+
+    pub(super) fn new_rows(&mut self, n: u32) -> Result<Row, String> {
+        let row = self.rows;
+        if u64::from(row) + u64::from(n) > MAX_ROWS {
+            return Err("values and variables take more memory than the interpreter has".into());
+        }
+        self.rows += n;
+        Ok(row)
+    }
+
+    /// A row with a constant.
+    pub(super) fn constant_row(&mut self, v: u64) -> Result<Row, String> {
+        let row = self.new_rows(1)?;
+        self.constants.push((row, v, false));
+        Ok(row)
+    }
+
+    /// The type of a value.
+    pub(super) fn type_of(&self, id: Id) -> Result<Ty, String> {
+        self.m.type_of(id).and_then(|t| self.types.of(t)).ok_or_else(|| format!("{id} has no type"))
+    }
+
+    /// The rows of a value.
+    pub(super) fn row(&mut self, id: Id) -> Result<Row, String> {
+        if let Some(row) = self.row_of.get(id) {
+            return Ok(*row);
+        }
+        let row = if let Some(value) = self.consts.get(id).cloned() {
+            let row = self.new_rows(value.v.len() as u32)?;
+            for (i, v) in value.v.iter().enumerate() {
+                self.constants.push((row + i as u32, *v, value.undef.get(i).copied().unwrap_or(false)));
+            }
+            row
+        } else {
+            let inst = self.m.def_inst(id).ok_or_else(|| format!("{id} is not defined"))?;
+            if matches!(inst.op, Op::Variable | Op::UntypedVariableKHR) {
+                return self.variable(inst, id);
+            }
+            if inst.op.is_constant() {
+                return Err(format!("the value of the constant {id} can't be computed"));
+            }
+            let ty = self.type_of(id)?;
+            let n = self.types.slots(ty);
+            if u64::from(n) > MAX_SLOTS {
+                return Err(format!("{id} has {n} components"));
+            }
+            self.new_rows(n)?
+        };
+        self.row_of.insert(id, row);
+        Ok(row)
+    }
+
+    fn variable(&mut self, inst: &Inst, id: Id) -> Result<Row, String> {
+        let storage = inst.word(0).unwrap_or(0);
+        let pointee = if inst.op == Op::UntypedVariableKHR {
+            inst.id(1).and_then(|t| self.types.of(t))
+        } else {
+            match self.type_of(id).map(|t| self.types.kind(t).clone()) {
+                Ok(Kind::Pointer { pointee, .. }) => self.types.of(pointee),
+                _ => None,
+            }
+        };
+        let pointee = pointee.ok_or_else(|| format!("the variable {id} has no known type"))?;
+        let initializer = if inst.op == Op::UntypedVariableKHR { inst.id(2) } else { inst.id(1) };
+        let row = match storage {
+            class::STORAGE_BUFFER | class::UNIFORM => {
+                let row = self.new_rows(1)?;
+                let set = self.d.word(id, deco::DESCRIPTOR_SET).unwrap_or(0);
+                let binding =
+                    self.d.word(id, deco::BINDING).ok_or_else(|| format!("the variable {id} has no binding"))?;
+                if matches!(self.types.kind(pointee), Kind::Array { .. } | Kind::Runtime { .. }) {
+                    return Err(format!("the variable {id} is an array of buffers"));
+                }
+                self.bindings.push(Binding { set, binding, row, id });
+                row
+            }
+            class::PUSH_CONSTANT => {
+                let row = self.new_rows(1)?;
+                self.push.push(row);
+                row
+            }
+            class::WORKGROUP => {
+                let (size, align) = self.types.size(pointee, MatLayout::default());
+                let size = u32::try_from(size).ok().filter(|s| *s <= 1 << 26).ok_or("too much shared memory")?;
+                // Matrices in shared memory ask for 16 bytes; devices give that.
+                let offset = self.shared_size.next_multiple_of(align.max(16));
+                let aliased = self.explicit_workgroup(pointee);
+                let offset = if aliased { 0 } else { offset };
+                self.shared_size = self.shared_size.max(offset + size);
+                let zero = initializer.is_some();
+                self.shared.push(Shared { id, offset, size, zero });
+                self.constant_row(tag::SHARED << tag::SHIFT | u64::from(offset))?
+            }
+            class::PRIVATE | class::INPUT | class::OUTPUT | class::UNIFORM_CONSTANT | class::FUNCTION => {
+                let n = self.types.slots(pointee);
+                if u64::from(n) > MAX_SLOTS {
+                    return Err(format!("the variable {id} has {n} components"));
+                }
+                let rows = self.new_rows(n)?;
+                let pointer = tag::ROWS << tag::SHIFT | u64::from(rows);
+                self.known.insert(id, pointer);
+                match (storage, self.d.word(id, deco::BUILT_IN)) {
+                    (class::INPUT, Some(b)) => self.builtins.push((b, rows, n)),
+                    (class::FUNCTION, _) => {}
+                    _ => {
+                        let init = initializer.and_then(|i| self.consts.get(i)).cloned();
+                        self.privates.push((rows, n, init));
+                    }
+                }
+                self.constant_row(pointer)?
+            }
+            other => return Err(format!("the variable {id} has storage class {other}, which is not run")),
+        };
+        self.row_of.insert(id, row);
+        Ok(row)
+    }
+
+    /// Whether a Workgroup variable is a block: all blocks of an entry point begin at the same place.
+    fn explicit_workgroup(&self, pointee: Ty) -> bool {
+        matches!(self.types.kind(pointee), Kind::Struct { .. }) && self.d.has(self.types.get(pointee).id, 2)
+    }
+
+    /// The index of a function that is called.
+    pub(super) fn function(&mut self, id: Id) -> Result<usize, String> {
+        if let Some(i) = self.function_index.get(&id) {
+            return Ok(*i);
+        }
+        let function = self
+            .m
+            .functions
+            .iter()
+            .find(|f| self.m.inst(f.def).result == Some(id))
+            .ok_or_else(|| format!("{id} is not a function"))?;
+        let i = self.functions.len();
+        self.function_index.insert(id, i);
+        self.functions.push(Func::default());
+        let mut params = Vec::new();
+        for p in &function.params {
+            let inst = self.m.inst(*p);
+            if let (Op::FunctionParameter, Some(param)) = (inst.op, inst.result) {
+                let n = self.types.slots(self.type_of(param)?);
+                params.push((self.row(param)?, n));
+            }
+        }
+        let ret = self.m.inst(function.def).ty.and_then(|t| self.types.of(t));
+        let n = ret.map_or(0, |t| self.types.slots(t));
+        let row = self.new_rows(n)?;
+        self.functions[i].params = params;
+        self.functions[i].ret = (row, n);
+        self.work.push(id);
+        Ok(i)
+    }
+
+    /// What the decorations of an instruction say.
+    pub(super) fn manner(&self, inst: &Inst, _at: InstRef) -> Manner {
+        let Some(id) = inst.result else { return Manner::default() };
+        let mode = self.d.word(id, deco::FP_ROUNDING).and_then(|m| {
+            Some(match m {
+                0 => Rounding::NearestEven,
+                1 => Rounding::ToZero,
+                2 => Rounding::Up,
+                3 => Rounding::Down,
+                _ => return None,
+            })
+        });
+        let saturate = self.d.has(id, deco::SATURATED) || self.d.has(id, deco::SATURATED_FP8);
+        let floor_strides = self.config.semantics == Semantics::Nvidia;
+        Manner {
+            saturate,
+            mode,
+            floor_strides,
+            glsl: inst.op == Op::ExtInst && inst.id(0) == self.glsl && self.glsl.is_some(),
+        }
+    }
+
+    pub(super) fn push_all(&self, code: &mut Vec<Ins>, at: &mut Vec<InstRef>, more: Vec<Ins>, r: InstRef) {
+        at.extend(std::iter::repeat_n(r, more.len()));
+        code.extend(more);
+    }
+}

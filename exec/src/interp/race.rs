@@ -1,0 +1,151 @@
+//! Data races on shared memory: who accessed each byte since the last barrier.
+
+use coop_ir::InstRef;
+
+/// Who accesses: an invocation, or one execution of a matrix instruction, of which nobody knows which invocation
+/// accesses what.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Agent {
+    pub id: u32,
+    /// The subgroup; [`Agent::ALL`] for workgroup-scope matrices.
+    pub subgroup: u16,
+}
+
+impl Agent {
+    pub(super) const ALL: u16 = u16::MAX;
+    const MATRIX: u32 = 1 << 31;
+
+    pub(super) fn matrix(counter: u32, subgroup: u16) -> Agent {
+        Agent { id: Agent::MATRIX | counter, subgroup }
+    }
+
+    pub(super) fn is_matrix(self) -> bool {
+        self.id & Agent::MATRIX != 0
+    }
+
+    pub(super) fn describe(self) -> String {
+        match (self.is_matrix(), self.subgroup) {
+            (false, _) => format!("invocation {}", self.id),
+            (true, Agent::ALL) => "a matrix instruction of the workgroup".into(),
+            (true, s) => format!("a matrix instruction of subgroup {s}"),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Seen {
+    agent: Agent,
+    /// The count of the subgroup's barriers then.
+    phase: u32,
+    at: InstRef,
+    atomic: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    epoch: u32,
+    write: Option<Seen>,
+    read: Option<Seen>,
+    /// Others than `read` have read too, and whether they are of several subgroups.
+    many: bool,
+    mixed: bool,
+}
+
+/// The history of shared memory.
+#[derive(Default)]
+pub(super) struct Race {
+    cells: Vec<Cell>,
+    epoch: u32,
+    phases: Vec<u32>,
+    counter: u32,
+}
+
+/// The other party of a race.
+pub(super) struct Conflict {
+    pub who: Agent,
+    pub at: InstRef,
+    pub wrote: bool,
+}
+
+impl Race {
+    pub(super) fn reset(&mut self, bytes: usize, subgroups: usize) {
+        self.cells.clear();
+        self.cells.resize(bytes, Cell::default());
+        self.phases.clear();
+        self.phases.resize(subgroups, 0);
+        self.epoch = 1;
+    }
+
+    /// A barrier of the workgroup.
+    pub(super) fn barrier(&mut self) {
+        self.epoch += 1;
+    }
+
+    /// A barrier of one subgroup.
+    pub(super) fn subgroup_barrier(&mut self, subgroup: usize) {
+        if let Some(p) = self.phases.get_mut(subgroup) {
+            *p += 1;
+        }
+    }
+
+    /// A name for one execution of a matrix instruction.
+    pub(super) fn matrix_agent(&mut self, subgroup: u16) -> Agent {
+        self.counter = (self.counter + 1) & 0x7fff_ffff;
+        Agent::matrix(self.counter, subgroup)
+    }
+
+    fn phase(&self, subgroup: u16) -> u32 {
+        self.phases.get(usize::from(subgroup)).copied().unwrap_or(0)
+    }
+
+    /// Notes an access to bytes, and answers with whom it conflicts.
+    pub(super) fn access(
+        &mut self,
+        range: std::ops::Range<usize>,
+        agent: Agent,
+        write: bool,
+        atomic: bool,
+        at: InstRef,
+    ) -> Option<Conflict> {
+        let phase = self.phase(agent.subgroup);
+        let (epoch, seen) = (self.epoch, Seen { agent, phase, at, atomic });
+        let mut found = None;
+        for cell in self.cells.get_mut(range).into_iter().flatten() {
+            if cell.epoch != epoch {
+                *cell = Cell { epoch, ..Cell::default() };
+            }
+            let clash = |other: &Seen| {
+                let ordered = other.agent == agent
+                    || (other.agent.subgroup == agent.subgroup && agent.subgroup != Agent::ALL && other.phase != phase)
+                    || (atomic && other.atomic);
+                !ordered
+            };
+            if let Some(w) = cell.write.as_ref().filter(|w| clash(w)) {
+                found = Some(Conflict { who: w.agent, at: w.at, wrote: true });
+            }
+            if write {
+                if let Some(r) = cell.read {
+                    let others = cell.mixed || (cell.many && (r.phase == phase || r.agent.subgroup != agent.subgroup));
+                    if (clash(&r) || others) && !(atomic && r.atomic) {
+                        found = Some(Conflict { who: r.agent, at: r.at, wrote: false });
+                    }
+                }
+                cell.write = Some(seen);
+            } else {
+                match cell.read {
+                    Some(r) if r.agent == agent => cell.read = Some(seen),
+                    Some(r) if r.agent.subgroup == agent.subgroup => {
+                        if r.phase == phase {
+                            cell.many = true;
+                        } else {
+                            (cell.read, cell.many) = (Some(seen), false);
+                        }
+                    }
+                    Some(_) => (cell.many, cell.mixed) = (true, true),
+                    None => cell.read = Some(seen),
+                }
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,266 @@
+//! The register file: rows of values, which of them are undefined, and which invocations are active.
+
+use super::code::{NO_ROW, Row};
+
+/// At most this many invocations in a workgroup.
+pub(super) const MAX_LANES: usize = 1024;
+
+/// A set of invocations of a workgroup.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mask([u64; MAX_LANES / 64]);
+
+impl Mask {
+    pub(super) const EMPTY: Mask = Mask([0; MAX_LANES / 64]);
+
+    pub(super) fn first(lanes: usize) -> Mask {
+        let mut m = Mask::EMPTY;
+        for l in 0..lanes {
+            m.set(l);
+        }
+        m
+    }
+
+    pub(super) fn set(&mut self, lane: usize) {
+        self.0[lane / 64] |= 1 << (lane % 64);
+    }
+
+    pub(super) fn has(&self, lane: usize) -> bool {
+        self.0[lane / 64] >> (lane % 64) & 1 == 1
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|w| *w == 0)
+    }
+
+    pub(super) fn or(&mut self, other: &Mask) {
+        for (a, b) in self.0.iter_mut().zip(&other.0) {
+            *a |= b;
+        }
+    }
+
+    pub(super) fn minus(&self, other: &Mask) -> Mask {
+        let mut m = *self;
+        for (a, b) in m.0.iter_mut().zip(&other.0) {
+            *a &= !b;
+        }
+        m
+    }
+
+    pub(super) fn lanes(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter().enumerate().flat_map(|(i, w)| {
+            let mut w = *w;
+            std::iter::from_fn(move || {
+                if w == 0 {
+                    return None;
+                }
+                let bit = w.trailing_zeros() as usize;
+                w &= w - 1;
+                Some(i * 64 + bit)
+            })
+        })
+    }
+}
+
+/// The invocations that execute, in the forms in which loops want them.
+pub(super) struct Active {
+    pub full: bool,
+    pub list: Vec<u32>,
+    pub mask: Mask,
+}
+
+/// The register file.
+pub(super) struct Regs {
+    pub lanes: usize,
+    pub r: Vec<u64>,
+    /// Undefined values, one flag for each of `r`; only rows that are `dirty` need looking at.
+    pub poison: Vec<bool>,
+    pub dirty: Vec<bool>,
+    pub act: Active,
+    /// An integer was divided by zero.
+    pub divided_by_zero: bool,
+}
+
+impl Regs {
+    pub(super) fn new(lanes: usize, rows: usize) -> Regs {
+        let act = Active { full: true, list: (0..lanes as u32).collect(), mask: Mask::first(lanes) };
+        Regs {
+            lanes,
+            r: vec![0; rows * lanes],
+            poison: vec![false; rows * lanes],
+            dirty: vec![false; rows],
+            act,
+            divided_by_zero: false,
+        }
+    }
+
+    pub(super) fn activate(&mut self, mask: &Mask) {
+        if self.act.mask == *mask {
+            return;
+        }
+        self.act.list.clear();
+        self.act.list.extend(mask.lanes().map(|l| l as u32));
+        self.act.full = self.act.list.len() == self.lanes;
+        self.act.mask = *mask;
+    }
+
+    pub(super) fn get(&self, row: Row, lane: usize) -> u64 {
+        self.r[row as usize * self.lanes + lane]
+    }
+
+    pub(super) fn put(&mut self, row: Row, lane: usize, v: u64) {
+        self.r[row as usize * self.lanes + lane] = v;
+    }
+
+    pub(super) fn is_poison(&self, row: Row, lane: usize) -> bool {
+        self.dirty[row as usize] && self.poison[row as usize * self.lanes + lane]
+    }
+
+    pub(super) fn set_poison(&mut self, row: Row, lane: usize, poison: bool) {
+        if poison || self.dirty[row as usize] {
+            self.poison[row as usize * self.lanes + lane] = poison;
+            self.dirty[row as usize] |= poison;
+        }
+    }
+
+    /// Sets a row for every invocation.
+    pub(super) fn fill(&mut self, row: Row, v: u64, poison: bool) {
+        let at = row as usize * self.lanes;
+        self.r[at..at + self.lanes].fill(v);
+        self.poison[at..at + self.lanes].fill(poison);
+        self.dirty[row as usize] = poison;
+    }
+
+    /// Says that rows are undefined in the active invocations.
+    pub(super) fn undefine(&mut self, dst: Row, n: u32) {
+        for row in dst..dst + n {
+            let at = row as usize * self.lanes;
+            self.dirty[row as usize] = true;
+            if self.act.full {
+                self.poison[at..at + self.lanes].fill(true);
+            } else {
+                for l in &self.act.list {
+                    self.poison[at + *l as usize] = true;
+                }
+            }
+        }
+    }
+
+    /// What is undefined in a source is undefined in the result.
+    pub(super) fn flow(&mut self, dst: Row, sources: &[Row]) {
+        if self.dirty[dst as usize] || sources.iter().any(|s| self.dirty[*s as usize]) {
+            self.flow_slowly(dst, sources);
+        }
+    }
+
+    #[cold]
+    fn flow_slowly(&mut self, dst: Row, sources: &[Row]) {
+        let mut any = !self.act.full && self.dirty[dst as usize];
+        for i in 0..self.act.list.len() {
+            let l = self.act.list[i] as usize;
+            let p = sources.iter().any(|s| self.is_poison(*s, l));
+            self.poison[dst as usize * self.lanes + l] = p;
+            any |= p;
+        }
+        self.dirty[dst as usize] = any;
+    }
+
+    pub(super) fn map1(&mut self, dst: Row, a: Row, n: u32, f: impl Fn(u64) -> u64) {
+        for i in 0..n {
+            let (d, a) = ((dst + i) as usize * self.lanes, (a + i) as usize * self.lanes);
+            if self.act.full && d > a {
+                let (src, out) = self.r.split_at_mut(d);
+                for (o, x) in out[..self.lanes].iter_mut().zip(&src[a..a + self.lanes]) {
+                    *o = f(*x);
+                }
+            } else {
+                for l in &self.act.list {
+                    let l = *l as usize;
+                    self.r[d + l] = f(self.r[a + l]);
+                }
+            }
+        }
+        for i in 0..n {
+            self.flow(dst + i, &[a + i]);
+        }
+    }
+
+    pub(super) fn map2(&mut self, dst: Row, a: Row, b: Row, n: u32, f: impl Fn(u64, u64) -> u64) {
+        let lanes = self.lanes;
+        for i in 0..n {
+            let (d, x, y) = ((dst + i) as usize * lanes, (a + i) as usize * lanes, (b + i) as usize * lanes);
+            if self.act.full && d > x && d > y {
+                let (src, out) = self.r.split_at_mut(d);
+                let (xs, ys) = (&src[x..x + lanes], &src[y..y + lanes]);
+                for ((o, x), y) in out[..lanes].iter_mut().zip(xs).zip(ys) {
+                    *o = f(*x, *y);
+                }
+            } else {
+                for l in &self.act.list {
+                    let l = *l as usize;
+                    self.r[d + l] = f(self.r[x + l], self.r[y + l]);
+                }
+            }
+        }
+        for i in 0..n {
+            self.flow(dst + i, &[a + i, b + i]);
+        }
+    }
+
+    pub(super) fn map3(&mut self, dst: Row, args: [Row; 3], n: u32, f: impl Fn(u64, u64, u64) -> u64) {
+        for i in 0..n {
+            let at = args.map(|a| (a + i) as usize * self.lanes);
+            let d = (dst + i) as usize * self.lanes;
+            for l in &self.act.list {
+                let l = *l as usize;
+                self.r[d + l] = f(self.r[at[0] + l], self.r[at[1] + l], self.r[at[2] + l]);
+            }
+        }
+        for i in 0..n {
+            self.flow(dst + i, &args.map(|a| a + i));
+        }
+    }
+
+    pub(super) fn copy(&mut self, dst: Row, src: Row, n: u32) {
+        if dst == src || n == 0 {
+            return;
+        }
+        let (d, s, len) = (dst as usize * self.lanes, src as usize * self.lanes, n as usize * self.lanes);
+        if self.act.full {
+            self.r.copy_within(s..s + len, d);
+        } else {
+            for i in 0..n as usize {
+                for l in &self.act.list {
+                    let at = i * self.lanes + *l as usize;
+                    self.r[d + at] = self.r[s + at];
+                }
+            }
+        }
+        for i in 0..n {
+            self.flow(dst + i, &[src + i]);
+        }
+    }
+
+    pub(super) fn rows(&mut self, dst: Row, src: &[Row]) {
+        for (i, s) in src.iter().enumerate() {
+            if *s == NO_ROW {
+                self.undefine(dst + i as u32, 1);
+            } else {
+                self.copy(dst + i as u32, *s, 1);
+            }
+        }
+    }
+
+    /// Where the rows are the same in all of `lanes`, that value of the first of them.
+    pub(super) fn uniform(&self, row: Row, lanes: impl Iterator<Item = usize>) -> Result<u64, (usize, usize)> {
+        let mut first = None;
+        for l in lanes {
+            let v = self.get(row, l);
+            match first {
+                None => first = Some((l, v)),
+                Some((f, w)) if w != v => return Err((f, l)),
+                _ => {}
+            }
+        }
+        Ok(first.map_or(0, |f| f.1))
+    }
+}

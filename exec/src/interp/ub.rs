@@ -1,0 +1,280 @@
+//! What went wrong, with how it came to it.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+
+use coop_ir::{Id, InstRef, Module, Op};
+
+use super::regs::Mask;
+use super::types::{Decorations, deco};
+
+/// What a finding is about.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FindingKind {
+    /// An instruction that all invocations of a scope must execute together, executed by some of them.
+    NonUniformExecution,
+    /// An operand that must be the same in all invocations of a scope, and is not.
+    NonUniformOperand,
+    /// An access outside of an object or a buffer.
+    OutOfBounds,
+    /// An access at an address that is no multiple of what was promised or needed.
+    Misaligned,
+    /// An undefined value decides something or leaves the shader.
+    Uninitialised,
+    /// Two invocations access the same shared memory between two barriers, one of them writing.
+    DataRace,
+    /// Sizes of matrices, or a layout of a tensor, that do not fit each other.
+    MatrixSize,
+    /// The step budget ran out.
+    InfiniteLoop,
+    /// Undefined behaviour of another kind: division by zero, an overflow that is not defined, unreachable code.
+    Undefined,
+    /// Elements that are held more than once have different values: the result depends on the placement.
+    Placement,
+    /// Legal, but devices differ.
+    Portability,
+}
+
+impl FindingKind {
+    /// A short name, for reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            FindingKind::NonUniformExecution => "non-uniform-execution",
+            FindingKind::NonUniformOperand => "non-uniform-operand",
+            FindingKind::OutOfBounds => "out-of-bounds",
+            FindingKind::Misaligned => "misaligned",
+            FindingKind::Uninitialised => "uninitialised",
+            FindingKind::DataRace => "data-race",
+            FindingKind::MatrixSize => "matrix-size",
+            FindingKind::InfiniteLoop => "infinite-loop",
+            FindingKind::Undefined => "undefined-behaviour",
+            FindingKind::Placement => "placement-dependent",
+            FindingKind::Portability => "portability",
+        }
+    }
+
+    /// Whether the run had no defined result.
+    pub fn is_undefined_behaviour(self) -> bool {
+        self != FindingKind::Portability
+    }
+}
+
+impl fmt::Display for FindingKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Something that went wrong in a run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Finding {
+    /// What it is about.
+    pub kind: FindingKind,
+    /// The instruction.
+    pub at: InstRef,
+    /// What happened, the first time.
+    pub message: String,
+    /// How it came to it: other instructions, and what they did.
+    pub notes: Vec<(Option<InstRef>, String)>,
+    /// How often it happened.
+    pub count: u64,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.message)?;
+        if self.count > 1 {
+            write!(f, " ({} times)", self.count)?;
+        }
+        for (at, note) in &self.notes {
+            match at {
+                Some(at) => write!(f, "\n  instruction {}: {note}", at.index())?,
+                None => write!(f, "\n  {note}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Collects findings, one for each instruction and kind.
+#[derive(Default)]
+pub(super) struct Findings {
+    pub list: Vec<Finding>,
+    index: HashMap<(FindingKind, InstRef), usize>,
+}
+
+impl Findings {
+    /// Counts a finding; answers whether its text is wanted, that is, whether it is the first of its kind here.
+    pub(super) fn wants(&mut self, kind: FindingKind, at: InstRef) -> bool {
+        match self.index.get(&(kind, at)) {
+            Some(i) => {
+                self.list[*i].count += 1;
+                false
+            }
+            None => true,
+        }
+    }
+
+    pub(super) fn push(
+        &mut self,
+        kind: FindingKind,
+        at: InstRef,
+        message: String,
+        notes: Vec<(Option<InstRef>, String)>,
+    ) {
+        self.index.insert((kind, at), self.list.len());
+        self.list.push(Finding { kind, at, message, notes, count: 1 });
+    }
+}
+
+/// A branch at which invocations parted.
+#[derive(Clone)]
+pub(super) struct Split {
+    pub at: InstRef,
+    pub parts: Vec<Mask>,
+}
+
+/// The latest branches at which invocations parted, and where invocations ended.
+#[derive(Default)]
+pub(super) struct History {
+    splits: VecDeque<Split>,
+    returned: Vec<(InstRef, Mask)>,
+}
+
+/// How many branches are remembered.
+const REMEMBERED: usize = 256;
+
+impl History {
+    pub(super) fn clear(&mut self) {
+        self.splits.clear();
+        self.returned.clear();
+    }
+
+    pub(super) fn split(&mut self, at: InstRef, parts: Vec<Mask>) {
+        if self.splits.len() == REMEMBERED {
+            self.splits.pop_front();
+        }
+        self.splits.push_back(Split { at, parts });
+    }
+
+    pub(super) fn returned(&mut self, at: InstRef, mask: &Mask) {
+        match self.returned.iter_mut().find(|r| r.0 == at) {
+            Some(r) => r.1.or(mask),
+            None => self.returned.push((at, *mask)),
+        }
+    }
+
+    /// The latest branch that sent `a` and `b` to different blocks.
+    pub(super) fn parted(&self, a: usize, b: usize) -> Option<InstRef> {
+        let side = |s: &Split, lane: usize| s.parts.iter().position(|m| m.has(lane));
+        self.splits
+            .iter()
+            .rev()
+            .find(|s| matches!((side(s, a), side(s, b)), (Some(x), Some(y)) if x != y))
+            .map(|s| s.at)
+    }
+
+    /// Where an invocation left the entry point.
+    pub(super) fn left(&self, lane: usize) -> Option<InstRef> {
+        self.returned.iter().find(|r| r.1.has(lane)).map(|r| r.0)
+    }
+}
+
+/// The invocations of a list in few words: `0 to 7, 12`.
+pub(super) fn lane_list(lanes: impl Iterator<Item = usize>) -> String {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for l in lanes {
+        match runs.last_mut() {
+            Some(r) if r.1 + 1 == l => r.1 = l,
+            _ => runs.push((l, l)),
+        }
+    }
+    let more = runs.len() > 6;
+    let mut parts: Vec<String> = runs
+        .iter()
+        .take(6)
+        .map(|(a, b)| match b - a {
+            0 => format!("{a}"),
+            1 => format!("{a}, {b}"),
+            _ => format!("{a} to {b}"),
+        })
+        .collect();
+    if more {
+        parts.push("...".into());
+    }
+    parts.join(", ")
+}
+
+/// The name of an id, with its number.
+pub(super) fn name_of(module: &Module, id: Id) -> String {
+    let named = module.globals_with(Op::Name).find_map(|r| {
+        let inst = module.inst(r);
+        if inst.id(0) == Some(id) { inst.string(1).map(|s| s.0) } else { None }
+    });
+    match named.filter(|n| !n.is_empty()) {
+        Some(n) => format!("%{n}"),
+        None => format!("{id}"),
+    }
+}
+
+/// Where a value comes from: what the computation of `id` reads that can differ between invocations.
+pub(super) fn sources(module: &Module, decorations: &Decorations, id: Id) -> String {
+    let mut seen = std::collections::HashSet::new();
+    let mut work = VecDeque::from([id]);
+    let mut found: Vec<String> = Vec::new();
+    while let Some(id) = work.pop_front() {
+        if !seen.insert(id) || seen.len() > 400 {
+            continue;
+        }
+        let Some(inst) = module.def_inst(id) else { continue };
+        let mut note = |text: String| {
+            if !found.contains(&text) && found.len() < 5 {
+                found.push(text);
+            }
+        };
+        match inst.op {
+            Op::Variable => match (decorations.word(id, deco::BUILT_IN), inst.word(0)) {
+                (Some(b), _) => {
+                    let name = coop_ir::Kind::BuiltIn.enumerant(b).map_or("?", |e| e.name);
+                    note(format!("built-in {name}"));
+                }
+                (None, Some(12 | 2 | 5349)) => note(format!("buffer {}", name_of(module, id))),
+                (None, Some(4)) => note(format!("shared variable {}", name_of(module, id))),
+                (None, Some(9)) => note("push constants".into()),
+                // What was stored into the variable decides.
+                _ => {
+                    for f in &module.functions {
+                        for r in f.insts() {
+                            let store = module.inst(r);
+                            if store.op == Op::Store && root(module, store.id(0)) == Some(id) {
+                                work.extend(store.id(1));
+                            }
+                        }
+                    }
+                }
+            },
+            Op::FunctionParameter => note(format!("parameter {}", name_of(module, id))),
+            Op::FunctionCall => {
+                note(format!("the result of {}", inst.id(0).map_or("?".into(), |f| name_of(module, f))))
+            }
+            op if op.name().is_some_and(|n| n.starts_with("GroupNonUniform") || n.starts_with("Atomic")) => {
+                note(format!("{op}"));
+            }
+            op if op.is_constant() || op.is_type() => {}
+            _ => work.extend(inst.ids()),
+        }
+    }
+    if found.is_empty() { "constants only".into() } else { found.join(", ") }
+}
+
+/// The variable into which a pointer points.
+fn root(module: &Module, mut id: Option<Id>) -> Option<Id> {
+    for _ in 0..32 {
+        let inst = module.def_inst(id?)?;
+        if inst.op == Op::Variable {
+            return id;
+        }
+        id = inst.id(0);
+    }
+    None
+}
