@@ -114,11 +114,9 @@ impl Machine<'_> {
     }
 
     pub(super) fn load(&mut self, dst: Row, ptr: Row, access: &Access) -> Result<(), Stop> {
-        if let Some(row) = self.one_row(ptr) {
-            if u64::from(row) + u64::from(access.slots) <= u64::from(self.p.rows) {
-                self.regs.copy(dst, row, access.slots);
-                return Ok(());
-            }
+        if let Some(row) = self.one_row(ptr, access.slots) {
+            self.regs.copy(dst, row, access.slots);
+            return Ok(());
         }
         let extent = u64::from(access.extent);
         for k in 0..self.regs.act.list.len() {
@@ -156,11 +154,9 @@ impl Machine<'_> {
     }
 
     pub(super) fn store(&mut self, src: Row, ptr: Row, access: &Access) -> Result<(), Stop> {
-        if let Some(row) = self.one_row(ptr) {
-            if u64::from(row) + u64::from(access.slots) <= u64::from(self.p.rows) {
-                self.regs.copy(row, src, access.slots);
-                return Ok(());
-            }
+        if let Some(row) = self.one_row(ptr, access.slots) {
+            self.regs.copy(row, src, access.slots);
+            return Ok(());
         }
         let extent = u64::from(access.extent);
         for k in 0..self.regs.act.list.len() {
@@ -187,10 +183,11 @@ impl Machine<'_> {
     }
 
     /// The row to which the pointers of all active invocations point, if it is the same.
-    fn one_row(&self, ptr: Row) -> Option<Row> {
+    fn one_row(&self, ptr: Row, slots: u32) -> Option<Row> {
         let first = *self.regs.act.list.first()? as usize;
         let p = self.regs.get(ptr, first);
-        if p >> tag::SHIFT != tag::ROWS || self.regs.dirty[ptr as usize] {
+        let fits = (p & 0xff_ffff_ffff) + u64::from(slots) <= u64::from(self.p.rows);
+        if p >> tag::SHIFT != tag::ROWS || !fits || self.regs.dirty[ptr as usize] {
             return None;
         }
         self.regs.act.list.iter().all(|l| self.regs.get(ptr, *l as usize) == p).then_some(p as Row)
@@ -349,7 +346,7 @@ impl Machine<'_> {
 fn combined(op: Op, num: Num, old: u64, v: u64, c: u64) -> Option<u64> {
     let w = num.bits();
     let s = |x: u64| signed(x, w);
-    let float = |f: fn(f64, f64) -> f64| num.from_f64(f(num.to_f64(old), num.to_f64(v)));
+    let float = |f: fn(f64, f64) -> f64| num.encode_f64(f(num.to_f64(old), num.to_f64(v)));
     Some(match op {
         Op::AtomicLoad => old,
         Op::AtomicStore | Op::AtomicExchange => v,

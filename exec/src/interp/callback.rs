@@ -211,7 +211,7 @@ impl Machine<'_> {
     pub(super) fn tensor(&mut self, t: &Tensor) -> Result<(), Stop> {
         let p = self.p;
         let Some(coop) = p.types.coop(t.ty) else { return Ok(()) };
-        if coop.num.bits() % 8 != 0 {
+        if !coop.num.bits().is_multiple_of(8) {
             return Err(self.unsupported("components of less than a byte in memory"));
         }
         let Kind::Layout { dim, clamp } = *p.types.kind(t.layout.1) else { return Ok(()) };

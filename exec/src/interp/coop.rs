@@ -134,7 +134,7 @@ impl Machine<'_> {
         let mut out = std::mem::take(&mut self.scratch.offsets);
         out.clear();
         let e = i64::from(coop.num.bytes());
-        if coop.num.bits() % 8 != 0 {
+        if !coop.num.bits().is_multiple_of(8) {
             return Err(self.unsupported("components of less than a byte in memory"));
         }
         let unit = if mem.unit == 0 { e } else { i64::from(mem.unit) };

@@ -10,10 +10,10 @@ pub(super) fn each(regs: &mut Regs, op: u32, num: Num, dst: Row, args: [Row; 3],
     let [a, b, _] = args;
     let w = num.bits();
     if let Some(f) = float1(op) {
-        regs.map1(dst, a, n, |x| num.from_f64(f(num.to_f64(x))));
+        regs.map1(dst, a, n, |x| num.encode_f64(f(num.to_f64(x))));
         return true;
     }
-    let float2 = |f: fn(f64, f64) -> f64| move |x, y| num.from_f64(f(num.to_f64(x), num.to_f64(y)));
+    let float2 = |f: fn(f64, f64) -> f64| move |x, y| num.encode_f64(f(num.to_f64(x), num.to_f64(y)));
     match op {
         4 => regs.map1(dst, a, n, |x| x & !(1 << (w - 1))),
         5 => regs.map1(dst, a, n, |x| mask(signed(x, w).wrapping_abs() as u64, w)),
@@ -35,21 +35,21 @@ pub(super) fn each(regs: &mut Regs, op: u32, num: Num, dst: Row, args: [Row; 3],
             let (p, q) = (num.to_f64(x), num.to_f64(y));
             let t = num.to_f64(t);
             // x * (1 - t) + y * t, each step rounded.
-            let r = |v: f64| num.to_f64(num.from_f64(v));
-            num.from_f64(r(p * r(1.0 - t)) + r(q * t))
+            let r = |v: f64| num.to_f64(num.encode_f64(v));
+            num.encode_f64(r(p * r(1.0 - t)) + r(q * t))
         }),
         48 => regs.map2(dst, a, b, n, float2(|edge, x| if x < edge { 0.0 } else { 1.0 })),
         49 => regs.map3(dst, args, n, |low, high, x| {
             let (low, high, x) = (num.to_f64(low), num.to_f64(high), num.to_f64(x));
             let t = ((x - low) / (high - low)).clamp(0.0, 1.0);
-            num.from_f64(t * t * (3.0 - 2.0 * t))
+            num.encode_f64(t * t * (3.0 - 2.0 * t))
         }),
         50 => regs.map3(dst, args, n, |x, y, z| fma(num, x, y, z)),
         53 => regs.map2(dst, a, b, n, |x, e| {
             let e = signed(e, 32).clamp(-5000, 5000);
             let (h, rest) = (e / 4, e - 3 * (e / 4));
             let step = |k: i64| 2f64.powi(k as i32);
-            num.from_f64(num.to_f64(x) * step(h) * step(h) * step(h) * step(rest))
+            num.encode_f64(num.to_f64(x) * step(h) * step(h) * step(h) * step(rest))
         }),
         73 => regs.map1(dst, a, n, |x| if x == 0 { 0xffff_ffff } else { u64::from(x.trailing_zeros()) }),
         74 => regs.map1(dst, a, n, |x| {
@@ -119,7 +119,7 @@ pub(super) fn whole(op: u32, num: Num, v: &[u64], sizes: &[u32], out: &mut [u64]
     let first = sizes.first().copied().unwrap_or(0) as usize;
     let (a, rest) = v.split_at(first.min(v.len()));
     let f = |b: u64| num.to_f64(b);
-    let r = |x: f64| num.from_f64(x);
+    let r = |x: f64| num.encode_f64(x);
     let dot = |a: &[u64], b: &[u64]| a.iter().zip(b).map(|(x, y)| f(*x) * f(*y)).sum::<f64>();
     match op {
         33 => out[0] = r(determinant(&a.iter().map(|b| f(*b)).collect::<Vec<_>>())),
@@ -146,7 +146,7 @@ pub(super) fn whole(op: u32, num: Num, v: &[u64], sizes: &[u32], out: &mut [u64]
         55 => out[0] = pack(a, 8, |x| (x.clamp(0.0, 1.0) * 255.0).round_ties_even() as u64),
         56 => out[0] = pack(a, 16, |x| (x.clamp(-1.0, 1.0) * 32767.0).round_ties_even() as i64 as u64),
         57 => out[0] = pack(a, 16, |x| (x.clamp(0.0, 1.0) * 65535.0).round_ties_even() as u64),
-        58 => out[0] = pack(a, 16, |x| Num::F16.from_f64(x)),
+        58 => out[0] = pack(a, 16, |x| Num::F16.encode_f64(x)),
         59 => out[0] = a[0] | a[1] << 32,
         60 => unpack(a[0], 16, out, |x| (signed(x, 16) as f64 / 32767.0).clamp(-1.0, 1.0)),
         61 => unpack(a[0], 16, out, |x| x as f64 / 65535.0),
@@ -161,9 +161,9 @@ pub(super) fn whole(op: u32, num: Num, v: &[u64], sizes: &[u32], out: &mut [u64]
         67 => out[0] = r(a.iter().zip(rest).map(|(x, y)| (f(*x) - f(*y)).powi(2)).sum::<f64>().sqrt()),
         68 => {
             let (p, q) = ([0, 1, 2].map(|i| f(a[i])), [0, 1, 2].map(|i| f(rest[i])));
-            for i in 0..3 {
+            for (i, o) in out.iter_mut().enumerate() {
                 let (j, k) = ((i + 1) % 3, (i + 2) % 3);
-                out[i] = r(p[j] * q[k] - q[j] * p[k]);
+                *o = r(p[j] * q[k] - q[j] * p[k]);
             }
         }
         69 => {
@@ -223,7 +223,7 @@ fn pack(a: &[u64], bits: u32, f: impl Fn(f64) -> u64) -> u64 {
 
 fn unpack(a: u64, bits: u32, out: &mut [u64], f: impl Fn(u64) -> f64) {
     for (i, o) in out.iter_mut().enumerate() {
-        *o = Num::F32.from_f64(f(mask(a >> (i as u32 * bits), bits)));
+        *o = Num::F32.encode_f64(f(mask(a >> (i as u32 * bits), bits)));
     }
 }
 

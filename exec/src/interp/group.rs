@@ -230,7 +230,7 @@ fn base_name(name: &str) -> &str {
 fn combiner(name: &str, num: Num) -> Option<Box<dyn Fn(u64, u64) -> u64>> {
     let w = num.bits();
     let float = |f: fn(f64, f64) -> f64| -> Box<dyn Fn(u64, u64) -> u64> {
-        Box::new(move |a, b| num.from_f64(f(num.to_f64(a), num.to_f64(b))))
+        Box::new(move |a, b| num.encode_f64(f(num.to_f64(a), num.to_f64(b))))
     };
     let int = |f: fn(u64, u64) -> u64| -> Box<dyn Fn(u64, u64) -> u64> { Box::new(move |a, b| mask(f(a, b), w)) };
     Some(match name {
@@ -256,9 +256,9 @@ fn identity(name: &str, num: Num) -> u64 {
     let ones = mask(u64::MAX, w);
     match name {
         "IMul" => 1,
-        "FMul" => num.from_f64(1.0),
-        "FMin" => num.from_f64(f64::INFINITY),
-        "FMax" => num.from_f64(f64::NEG_INFINITY),
+        "FMul" => num.encode_f64(1.0),
+        "FMin" => num.encode_f64(f64::INFINITY),
+        "FMax" => num.encode_f64(f64::NEG_INFINITY),
         "UMin" | "BitwiseAnd" => ones,
         "LogicalAnd" => 1,
         "SMin" => ones >> 1,

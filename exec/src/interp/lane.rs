@@ -53,7 +53,7 @@ fn apply(f: &LaneFn, v: &[u64], sizes: &[u32], out: &mut [u64]) {
         LaneFn::Outer(num) => {
             let rows = sizes[0] as usize;
             for (i, o) in out.iter_mut().enumerate() {
-                *o = num.from_f64(num.to_f64(v[i % rows]) * num.to_f64(v[rows + i / rows]));
+                *o = num.encode_f64(num.to_f64(v[i % rows]) * num.to_f64(v[rows + i / rows]));
             }
         }
         LaneFn::Bits { from, to } => regroup(v, *from, *to, 0, out),
@@ -87,7 +87,7 @@ fn dot(num: Num, a: impl Iterator<Item = u64> + Clone, b: impl Iterator<Item = u
         exact &= e == 0.0;
     }
     if exact {
-        return num.from_f64(sum);
+        return num.encode_f64(sum);
     }
     let mut sum = Sum::new();
     for (x, y) in a.zip(b) {

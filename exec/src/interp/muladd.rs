@@ -174,7 +174,7 @@ fn sequential(a: &[f64], b: &[f64], c: f64, to: Num) -> u64 {
         return a.iter().zip(b).fold(c, |acc, (x, y)| acc + x * y).to_bits();
     }
     let sum = a.iter().zip(b).fold(c as f32, |acc, (x, y)| acc + (x * y) as f32);
-    to.from_f32(sum)
+    to.encode_f32(sum)
 }
 
 /// The lowest or the highest result that any order, and any rounding of each step in the precision of the result,

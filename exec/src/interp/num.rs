@@ -252,7 +252,7 @@ impl Num {
     }
 
     /// Rounds to the nearest, ties to even.
-    pub(super) fn from_f64(self, v: f64) -> u64 {
+    pub(super) fn encode_f64(self, v: f64) -> u64 {
         match self {
             Num::F32 => u64::from((v as f32).to_bits()),
             Num::F64 => v.to_bits(),
@@ -261,7 +261,7 @@ impl Num {
     }
 
     /// Rounds to the nearest, ties to even.
-    pub(super) fn from_f32(self, v: f32) -> u64 {
+    pub(super) fn encode_f32(self, v: f32) -> u64 {
         match self {
             Num::F32 => u64::from(v.to_bits()),
             Num::F64 => f64::from(v).to_bits(),
@@ -288,7 +288,7 @@ impl Num {
 
     /// Rounds as asked; quick where the machine can do it.
     pub(super) fn round_fast(self, v: f64, mode: Rounding) -> u64 {
-        if mode == Rounding::NearestEven { self.from_f64(v) } else { self.round(v, mode) }
+        if mode == Rounding::NearestEven { self.encode_f64(v) } else { self.round(v, mode) }
     }
 
     /// Rounds `(-1)^negative * (mant + something below one if sticky) * 2^exp`. Not for integers.
@@ -349,7 +349,7 @@ pub(super) fn fma_small(num: Num, a: u64, b: u64, c: u64) -> u64 {
     let (x, y, z) = (num.to_f64(a), num.to_f64(b), num.to_f64(c));
     let (s, lost) = two_sum(x * y, z);
     if lost == 0.0 || !lost.is_finite() || !s.is_finite() {
-        return num.from_f64(s);
+        return num.encode_f64(s);
     }
     // Rounding to odd keeps what a second rounding must know.
     let odd = if s.to_bits() & 1 == 1 {
@@ -359,7 +359,7 @@ pub(super) fn fma_small(num: Num, a: u64, b: u64, c: u64) -> u64 {
     } else {
         f64::from_bits(s.to_bits() - 1)
     };
-    num.from_f64(odd)
+    num.encode_f64(odd)
 }
 
 /// A sum of floats without any rounding until the end: a fixed-point number wide enough for products of two f64.
@@ -475,13 +475,13 @@ mod tests {
             let theirs = half::f16::from_bits(bits).to_f64();
             assert!(ours == theirs || (ours.is_nan() && theirs.is_nan()), "{bits:#x}");
             if !ours.is_nan() {
-                assert_eq!(Num::F16.from_f64(ours), u64::from(bits));
+                assert_eq!(Num::F16.encode_f64(ours), u64::from(bits));
             }
             let ours = Num::Bf16.to_f64(u64::from(bits));
             let theirs = half::bf16::from_bits(bits).to_f64();
             assert!(ours == theirs || (ours.is_nan() && theirs.is_nan()), "{bits:#x}");
             if !ours.is_nan() {
-                assert_eq!(Num::Bf16.from_f64(ours), u64::from(bits));
+                assert_eq!(Num::Bf16.encode_f64(ours), u64::from(bits));
             }
         }
         let mut random = Random::new(1);
@@ -490,8 +490,8 @@ mod tests {
             if v.is_nan() {
                 continue;
             }
-            assert_eq!(Num::F16.from_f32(v), u64::from(half::f16::from_f32(v).to_bits()), "{v:e}");
-            assert_eq!(Num::Bf16.from_f32(v), u64::from(half::bf16::from_f32(v).to_bits()), "{v:e}");
+            assert_eq!(Num::F16.encode_f32(v), u64::from(half::f16::from_f32(v).to_bits()), "{v:e}");
+            assert_eq!(Num::Bf16.encode_f32(v), u64::from(half::bf16::from_f32(v).to_bits()), "{v:e}");
             assert_eq!(Num::F32.round(f64::from(v), Rounding::NearestEven), u64::from(v.to_bits()));
             let wide = f64::from_bits(random.bits());
             if !wide.is_nan() {
@@ -507,16 +507,16 @@ mod tests {
         assert_eq!(Num::E4M3.to_f64(0x01), 1.0 / 512.0);
         assert_eq!(Num::E5M2.to_f64(0x7b), 57344.0);
         assert_eq!(Num::E5M2.to_f64(0x7c), f64::INFINITY);
-        assert_eq!(Num::E4M3.from_f64(464.0), 0x7e);
-        assert_eq!(Num::E4M3.from_f64(465.0), 0x7f);
-        assert_eq!(Num::E4M3.from_f64(f64::NEG_INFINITY), 0xff);
-        assert_eq!(Num::E5M2.from_f64(1e9), 0x7c);
+        assert_eq!(Num::E4M3.encode_f64(464.0), 0x7e);
+        assert_eq!(Num::E4M3.encode_f64(465.0), 0x7f);
+        assert_eq!(Num::E4M3.encode_f64(f64::NEG_INFINITY), 0xff);
+        assert_eq!(Num::E5M2.encode_f64(1e9), 0x7c);
         assert_eq!(Num::E4M3.largest(true), 0xfe);
         for bits in 0..=255 {
             for num in [Num::E4M3, Num::E5M2] {
                 let v = num.to_f64(bits);
                 if !v.is_nan() {
-                    assert_eq!(num.from_f64(v), bits);
+                    assert_eq!(num.encode_f64(v), bits);
                 }
             }
         }
@@ -537,7 +537,7 @@ mod tests {
     #[test]
     fn sums_are_exact() {
         let mut sum = Sum::new();
-        for v in [1e300, 1.0, -1e300, 2f64.powi(-1074)] {
+        for v in [1e300, 1.0, -1e300, f64::from_bits(1)] {
             sum.add(v);
         }
         assert_eq!(f64::from_bits(sum.round(Num::F64, Rounding::NearestEven)), 1.0);
@@ -557,10 +557,6 @@ mod tests {
             let ours = f32::from_bits(sum.round(Num::F32, Rounding::NearestEven) as u32);
             let wanted = a.mul_add(b, c);
             assert!(ours.to_bits() == wanted.to_bits() || (ours.is_nan() && wanted.is_nan()), "{a:e} {b:e} {c:e}");
-            if !wanted.is_nan() {
-                let fused = fma_small(Num::F32, a.to_bits().into(), b.to_bits().into(), c.to_bits().into());
-                let _ = fused;
-            }
         }
     }
 }

@@ -194,9 +194,16 @@ impl<'m> Translator<'m> {
         self.consts = self.m.id_map();
         let _ = all;
         for r in &self.m.globals {
-            let inst = self.m.inst(*r);
+            let mut inst = self.m.inst(*r);
+            if inst.op == Op::TypeForwardPointer {
+                // Structs may contain it before it is declared.
+                match inst.id(0).and_then(|p| self.m.def_inst(p)) {
+                    Some(pointer) => inst = pointer,
+                    None => continue,
+                }
+            }
             let Some(id) = inst.result else { continue };
-            if inst.op.is_type() {
+            if inst.op.is_type() && self.types.of(id).is_none() {
                 let kind = match self.types.plain(inst, &self.d) {
                     Some(kind) => kind,
                     None => self.sized_type(inst, id).unwrap_or(Kind::Other),
@@ -337,8 +344,8 @@ impl<'m> Translator<'m> {
             return Err("only scalars can be given a value".into());
         };
         match (num, value) {
-            (Num::Bf16 | Num::E4M3 | Num::E5M2, SpecValue::Float(v)) => Ok(num.from_f64(v)),
-            (Num::Bf16 | Num::E4M3 | Num::E5M2, SpecValue::Int(v)) => Ok(num.from_f64(v as f64)),
+            (Num::Bf16 | Num::E4M3 | Num::E5M2, SpecValue::Float(v)) => Ok(num.encode_f64(v)),
+            (Num::Bf16 | Num::E4M3 | Num::E5M2, SpecValue::Int(v)) => Ok(num.encode_f64(v as f64)),
             _ => value.bits(&said),
         }
     }

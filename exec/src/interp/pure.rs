@@ -115,7 +115,7 @@ pub(super) fn convert(conv: &Conv, v: u64) -> u64 {
             }
             let x = from.to_f64(v);
             let r = match conv.mode {
-                None => to.from_f64(x),
+                None => to.encode_f64(x),
                 Some(mode) => to.round(x, mode),
             };
             saturated(conv, x.is_nan(), x.is_sign_negative(), r)
@@ -152,7 +152,7 @@ macro_rules! float2 {
             }),
             num => $regs.map2($dst, $a, $b, $n, |x, y| {
                 let ($x, $y) = (num.to_f32(x), num.to_f32(y));
-                num.from_f32($e)
+                num.encode_f32($e)
             }),
         }
     };
@@ -220,8 +220,10 @@ fn each(regs: &mut Regs, op: Op, num: Num, dst: Row, args: [Row; 4], n: u32) -> 
         }),
         Op::FmaKHR => regs.map3(dst, [a, b, c], n, |x, y, z| fma(num, x, y, z)),
         Op::FOrdEqual => compare!(regs, num, dst, a, b, n, |x, y| x == y),
-        Op::FUnordEqual => compare!(regs, num, dst, a, b, n, |x, y| !(x < y || x > y)),
-        Op::FOrdNotEqual | Op::LessOrGreater => compare!(regs, num, dst, a, b, n, |x, y| x < y || x > y),
+        Op::FUnordEqual => compare!(regs, num, dst, a, b, n, |x, y| x.partial_cmp(&y).is_none_or(|o| o.is_eq())),
+        Op::FOrdNotEqual | Op::LessOrGreater => {
+            compare!(regs, num, dst, a, b, n, |x, y| x.partial_cmp(&y).is_some_and(|o| o.is_ne()));
+        }
         Op::FUnordNotEqual => compare!(regs, num, dst, a, b, n, |x, y| x != y),
         Op::FOrdLessThan => compare!(regs, num, dst, a, b, n, |x, y| x < y),
         Op::FUnordLessThan => compare!(regs, num, dst, a, b, n, |x, y| x.partial_cmp(&y).is_none_or(|o| o.is_lt())),
@@ -282,7 +284,7 @@ pub(super) fn fma(num: Num, x: u64, y: u64, z: u64) -> u64 {
 
 fn quantize(x: u64) -> u64 {
     let v = f32::from_bits(x as u32);
-    let q = Num::F16.to_f32(Num::F16.from_f32(v));
+    let q = Num::F16.to_f32(Num::F16.encode_f32(v));
     // Subnormal results may be flushed; here they are kept.
     u64::from(q.to_bits())
 }

@@ -222,8 +222,8 @@ pub(super) fn locate(
     coords.block.clear();
     coords.within.clear();
     let mut linear = 0u32;
-    for d in 0..rank {
-        let t = match clamped(layout, d, slice[d], store) {
+    for (d, at) in slice.iter().enumerate() {
+        let t = match clamped(layout, d, *at, store) {
             Ok(t) => t,
             Err(hit) => return Ok(hit),
         };

@@ -358,7 +358,7 @@ impl Types {
         }
         match self.kind(ty) {
             Kind::Num(n) => {
-                if n.bits() % 8 != 0 {
+                if !n.bits().is_multiple_of(8) {
                     return None;
                 }
                 out.push(Leaf { offset: u32::try_from(at).ok()?, bytes: n.bytes() as u8, slot: out.len() as u32 });

@@ -255,7 +255,7 @@ pub(super) fn sources(module: &Module, decorations: &Decorations, id: Id) -> Str
             },
             Op::FunctionParameter => note(format!("parameter {}", name_of(module, id))),
             Op::FunctionCall => {
-                note(format!("the result of {}", inst.id(0).map_or("?".into(), |f| name_of(module, f))))
+                note(format!("the result of {}", inst.id(0).map_or("?".into(), |f| name_of(module, f))));
             }
             op if op.name().is_some_and(|n| n.starts_with("GroupNonUniform") || n.starts_with("Atomic")) => {
                 note(format!("{op}"));
