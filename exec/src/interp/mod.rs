@@ -43,7 +43,7 @@ pub use place::Placement;
 pub use ub::{Finding, FindingKind};
 
 use coop_ir::constant::Specialization;
-use coop_ir::{Module, Op};
+use coop_ir::{InstRef, Module, Op};
 
 use crate::error::Error;
 use machine::{Machine, Stop};
@@ -182,6 +182,20 @@ impl<'m> Interpreter<'m> {
             Ok(()) | Err(Stop::Budget) => Ok(Report { findings: machine.findings.list, steps: machine.steps }),
             Err(Stop::Unsupported(why)) => Err(unsupported(why)),
         }
+    }
+
+    /// What can't be run, if it is reached: instructions and why.
+    pub fn unsupported(&self) -> Vec<(Option<InstRef>, String)> {
+        let mut all = Vec::new();
+        for f in &self.program.functions {
+            all.extend(f.fail.iter().map(|why| (None, why.clone())));
+            for (ins, at) in f.code.iter().zip(&f.at) {
+                if let code::Ins::Fail(why) = ins {
+                    all.push((Some(*at), why.to_string()));
+                }
+            }
+        }
+        all
     }
 
     /// Invocations in x, y and z.
