@@ -1,7 +1,7 @@
 //! Splits the words of an instruction into operands as the grammar says. Reader, printer and verifier share it.
 
 use crate::grammar::{self, ExtInstInfo, Kind, Op, Operands, Quantifier};
-use crate::module::{Id, Module, string_bytes};
+use crate::module::{Id, Module};
 
 /// What decoding needs to know of the instructions before this one.
 pub trait Context {
@@ -38,15 +38,38 @@ impl Context for Module {
     }
 
     fn ext_inst_set(&self, id: Id) -> ExtSet {
-        let name = self.def_inst(id).filter(|i| i.op == Op::ExtInstImport).and_then(|i| i.string(0));
-        match name {
+        match self.def_inst(id).filter(|i| i.op == Op::ExtInstImport) {
+            Some(import) => Import::of(import.operands.iter().map(|o| o.word())).set(),
             None => ExtSet::Unknown,
-            Some((name, _)) => match grammar::ext_inst_set(&name) {
-                Some(_) if name.starts_with("NonSemantic.") => ExtSet::AllIds,
-                Some(table) => ExtSet::Table(table),
-                None if name.starts_with("NonSemantic.") => ExtSet::AllIds,
-                None => ExtSet::Unknown,
-            },
+        }
+    }
+}
+
+/// What the name of an import says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Import {
+    /// The names of its instructions, where they are known.
+    pub(crate) table: Option<&'static [ExtInstInfo]>,
+    /// Its instructions mean nothing to what runs, and have ids as operands only.
+    pub(crate) non_semantic: bool,
+}
+
+impl Import {
+    /// From the words of the name. A long name costs no more than a short one: each use of the set asks for it.
+    pub(crate) fn of(words: impl Iterator<Item = u32>) -> Import {
+        /// Longer than any name that is known, and than the prefixes that are looked for.
+        const WORDS: usize = 16;
+        let bytes = words.take(WORDS).flat_map(u32::to_le_bytes).take_while(|b| *b != 0);
+        let bytes: smallvec::SmallVec<[u8; 4 * WORDS]> = bytes.collect();
+        let name = String::from_utf8_lossy(&bytes);
+        Import { table: grammar::ext_inst_set(&name), non_semantic: name.starts_with("NonSemantic.") }
+    }
+
+    fn set(self) -> ExtSet {
+        match self.table {
+            _ if self.non_semantic => ExtSet::AllIds,
+            Some(table) => ExtSet::Table(table),
+            None => ExtSet::Unknown,
         }
     }
 }
@@ -143,10 +166,10 @@ impl<C: Context + ?Sized> Decoder<'_, C> {
             Kind::PairLiteralIntegerIdRef => self.pair(Kind::LiteralInteger, Kind::IdRef),
             Kind::PairIdRefLiteralInteger => self.pair(Kind::IdRef, Kind::LiteralInteger),
             Kind::PairIdRefIdRef => self.pair(Kind::IdRef, Kind::IdRef),
-            Kind::LiteralString => match string_bytes(self.words[self.at..].iter().copied()) {
-                Some((_, len)) => self.take(kind, len),
-                None => Ending::OpenString,
-            },
+            Kind::LiteralString => {
+                let last = self.words[self.at..].iter().position(|w| w.to_le_bytes().contains(&0));
+                last.map_or(Ending::OpenString, |last| self.take(kind, last + 1))
+            }
             _ if kind.enumerants().is_some() => self.enumerant(kind),
             _ => self.take(kind, 1),
         }

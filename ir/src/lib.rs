@@ -23,6 +23,8 @@ pub mod constant;
 pub mod decode;
 pub mod decorate;
 pub mod entry;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod grammar;
 mod module;
 pub mod profile;

@@ -4,7 +4,7 @@ mod common;
 
 use common::tools::{Scratch, modules, same_name, tool};
 use coop_ir::text::{self, PrintOptions};
-use coop_ir::{Module, binary};
+use coop_ir::{binary, fuzz};
 use std::process::Command;
 
 fn numeric() -> PrintOptions {
@@ -96,29 +96,9 @@ fn printing_and_parsing_is_the_identity() {
 
         let friendly = text::print(&module, &PrintOptions::default()).text;
         let back = text::parse(&friendly).unwrap_or_else(|e| panic!("{name}, friendly: {e}"));
-        assert!(renumbered(&module, &back), "{name}: friendly names lead to another module");
+        assert!(fuzz::renumbered(&module, &back), "{name}: friendly names lead to another module");
         assert!(text::print(&back, &PrintOptions::default()).text.lines().count() == friendly.lines().count());
     }
-}
-
-/// Whether `b` is `a` under a one-to-one renumbering of ids.
-fn renumbered(a: &Module, b: &Module) -> bool {
-    use std::collections::HashMap;
-    let (mut to, mut from) = (HashMap::new(), HashMap::new());
-    let mut same_id =
-        |a: coop_ir::Id, b: coop_ir::Id| *to.entry(a).or_insert(b) == b && *from.entry(b).or_insert(a) == a;
-    let mut same_inst = |a: &coop_ir::Inst, b: &coop_ir::Inst| {
-        let ids = |i: &coop_ir::Inst| i.ty.into_iter().chain(i.result).chain(i.ids()).collect::<Vec<_>>();
-        let shape = |i: &coop_ir::Inst| {
-            let words = i.operands.iter().map(|o| if o.id().is_some() { None } else { Some(o.word()) });
-            (i.op, i.ty.is_some(), i.result.is_some(), i.opaque, words.collect::<Vec<_>>())
-        };
-        shape(a) == shape(b) && ids(a).into_iter().zip(ids(b)).all(|(a, b)| same_id(a, b))
-    };
-    let header = |m: &Module| (m.header.version, m.header.generator, m.header.schema);
-    header(a) == header(b)
-        && a.all().count() == b.all().count()
-        && a.all().zip(b.all()).all(|(x, y)| same_inst(a.inst(x), b.inst(y)))
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! reads it back. What is true of the two together:
 //!
 //! 1. With numeric names, parsing what was printed gives the same module, word for word (in this machine's byte order:
-//!    text has none).
+//!    text has none). A module without any instruction is the exception: its text is refused.
 //! 2. With friendly names it gives the same module but for the numbers of ids that have a name. An id whose number is
 //!    also a word that the grammar does not understand is always printed by number, because that word may be it.
 //! 3. What the grammar does not know is printed so that the words survive: from the first such operand on, each word

@@ -6,9 +6,12 @@ use crate::module::{Id, IdMap, Inst, Module, Operand};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 
-/// Names are cut here: what debug information calls a thing may be as long as an instruction, and names of types are
-/// made of names of types, so without a limit a small file could make an enormous text.
+/// Names are cut here: what debug information calls a thing may be as long as an instruction, so without a limit a
+/// small file could make an enormous text.
 const MAX_NAME: usize = 200;
+
+/// The same for names that say what a type is: they are made of names of types.
+const MAX_MADE_NAME: usize = 80;
 
 /// A name for every id: unique, made of ASCII letters, digits and `_`. An id without a name is called by its number.
 #[derive(Debug, Default)]
@@ -82,7 +85,7 @@ impl Maker<'_> {
     fn keep_numbers(&mut self, inst: &Inst) {
         for o in &inst.operands {
             let &Operand::Word(w) = o else { continue };
-            if let Some(id) = Id::new(w).filter(|id| self.module.def(*id).is_some()) {
+            if let Some(id) = Id::new(w).filter(|_| w < self.module.header.bound) {
                 self.numeric.insert(id, ());
             }
         }
@@ -92,12 +95,12 @@ impl Maker<'_> {
         match inst.op {
             Op::Name => {
                 if let (Some(id), Some((name, _))) = (inst.id(0), inst.string(1)) {
-                    self.save(id, &name);
+                    self.save(id, safe(&name, MAX_NAME));
                 }
             }
             Op::Decorate => {
                 if let (Some(id), Some(built_in)) = (inst.id(0), built_in(inst)) {
-                    self.save(id, &built_in);
+                    self.save(id, safe(&built_in, MAX_NAME));
                 }
             }
             _ => {
@@ -107,7 +110,7 @@ impl Maker<'_> {
                 }
                 let name = if inst.op.is_type() { self.type_name(id, inst) } else { self.constant_name(inst) };
                 if let Some(name) = name {
-                    self.save(id, &name);
+                    self.save(id, safe(&name, MAX_MADE_NAME));
                 }
             }
         }
@@ -117,12 +120,11 @@ impl Maker<'_> {
         self.names.name(id).is_some()
     }
 
-    /// Gives `id` a name made from `wanted`, unless it has one or must not.
-    fn save(&mut self, id: Id, wanted: &str) {
+    /// Gives `id` this name or one made from it, unless it has one or must not.
+    fn save(&mut self, id: Id, mut name: String) {
         if self.has_name(id) || self.numeric.get(id).is_some() {
             return;
         }
-        let mut name = safe(wanted);
         let mut next = match self.taken.get(&name) {
             None => 0,
             Some(next) => *next,
@@ -295,10 +297,10 @@ fn built_in(inst: &Inst) -> Option<String> {
     })
 }
 
-/// The nearest thing to `wanted` that is a name and no number.
-fn safe(wanted: &str) -> String {
-    let mut name: String =
-        wanted.bytes().take(MAX_NAME).map(|b| if b.is_ascii_alphanumeric() { char::from(b) } else { '_' }).collect();
+/// The nearest thing to `wanted` that is a name of at most `limit` letters, and no number.
+fn safe(wanted: &str, limit: usize) -> String {
+    let letters = wanted.bytes().take(limit);
+    let mut name: String = letters.map(|b| if b.is_ascii_alphanumeric() { char::from(b) } else { '_' }).collect();
     if name.bytes().all(|b| b.is_ascii_digit()) {
         name.insert(0, '_');
     }

@@ -344,12 +344,11 @@ pub(crate) fn push_u64(out: &mut String, mut value: u64) {
     out.extend(digits[at..].iter().map(|d| char::from(*d)));
 }
 
-/// A token as a message shows it.
+/// A token as a message shows it: not too long, and in one line.
 pub(crate) fn shorten(text: &str) -> String {
-    if text.len() <= 40 {
-        return text.to_owned();
-    }
-    text.chars().take(36).chain("...".chars()).collect()
+    let end = if text.len() <= 40 { "" } else { "..." };
+    let shown = text.chars().take(if end.is_empty() { 40 } else { 36 });
+    shown.flat_map(char::escape_debug).chain(end.chars()).collect()
 }
 
 #[cfg(test)]

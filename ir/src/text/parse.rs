@@ -6,7 +6,8 @@
 use super::lex::{Token, lex};
 use super::number::{Number, integer, shorten};
 use crate::binary;
-use crate::grammar::{self, ExtInstInfo, Kind, Op, Operands, Quantifier};
+use crate::decode::Import;
+use crate::grammar::{Kind, Op, Operands, Quantifier};
 use crate::module::{InstRef, Module};
 use rustc_hash::FxHashMap;
 use std::fmt;
@@ -117,13 +118,6 @@ enum Mode {
     Raw,
 }
 
-/// What an imported set of extended instructions calls its instructions.
-#[derive(Clone, Copy)]
-struct ExtSet {
-    table: &'static [ExtInstInfo],
-    all_ids: bool,
-}
-
 struct Assembler<'t> {
     text: &'t str,
     tokens: Vec<Token>,
@@ -141,7 +135,7 @@ struct Assembler<'t> {
     /// By id: types of numbers; types of values; imported sets.
     number_types: FxHashMap<u32, Option<Number>>,
     value_types: FxHashMap<u32, u32>,
-    sets: FxHashMap<u32, ExtSet>,
+    sets: FxHashMap<u32, Import>,
 }
 
 impl<'t> Assembler<'t> {
@@ -283,12 +277,7 @@ impl<'t> Assembler<'t> {
                 self.number_types.entry(id).or_insert(number);
             }
             (Op::ExtInstImport, &[_, id, ref name @ ..]) => {
-                let Some((bytes, _)) = crate::module::string_bytes(name.iter().copied()) else { return };
-                let name = String::from_utf8_lossy(&bytes);
-                let set = ExtSet {
-                    table: grammar::ext_inst_set(&name).unwrap_or(&[]),
-                    all_ids: name.starts_with("NonSemantic."),
-                };
+                let set = Import::of(name.iter().copied());
                 self.sets.entry(id).or_insert(set);
             }
             _ => {}
@@ -335,6 +324,12 @@ impl<'t> Assembler<'t> {
         if self.words.len() > end {
             return self.fault(self.at - 1, format!("OpUnknown has {count} words; this goes beyond"));
         }
+        let start = end - usize::from(count);
+        let op = Op(op);
+        if let ((true, true), &[ty, result, ..]) = (op.has_type_and_result(), &self.words[start + 1..]) {
+            self.value_types.entry(result).or_insert(ty);
+        }
+        self.remember(op, start);
         Ok(())
     }
 
@@ -522,7 +517,7 @@ impl<'t> Assembler<'t> {
         }
         let set = self.words.last().and_then(|w| self.sets.get(w)).copied();
         let token = self.token(self.at);
-        let row = set.and_then(|s| s.table.iter().find(|row| row.name == token));
+        let row = set.and_then(|s| s.table?.iter().find(|row| row.name == token));
         match row {
             Some(row) => {
                 self.words.push(row.number);
@@ -532,7 +527,7 @@ impl<'t> Assembler<'t> {
             None => {}
         }
         match (set, row) {
-            (Some(set), _) if set.all_ids => self.shape(&[(Kind::IdRef, Quantifier::Repeated)], op),
+            (Some(set), _) if set.non_semantic => self.shape(&[(Kind::IdRef, Quantifier::Repeated)], op),
             (_, Some(row)) => self.shape(row.operands, op),
             // What follows is beyond the grammar, so every token stands for itself.
             _ => Ok(Mode::Raw),

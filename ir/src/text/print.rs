@@ -3,7 +3,7 @@
 use super::names::Names;
 use super::number::{Number, push_u64};
 use super::{GENERATORS, no_bits};
-use crate::decode::{Context, Ending, ExtSet, Piece, decode};
+use crate::decode::{Context, Ending, ExtSet, Import, Piece, decode};
 use crate::grammar::{Kind, Op};
 use crate::module::{Header, Id, Inst, InstRef, Module, Operand, string_bytes};
 use std::fmt::Write as _;
@@ -270,12 +270,13 @@ impl<'a> Printer<'a> {
         let ending = decode(&cx, inst.op, inst.ty, &self.words, &mut |p| pieces.push(p));
         let known = self.pieces.last().map_or(0, |p| p.start + p.len);
         let complete = ending == Ending::Complete && known == self.words.len();
-        let Some(name) = inst.op.name().filter(|_| complete || !self.pieces.is_empty()) else {
+        // A word beyond the last known operand must follow a `!` word, else it would be read as the beginning of an
+        // instruction; an id can't be that word without giving up its name.
+        let last = self.pieces.last().map(|p| inst.operands[p.start]);
+        let Some(name) = inst.op.name().filter(|_| complete || matches!(last, Some(Operand::Word(_)))) else {
             self.all_words(inst);
             return false;
         };
-        // A word beyond the last known operand must follow a raw one: without it, it would be read as the beginning
-        // of an instruction.
         let plain = self.pieces.len() - usize::from(!complete);
 
         if let Some(id) = inst.result {
@@ -442,12 +443,12 @@ enum ExtName {
 }
 
 fn ext_inst_name(cx: &SoFar<'_>, set: Id, number: u32) -> ExtName {
-    let import = cx.def(set).filter(|i| i.op == Op::ExtInstImport).and_then(|i| i.string(0));
-    let Some((import, _)) = import else { return ExtName::Number };
-    let Some(table) = crate::grammar::ext_inst_set(&import) else { return ExtName::Number };
+    let Some(import) = cx.def(set).filter(|i| i.op == Op::ExtInstImport) else { return ExtName::Number };
+    let import = Import::of(import.operands.iter().map(|o| o.word()));
+    let Some(table) = import.table else { return ExtName::Number };
     match table.binary_search_by_key(&number, |row| row.number) {
         Ok(i) => ExtName::Known(table[i].name),
-        Err(_) if import.starts_with("NonSemantic.") => ExtName::Number,
+        Err(_) if import.non_semantic => ExtName::Number,
         Err(_) => ExtName::Missing,
     }
 }

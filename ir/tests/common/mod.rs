@@ -30,11 +30,17 @@ pub fn cache() -> PathBuf {
     std::env::var_os("COOP_CACHE").map_or(root.join(".cache"), PathBuf::from)
 }
 
-/// Every module in `testdata`, of which there must be some, and every one in the cache.
-pub fn all_modules() -> Vec<PathBuf> {
+/// Every module in `testdata`, of which there must be some.
+pub fn testdata_modules() -> Vec<PathBuf> {
     let mut files = Vec::new();
     spv_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata"), &mut files);
     assert!(!files.is_empty(), "no modules in testdata");
+    files
+}
+
+/// Every module in `testdata`, and every one in the cache.
+pub fn all_modules() -> Vec<PathBuf> {
+    let mut files = testdata_modules();
     spv_files(&cache(), &mut files);
     files
 }
