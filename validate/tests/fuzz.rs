@@ -1,4 +1,5 @@
-//! The checker survives modules that are damaged but still read: one second of mutations of real ones.
+//! The checker survives modules that are damaged but still read: one second of mutations of real ones, or as many as
+//! `COOP_FUZZ_SECONDS` says.
 
 use coop_ir::binary;
 use std::path::{Path, PathBuf};
@@ -72,7 +73,8 @@ fn mutate(words: &mut Vec<u32>, random: &mut Random) {
 #[test]
 fn damaged_modules() {
     let seeds = seeds();
-    let end = Instant::now() + Duration::from_secs(1);
+    let seconds = std::env::var("COOP_FUZZ_SECONDS").map_or(1, |s| s.parse().expect("a number of seconds"));
+    let end = Instant::now() + Duration::from_secs(seconds);
     let (mut runs, mut read) = (0u64, 0u64);
     while Instant::now() < end {
         let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ (runs + 1));

@@ -105,8 +105,7 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// In a shader, Pointer points into an array: the last step of its access chain picks an element of an array, or a
-    /// component of a vector that is one.
+    /// In a shader, Pointer points into an array: its access chain goes through one.
     /// ## Why
     /// The elements of the matrix are found by stepping through that array; a lone scalar has no neighbours.
     /// ## Example
@@ -405,8 +404,6 @@ fn source(cx: &Cx, a: &Access, out: &mut Sink) {
 /// Whether a pointer points into an array; `None` where that can't be seen.
 fn in_array(cx: &Cx, pointer: Id) -> Option<bool> {
     let mut id = pointer;
-    // A component of a vector, of which it is left to see where the vector lies.
-    let mut in_vector = false;
     // Chains of chains are short; a cycle (which only broken modules have) must end.
     for _ in 0..64 {
         let def = cx.module.def_inst(id)?;
@@ -416,25 +413,15 @@ fn in_array(cx: &Cx, pointer: Id) -> Option<bool> {
                 let Type::Pointer { pointee, .. } = Type::of(cx.module, cx.module.type_of(base)?)? else {
                     return None;
                 };
-                let mut steps = Vec::new();
                 let mut ty = pointee;
                 for index in def.ids_from(1) {
-                    let (step, next) = step(cx, ty, index)?;
-                    steps.push(step);
-                    ty = next;
-                }
-                if in_vector && steps.last() == Some(&Step::Array) {
-                    return Some(true);
-                }
-                match steps.as_slice() {
-                    [] => id = base,
-                    [.., Step::Array] | [.., Step::Array, Step::Vector] => return Some(true),
-                    [Step::Vector] if !in_vector => {
-                        in_vector = true;
-                        id = base;
+                    // A member of an element lies in an array too, if not as the text means it: let it pass.
+                    if cx.module.def_inst(ty).is_some_and(|t| matches!(t.op, Op::TypeArray | Op::TypeRuntimeArray)) {
+                        return Some(true);
                     }
-                    _ => return Some(false),
+                    ty = stepped(cx, ty, index)?;
                 }
+                id = base;
             }
             Op::CopyObject => id = def.id(0)?,
             Op::PtrAccessChain | Op::InBoundsPtrAccessChain => return Some(true),
@@ -445,27 +432,15 @@ fn in_array(cx: &Cx, pointer: Id) -> Option<bool> {
     None
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
-    Array,
-    Vector,
-    Other,
-}
-
-/// One step of an access chain: what it steps through, and the type that it arrives at.
-fn step(cx: &Cx, ty: Id, index: Id) -> Option<(Step, Id)> {
-    // A struct is decoded in place: it may have more members than are worth copying for each access.
+/// The type that one step of an access chain arrives at.
+fn stepped(cx: &Cx, ty: Id, index: Id) -> Option<Id> {
     let inst = cx.module.def_inst(ty)?;
-    if inst.op == Op::TypeStruct {
-        let i = cx.constant(index).fixed()?;
-        return Some((Step::Other, inst.id(usize::try_from(i).ok()?)?));
+    match inst.op {
+        // Decoded in place: a struct may have more members than are worth copying for each access.
+        Op::TypeStruct => inst.id(usize::try_from(cx.constant(index).fixed()?).ok()?),
+        Op::TypeVector | Op::TypeMatrix => inst.id(0),
+        _ => None,
     }
-    Some(match Type::of_inst(inst)? {
-        Type::Array { elem, .. } | Type::RuntimeArray { elem } => (Step::Array, elem),
-        Type::Vector { elem, .. } => (Step::Vector, elem),
-        Type::Matrix { column, .. } => (Step::Other, column),
-        _ => return None,
-    })
 }
 
 fn layout(cx: &Cx, a: &Access, out: &mut Sink) {

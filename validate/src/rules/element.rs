@@ -4,7 +4,7 @@ use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use crate::verdict::Verdict;
-use coop_ir::constant::{Comparison, Const};
+use coop_ir::constant::Const;
 use coop_ir::types::{CoopMatView, Scalar, Type};
 use coop_ir::{Id, InstRef, Op};
 
@@ -46,7 +46,7 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// A constant index is less than rows times columns.
+    /// Where rows and columns are fixed, a constant index is less than rows times columns.
     /// ## Why
     /// How many components an invocation holds is known only at run time, but never more than the matrix has. Mind that
     /// an index below that can still be too large: compare with the length.
@@ -155,23 +155,13 @@ fn one_index<'a>(cx: &'a Cx, at: InstRef, base: Id, indices: &[Index], out: &mut
 }
 
 fn range(cx: &Cx, at: InstRef, matrix: &CoopMatView, index: &Index, out: &mut Sink) {
-    // Most indices are counted in a loop; those leave nothing undecided.
-    let (Some(i), Some(rows), Some(cols)) = (index.value.value(), matrix.rows.value(), matrix.cols.value()) else {
-        return;
-    };
+    // Most indices are counted in a loop; those leave nothing undecided. Nor do matrices whose size is specialised: the
+    // default is often 1, and an element access in such a module is no sign of anything.
+    let (Some(rows), Some(cols)) = (matrix.rows.fixed(), matrix.cols.fixed()) else { return };
+    let Some(i) = index.value.value() else { return };
     let elements = rows.saturating_mul(cols);
-    let beyond = index.id.map_or(i >= elements, |id| cx.signed(id, i) < 0 || i >= elements);
-    if !beyond {
-        return;
-    }
-    // Fixed only if index, rows and columns all are: ask the lattice, which also knows the SpecIds.
-    let parts = [&index.value, &matrix.rows, &matrix.cols];
-    let mut verdict = Verdict::Broken;
-    for part in parts.into_iter().filter(|p| p.fixed().is_none()) {
-        if let Comparison::DifferentByDefault(specs) = part.compare(&Const::Fixed(u64::MAX)) {
-            verdict = Verdict::BrokenByDefault(specs);
-        }
-    }
+    let inside = |i: u64| index.id.is_none_or(|id| cx.signed(id, i) >= 0) && i < elements;
+    let verdict = Verdict::of(&index.value, inside);
     out.judge(&INDEX_RANGE, verdict, at, || {
         let n = index.id.map_or_else(|| i.to_string(), |id| cx.signed(id, i).to_string());
         Draft::new(format!("component {n} of {matrix}, which has {elements} elements in all"))

@@ -282,7 +282,8 @@ fn alignment(cx: &Cx, a: &Access, m: &Operands, out: &mut Sink) {
         return;
     }
     if let (true, Some((scalar, _))) = (physical, a.unit(cx))
-        && n % scalar.bytes() != 0
+        // A width of 0 is wrong, but not for us to say.
+        && !n.is_multiple_of(scalar.bytes().max(1))
     {
         let bytes = scalar.bytes();
         out.report(&NOT_MULTIPLE, a.at, || {

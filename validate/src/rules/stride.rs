@@ -231,7 +231,7 @@ fn sizes(cx: &Cx, a: &Access, stride: Id, operand: usize, out: &mut Sink) {
         Ok(n) if n < 1 << 32 => n,
         _ => return,
     };
-    if a.pointer.pointee.is_none() && n % u64::from(component.bytes()) != 0 {
+    if a.pointer.pointee.is_none() && !n.is_multiple_of(u64::from(component.bytes().max(1))) {
         let bytes = component.bytes();
         out.report(&UNTYPED, a.at, || {
             Draft::new(format!(
