@@ -211,8 +211,15 @@ pub(super) fn name_of(module: &Module, id: Id) -> String {
         let inst = module.inst(r);
         if inst.id(0) == Some(id) { inst.string(1).map(|s| s.0) } else { None }
     });
+    // A block without an instance name has that of its type.
+    let block = || {
+        let variable = module.def_inst(id).filter(|i| i.op == Op::Variable)?;
+        let pointee = module.def_inst(variable.ty?)?.id(1)?;
+        Some(name_of(module, pointee)).filter(|n| !n[1..].starts_with(|c: char| c.is_ascii_digit()))
+    };
     match named.filter(|n| !n.is_empty()) {
         Some(n) => format!("%{n}"),
+        None if block().is_some() => block().unwrap_or_default(),
         None => format!("{id}"),
     }
 }

@@ -1,0 +1,136 @@
+//! Every kind of undefined behaviour that the interpreter reports, and that nothing is reported where nothing is
+//! wrong. The shader is `tests/interp/ub.comp`; spec constant 0 chooses.
+
+mod interp_common;
+
+use coop_exec::interp::{Config, Finding, FindingKind, Placement};
+use coop_ir::Op;
+use interp_common::*;
+
+fn findings(case: i64, config: Config) -> (Vec<Finding>, Vec<Vec<u8>>) {
+    let mut module = module("ub.spv");
+    if case == 14 {
+        // The compiler would not have it: B gets another number of rows.
+        let constant = |r: &coop_ir::InstRef| module.inst(*r).op == Op::Constant && module.inst(*r).word(0) == Some(8);
+        let eight = module.globals.iter().find(|r| constant(r)).and_then(|r| module.inst(*r).result).unwrap();
+        let one = |r: &coop_ir::InstRef| module.inst(*r).op == Op::Constant && module.inst(*r).word(0) == Some(1);
+        let use_b = module.globals.iter().find(|r| one(r)).and_then(|r| module.inst(*r).result).unwrap();
+        let types: Vec<_> = module.globals_with(Op::TypeCooperativeMatrixKHR).collect();
+        let b = types.into_iter().find(|r| module.inst(*r).id(4) == Some(use_b)).unwrap();
+        module.inst_mut(b).operands[2] = eight.into();
+    }
+    let mut input = vec![0.0; 256];
+    (input[1], input[7]) = (60.0, 7.0);
+    let config = Config { step_budget: 20_000, ..config };
+    let spec = [(0, case)];
+    let (out, report) = run(&module, &spec, &[f32s(input), f32s(vec![99.0; 256])], config);
+    (report.findings, out)
+}
+
+/// The one finding of a case.
+fn only(case: i64) -> Finding {
+    let (mut found, _) = findings(case, Config::default());
+    let text: Vec<String> = found.iter().map(|f| f.to_string()).collect();
+    assert_eq!(found.len(), 1, "case {case}: {}", text.join("\n"));
+    found.remove(0)
+}
+
+fn check(case: i64, kind: FindingKind, parts: &[&str]) {
+    let finding = only(case);
+    let text = finding.to_string();
+    assert_eq!(finding.kind, kind, "case {case}: {text}");
+    for part in parts {
+        assert!(text.contains(part), "case {case}: '{part}' is not in: {text}");
+    }
+}
+
+#[test]
+fn matrix_instructions_by_some_invocations() {
+    let parts = [
+        "OpCooperativeMatrixLoadKHR",
+        "7 of the 32 invocations of subgroup 0: 0 to 6; not by 7 to 31",
+        "OpBranchConditional",
+        "sent invocations 0 and 7 to different blocks",
+        "built-in LocalInvocationIndex, buffer %I",
+    ];
+    let (found, _) = findings(1, Config::default());
+    let load = found.iter().find(|f| f.message.contains("OpCooperativeMatrixLoadKHR")).unwrap();
+    let text = load.to_string();
+    assert!(found.iter().all(|f| f.kind == FindingKind::NonUniformExecution), "{text}");
+    for part in parts {
+        assert!(text.contains(part), "'{part}' is not in: {text}");
+    }
+}
+
+#[test]
+fn operands_that_differ() {
+    // Invocation 40 is in the second subgroup, so it is that one's stride which differs.
+    check(2, FindingKind::NonUniformOperand, &["the stride differs: 0x10 in invocation 32, 0x8 in invocation 40"]);
+    check(13, FindingKind::NonUniformOperand, &["the value differs"]);
+}
+
+#[test]
+fn accesses_out_of_bounds() {
+    check(
+        3,
+        FindingKind::OutOfBounds,
+        &["invocation 16 writes bytes 1024 to 1027 of buffer 1, which has 1024 bytes", "48 times"],
+    );
+    check(4, FindingKind::OutOfBounds, &["invocation 4 writes an array", "not below its length"]);
+    check(17, FindingKind::OutOfBounds, &["the matrix reads bytes 1024 to 1027 of buffer 0"]);
+}
+
+#[test]
+fn undefined_values_that_matter() {
+    check(5, FindingKind::Uninitialised, &["an undefined value is written to byte 0 of buffer 1"]);
+    check(12, FindingKind::Uninitialised, &["undefined value is written"]);
+    check(15, FindingKind::Uninitialised, &["the condition of a branch is undefined in invocation 0"]);
+}
+
+#[test]
+fn races() {
+    check(6, FindingKind::DataRace, &["invocation 0 reads byte 4 of %s", "invocation 1 wrote it here"]);
+    let (found, _) = findings(7, Config::default());
+    let text = found[0].to_string();
+    assert_eq!(found[0].kind, FindingKind::DataRace, "{text}");
+    assert!(text.contains("a matrix instruction of subgroup 0 wrote it here"), "{text}");
+}
+
+#[test]
+fn nothing_is_wrong_with_barriers_between() {
+    // Both subgroups store the same matrix at one place: that is a race still.
+    let (found, out) = findings(16, Config::default());
+    assert!(found.iter().all(|f| f.message.contains("OpCooperativeMatrixStoreKHR")), "{found:?}");
+    let wanted: Vec<f32> = (0..64).map(|l| (l ^ 1) as f32).collect();
+    assert_eq!(from_f32s(&out[1])[..64], wanted);
+    let (found, _) = findings(0, Config::default());
+    assert_eq!(found, []);
+}
+
+#[test]
+fn loops_without_end() {
+    check(8, FindingKind::InfiniteLoop, &["after 20000 instructions", "0 to 63"]);
+}
+
+#[test]
+fn results_that_depend_on_the_placement() {
+    let mut results = Vec::new();
+    for placement in Placement::ALL {
+        let (found, out) = findings(9, Config { placement, ..Config::default() });
+        let kinds: Vec<_> = found.iter().map(|f| f.kind).collect();
+        if placement == Placement::Replicated {
+            assert_eq!(kinds, [FindingKind::Placement], "{placement:?}");
+        } else {
+            assert_eq!(kinds, [], "{placement:?}");
+        }
+        results.push(out[1].clone());
+    }
+    assert!(results[1..].iter().any(|r| *r != results[0]));
+}
+
+#[test]
+fn the_rest() {
+    check(10, FindingKind::Undefined, &["OpUDiv", "divided by zero"]);
+    check(11, FindingKind::NonUniformExecution, &["OpControlBarrier", "63 of the 64", "not by 3"]);
+    check(14, FindingKind::MatrixSize, &["A is 16x16, B 8x16, C 16x16, the result 16x16"]);
+}
