@@ -28,6 +28,8 @@ pub mod fuzz;
 pub mod grammar;
 mod module;
 pub mod profile;
+#[cfg(feature = "smith")]
+pub mod smith;
 pub mod source;
 pub mod text;
 pub mod types;

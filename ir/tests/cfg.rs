@@ -129,8 +129,8 @@ fn check_dominators_by_petgraph(cfg: &Cfg, what: &str) {
     }
     let Some(entry) = nodes.first() else { return };
     let theirs = petgraph::algo::dominators::simple_fast(&graph, *entry);
-    for b in 0..cfg.len() {
-        assert_eq!(cfg.idom(b), theirs.immediate_dominator(nodes[b]).map(|n| n.index()), "{what}: dominator of {b}");
+    for (b, node) in nodes.iter().enumerate() {
+        assert_eq!(cfg.idom(b), theirs.immediate_dominator(*node).map(|n| n.index()), "{what}: dominator of {b}");
     }
     let components = cfg.graph().components();
     for members in petgraph::algo::tarjan_scc(&graph) {

@@ -1,0 +1,464 @@
+//! The module as a whole: types, constants, what the host gives, and the case file.
+
+use super::entropy::Entropy;
+use super::fun::{Fun, Var};
+use super::memory::Buffer;
+use super::range::Range;
+use super::{Generated, Profile, VARIANTS};
+use crate::builder::{Globals, add_global, decorate, sort_globals};
+use crate::grammar::Op;
+use crate::module::{Header, Id, Inst, Module, Operand, string_operands};
+use crate::types::Scalar;
+use rustc_hash::FxHashMap;
+use spirv::{BuiltIn, Capability, Decoration, StorageClass};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// What a matrix is for.
+pub(super) const A: u32 = 0;
+pub(super) const B: u32 = 1;
+pub(super) const ACC: u32 = 2;
+
+/// A matrix type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Mat {
+    pub(super) ty: Id,
+    pub(super) scalar: Scalar,
+    pub(super) problem: usize,
+    pub(super) use_: u32,
+    pub(super) rows: u32,
+    pub(super) cols: u32,
+    pub(super) workgroup: bool,
+}
+
+/// Extents and scope that fit together.
+pub(super) struct Problem {
+    /// M, N and K, with the constants for them.
+    pub(super) dims: [(u32, Id); 3],
+    pub(super) workgroup: bool,
+    scope: Id,
+}
+
+/// A part of the push constants.
+struct Push {
+    ty: Id,
+    offset: u32,
+    /// What it is in the case file.
+    text: String,
+}
+
+pub(super) struct Gen<'a> {
+    pub(super) e: Entropy<'a>,
+    pub(super) profile: Profile,
+    pub(super) m: Module,
+    pub(super) g: Globals,
+    /// The functions under construction, the innermost last.
+    pub(super) funs: Vec<Fun>,
+    pub(super) buffers: Vec<Buffer>,
+    pub(super) privates: Vec<Var>,
+    pub(super) problems: Vec<Problem>,
+    /// Statements that may still be made.
+    pub(super) budget: u32,
+    /// Bytes of Workgroup memory in use.
+    pub(super) shared: u32,
+    /// Subgroups in a workgroup.
+    pub(super) subgroups: u32,
+    /// Workgroups in x and y.
+    pub(super) workgroups: [u32; 2],
+    pub(super) made: BTreeMap<&'static str, u32>,
+    mats: FxHashMap<(Scalar, [Id; 3], u32), Mat>,
+    specs: Vec<(u32, String)>,
+    local: (Id, u32),
+    /// Whether a built-in constant says the size of a workgroup.
+    sized: bool,
+    push: Vec<Push>,
+    push_size: u32,
+    push_struct: Option<(Id, Id)>,
+    builtins: BTreeMap<u32, Id>,
+    globals: Vec<Id>,
+    /// Numbers in a buffer, for uniform values from memory.
+    pub(super) table: Vec<u32>,
+}
+
+impl<'a> Gen<'a> {
+    pub(super) fn new(profile: Profile, entropy: &'a [u8]) -> Gen<'a> {
+        let header = Header { version: 0x10600, generator: 0, bound: 1, schema: 0, big_endian: false };
+        let mut m = Module::new(header, 4096);
+        let g = Globals::new(&m);
+        let local = m.fresh_id();
+        Gen {
+            e: Entropy::new(entropy),
+            profile,
+            m,
+            g,
+            funs: Vec::new(),
+            buffers: Vec::new(),
+            privates: Vec::new(),
+            problems: Vec::new(),
+            budget: 0,
+            shared: 0,
+            subgroups: 1,
+            workgroups: [1, 1],
+            made: BTreeMap::new(),
+            mats: FxHashMap::default(),
+            specs: Vec::new(),
+            local: (local, 0),
+            sized: false,
+            push: Vec::new(),
+            push_size: 0,
+            push_struct: None,
+            builtins: BTreeMap::new(),
+            globals: Vec::new(),
+            table: Vec::new(),
+        }
+    }
+
+    pub(super) fn run(mut self) -> Generated {
+        let any = self.profile == Profile::Any;
+        self.capability(Capability::Shader as u32);
+        self.capability(Capability::VulkanMemoryModel as u32);
+        self.capability(Capability::CooperativeMatrixKHR as u32);
+        self.extension("SPV_KHR_cooperative_matrix");
+        self.subgroups = 1 + self.e.below(3);
+        self.workgroups = [1 + self.e.below(3), 1 + self.e.below(2)];
+        // The size of a workgroup, which is all that the variants change.
+        let size = self.subgroups * 8;
+        let uint = self.g.uint(&mut self.m, 32);
+        let fixed = !any && self.e.chance(100);
+        let op = if fixed { Op::Constant } else { Op::SpecConstant };
+        self.global(Inst::new(op, Some(uint), Some(self.local.0), [Operand::Word(size)]));
+        if !fixed {
+            self.local.1 = 3;
+            decorate(&mut self.m, self.local.0, Decoration::SpecId, &[3]);
+            self.specs.push((3, size.to_string()));
+        }
+        // Validators want these before any matrix of workgroup scope.
+        let one = self.u32(1);
+        if !fixed && self.e.chance(100) {
+            let uvec3 = self.g.vector(&mut self.m, uint, 3);
+            let id = self.m.fresh_id();
+            let ids = [self.local.0, one, one].map(Operand::Id);
+            self.global(Inst::new(Op::SpecConstantComposite, Some(uvec3), Some(id), ids));
+            decorate(&mut self.m, id, Decoration::BuiltIn, &[BuiltIn::WorkgroupSize as u32]);
+            self.sized = true;
+            self.note("WorkgroupSize");
+        }
+        for _ in 0..1 + self.e.below(2) {
+            self.problem();
+        }
+        let main = self.main();
+        self.finish(main)
+    }
+
+    fn problem(&mut self) {
+        let any = self.profile == Profile::Any;
+        let mut values = [8; 3];
+        if any {
+            let sizes = [8, 16, 4, 1, 2, 3, 5, 7, 12, 24, 32, 48, 64];
+            values = std::array::from_fn(|_| self.e.pick(&sizes));
+            while values.iter().product::<u32>() > 1 << 13 {
+                // The largest first.
+                let largest = (0..3).max_by_key(|i| values[*i]).unwrap_or(0);
+                values[largest] /= 2;
+            }
+            if self.e.chance(60) {
+                values = [values[0]; 3].map(|v| v.min(16));
+            }
+        }
+        let dims = values.map(|v| (v, self.constant_u32(v)));
+        let workgroup = any && self.e.chance(70);
+        let scope = if workgroup { 2 } else { 3 };
+        let scope = if any && self.e.chance(20) { self.constant_u32(scope) } else { self.g.u32(&mut self.m, scope) };
+        self.problems.push(Problem { dims, workgroup, scope });
+    }
+
+    /// The matrix type of a problem with this component type and use.
+    pub(super) fn mat(&mut self, problem: usize, scalar: Scalar, use_: u32) -> Mat {
+        let p = &self.problems[problem];
+        let [m, n, k] = p.dims;
+        let (workgroup, scope) = (p.workgroup, p.scope);
+        let (rows, cols) = match use_ {
+            A => (m, k),
+            B => (k, n),
+            _ => (m, n),
+        };
+        // Problems may share types, of which there may be one only.
+        let key = (scalar, [scope, rows.1, cols.1], use_);
+        if let Some(mat) = self.mats.get(&key) {
+            return *mat;
+        }
+        self.scalar_capabilities(scalar);
+        if scalar == Scalar::BF16 {
+            self.capability(Capability::BFloat16CooperativeMatrixKHR as u32);
+        }
+        let elem = self.g.scalar(&mut self.m, scalar);
+        let use_id = self.g.u32(&mut self.m, use_);
+        let ty = self.m.fresh_id();
+        let operands = [elem, scope, rows.1, cols.1, use_id].map(Operand::Id);
+        self.global(Inst::new(Op::TypeCooperativeMatrixKHR, None, Some(ty), operands));
+        let mat = Mat { ty, scalar, problem, use_, rows: rows.0, cols: cols.0, workgroup };
+        self.mats.insert(key, mat);
+        mat
+    }
+
+    /// Component types that a matrix of this use may have.
+    pub(super) fn scalars(&self, use_: u32) -> &'static [Scalar] {
+        const fn int(width: u32, signed: bool) -> Scalar {
+            Scalar::Int { width, signed }
+        }
+        const fn float(width: u32) -> Scalar {
+            Scalar::Float { width }
+        }
+        const FACTORS: [Scalar; 3] = [float(16), int(8, true), int(8, false)];
+        const SUMS: [Scalar; 4] = [float(32), float(16), int(32, true), int(32, false)];
+        const ALL: [Scalar; 12] = [
+            float(16),
+            float(32),
+            int(8, true),
+            int(8, false),
+            int(32, true),
+            int(32, false),
+            Scalar::BF16,
+            int(16, true),
+            int(16, false),
+            float(64),
+            int(64, true),
+            int(64, false),
+        ];
+        match (self.profile, use_) {
+            (Profile::Any, _) => &ALL,
+            (_, ACC) => &SUMS,
+            _ => &FACTORS,
+        }
+    }
+
+    pub(super) fn note(&mut self, what: &'static str) {
+        *self.made.entry(what).or_default() += 1;
+    }
+
+    pub(super) fn global(&mut self, inst: Inst) {
+        let r = self.m.add(inst);
+        self.m.globals.push(r);
+    }
+
+    pub(super) fn capability(&mut self, capability: u32) {
+        crate::builder::require_capability(&mut self.m, capability);
+    }
+
+    pub(super) fn extension(&mut self, name: &str) {
+        crate::builder::require_extension(&mut self.m, name);
+    }
+
+    /// What values of a type need.
+    pub(super) fn scalar_capabilities(&mut self, scalar: Scalar) {
+        let capability = match scalar {
+            Scalar::Int { width: 8, .. } => Capability::Int8,
+            Scalar::Int { width: 16, .. } => Capability::Int16,
+            Scalar::Int { width: 64, .. } => Capability::Int64,
+            Scalar::Float { width: 16 } => Capability::Float16,
+            Scalar::Float { width: 64 } => Capability::Float64,
+            Scalar::BF16 => {
+                self.extension("SPV_KHR_bfloat16");
+                Capability::BFloat16TypeKHR
+            }
+            _ => return,
+        };
+        self.capability(capability as u32);
+    }
+
+    pub(super) fn u32(&mut self, value: u32) -> Id {
+        self.g.u32(&mut self.m, value)
+    }
+
+    pub(super) fn scalar(&mut self, scalar: Scalar) -> Id {
+        self.g.scalar(&mut self.m, scalar)
+    }
+
+    /// A constant of a number, which is exact in the type. Floats are given in steps of `2^-frac`.
+    pub(super) fn number(&mut self, scalar: Scalar, value: i128, frac: u32) -> Id {
+        let real = value as f64 / f64::from(1u32 << frac);
+        let bits = match scalar {
+            Scalar::Int { width, .. } => (value as u64) & (u64::MAX >> (64 - width)),
+            Scalar::BF16 => half::bf16::from_f64(real).to_bits().into(),
+            Scalar::Float { width: 16 } => half::f16::from_f64(real).to_bits().into(),
+            Scalar::Float { width: 32 } => (real as f32).to_bits().into(),
+            _ => real.to_bits(),
+        };
+        self.g.constant(&mut self.m, scalar, bits)
+    }
+
+    fn spec_constant(&mut self, value: u32) -> Id {
+        let uint = self.g.uint(&mut self.m, 32);
+        let id = self.m.fresh_id();
+        // Defaults are placeholders, as in published modules.
+        let default = if self.e.chance(128) { 1 } else { value };
+        let spec = 10 + self.specs.len() as u32;
+        self.global(Inst::new(Op::SpecConstant, Some(uint), Some(id), [Operand::Word(default)]));
+        decorate(&mut self.m, id, Decoration::SpecId, &[spec]);
+        self.specs.push((spec, value.to_string()));
+        self.note("spec constant");
+        id
+    }
+
+    fn spec_op(&mut self, op: Op, ids: &[Id]) -> Id {
+        let uint = self.g.uint(&mut self.m, 32);
+        let id = self.m.fresh_id();
+        let operands = [Operand::Word(u32::from(op.0))].into_iter().chain(ids.iter().copied().map(Operand::Id));
+        self.global(Inst::new(Op::SpecConstantOp, Some(uint), Some(id), operands));
+        self.note("OpSpecConstantOp");
+        id
+    }
+
+    /// A constant that has this value when the case's specialization is given.
+    pub(super) fn constant_u32(&mut self, value: u32) -> Id {
+        match self.e.below(8) {
+            0..=3 => self.u32(value),
+            4 | 5 => self.spec_constant(value),
+            6 => {
+                let part = self.e.below(value.saturating_add(1));
+                let (a, b) = (self.spec_constant(value - part), self.u32(part));
+                self.spec_op(Op::IAdd, &[a, b])
+            }
+            _ => {
+                let (a, b) = (self.spec_constant(value.wrapping_mul(4)), self.u32(4));
+                let by_shift = self.e.chance(128);
+                let two = self.u32(2);
+                if value > u32::MAX / 4 {
+                    return self.u32(value);
+                }
+                if by_shift { self.spec_op(Op::ShiftRightLogical, &[a, two]) } else { self.spec_op(Op::UDiv, &[a, b]) }
+            }
+        }
+    }
+
+    /// A built-in variable.
+    pub(super) fn builtin(&mut self, builtin: BuiltIn, ty: Id) -> Id {
+        if let Some(id) = self.builtins.get(&(builtin as u32)) {
+            return *id;
+        }
+        let id = self.variable(StorageClass::Input as u32, ty, None);
+        decorate(&mut self.m, id, Decoration::BuiltIn, &[builtin as u32]);
+        self.builtins.insert(builtin as u32, id);
+        id
+    }
+
+    /// A variable of the module.
+    pub(super) fn variable(&mut self, storage: u32, ty: Id, initializer: Option<Id>) -> Id {
+        let pointer = self.g.pointer(&mut self.m, storage, ty);
+        let id = self.m.fresh_id();
+        let operands = [Operand::Word(storage)].into_iter().chain(initializer.map(Operand::Id));
+        self.global(Inst::new(Op::Variable, Some(pointer), Some(id), operands));
+        self.globals.push(id);
+        id
+    }
+
+    /// The variable of the push constants and the index of a new member of type `ty`; `None` when they are full.
+    pub(super) fn push_constant(&mut self, ty: Id, size: u32, text: String) -> Option<(Id, u32)> {
+        let offset = self.push_size.next_multiple_of(size);
+        if offset + size > 128 {
+            return None;
+        }
+        self.push_size = offset + size;
+        self.push.push(Push { ty, offset, text });
+        let storage = StorageClass::PushConstant as u32;
+        let variable = match self.push_struct {
+            Some((_, variable)) => variable,
+            None => {
+                // Its members are known at the end.
+                let ty = self.m.fresh_id();
+                let variable = self.variable(storage, ty, None);
+                self.push_struct = Some((ty, variable));
+                variable
+            }
+        };
+        Some((variable, self.push.len() as u32 - 1))
+    }
+
+    fn finish(mut self, main: Id) -> Generated {
+        if let Some((ty, _)) = self.push_struct {
+            let members: Vec<Operand> = self.push.iter().map(|p| p.ty.into()).collect();
+            self.global(Inst::new(Op::TypeStruct, None, Some(ty), members));
+            decorate(&mut self.m, ty, Decoration::Block, &[]);
+            for (i, offset) in self.push.iter().map(|p| p.offset).enumerate().collect::<Vec<_>>() {
+                let words = [i as u32, Decoration::Offset as u32, offset].map(Operand::Word);
+                let operands = [Operand::Id(ty)].into_iter().chain(words);
+                add_global(&mut self.m, Inst::new(Op::MemberDecorate, None, None, operands));
+            }
+        }
+        let physical = self.m.has_capability(Capability::PhysicalStorageBufferAddresses as u32);
+        let addressing = if physical { 5348 } else { 0 };
+        add_global(&mut self.m, Inst::new(Op::MemoryModel, None, None, [addressing, 3].map(Operand::Word)));
+        let interface = self.globals.iter().copied().map(Operand::Id);
+        let operands = [Operand::Word(5), Operand::Id(main)].into_iter().chain(string_operands("main"));
+        let entry = Inst::new(Op::EntryPoint, None, None, operands.chain(interface));
+        add_global(&mut self.m, entry);
+        self.size_of_workgroup(main);
+        sort_globals(&mut self.m);
+        let case = self.case();
+        Generated { module: self.m, case, made: self.made, used: self.e.used() }
+    }
+
+    fn size_of_workgroup(&mut self, main: Id) {
+        let one = self.u32(1);
+        let ids = [self.local.0, one, one];
+        if self.local.1 == 0 {
+            let words = [17, self.subgroups * 8, 1, 1].map(Operand::Word);
+            let operands = [Operand::Id(main)].into_iter().chain(words);
+            add_global(&mut self.m, Inst::new(Op::ExecutionMode, None, None, operands));
+        } else if self.sized {
+            let words = [17, 1, 1, 1].map(Operand::Word);
+            let operands = [Operand::Id(main)].into_iter().chain(words);
+            add_global(&mut self.m, Inst::new(Op::ExecutionMode, None, None, operands));
+        } else {
+            let operands = [Operand::Id(main), Operand::Word(38)].into_iter().chain(ids.map(Operand::Id));
+            add_global(&mut self.m, Inst::new(Op::ExecutionModeId, None, None, operands));
+            self.note("LocalSizeId");
+        }
+    }
+
+    fn case(&self) -> String {
+        let mut out = String::new();
+        let [x, y] = self.workgroups;
+        let _ = writeln!(out, "workgroups = [{x}, {y}, 1]\nseed = 1");
+        if self.profile == Profile::Device8 {
+            out.push_str("subgroup-size = 8\nfull-subgroups = true\n");
+        }
+        if !self.push.is_empty() {
+            out.push_str("push = [\n");
+            for p in &self.push {
+                let _ = writeln!(out, "    {{ offset = {}, {} }},", p.offset, p.text);
+            }
+            out.push_str("]\n");
+        }
+        if !self.specs.is_empty() {
+            out.push_str("\n[spec]\n");
+            for (id, value) in &self.specs {
+                let _ = writeln!(out, "{id} = {value}");
+            }
+        }
+        for buffer in &self.buffers {
+            buffer.write(&mut out);
+        }
+        if !self.table.is_empty() {
+            let values: Vec<String> = self.table.iter().map(u32::to_string).collect();
+            let _ = writeln!(
+                out,
+                "\n[[buffer]]\nname = \"T\"\nbinding = {}\ntype = \"u32\"\ncount = {}\nfill = {{ values = [{}] }}",
+                super::memory::TABLE,
+                values.len(),
+                values.join(", ")
+            );
+        }
+        if self.profile == Profile::Any {
+            for size in VARIANTS {
+                let _ = writeln!(out, "\n[variant.s{size}]\nspec = {{ 3 = {} }}", size * self.subgroups);
+            }
+        }
+        out
+    }
+
+    /// The range of a matrix all of whose elements are 0.
+    pub(super) fn zero() -> Range {
+        Range::int(0, 0)
+    }
+}

@@ -1,0 +1,44 @@
+//! Bytes that decide.
+
+/// A cursor over entropy. Behind the end there are zeros, so that less entropy makes a simpler module: wherever there
+/// is a choice, 0 is the plainest.
+pub(super) struct Entropy<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Entropy<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Entropy<'a> {
+        Entropy { bytes, at: 0 }
+    }
+
+    pub(super) fn byte(&mut self) -> u8 {
+        let byte = self.bytes.get(self.at).copied().unwrap_or(0);
+        self.at += 1;
+        byte
+    }
+
+    /// How many bytes were asked for.
+    pub(super) fn used(&self) -> usize {
+        self.at
+    }
+
+    /// A number below `n`, of one byte or two; 0 if `n` is 0.
+    pub(super) fn below(&mut self, n: u32) -> u32 {
+        match n {
+            0 | 1 => 0,
+            2..=256 => u32::from(self.byte()) % n,
+            _ => (u32::from(self.byte()) << 8 | u32::from(self.byte())) % n,
+        }
+    }
+
+    /// True `of_256` times in 256.
+    pub(super) fn chance(&mut self, of_256: u32) -> bool {
+        u32::from(self.byte()) >= 256 - of_256.min(255)
+    }
+
+    /// One of several; the first is the plainest.
+    pub(super) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u32) as usize]
+    }
+}

@@ -1,0 +1,567 @@
+//! Loads and stores, and the memory behind them.
+
+use super::emit::{Gen, Mat};
+use super::fun::Value;
+use super::range::Range;
+use crate::builder::{add_global, decorate};
+use crate::grammar::Op;
+use crate::module::{Id, Inst, Operand};
+use crate::types::Scalar;
+use spirv::{Capability, Decoration, MemoryAccess, StorageClass};
+use std::fmt::Write;
+
+/// The binding of the buffer of numbers.
+pub(super) const TABLE: u32 = 100;
+/// Units of each inner array of a buffer that is an array of arrays.
+const INNER: u32 = 4096;
+
+/// How a block is laid out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shape {
+    /// One array.
+    Plain,
+    /// Some other members in front of it.
+    Behind,
+    /// Two arrays in an array.
+    Nested,
+}
+
+/// What inputs hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fill {
+    Output,
+    Halves,
+    SmallInts,
+    Bits,
+    Positive,
+    Position,
+}
+
+/// A buffer.
+#[derive(Clone)]
+pub(super) struct Buffer {
+    name: String,
+    component: Scalar,
+    unit: (Scalar, u32),
+    fill: Fill,
+    shape: Shape,
+    /// By address instead of by descriptor.
+    physical: bool,
+    variable: Id,
+    /// The address's member of the push constants.
+    member: u32,
+    block: Id,
+    /// Units that accesses need, from the start of the array.
+    units: u32,
+}
+
+impl Buffer {
+    pub(super) fn is_output(&self) -> bool {
+        self.fill == Fill::Output && self.member != TABLE
+    }
+
+    fn unit_bytes(&self) -> u32 {
+        self.unit.0.bytes() * self.unit.1
+    }
+
+    fn range(&self) -> Range {
+        let unsigned = matches!(self.component, Scalar::Int { signed: false, .. });
+        match (self.fill, self.component) {
+            (Fill::Halves, _) => Range::new(-4, 4, 1),
+            (Fill::SmallInts, _) if unsigned => Range::int(0, 4),
+            (Fill::SmallInts, _) => Range::int(-2, 2),
+            (Fill::Positive, _) => Range::int(1, 4),
+            (Fill::Position, Scalar::BF16) => Range::int(0, 255),
+            (Fill::Position, Scalar::Float { width: 16 }) => Range::int(0, 2047),
+            (Fill::Position, Scalar::Float { .. }) => Range::int(0, (1 << 24) - 1),
+            (_, scalar) => Range::of(scalar),
+        }
+    }
+
+    pub(super) fn write(&self, out: &mut String) {
+        if self.member == TABLE {
+            return;
+        }
+        let bytes = match self.shape {
+            Shape::Plain => self.units * self.unit_bytes(),
+            Shape::Behind => 32 + self.units * self.unit_bytes(),
+            Shape::Nested => 2 * INNER * self.unit_bytes(),
+        };
+        let count = bytes.div_ceil(self.component.bytes()).max(1);
+        let _ = writeln!(out, "\n[[buffer]]\nname = \"{}\"", self.name);
+        if !self.physical {
+            let _ = writeln!(out, "binding = {}", self.member);
+        }
+        let _ = writeln!(out, "type = \"{}\"\ncount = {count}", self.component);
+        let fill = match self.fill {
+            Fill::Output => "{ constant = 77 }",
+            Fill::Halves => "{ half-integers = [-2.0, 2.0] }",
+            Fill::SmallInts if matches!(self.component, Scalar::Int { signed: false, .. }) => "{ small-ints = [0, 4] }",
+            Fill::SmallInts => "{ small-ints = [-2, 2] }",
+            Fill::Bits => "\"bits\"",
+            Fill::Positive => "{ small-ints = [1, 4] }",
+            Fill::Position => "\"position\"",
+        };
+        let _ = writeln!(out, "fill = {fill}");
+        if self.component.is_float() {
+            // Sums in another order may give a zero of the other sign.
+            out.push_str("tolerance = { ulp = 0 }\n");
+        }
+    }
+}
+
+/// Where a matrix lies behind a pointer.
+#[derive(Clone, Copy)]
+struct Footprint {
+    row_major: bool,
+    /// In units.
+    stride: u32,
+    /// In units.
+    units: u32,
+    /// What offsets must be multiples of, in units.
+    step: u32,
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+impl Gen<'_> {
+    /// A number from the buffer of numbers.
+    pub(super) fn table_entry(&mut self, value: u32) -> Id {
+        let uint = self.uint();
+        let storage = StorageClass::StorageBuffer as u32;
+        let index = self.table.iter().position(|v| *v == value).unwrap_or(self.table.len());
+        if index == self.table.len() {
+            self.table.push(value);
+        }
+        let variable = match self.buffers.iter().find(|b| b.member == TABLE) {
+            Some(b) => b.variable,
+            None => {
+                let (variable, block) = self.block_variable((Scalar::Int { width: 32, signed: false }, 1), TABLE);
+                // It is written into the case by itself.
+                self.tables(variable, block);
+                variable
+            }
+        };
+        let pointer = self.g.pointer(&mut self.m, storage, uint);
+        let (zero, index) = (self.u32(0), self.u32(index as u32));
+        let pointer = self.ids(Op::AccessChain, pointer, &[variable, zero, index]);
+        self.ids(Op::Load, uint, &[pointer])
+    }
+
+    fn tables(&mut self, variable: Id, block: Id) {
+        let u32_type = Scalar::Int { width: 32, signed: false };
+        self.buffers.push(Buffer {
+            name: String::new(),
+            component: u32_type,
+            unit: (u32_type, 1),
+            fill: Fill::Output,
+            shape: Shape::Plain,
+            physical: false,
+            variable,
+            member: TABLE,
+            block,
+            units: 0,
+        });
+    }
+
+    fn block_variable(&mut self, unit: (Scalar, u32), binding: u32) -> (Id, Id) {
+        let block = self.block_type(unit, Shape::Plain, StorageClass::StorageBuffer);
+        let variable = self.variable(StorageClass::StorageBuffer as u32, block, None);
+        decorate(&mut self.m, variable, Decoration::DescriptorSet, &[0]);
+        decorate(&mut self.m, variable, Decoration::Binding, &[binding]);
+        (variable, block)
+    }
+
+    fn unit_type(&mut self, unit: (Scalar, u32)) -> Id {
+        let scalar = self.scalar(unit.0);
+        if unit.1 == 1 { scalar } else { self.g.vector(&mut self.m, scalar, unit.1) }
+    }
+
+    fn block_type(&mut self, unit: (Scalar, u32), shape: Shape, _storage: StorageClass) -> Id {
+        let bytes = unit.0.bytes() * unit.1;
+        self.scalar_capabilities(unit.0);
+        match unit.0.width() {
+            8 => {
+                self.capability(Capability::StorageBuffer8BitAccess as u32);
+            }
+            16 => self.capability(Capability::StorageBuffer16BitAccess as u32),
+            _ => {}
+        }
+        let elem = self.unit_type(unit);
+        let array = self.m.fresh_id();
+        let stride = |this: &mut Self, id, bytes| decorate(&mut this.m, id, Decoration::ArrayStride, &[bytes]);
+        let mut members = Vec::new();
+        if shape == Shape::Nested {
+            let (inner, len, two) = (self.m.fresh_id(), self.u32(INNER), self.u32(2));
+            self.global(Inst::new(Op::TypeArray, None, Some(inner), [elem, len].map(Operand::Id)));
+            stride(self, inner, bytes);
+            self.global(Inst::new(Op::TypeArray, None, Some(array), [inner, two].map(Operand::Id)));
+            stride(self, array, bytes * INNER);
+        } else {
+            self.global(Inst::new(Op::TypeRuntimeArray, None, Some(array), [elem.into()]));
+            stride(self, array, bytes);
+        }
+        if shape == Shape::Behind {
+            let uint = self.uint();
+            members.extend([(uint, 0), (uint, 4), (array, 32)]);
+        } else {
+            members.push((array, 0));
+        }
+        let block = self.m.fresh_id();
+        self.global(Inst::new(Op::TypeStruct, None, Some(block), members.iter().map(|m| m.0.into())));
+        decorate(&mut self.m, block, Decoration::Block, &[]);
+        for (i, (_, offset)) in members.iter().enumerate() {
+            let words = [i as u32, Decoration::Offset as u32, *offset].map(Operand::Word);
+            let operands = [Operand::Id(block)].into_iter().chain(words);
+            add_global(&mut self.m, Inst::new(Op::MemberDecorate, None, None, operands));
+        }
+        block
+    }
+
+    /// What memory is declared as: the matrix's own type or another, alone or in vectors. For a store, its numbers must
+    /// be filled by a run of the matrix's.
+    fn unit_for(&mut self, component: Scalar, run: Option<u32>) -> (Scalar, u32) {
+        let int = |width| Scalar::Int { width, signed: false };
+        let other = match self.e.below(8) {
+            0..=4 => component,
+            5 => int(32),
+            6 => Scalar::Float { width: 32 },
+            _ => self.e.pick(&[int(16), int(8), Scalar::Float { width: 16 }, int(64)]),
+        };
+        let fits = |s: Scalar| run.is_none_or(|run| (run * component.width()).is_multiple_of(s.width()));
+        // The lowerings don't cut numbers of 64 bits, nor make them of eight.
+        let scalar = if fits(other) { other } else { component };
+        let scalar = if component.width() == 64 && scalar.width() == 8 { component } else { scalar };
+        let lanes = self.e.pick(&[1, 1, 2, 4]);
+        if scalar != component {
+            self.note("memory of another type");
+        }
+        let lanes = if scalar == Scalar::BF16 { 1 } else { lanes };
+        if lanes > 1 {
+            self.note("memory of vectors");
+        }
+        (scalar, lanes)
+    }
+
+    fn footprint(&mut self, mat: Mat, unit: (Scalar, u32), store: bool) -> Footprint {
+        let row_major = !self.e.chance(100);
+        self.footprint_of(mat, unit, store, row_major)
+    }
+
+    fn footprint_of(&mut self, mat: Mat, unit: (Scalar, u32), store: bool, row_major: bool) -> Footprint {
+        let (lines, len) = if row_major { (mat.rows, mat.cols) } else { (mat.cols, mat.rows) };
+        let unit_bytes = unit.0.bytes() * unit.1;
+        let line_bytes = len * mat.scalar.bytes();
+        // Vulkan's alignment of pointer and stride.
+        let align = line_bytes.min(16);
+        let step = align / gcd(align, unit_bytes);
+        let least = line_bytes.div_ceil(unit_bytes).next_multiple_of(step);
+        let stride = if !store && self.e.chance(20) {
+            self.note("stride 0");
+            0
+        } else {
+            least + step * self.e.pick(&[0, 0, 1, 2, 3])
+        };
+        let units = (lines - 1) * stride + line_bytes.div_ceil(unit_bytes);
+        Footprint { row_major, stride, units, step }
+    }
+
+    /// The buffer for an access, found or made.
+    fn buffer(&mut self, component: Scalar, unit: (Scalar, u32), output: bool) -> usize {
+        let fill = if output {
+            Fill::Output
+        } else {
+            let fills: &[Fill] = if component.is_float() {
+                &[Fill::Halves, Fill::SmallInts, Fill::Position]
+            } else {
+                &[Fill::SmallInts, Fill::Bits, Fill::Bits, Fill::Position, Fill::Positive]
+            };
+            self.e.pick(fills)
+        };
+        let same = |b: &Buffer| b.component == component && b.unit == unit && b.fill == fill && b.member != TABLE;
+        let found: Vec<usize> = (0..self.buffers.len()).filter(|i| same(&self.buffers[*i])).collect();
+        if !found.is_empty() && !self.e.chance(80) {
+            return self.e.pick(&found);
+        }
+        let shape = self.e.pick(&[Shape::Plain, Shape::Plain, Shape::Behind, Shape::Nested]);
+        let shape = if output && shape == Shape::Nested { Shape::Plain } else { shape };
+        let wants_address = self.e.chance(50);
+        let index = self.buffers.len();
+        let name = format!("{}{index}", if output { "O" } else { "I" });
+        let storage = if wants_address { StorageClass::PhysicalStorageBuffer } else { StorageClass::StorageBuffer };
+        let block = self.block_type(unit, shape, storage);
+        let mut member = index as u32;
+        let mut variable = None;
+        if wants_address {
+            let pointer = self.g.pointer(&mut self.m, storage as u32, block);
+            self.capability(Capability::PhysicalStorageBufferAddresses as u32);
+            if let Some(pushed) = self.push_constant(pointer, 8, format!("address = \"{name}\"")) {
+                (variable, member) = (Some(pushed.0), pushed.1);
+                self.note("buffer by address");
+            }
+        }
+        let physical = variable.is_some();
+        let variable = variable.unwrap_or_else(|| {
+            let variable = self.variable(StorageClass::StorageBuffer as u32, block, None);
+            decorate(&mut self.m, variable, Decoration::DescriptorSet, &[0]);
+            decorate(&mut self.m, variable, Decoration::Binding, &[index as u32]);
+            variable
+        });
+        self.buffers.push(Buffer { name, component, unit, fill, shape, physical, variable, member, block, units: 1 });
+        index
+    }
+
+    /// `base + execution * step`, as an index of some integer type.
+    fn index(&mut self, base: u32, dynamic: Option<(Id, u32)>) -> Id {
+        let mut at = self.uniform(base);
+        if let Some((exec, step)) = dynamic {
+            let step = self.uniform(step);
+            let product = self.u32_op(Op::IMul, exec, step);
+            at = if self.e.chance(128) {
+                self.u32_op(Op::IAdd, at, product)
+            } else {
+                self.u32_op(Op::IAdd, product, at)
+            };
+        }
+        self.as_index(at)
+    }
+
+    /// The pointer to unit `base + execution * step` of a buffer, and its storage class.
+    fn pointer(&mut self, buffer: usize, base: u32, dynamic: Option<(Id, u32)>) -> (Id, StorageClass) {
+        let b = self.buffers[buffer].clone();
+        let elem = self.unit_type(b.unit);
+        let storage = if b.physical { StorageClass::PhysicalStorageBuffer } else { StorageClass::StorageBuffer };
+        let mut root = b.variable;
+        if b.physical {
+            let block = self.g.pointer(&mut self.m, storage as u32, b.block);
+            let member = self.g.pointer(&mut self.m, StorageClass::PushConstant as u32, block);
+            let index = self.u32(b.member);
+            let slot = self.ids(Op::AccessChain, member, &[b.variable, index]);
+            root = self.ids(Op::Load, block, &[slot]);
+        }
+        let mut chain = vec![self.u32(if b.shape == Shape::Behind { 2 } else { 0 })];
+        if b.shape == Shape::Nested {
+            let half = base / INNER;
+            chain.push(self.uniform(half));
+        }
+        let last = self.index(if b.shape == Shape::Nested { base % INNER } else { base }, dynamic);
+        let pointer = self.g.pointer(&mut self.m, storage as u32, elem);
+        let op = self.e.pick(&[Op::AccessChain, Op::InBoundsAccessChain]);
+        if self.e.chance(80) {
+            // In two steps.
+            let array = self.member_type(b.block, &chain);
+            let array = self.g.pointer(&mut self.m, storage as u32, array);
+            let operands: Vec<Id> = [root].into_iter().chain(chain).collect();
+            root = self.ids(Op::AccessChain, array, &operands);
+            chain = Vec::new();
+            self.note("nested access chains");
+        }
+        let operands: Vec<Id> = [root].into_iter().chain(chain).chain([last]).collect();
+        (self.ids(op, pointer, &operands), storage)
+    }
+
+    /// The type of what a chain of a constant member index, and maybe an array index, leads to.
+    fn member_type(&self, block: Id, chain: &[Id]) -> Id {
+        let members = self.m.def_inst(block).map(|i| i.ids().collect::<Vec<_>>()).unwrap_or_default();
+        let array = members.last().copied().unwrap_or(block);
+        if chain.len() == 1 {
+            return array;
+        }
+        self.m.def_inst(array).and_then(|i| i.id(0)).unwrap_or(array)
+    }
+
+    /// Layout, stride and memory operands.
+    fn access_operands(&mut self, at: Footprint, storage: StorageClass, align: u32, kind: Access) -> Vec<Operand> {
+        let layout = u32::from(!at.row_major);
+        let layout = self.constant_u32(layout);
+        let stride = self.uniform(at.stride);
+        let stride = if self.e.chance(40) { self.as_index(stride) } else { stride };
+        let mut out = vec![Operand::Id(layout), Operand::Id(stride)];
+        let mut mask = MemoryAccess::NONE;
+        let mut words = Vec::new();
+        if self.e.chance(20) {
+            mask |= MemoryAccess::VOLATILE;
+        }
+        if self.e.chance(20) {
+            mask |= MemoryAccess::NONTEMPORAL;
+        }
+        if storage == StorageClass::PhysicalStorageBuffer || self.e.chance(20) {
+            mask |= MemoryAccess::ALIGNED;
+            words.push(Operand::Word(align));
+        }
+        let shared = self.e.chance(60);
+        let visible = match kind {
+            Access::Load if shared => MemoryAccess::MAKE_POINTER_VISIBLE,
+            Access::Store if shared => MemoryAccess::MAKE_POINTER_AVAILABLE,
+            Access::LoadShared if shared => MemoryAccess::MAKE_POINTER_VISIBLE,
+            Access::StoreShared if shared => MemoryAccess::MAKE_POINTER_AVAILABLE,
+            _ => MemoryAccess::NONE,
+        };
+        if !visible.is_empty() {
+            let scope = self.e.pick(&[2, 5]);
+            words.push(Operand::Id(self.u32(scope)));
+            mask |= visible | MemoryAccess::NON_PRIVATE_POINTER;
+        }
+        if matches!(kind, Access::LoadShared | Access::StoreShared) {
+            mask |= MemoryAccess::NON_PRIVATE_POINTER;
+        }
+        if !mask.is_empty() || self.e.chance(40) {
+            out.push(Operand::Word(mask.bits()));
+            out.extend(words);
+        }
+        out
+    }
+
+    fn which(mat: Mat) -> usize {
+        usize::from(mat.workgroup)
+    }
+
+    /// Loads a matrix of this type from an input.
+    pub(super) fn load(&mut self, mat: Mat) -> Value {
+        let unit = self.unit_for(mat.scalar, None);
+        let at = self.footprint(mat, unit, false);
+        let index = self.buffer(mat.scalar, unit, false);
+        let mut base = at.step * self.e.below(20);
+        // From another place in each execution, or from the same.
+        let (exec, count) = (self.fun().exec[Self::which(mat)], self.fun().count[Self::which(mat)]);
+        let moves = self.e.chance(128);
+        let step = at.step * (1 + self.e.below(9));
+        let extent = at.units + if moves { step * (count - 1) } else { 0 };
+        let dynamic = moves.then_some((exec, step));
+        let shape = self.buffers[index].shape;
+        if shape == Shape::Nested {
+            if base + extent > INNER {
+                return self.splat(mat);
+            }
+            if self.e.chance(128) {
+                // The inner length is a multiple of every step.
+                base += INNER;
+            }
+        }
+        let buffer = &mut self.buffers[index];
+        buffer.units = buffer.units.max(base + extent);
+        let range = buffer.range();
+        let (pointer, storage) = self.pointer(index, base, dynamic);
+        let align = self.alignment(index, at.step);
+        let operands = self.access_operands(at, storage, align, Access::Load);
+        let operands = [Operand::Id(pointer)].into_iter().chain(operands);
+        let id = self.op(Op::CooperativeMatrixLoadKHR, mat.ty, operands);
+        self.note(if mat.workgroup { "load, workgroup scope" } else { "load" });
+        Value { id, mat, range, used: false }
+    }
+
+    /// What every offset of that step keeps, a power of two of at most 16 bytes and no less than a number.
+    fn alignment(&mut self, buffer: usize, step: u32) -> u32 {
+        let b = &self.buffers[buffer];
+        let bytes = b.unit_bytes() * step;
+        let most = 1 << bytes.trailing_zeros().min(4);
+        let least = b.unit.0.bytes();
+        if self.e.chance(100) { least.min(most) } else { most }
+    }
+
+    /// Stores a matrix to a place of its own.
+    pub(super) fn store(&mut self, value: Value) {
+        let mat = value.mat;
+        let run = gcd(mat.cols, mat.rows);
+        let unit = self.unit_for(mat.scalar, Some(run));
+        let at = self.footprint(mat, unit, true);
+        let index = self.buffer(mat.scalar, unit, true);
+        let (exec, count) = (self.fun().exec[Self::which(mat)], self.fun().count[Self::which(mat)]);
+        let gap = self.e.below(3);
+        // The last unit of a matrix may be shared with nothing: a store writes parts of units only.
+        let region = at.units.next_multiple_of(at.step) + at.step * gap;
+        let buffer = &mut self.buffers[index];
+        let base = buffer.units.next_multiple_of(at.step);
+        buffer.units = base + region * count;
+        let (pointer, storage) = self.pointer(index, base, (count > 1).then_some((exec, region)));
+        let align = self.alignment(index, at.step);
+        let operands = self.access_operands(at, storage, align, Access::Store);
+        let operands = [pointer, value.id].map(Operand::Id).into_iter().chain(operands);
+        self.effect(Op::CooperativeMatrixStoreKHR, operands);
+        self.note(if mat.workgroup { "store, workgroup scope" } else { "store" });
+    }
+
+    /// A barrier that all invocations of a workgroup reach.
+    fn barrier(&mut self) {
+        let (scope, semantics) = (self.u32(2), self.u32(0x8 | 0x100 | 0x2000 | 0x4000));
+        self.effect(Op::ControlBarrier, [scope, scope, semantics].map(Operand::Id));
+    }
+
+    /// Stores a matrix into shared memory and loads it from there as `to`, which has the same extents or the opposite.
+    pub(super) fn through_shared(&mut self, value: Value, to: Mat) -> Option<Value> {
+        let from = value.mat;
+        if self.fun().apart {
+            return None;
+        }
+        let unit = self.unit_for(from.scalar, Some(gcd(from.rows, from.cols)));
+        self.scalar_capabilities(unit.0);
+        let at = self.footprint(from, unit, true);
+        let straight = (from.rows, from.cols) == (to.rows, to.cols);
+        let turned = (from.cols, from.rows) == (to.rows, to.cols);
+        let row_major = match (straight, turned) {
+            (true, true) => self.e.chance(128),
+            (true, false) => at.row_major,
+            (false, true) => !at.row_major,
+            (false, false) => return None,
+        };
+        let instances = if from.workgroup { 1 } else { self.subgroups };
+        let unit_bytes = unit.0.bytes() * unit.1;
+        // 16 bytes, as both layouts may ask for different alignments.
+        let step = at.step * (16 / gcd(16, at.step * unit_bytes));
+        let region = at.units.next_multiple_of(step);
+        let bytes = region * instances * unit_bytes;
+        if self.shared + bytes > 16384 {
+            return None;
+        }
+        // The other layout may ask for more of the stride than this one.
+        let line = if row_major { to.cols } else { to.rows };
+        let align = (line * to.scalar.bytes()).min(16);
+        if !(at.stride * unit_bytes).is_multiple_of(align) {
+            return None;
+        }
+        self.shared += bytes.next_multiple_of(16);
+        let elem = self.unit_type(unit);
+        let len = self.constant_u32(region * instances);
+        let array = self.m.fresh_id();
+        self.global(Inst::new(Op::TypeArray, None, Some(array), [elem, len].map(Operand::Id)));
+        let variable = self.variable(StorageClass::Workgroup as u32, array, None);
+        let mut pointers = [variable; 2];
+        for p in &mut pointers {
+            let at = if from.workgroup {
+                self.uniform(0)
+            } else {
+                self.capability(Capability::GroupNonUniform as u32);
+                let id = self.builtin_value(spirv::BuiltIn::SubgroupId, None);
+                let step = self.uniform(region);
+                let at = self.u32_op(Op::IMul, id, step);
+                self.as_index(at)
+            };
+            let pointer = self.g.pointer(&mut self.m, StorageClass::Workgroup as u32, elem);
+            *p = self.ids(Op::AccessChain, pointer, &[variable, at]);
+        }
+        let align = unit.0.bytes();
+        let operands = self.access_operands(at, StorageClass::Workgroup, align, Access::StoreShared);
+        let operands = [pointers[0], value.id].map(Operand::Id).into_iter().chain(operands);
+        self.effect(Op::CooperativeMatrixStoreKHR, operands);
+        self.barrier();
+        let there = Footprint { row_major, ..at };
+        let operands = self.access_operands(there, StorageClass::Workgroup, align, Access::LoadShared);
+        let operands = [Operand::Id(pointers[1])].into_iter().chain(operands);
+        let id = self.op(Op::CooperativeMatrixLoadKHR, to.ty, operands);
+        // The next round of a loop must not store before everybody has loaded.
+        self.barrier();
+        self.note("through shared memory");
+        Some(Value { id, mat: to, range: value.range, used: false })
+    }
+}
+
+/// What an access is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Load,
+    Store,
+    LoadShared,
+    StoreShared,
+}

@@ -1,0 +1,89 @@
+//! Generated modules are what `coop_ir::smith` promises of them, as far as that shows without running them.
+
+use coop_ir::smith::{Profile, generate};
+use coop_ir::{Module, binary, text, verify};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+mod common;
+
+const PROFILES: [Profile; 2] = [Profile::Device8, Profile::Any];
+
+fn entropy(seed: u64, len: usize) -> Vec<u8> {
+    let mut random = common::Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    (0..len).map(|_| random.below(256) as u8).collect()
+}
+
+fn validate(tool: &Path, module: &Module) -> Result<(), String> {
+    let mut child = Command::new(tool)
+        .args(["--target-env", "vulkan1.3", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("spirv-val starts");
+    let written = child.stdin.take().expect("a pipe").write_all(&binary::write(module));
+    let output = child.wait_with_output().expect("spirv-val ends");
+    written.map_err(|e| e.to_string())?;
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+}
+
+#[test]
+fn generated_modules_are_valid() {
+    let tool = common::tools::tool("spirv-val");
+    let mut made: BTreeMap<&str, u32> = BTreeMap::new();
+    for profile in PROFILES {
+        for seed in 0..400 {
+            let bytes = entropy(seed, 40 + seed as usize % 400);
+            let what = format!("{profile:?} from seed {seed}");
+            let generated = generate(profile, &bytes);
+            let module = &generated.module;
+            verify::verify(module).unwrap_or_else(|p| panic!("{what}: {}", p[0]));
+            let words = binary::write_words(module);
+            let again = binary::read_words(&words).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(binary::write_words(&again), words, "{what}: written, read and written");
+            assert_eq!(binary::write_words(&generate(profile, &bytes).module), words, "{what}: the same again");
+            if let Some(tool) = tool.as_ref().filter(|_| seed % 4 == 0) {
+                validate(tool, module).unwrap_or_else(|e| panic!("{what}: {e}"));
+            }
+            for (key, count) in generated.made {
+                *made.entry(key).or_default() += count;
+            }
+        }
+    }
+    assert!(made.len() > 60, "{} constructs were made: {made:#?}", made.len());
+}
+
+#[test]
+fn printed_modules_read_back() {
+    for profile in PROFILES {
+        for seed in 0..60 {
+            let module = generate(profile, &entropy(seed, 300)).module;
+            let options = text::PrintOptions { friendly_names: false, ..Default::default() };
+            let printed = text::print(&module, &options).text;
+            let parsed = text::parse(&printed).unwrap_or_else(|e| panic!("{profile:?} from seed {seed}: {e}"));
+            assert_eq!(binary::write_words(&parsed), binary::write_words(&module), "{profile:?} from seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn bytes_that_are_not_asked_for_change_nothing() {
+    for profile in PROFILES {
+        for seed in 0..50 {
+            let bytes = entropy(seed, 200);
+            let module = generate(profile, &bytes);
+            let mut more = bytes.clone();
+            more.resize(module.used.max(200), 0);
+            more.extend([17, 34, 51]);
+            let words = |m: &Module| binary::write_words(m);
+            assert_eq!(words(&generate(profile, &more).module), words(&module.module), "{profile:?} seed {seed}");
+        }
+        // No entropy at all: the least module.
+        let least = generate(profile, &[]);
+        assert!(verify::verify(&least.module).is_ok());
+        assert!(least.made.contains_key("load") && least.made.contains_key("store"), "{:?}", least.made);
+    }
+}
