@@ -153,7 +153,7 @@ fn run_all(device: &VulkanExecutor<'_>) {
             }
         }
     }
-    println!("{}: {native} originals, {lowered} lowered, {refused} refused by local index", device.name());
+    eprintln!("{}: {native} originals, {lowered} lowered, {refused} refused by local index", device.name());
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
     let untested: Vec<_> = modules().into_iter().map(|m| m.0).filter(|n| !tested.contains(n)).collect();
     assert!(untested.is_empty(), "never run lowered: {untested:?}");

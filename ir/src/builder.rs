@@ -245,6 +245,17 @@ pub fn sort_globals(m: &mut Module) {
     m.globals.extend(out);
 }
 
+/// What becomes of a repetition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unroll {
+    /// It is written out.
+    Now,
+    /// It is a loop that asks to be unrolled.
+    Ask,
+    /// It is a loop.
+    No,
+}
+
 /// A number that is known when the code is made, or computed when it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Index {
@@ -417,9 +428,9 @@ impl<'m> FunctionBuilder<'m> {
         self.current_id = id;
     }
 
-    /// Runs `body` with 0, 1, ... `count - 1`: one after the other when `unrolled`, else as a loop.
-    pub fn repeat(&mut self, count: u32, unrolled: bool, body: &mut dyn FnMut(&mut Self, Index)) {
-        if unrolled || count <= 1 {
+    /// Runs `body` with 0, 1, ... `count - 1`.
+    pub fn repeat(&mut self, count: u32, unroll: Unroll, body: &mut dyn FnMut(&mut Self, Index)) {
+        if unroll == Unroll::Now || count <= 1 {
             (0..count).for_each(|i| body(self, Index::Const(i)));
             return;
         }
@@ -433,7 +444,8 @@ impl<'m> FunctionBuilder<'m> {
         let phi = [zero, before, i_next, next].map(Operand::Id);
         let r = self.module.add(Inst::new(Op::Phi, Some(ty), Some(i), phi));
         self.current.insts.push(r);
-        self.effect(Op::LoopMerge, [merge.into(), next.into(), LoopControl::UNROLL.bits().into()]);
+        let control = if unroll == Unroll::Ask { LoopControl::UNROLL } else { LoopControl::NONE };
+        self.effect(Op::LoopMerge, [merge.into(), next.into(), control.bits().into()]);
         self.effect(Op::Branch, [check.into()]);
 
         self.start_block(check);

@@ -85,6 +85,8 @@ pub fn lower_with(
     }
     report.changed = true;
     let mut module = module.clone();
+    // What the input has wrong already is no pass's fault.
+    let verify = options.verify_each && coop_ir::verify::verify(&module).is_ok();
     let before: Vec<u32> = module.capabilities().collect();
     let passes = PASSES.iter().filter(|p| p.targets.contains(&options.target));
     for (number, pass) in passes.enumerate().take(options.fuel.unwrap_or(usize::MAX)) {
@@ -92,7 +94,7 @@ pub fn lower_with(
         (pass.run)(&mut module, &mut PassCx { options, report: &mut report })?;
         report.passes.push(Timing { pass: pass.name, micros: start.elapsed().as_micros() as u64 });
         after(&format!("{number:02}-{}", pass.name), &module);
-        check(&module, pass, options.verify_each)?;
+        check(&module, pass, verify)?;
     }
     let name = |c: u32| coop_ir::Kind::Capability.enumerant(c).map_or_else(|| c.to_string(), |e| e.name.to_owned());
     let now: Vec<u32> = module.capabilities().collect();

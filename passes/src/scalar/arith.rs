@@ -11,15 +11,24 @@
 use super::memory::small_type;
 use super::{Key, Lower, Mat};
 use crate::Refusal;
-use coop_ir::builder::{FunctionBuilder, Index, decorate};
+use coop_ir::builder::{FunctionBuilder, Index, Unroll, decorate};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 use spirv::{CooperativeMatrixOperands as Bits, Decoration, StorageClass};
 
 /// Up to this many multiplications a MulAdd is written out, 16x16x16 on 32 lanes among them; more become a loop over k.
 const UNROLL_MULADD: u32 = 256;
-/// Up to this many elements an element-wise operation is written out.
-const UNROLL: u32 = 64;
+/// Up to this many it asks the driver to unroll that loop. Beyond, a lane works out of memory anyway.
+const ASK_MULADD: u32 = 4096;
+
+/// How a lane's elements are visited.
+fn unroll(elements: u32) -> Unroll {
+    match elements {
+        0..=64 => Unroll::Now,
+        65..=256 => Unroll::Ask,
+        _ => Unroll::No,
+    }
+}
 
 /// Instructions that apply to each element by itself.
 pub(super) fn is_elementwise(op: Op) -> bool {
@@ -195,7 +204,8 @@ fn elementwise_body(
     decorations: &[(u32, Vec<u32>)],
 ) -> Body {
     let len = mat.band.len();
-    let unrolled = len <= UNROLL;
+    let how = unroll(len);
+    let unrolled = how == Unroll::Now;
     let op = match op {
         Op::MatrixTimesScalar if mat.scalar.is_int() => Op::IMul,
         Op::MatrixTimesScalar => Op::FMul,
@@ -232,7 +242,7 @@ fn elementwise_body(
         return Body(b.ids(Op::CompositeConstruct, mat.ty, &parts));
     }
     let out = b.variable(mat.ty);
-    b.repeat(len, false, &mut |b, i| {
+    b.repeat(len, how, &mut |b, i| {
         let value = each(b, i);
         let slot = slot(b, out, mat.elem, i);
         b.effect(Op::Store, [slot.into(), value.into()]);
@@ -433,14 +443,15 @@ impl MulAdd {
         let len = self.d.band.len();
         let sums_type = b.globals.array(b.module, sum_type, len);
         let (sums, out) = (b.variable(sums_type), b.variable(self.d.ty));
-        b.repeat(len, len <= UNROLL, &mut |b, i| {
+        b.repeat(len, unroll(len), &mut |b, i| {
             let c = cs.get(b, i);
             let first = self.begin(b, c);
             let slot = slot(b, sums, sum_type, i);
             b.effect(Op::Store, [slot.into(), first.into()]);
         });
-        let inner = len <= UNROLL;
-        b.repeat(depth, false, &mut |b, k| {
+        let outer = if self.work() <= ASK_MULADD { Unroll::Ask } else { Unroll::No };
+        let inner = if outer == Unroll::Ask { unroll(len) } else { Unroll::No };
+        b.repeat(depth, outer, &mut |b, k| {
             b.repeat(rows, inner, &mut |b, i| {
                 let line = b.mul(i, Index::Const(depth));
                 let at = b.add(line, k);
@@ -460,7 +471,7 @@ impl MulAdd {
                 });
             });
         });
-        b.repeat(len, len <= UNROLL, &mut |b, i| {
+        b.repeat(len, unroll(len), &mut |b, i| {
             let slot_in = slot(b, sums, sum_type, i);
             let sum = b.ids(Op::Load, sum_type, &[slot_in]);
             let c = cs.get(b, i);

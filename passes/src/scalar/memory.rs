@@ -13,14 +13,20 @@ use super::lin::Lin;
 use super::{Key, Lower, Mat};
 use crate::Refusal;
 use crate::placement::{Run, Use};
-use coop_ir::builder::{FunctionBuilder, Globals, Index, decorate, require_capability};
+use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, decorate, require_capability};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 use rustc_hash::FxHashMap;
 use spirv::{Capability, Decoration, MemoryAccess, StorageClass};
 
-/// Up to this many elements a lane's loads or stores are written out; more of them become loops.
-const UNROLL: u32 = 64;
+/// How the elements of a lane's loads or stores are visited.
+fn unroll(elements: u32) -> Unroll {
+    match elements {
+        0..=64 => Unroll::Now,
+        65..=256 => Unroll::Ask,
+        _ => Unroll::No,
+    }
+}
 
 /// What a pointer operand points to.
 #[derive(Clone, Debug)]
@@ -320,7 +326,8 @@ impl Lower<'_, '_> {
         let mut b = FunctionBuilder::new(self.m, &mut self.g, &label, mat.ty, &types);
         let lane = self.lanes.lane(&mut b, mat.workgroup);
         let mut v = Visit::new(&mut b, access, &inputs, lane, &known);
-        let value = if mat.band.len() <= UNROLL {
+        let outer = unroll(mat.band.len());
+        let value = if outer == Unroll::Now {
             let mut parts = Vec::new();
             for i in 0..mat.band.rows {
                 for j in 0..mat.band.cols {
@@ -331,8 +338,8 @@ impl Lower<'_, '_> {
         } else {
             let array = b.variable(mat.ty);
             let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, mat.elem);
-            let inner = mat.band.cols <= UNROLL;
-            b.repeat(mat.band.rows, false, &mut |b, i| {
+            let inner = unroll(mat.band.cols);
+            b.repeat(mat.band.rows, outer, &mut |b, i| {
                 b.repeat(mat.band.cols, inner, &mut |b, j| {
                     v.loaded.clear();
                     let value = v.load(b, i, j);
@@ -572,16 +579,16 @@ impl Visit {
         let band = self.mat.band;
         let (width, scalar) = (self.place.memory.width(), self.mat.scalar.width());
         let run = (width / scalar).max(1);
-        let unrolled = band.len() <= UNROLL;
-        let array = (!unrolled).then(|| {
+        let outer = unroll(band.len());
+        let array = (outer != Unroll::Now).then(|| {
             let array = b.variable(self.mat.ty);
             b.effect(Op::Store, [array.into(), object.into()]);
             array
         });
         let (lines, along) = if self.row_major { (band.rows, band.cols / run) } else { (band.cols, band.rows / run) };
-        let inner = unrolled || along * run <= UNROLL;
+        let inner = unroll(along * run);
         let this = &*self;
-        b.repeat(lines, unrolled, &mut |b, line| {
+        b.repeat(lines, outer, &mut |b, line| {
             b.repeat(along, inner, &mut |b, at| {
                 let first = b.mul(at, Index::Const(run));
                 let mut parts = Vec::new();
