@@ -22,13 +22,22 @@ pub enum Color {
 impl Color {
     /// Whether standard output gets colours.
     pub fn on_stdout(self) -> bool {
+        self.on(&std::io::stdout())
+    }
+
+    /// Whether standard error gets colours.
+    pub fn on_stderr(self) -> bool {
+        self.on(&std::io::stderr())
+    }
+
+    fn on(self, stream: &impl IsTerminal) -> bool {
         match self {
             Color::Always => true,
             Color::Never => false,
             Color::Auto => {
                 let refused = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
                 let dumb = std::env::var_os("TERM").is_some_and(|v| v == "dumb");
-                !refused && !dumb && std::io::stdout().is_terminal()
+                !refused && !dumb && stream.is_terminal()
             }
         }
     }
@@ -128,6 +137,15 @@ fn parse_subgroup_size(text: &str) -> Result<u32, String> {
 }
 
 impl ProfileArgs {
+    /// The built-in profiles, one a line.
+    pub fn list() -> String {
+        let line = |name: &str| {
+            let p = Profile::builtin(name)?;
+            Some(format!("{name:<24} {}, {} {} ({})\n", p.device, p.driver, p.driver_info, p.origin))
+        };
+        Profile::builtin_names().filter_map(line).collect()
+    }
+
     /// The profile of `--profile`, if given. Reading `--device` is up to the tool that can.
     pub fn named(&self) -> Result<Option<Profile>, FileError> {
         let Some(name) = &self.profile else { return Ok(None) };

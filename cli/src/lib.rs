@@ -8,6 +8,7 @@ pub mod check;
 pub mod cooprun;
 pub mod io;
 pub mod json;
+pub mod lower;
 pub mod render;
 
 use std::process::ExitCode;

@@ -14,6 +14,7 @@ use coop_ir::entry::{Extent, entry_points};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op};
 use rustc_hash::FxHashSet;
+use std::collections::BTreeSet;
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let constants = Constants::new(m, &cx.options.spec);
@@ -21,17 +22,22 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         let reason = format!("the value given for SpecId {id} does not fit: {why}");
         return Err(Refusal::new("refused-spec-value", None, reason, "give a value of the constant's type"));
     }
+    let roots = roots(m, cx.options.lanes);
     let mut pass = Specialize { constants, frozen: FxHashSet::default() };
-    for (at, id, what) in roots(m, cx.options.lanes) {
+    for (at, id, what) in &roots {
+        let (at, id) = (*at, *id);
         match pass.constants.get(id) {
             Const::Fixed(_) => {}
             Const::Default { .. } if cx.options.spec_defaults => {}
             Const::Default { specs, value } => {
+                let needed: BTreeSet<u32> =
+                    roots.iter().filter_map(|r| pass.constants.specs(r.1)).flat_map(|s| s.iter()).collect();
+                let list: Vec<String> = needed.iter().map(|id| format!("--spec {id}=..")).collect();
                 return Err(Refusal::new(
                     "refused-unknown-dimension",
                     Some(at),
                     format!("{what} depends on {specs}, and no value was given (the default makes it {value})"),
-                    "pass --spec ID=VALUE with what the pipeline uses, or --spec-defaults",
+                    format!("pass what the pipeline uses: {}; or --spec-defaults", list.join(" ")),
                 ));
             }
             Const::Unknown => {
@@ -136,7 +142,9 @@ impl Specialize {
                 cx.report.remaining_spec_ids.push(spec_id);
             }
         }
+        // glslang gives one SpecId to two constants when it sizes the workgroup.
         cx.report.remaining_spec_ids.sort_unstable();
+        cx.report.remaining_spec_ids.dedup();
         // A composite all of whose parts are constants now is one too; one with a part that can be specialised stays.
         let still_spec: Vec<InstRef> = m
             .globals

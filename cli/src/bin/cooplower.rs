@@ -1,2 +1,5 @@
 //! `cooplower`.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    coop_cli::run("cooplower", coop_cli::lower::main)
+}

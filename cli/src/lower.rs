@@ -1,0 +1,263 @@
+//! `cooplower`: options to lowering to files.
+
+use crate::Status;
+use crate::args::{OutputStyle, ProfileArgs, SpecArgs};
+use crate::io::{self, FileError, Loaded};
+use crate::render::{self, Problem, Renderer};
+use clap::{Parser, ValueEnum};
+use coop_ir::constant::Specialization;
+use coop_ir::text::{PrintOptions, print};
+use coop_ir::{Module, binary};
+use coop_passes::{Error, Lanes, Lowered, Options, PASSES, Refusal, Target, lower_with};
+use coop_validate::{Level, Part};
+use std::path::{Path, PathBuf};
+
+const HELP: &str = "\
+Examples:
+  cooplower --target scalar --subgroup-size 32 --spec-defaults gemm.spv -o out.spv
+  cooplower --target scalar --profile mesa-lavapipe --spec 0=8 --spec 1=8 --spec 2=8 gemm.spv -o out.spv
+  cooplower --target scalar --lanes local-index --subgroup-size 32 --spec-file gemm.spec gemm.spv -t -o -
+
+Exit status:
+  0    done; a module without matrices comes out byte for byte
+  1    the input breaks a rule of level error (see coopcheck); --no-check lowers it all the same
+  2    input unreadable, or wrong usage
+  3    refused, with the reason and the remedy; nothing is written
+  101  a bug in the tool";
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum TargetArg {
+    /// No cooperative matrices at all
+    Scalar,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum LanesArg {
+    /// Subgroups of the device; the pipeline must require their size
+    Subgroup,
+    /// Consecutive invocations of the workgroup; runs with subgroups of any size
+    LocalIndex,
+}
+
+/// Lower cooperative matrices in a SPIR-V module to what a device can run
+#[derive(Parser, Debug)]
+#[command(name = "cooplower", version, after_help = HELP)]
+struct Cli {
+    /// The module: SPIR-V words in either byte order, or assembly; - for standard input
+    #[arg(value_name = "FILE", required_unless_present_any = ["list_passes", "list_profiles"])]
+    input: Option<PathBuf>,
+    /// Where to write the result; - for standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write assembly text instead of words
+    #[arg(short = 't', long)]
+    text: bool,
+    /// What the output may contain
+    #[arg(long, value_enum, default_value = "scalar")]
+    target: TargetArg,
+    /// What a lane of a subgroup-scope matrix is
+    #[arg(long, value_enum, default_value = "subgroup")]
+    lanes: LanesArg,
+    #[command(flatten)]
+    profile: ProfileArgs,
+    #[command(flatten)]
+    spec: SpecArgs,
+    /// Constants of matrices that no value was given for take their defaults
+    #[arg(long)]
+    spec_defaults: bool,
+    /// Write what was done and what the output needs, as JSON
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Lower although the input breaks rules
+    #[arg(long)]
+    no_check: bool,
+    /// List the passes in order
+    #[arg(long)]
+    list_passes: bool,
+    /// Write the module after this pass, or after all, as text
+    #[arg(long, value_name = "all|PASS", requires = "dump_dir")]
+    dump_after: Option<String>,
+    /// Where to write those
+    #[arg(long, value_name = "DIR")]
+    dump_dir: Option<PathBuf>,
+    /// Check that the module is well formed after each pass
+    #[arg(long)]
+    verify_each: bool,
+    /// Say how long each pass took
+    #[arg(long)]
+    time_passes: bool,
+    /// Run only the first N passes
+    #[arg(long, value_name = "N")]
+    fuel: Option<usize>,
+    #[command(flatten)]
+    style: OutputStyle,
+}
+
+/// The tool.
+pub fn main() -> Status {
+    match run(&Cli::parse()) {
+        Ok(status) => status,
+        Err(e) => {
+            io::error(&format!("error: {e}"));
+            Status::BadInput
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<Status, FileError> {
+    if cli.list_passes {
+        let lines: String = PASSES.iter().map(|p| format!("{:<12} {}\n", p.name, p.summary)).collect();
+        io::print(&lines);
+        return Ok(Status::Success);
+    }
+    if cli.profile.list_profiles {
+        io::print(&ProfileArgs::list());
+        return Ok(Status::Success);
+    }
+    if let Some(name) = cli.dump_after.as_deref().filter(|n| *n != "all" && PASSES.iter().all(|p| p.name != *n)) {
+        let message = "no such pass; --list-passes lists them".to_owned();
+        return Err(FileError { name: name.to_owned(), message });
+    }
+    let Some(input) = &cli.input else { return Ok(Status::Success) };
+    let loaded = io::load(input)?;
+    let profile = cli.profile.named()?;
+    let spec = cli.spec.specialization()?;
+    if !cli.no_check && breaks_rules(cli, &loaded, &spec) {
+        return Ok(Status::Findings);
+    }
+    let mut options = Options::new(match cli.target {
+        TargetArg::Scalar => Target::Scalar,
+    });
+    options.spec = spec;
+    options.spec_defaults = cli.spec_defaults;
+    options.profile = profile.as_ref();
+    options.subgroup_size = cli.profile.subgroup_size;
+    options.lanes = match cli.lanes {
+        LanesArg::Subgroup => Lanes::Subgroup,
+        LanesArg::LocalIndex => Lanes::LocalIndex,
+    };
+    options.verify_each |= cli.verify_each;
+    options.fuel = cli.fuel;
+
+    let mut dumped = Ok(());
+    let lowered = lower_with(&loaded.module, &options, &mut |name, module| {
+        if let (Some(which), Some(dir), Ok(())) = (&cli.dump_after, &cli.dump_dir, &dumped)
+            && (which == "all" || name.ends_with(&format!("-{which}"))) {
+                dumped = dump(dir, name, module);
+            }
+    });
+    dumped?;
+    match lowered {
+        Ok(lowered) => write(cli, &loaded, &lowered).map(|()| Status::Success),
+        Err(Error::Refused(refusal)) => {
+            refuse(cli, &loaded, &refusal);
+            Ok(Status::Refused)
+        }
+        Err(bug @ Error::Bug { .. }) => panic!("{bug}"),
+    }
+}
+
+/// Shows the rules of level error that the module breaks, if any.
+fn breaks_rules(cli: &Cli, loaded: &Loaded, spec: &Specialization) -> bool {
+    let mut options = coop_validate::Options::default();
+    options.specialization = spec.clone();
+    let mut report = coop_validate::check(&loaded.module, &options);
+    if report.is_ok() {
+        return false;
+    }
+    report.findings.retain(|f| f.level == Level::Error);
+    let renderer = Renderer::for_file(loaded, cli.style.color.on_stderr(), render::width());
+    let shown = render::human(renderer, &report);
+    io::error(shown.trim_end());
+    io::error("error: the module breaks rules, so it is not lowered (--no-check lowers it all the same)");
+    true
+}
+
+fn refuse(cli: &Cli, loaded: &Loaded, refusal: &Refusal) {
+    let at = refusal.at.filter(|r| loaded.module.all().any(|l| l == *r));
+    let Some(at) = at else {
+        io::error(&format!("{}: {}: {}", loaded.name, refusal.rule, refusal.reason));
+        io::error(&format!("  help: {}", refusal.remedy));
+        return;
+    };
+    let problem = Problem {
+        code: refusal.rule.to_owned(),
+        level: Level::Error,
+        message: refusal.reason.clone(),
+        at,
+        labels: vec![(at, Part::Whole, "this can't be lowered".to_owned())],
+        help: Some(refusal.remedy.clone()),
+    };
+    let mut renderer = Renderer::for_file(loaded, cli.style.color.on_stderr(), render::width());
+    io::error(renderer.draw(&problem).trim_end());
+}
+
+/// The module as text.
+fn text(module: &Module) -> String {
+    print(module, &PrintOptions::default()).text
+}
+
+fn dump(dir: &Path, name: &str, module: &Module) -> Result<(), FileError> {
+    let fail = |e: std::io::Error| FileError { name: dir.display().to_string(), message: e.to_string() };
+    std::fs::create_dir_all(dir).map_err(fail)?;
+    io::write_bytes(&dir.join(format!("{name}.spvasm")), text(module).as_bytes())
+}
+
+fn write(cli: &Cli, loaded: &Loaded, lowered: &Lowered) -> Result<(), FileError> {
+    let report = &lowered.report;
+    if let Some(output) = &cli.output {
+        if cli.text {
+            io::write_bytes(output, text(&lowered.module).as_bytes())?;
+        } else if report.changed || loaded.format == io::Format::Text {
+            io::write_binary(output, &lowered.module)?;
+        } else {
+            io::write_bytes(output, &loaded.bytes)?;
+        }
+    } else if cli.text {
+        io::print(&text(&lowered.module));
+    }
+    if let Some(path) = &cli.report {
+        let json = serde_json::to_string_pretty(report).map_err(|e| FileError {
+            name: io::display_name(path),
+            message: e.to_string(),
+        })?;
+        io::write_bytes(path, format!("{json}\n").as_bytes())?;
+    }
+    if cli.time_passes {
+        for t in &report.passes {
+            io::error(&format!("{:>8} us  {}", t.micros, t.pass));
+        }
+    }
+    if cli.style.quiet == 0 {
+        say(cli, loaded, lowered);
+    }
+    Ok(())
+}
+
+/// What the pipeline must be given, for the one who reads.
+fn say(cli: &Cli, loaded: &Loaded, lowered: &Lowered) {
+    let report = &lowered.report;
+    if !report.changed {
+        io::error(&format!("{}: no cooperative matrices, nothing to lower", loaded.name));
+        return;
+    }
+    let size = binary::write_words(&lowered.module).len() * 4;
+    io::error(&format!("{}: lowered to {}, {} -> {size} bytes", loaded.name, report.target, loaded.bytes.len()));
+    if let Some(size) = report.required_subgroup_size {
+        io::error(&format!("    the pipeline must require a subgroup size of {size} and full subgroups"));
+    }
+    if !report.added_capabilities.is_empty() {
+        io::error(&format!("    it needs besides: {}", report.added_capabilities.join(", ")));
+    }
+    if cli.style.verbose > 0 {
+        for m in &report.matrices {
+            let ([gr, gc], [r, c]) = (m.grid, m.per_lane);
+            let copies = if m.replicated { ", copies" } else { "" };
+            io::error(&format!("    %{} {}: {gr}x{gc} lanes, {r}x{c} each{copies}", m.id, m.matrix));
+        }
+        report.approximations.iter().for_each(|a| io::error(&format!("    {a}")));
+    }
+    if cli.output.is_none() && !cli.text {
+        io::error("    nothing is written: give -o FILE, or -t for text");
+    }
+}

@@ -1,0 +1,168 @@
+//! `cooplower` as its users see it: exit statuses, what is written and what is not.
+
+use coop_ir::binary;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn kernel(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/kernels").join(name);
+    path.to_string_lossy().into_owned()
+}
+
+fn temporary(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cooplower");
+    std::fs::create_dir_all(&dir).expect("a temporary folder");
+    let file = dir.join(name);
+    let _ = std::fs::remove_file(&file);
+    file
+}
+
+/// Runs the tool; when these tests run with a driver's own C library, the tool needs the same wrapper.
+fn cooplower(args: &[&str]) -> Output {
+    let tool = env!("CARGO_BIN_EXE_cooplower");
+    let mut command = match std::env::var_os("COOP_RUNNER") {
+        Some(runner) => {
+            let mut c = Command::new(runner);
+            c.arg(tool);
+            c
+        }
+        None => Command::new(tool),
+    };
+    command.args(args).env("NO_COLOR", "1").output().expect("cooplower runs")
+}
+
+fn status(output: &Output) -> i32 {
+    output.status.code().expect("it was not killed")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+const DIMENSIONS: [&str; 8] = ["--spec", "0=16", "--spec", "1=16", "--spec", "2=16", "--subgroup-size", "32"];
+
+#[test]
+fn a_kernel_is_lowered_and_says_what_it_needs() {
+    let (out, report) = (temporary("gemm.spv"), temporary("gemm.json"));
+    let (out_arg, report_arg) = (out.to_string_lossy(), report.to_string_lossy());
+    let mut args: Vec<&str> = DIMENSIONS.to_vec();
+    let input = kernel("gemm_simple.spv");
+    args.extend([input.as_str(), "-o", &out_arg, "--report", &report_arg, "--verify-each"]);
+    let output = cooplower(&args);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    assert!(stderr(&output).contains("must require a subgroup size of 32"), "{}", stderr(&output));
+    let module = binary::read(&std::fs::read(&out).expect("it was written")).expect("a module");
+    assert!(!module.has_capability(spirv::Capability::CooperativeMatrixKHR as u32));
+    let report: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&report).expect("it was written")).expect("JSON");
+    assert_eq!(report["requiredSubgroupSize"], 32);
+    assert_eq!(report["consumedSpecIds"], serde_json::json!({"0": 16, "1": 16, "2": 16}));
+    assert_eq!(report["remainingSpecIds"], serde_json::json!([3]));
+    assert_eq!(report["matrices"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn a_dimension_without_a_value_is_refused_and_nothing_is_written() {
+    let out = temporary("refused.spv");
+    let input = kernel("gemm_simple.spv");
+    let output = cooplower(&["--subgroup-size", "32", &input, "-o", &out.to_string_lossy()]);
+    assert_eq!(status(&output), 3);
+    let text = stderr(&output);
+    assert!(text.contains("refused-unknown-dimension") && text.contains("--spec 0=.. --spec 1=.. --spec 2=.."), "{text}");
+    assert!(!out.exists());
+}
+
+#[test]
+fn a_subgroup_size_nobody_said_is_refused() {
+    let output = cooplower(&["--spec-defaults", &kernel("gemm_simple.spv"), "-o", "-"]);
+    assert_eq!(status(&output), 3);
+    assert!(stderr(&output).contains("--subgroup-size N or --profile NAME"), "{}", stderr(&output));
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn a_value_that_does_not_fit_is_refused() {
+    let mut args = DIMENSIONS.to_vec();
+    let input = kernel("gemm_simple.spv");
+    args.extend(["--spec", "0=1.5", &input]);
+    let output = cooplower(&args);
+    assert_eq!(status(&output), 3);
+    assert!(stderr(&output).contains("SpecId 0 does not fit"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_module_without_matrices_comes_out_byte_for_byte() {
+    let (once, twice) = (temporary("once.spv"), temporary("twice.spv"));
+    let mut args = DIMENSIONS.to_vec();
+    let input = kernel("gemm_i8.spv");
+    let once_arg = once.to_string_lossy().into_owned();
+    args.extend([input.as_str(), "-o", &once_arg]);
+    assert_eq!(status(&cooplower(&args)), 0);
+    let output = cooplower(&[&once_arg, "-o", &twice.to_string_lossy()]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    assert!(stderr(&output).contains("nothing to lower"), "{}", stderr(&output));
+    assert_eq!(std::fs::read(once).ok(), std::fs::read(twice).ok());
+}
+
+#[test]
+fn text_goes_to_standard_output_and_reads_back() {
+    let mut args = DIMENSIONS.to_vec();
+    let input = kernel("gemm_simple.spv");
+    args.extend([input.as_str(), "-t", "-o", "-", "-q"]);
+    let output = cooplower(&args);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let text = String::from_utf8(output.stdout).expect("text");
+    let module = coop_ir::text::parse(&text).expect("assembly");
+    assert!(text.contains("OpFunctionCall") && !text.contains("CooperativeMatrix"));
+    assert_eq!(coop_ir::verify::verify(&module).map_err(|p| p.len()), Ok(()));
+}
+
+#[test]
+fn what_can_not_be_read_is_2() {
+    let garbage = temporary("garbage");
+    std::fs::write(&garbage, [0u8; 64]).expect("it can be written");
+    let folder = garbage.parent().expect("a folder").to_string_lossy().into_owned();
+    for bad in [garbage.to_string_lossy().into_owned(), folder, "no/such/file.spv".to_owned()] {
+        let output = cooplower(&[&bad, "-o", "-"]);
+        assert_eq!(status(&output), 2, "{bad}: {}", stderr(&output));
+        assert!(stderr(&output).starts_with("error: "), "{}", stderr(&output));
+    }
+    assert_eq!(status(&cooplower(&["--target", "nonsense"])), 2);
+    assert_eq!(status(&cooplower(&["--dump-after", "nonsense", "--dump-dir", "x", "y"])), 2);
+}
+
+#[test]
+fn passes_and_profiles_are_listed_and_dumped() {
+    let list = cooplower(&["--list-passes"]);
+    let names: Vec<String> = String::from_utf8_lossy(&list.stdout)
+        .lines()
+        .filter_map(|l| l.split_whitespace().next().map(str::to_owned))
+        .collect();
+    assert_eq!(names, ["specialize", "scalar", "bfloat16", "cleanup"]);
+    let profiles = cooplower(&["--list-profiles"]);
+    assert!(String::from_utf8_lossy(&profiles.stdout).contains("nvidia-h100"));
+    let dir = temporary("dump");
+    let dir_arg = dir.to_string_lossy().into_owned();
+    let mut args = DIMENSIONS.to_vec();
+    let input = kernel("gemm_simple.spv");
+    args.extend([input.as_str(), "--dump-after", "all", "--dump-dir", &dir_arg]);
+    assert_eq!(status(&cooplower(&args)), 0);
+    let mut files: Vec<String> = std::fs::read_dir(&dir)
+        .expect("the folder was made")
+        .flatten()
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .collect();
+    files.sort();
+    assert_eq!(files, ["00-specialize.spvasm", "01-scalar.spvasm", "02-bfloat16.spvasm", "03-cleanup.spvasm"]);
+}
+
+#[test]
+fn an_invalid_module_is_not_lowered_unless_told_so() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/validate/muladd/muladd-k-mismatch.spvasm");
+    let input = path.to_string_lossy();
+    let output = cooplower(&["--subgroup-size", "32", &input, "-o", "-"]);
+    assert_eq!(status(&output), 1, "{}", stderr(&output));
+    assert!(stderr(&output).contains("muladd-k-mismatch"), "{}", stderr(&output));
+    let output = cooplower(&["--subgroup-size", "32", "--no-check", &input, "-o", "-"]);
+    assert_eq!(status(&output), 3, "{}", stderr(&output));
+}
