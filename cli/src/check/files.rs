@@ -7,6 +7,7 @@ use crate::{Status, io, json, render};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
 use coop_validate::{Level, Options, Report, TargetEnv};
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -33,11 +34,13 @@ pub(super) fn check(cli: &Cli, options: &Options) -> Status {
         quiet: cli.style.quiet,
         single: cli.files.len() == 1,
     };
-    let mut total = Outcome { status: Status::Success, ..Outcome::empty() };
+    let mut total = Outcome::empty();
+    let mut progress = Progress::new(cli.files.len(), cli.style.quiet == 0);
     in_order(
         &cli.files,
         |path| check_file(path, options, &style),
         |outcome| {
+            progress.clear();
             io::print(&outcome.text);
             if !outcome.messages.is_empty() {
                 io::error(outcome.messages.trim_end());
@@ -46,13 +49,50 @@ pub(super) fn check(cli: &Cli, options: &Options) -> Status {
             total.errors += outcome.errors;
             total.warnings += outcome.warnings;
             total.notes += outcome.notes;
+            progress.step();
         },
     );
+    progress.clear();
     let found = total.errors + total.warnings + total.notes > 0;
     if cli.format == Format::Human && cli.style.quiet == 0 && (found || cli.style.verbose > 0) {
         io::error(&summary(&total, cli.files.len()));
     }
     total.status
+}
+
+/// How far we are, on a terminal and when there are many files.
+struct Progress {
+    shown: bool,
+    done: usize,
+    files: usize,
+}
+
+impl Progress {
+    /// With fewer files the answer comes before anybody could read this.
+    const MANY: usize = 100;
+
+    fn new(files: usize, wanted: bool) -> Progress {
+        let shown = wanted && files >= Progress::MANY && std::io::stderr().is_terminal();
+        Progress { shown, done: 0, files }
+    }
+
+    fn step(&mut self) {
+        self.done += 1;
+        self.show(&format!("{} of {} files", self.done, self.files));
+    }
+
+    fn clear(&self) {
+        if self.done > 0 {
+            self.show("");
+        }
+    }
+
+    fn show(&self, text: &str) {
+        if self.shown {
+            // Nobody is left to tell when this fails.
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[K{text}");
+        }
+    }
 }
 
 /// How to write.
