@@ -99,6 +99,7 @@ impl<'p> Machine<'p> {
         for row in &self.p.push {
             self.regs.fill(*row, base_address(super::PUSH_INDEX), false);
         }
+        self.arguments();
         for z in 0..workgroups[2] {
             for y in 0..workgroups[1] {
                 for x in 0..workgroups[0] {
@@ -111,6 +112,25 @@ impl<'p> Machine<'p> {
             }
         }
         Ok(())
+    }
+
+    /// The arguments of a kernel: the buffers in order for pointers, the push constants for numbers.
+    fn arguments(&mut self) {
+        let (mut buffer, mut at) = (0, 0usize);
+        for (row, bytes) in &self.p.arguments {
+            match bytes {
+                None => {
+                    self.regs.fill(*row, base_address(buffer), buffer >= self.buffers.len());
+                    buffer += 1;
+                }
+                Some(n) => {
+                    at = at.next_multiple_of(*n as usize);
+                    let value = self.push.get(at..at + *n as usize).map(super::access::number);
+                    self.regs.fill(*row, value.unwrap_or(0), value.is_none());
+                    at += *n as usize;
+                }
+            }
+        }
     }
 
     /// Prepares a workgroup.

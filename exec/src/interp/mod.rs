@@ -166,7 +166,7 @@ impl<'m> Interpreter<'m> {
         Ok(Interpreter { module, program, config })
     }
 
-    /// Runs it.
+    /// Runs it. A kernel's pointers are the buffers in order, its numbers are taken from `push`.
     pub fn run(&self, buffers: &mut [Memory], push: &[u8], workgroups: [u32; 3]) -> Result<Report, Error> {
         for b in &self.program.bindings {
             if !buffers.iter().any(|m| m.slot == Some((b.set, b.binding))) {

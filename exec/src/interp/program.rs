@@ -22,6 +22,7 @@ pub(super) mod class {
     pub(in crate::interp) const UNIFORM: u32 = 2;
     pub(in crate::interp) const OUTPUT: u32 = 3;
     pub(in crate::interp) const WORKGROUP: u32 = 4;
+    pub(in crate::interp) const CROSS_WORKGROUP: u32 = 5;
     pub(in crate::interp) const PRIVATE: u32 = 6;
     pub(in crate::interp) const FUNCTION: u32 = 7;
     pub(in crate::interp) const PUSH_CONSTANT: u32 = 9;
@@ -82,6 +83,8 @@ pub(super) struct Program {
     pub functions: Vec<Func>,
     pub ids: Vec<Id>,
     pub entry: usize,
+    /// Parameters of the entry point (kernels have some): the row, and the bytes of a scalar; none for pointers.
+    pub arguments: Vec<(Row, Option<u32>)>,
     pub local_size: [u32; 3],
     pub lanes: usize,
     /// Invocations in a subgroup; the last one may have fewer.
@@ -150,7 +153,7 @@ impl<'m> Translator<'m> {
     /// Translates everything that the entry point reaches.
     pub(super) fn run(mut self, entry: Id) -> Result<Program, String> {
         // Placement needs the number of invocations; types do not decide that.
-        self.globals(false)?;
+        self.globals()?;
         let local_size = self.local_size(entry)?;
         let lanes = local_size.iter().try_fold(1u32, |a, b| a.checked_mul(*b)).unwrap_or(u32::MAX) as usize;
         if lanes == 0 || lanes > MAX_LANES {
@@ -161,8 +164,9 @@ impl<'m> Translator<'m> {
         }
         let subgroup = (self.config.subgroup_size as usize).clamp(1, MAX_LANES);
         self.members = [subgroup.min(lanes) as u32, lanes as u32];
-        self.globals(true)?;
+        self.globals()?;
 
+        let arguments = self.arguments(entry)?;
         let entry = self.function(entry)?;
         while let Some(id) = self.work.pop() {
             self.translate_function(id);
@@ -183,16 +187,32 @@ impl<'m> Translator<'m> {
             functions: self.functions,
             ids: ids.into_iter().map(|x| x.1).collect(),
             entry,
+            arguments,
             local_size,
             lanes,
             subgroup,
         })
     }
 
-    fn globals(&mut self, all: bool) -> Result<(), String> {
+    fn arguments(&mut self, entry: Id) -> Result<Vec<(Row, Option<u32>)>, String> {
+        let function = self.m.functions.iter().find(|f| self.m.inst(f.def).result == Some(entry));
+        let mut arguments = Vec::new();
+        for p in function.iter().flat_map(|f| &f.params) {
+            let inst = self.m.inst(*p);
+            let (Op::FunctionParameter, Some(id)) = (inst.op, inst.result) else { continue };
+            let row = self.row(id)?;
+            match *self.types.kind(self.type_of(id)?) {
+                Kind::Pointer { class: class::CROSS_WORKGROUP, .. } => arguments.push((row, None)),
+                Kind::Num(num) => arguments.push((row, Some(num.bytes()))),
+                _ => return Err(format!("the parameter {id} of the entry point is neither a buffer nor a number")),
+            }
+        }
+        Ok(arguments)
+    }
+
+    fn globals(&mut self) -> Result<(), String> {
         self.types = Types::new(self.m);
         self.consts = self.m.id_map();
-        let _ = all;
         for r in &self.m.globals {
             let mut inst = self.m.inst(*r);
             if inst.op == Op::TypeForwardPointer {
