@@ -336,6 +336,25 @@ fn checked_accesses_of_intel() {
 }
 
 #[test]
+fn the_first_dialect_of_nvidia() {
+    let module = module("nv1.spv");
+    let a = |r: usize, k: usize| ((r * 5 + k) % 11) as f32 / 2.0 - 2.0;
+    let b = |k: usize, c: usize| ((k * 3 + c) % 8) as f32 / 2.0 - 1.5;
+    let buffers = [
+        f16s((0..128).map(|i| a(i / 8, i % 8))),
+        f16s((0..128).map(|i| b(i % 8, i / 8))),
+        f32s((0..256).map(|i| i as f32)),
+        vec![0; 1024],
+    ];
+    let wanted: Vec<f32> =
+        (0..256).map(|i| 2.0 * ((0..8).map(|k| a(i / 16, k) * b(k, i % 16)).sum::<f32>() + i as f32)).collect();
+    for config in configs() {
+        let out = run_clean(&module, &[(0, 8)], &buffers, config);
+        assert_eq!(from_f32s(&out[3]), wanted, "{config:?}");
+    }
+}
+
+#[test]
 fn what_can_not_be_run_is_named() {
     let body = "
         %from = OpAccessChain %ptr_float %in %0 %0

@@ -35,6 +35,8 @@ mod pure;
 mod race;
 mod regs;
 mod tensor;
+#[cfg(test)]
+mod tests;
 mod types;
 mod ub;
 
