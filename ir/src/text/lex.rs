@@ -83,12 +83,12 @@ impl HeaderComments {
 
     /// The header of a module whose largest id is `max_id` (0: it has none).
     pub(super) fn header(self, max_id: u32) -> Header {
-        let needed = if max_id == 0 && self.bound.is_some() { 0 } else { max_id + 1 };
-        let given = self.bound.filter(|b| *b <= crate::binary::MAX_BOUND).unwrap_or(0);
+        let given = self.bound.filter(|b| *b <= crate::binary::MAX_BOUND);
+        let needed = if max_id == 0 && given.is_some() { 0 } else { max_id + 1 };
         Header {
             version: self.version.unwrap_or(0x0001_0600),
             generator: self.generator.unwrap_or(0),
-            bound: given.max(needed),
+            bound: given.unwrap_or(0).max(needed),
             schema: self.schema.unwrap_or(0),
             big_endian: false,
         }

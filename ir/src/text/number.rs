@@ -341,7 +341,7 @@ pub(crate) fn push_u64(out: &mut String, mut value: u64) {
             break;
         }
     }
-    out.extend(digits[at..].iter().map(|d| char::from(*d)));
+    out.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_else(|_| unreachable!("digits are ASCII")));
 }
 
 /// A token as a message shows it: not too long, and in one line.

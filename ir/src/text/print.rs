@@ -124,7 +124,8 @@ pub fn print(module: &Module, options: &PrintOptions) -> Printed {
 /// Prints a module with these names ([`PrintOptions::friendly_names`] has no say).
 pub fn print_with(module: &Module, names: &Names, options: &PrintOptions) -> Printed {
     let mut p = Printer::new(module, names);
-    p.out.reserve(module.arena_len() * 32);
+    p.out.reserve(module.arena_len() * 48);
+    p.places.reserve(module.arena_len() * 3);
     p.insts.resize(module.arena_len(), InstPlace::default());
     let mut line = 1;
     if options.header {
