@@ -3,6 +3,7 @@
 
 use crate::grammar::Op;
 use crate::module::{Block, Function, Id, Inst, InstRef, Module, Operand, OperandList, string_operands};
+use crate::section::Section;
 use crate::types::Scalar;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -143,34 +144,11 @@ pub fn literal_operands(scalar: Scalar, bits: u64) -> SmallVec<[Operand; 2]> {
     out
 }
 
-/// The section of a module in which a global instruction belongs, in the order of SPIR-V's logical layout.
-fn section(op: Op) -> u8 {
-    match op {
-        Op::Capability => 0,
-        Op::Extension => 1,
-        Op::ExtInstImport => 2,
-        Op::MemoryModel => 3,
-        Op::EntryPoint => 4,
-        Op::ExecutionMode | Op::ExecutionModeId => 5,
-        Op::String | Op::Source | Op::SourceContinued | Op::SourceExtension => 6,
-        Op::Name | Op::MemberName => 7,
-        Op::ModuleProcessed => 8,
-        Op::Decorate
-        | Op::MemberDecorate
-        | Op::DecorationGroup
-        | Op::GroupDecorate
-        | Op::GroupMemberDecorate
-        | Op::DecorateId
-        | Op::DecorateString
-        | Op::MemberDecorateString => 9,
-        _ => 10,
-    }
-}
-
-/// Lists a new global instruction behind the last one of its section.
+/// Lists a new global instruction at the end of its section: before the first one of a later section.
 pub fn add_global(m: &mut Module, inst: Inst) -> InstRef {
-    let mine = section(inst.op);
-    let at = m.globals.iter().rposition(|r| section(m.inst(*r).op) <= mine).map_or(0, |i| i + 1);
+    let mine = Section::of(inst.op).unwrap_or(Section::Declaration);
+    let later = |r: &InstRef| Section::of(m.inst(*r).op).is_some_and(|s| s > mine);
+    let at = m.globals.iter().position(later).unwrap_or(m.globals.len());
     let r = m.add(inst);
     m.globals.insert(at, r);
     r
@@ -207,7 +185,8 @@ pub fn require_extension(m: &mut Module, extension: &str) {
 /// Puts types, constants and variables into an order in which each is declared before it is used, moving as little
 /// as possible. Pointer types that are declared forward may be used early, as SPIR-V allows.
 pub fn sort_globals(m: &mut Module) {
-    let first = m.globals.iter().position(|r| section(m.inst(*r).op) == 10).unwrap_or(m.globals.len());
+    let declares = |r: &InstRef| Section::of(m.inst(*r).op) == Some(Section::Declaration);
+    let first = m.globals.iter().position(declares).unwrap_or(m.globals.len());
     let list = m.globals.split_off(first);
     let forward: FxHashSet<Id> =
         list.iter().filter(|r| m.inst(**r).op == Op::TypeForwardPointer).filter_map(|r| m.inst(*r).id(0)).collect();

@@ -4,6 +4,7 @@
 //! it needs from the pipeline, or with a [`Refusal`] that says why not and what to do. Entry points, bindings, push
 //! constants, workgroup size and the SpecIds that no matrix depends on stay as they were.
 
+pub mod fuzz;
 pub mod placement;
 
 mod bfloat16;

@@ -36,13 +36,7 @@ pub static PASSES: &[Pass] = &[
         name: "scalar",
         summary: "replace cooperative matrices by arrays of the elements that each invocation owns",
         targets: &[Target::Scalar],
-        leaves_no: &[
-            Op::TypeCooperativeMatrixKHR,
-            Op::CooperativeMatrixLoadKHR,
-            Op::CooperativeMatrixStoreKHR,
-            Op::CooperativeMatrixMulAddKHR,
-            Op::CooperativeMatrixLengthKHR,
-        ],
+        leaves_no: scalar::REMOVED,
         run: scalar::run,
     },
     Pass {

@@ -11,6 +11,7 @@
 use super::memory::small_type;
 use super::{Key, Lower, Mat};
 use crate::Refusal;
+use crate::placement::Use;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll, decorate};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
@@ -135,6 +136,10 @@ impl Lower<'_, '_> {
                 why,
                 "convert between matrices of one shape and use",
             ));
+        }
+        if args.is_empty() || args.iter().any(|a| self.m.type_of(*a).is_none()) {
+            let why = format!("an operand of {op} has no type");
+            return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
         }
         let decorations = result.map_or_else(Vec::new, |id| take_decorations(self.m, id));
         let types: Vec<Id> = [mat.ty].into_iter().chain(args.iter().filter_map(|a| self.m.type_of(*a))).collect();
@@ -262,7 +267,8 @@ struct MulAdd {
 impl MulAdd {
     fn check(&self, r: InstRef) -> Result<(), Refusal> {
         let (a, b, c, d) = (self.a.band, self.b.band, self.c.band, self.d.band);
-        let fits = a.shape.rows == d.shape.rows
+        let fits = [a, b, d].map(|m| m.shape.use_) == [Use::A, Use::B, Use::Accumulator]
+            && a.shape.rows == d.shape.rows
             && b.shape.cols == d.shape.cols
             && a.shape.cols == b.shape.rows
             && c == d

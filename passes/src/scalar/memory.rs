@@ -172,7 +172,13 @@ impl Lower<'_, '_> {
             return Err(Refusal::new("refused-type", Some(r), why, "use components of 8, 16, 32 or 64 bits"));
         }
         let place = self.place(r, pointer)?;
-        Ok(Access { mat, place, row_major, stride, operands })
+        let access = Access { mat, place, row_major, stride, operands };
+        let integer = |id: &Id| self.m.type_of(*id).and_then(|t| types::scalar(self.m, t)).is_some_and(Scalar::is_int);
+        if !access.inputs().iter().all(integer) {
+            let why = "an index or the stride is no integer";
+            return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+        }
+        Ok(access)
     }
 
     /// Follows a pointer back to a variable or to a pointer value.

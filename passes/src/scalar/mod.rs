@@ -25,6 +25,15 @@ use coop_ir::types::{self, CoopMat, Scalar};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use rustc_hash::FxHashMap;
 
+/// The opcodes that no module has afterwards.
+pub(crate) const REMOVED: &[Op] = &[
+    Op::TypeCooperativeMatrixKHR,
+    Op::CooperativeMatrixLoadKHR,
+    Op::CooperativeMatrixStoreKHR,
+    Op::CooperativeMatrixMulAddKHR,
+    Op::CooperativeMatrixLengthKHR,
+];
+
 /// A matrix type that is being replaced.
 #[derive(Clone, Copy, Debug)]
 struct Mat {
@@ -84,6 +93,11 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     lower.globals()?;
     lower.bodies()?;
     lower.types();
+    // What is left stands where it means nothing: outside functions, or with operands of other types.
+    if let Some(r) = lower.m.all().find(|r| REMOVED.contains(&lower.m.inst(*r).op)) {
+        let why = format!("{} can't be understood here", lower.m.inst(r).op);
+        return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+    }
     lower.lanes.finish(lower.m);
     if let Some(size) = lower.lanes.required_subgroup_size() {
         lower.cx.report.required_subgroup_size = Some(size);
@@ -246,8 +260,13 @@ impl Lower<'_, '_> {
             Op::CooperativeMatrixLengthKHR => {
                 let Some(mat) = inst.id(0).and_then(|t| self.mats.get(&t)).copied() else { return Ok(()) };
                 let (ty, result, origin) = (inst.ty, inst.result, inst.origin);
-                let len = self.g.u32(self.m, mat.band.len());
-                self.m.replace(r, Inst::new(Op::CopyObject, ty, result, [len.into()]).at(origin));
+                let Some((ty, scalar)) = ty.and_then(|t| Some((t, types::scalar(self.m, t).filter(|s| s.is_int())?)))
+                else {
+                    let why = "a length that is no integer";
+                    return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+                };
+                let len = self.g.constant_of(self.m, ty, scalar, u64::from(mat.band.len()));
+                self.m.replace(r, Inst::new(Op::CopyObject, Some(ty), result, [len.into()]).at(origin));
                 return Ok(());
             }
             _ => {}

@@ -1,0 +1,63 @@
+//! The logical layout of a module: which section an instruction outside functions belongs to.
+
+use crate::grammar::Op;
+
+/// The sections of a module, in order; what an instruction outside functions belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Section {
+    Capability,
+    Extension,
+    Import,
+    MemoryModel,
+    EntryPoint,
+    ExecutionMode,
+    Source,
+    Name,
+    Processed,
+    Annotation,
+    Declaration,
+}
+
+impl Section {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Section::Capability => "capabilities",
+            Section::Extension => "extensions",
+            Section::Import => "imports of instruction sets",
+            Section::MemoryModel => "the memory model",
+            Section::EntryPoint => "entry points",
+            Section::ExecutionMode => "execution modes",
+            Section::Source => "strings and sources",
+            Section::Name => "names",
+            Section::Processed => "OpModuleProcessed",
+            Section::Annotation => "decorations",
+            Section::Declaration => "types, constants and variables",
+        }
+    }
+
+    /// The section of an opcode; `None` for those that belong into functions, and for unknown ones.
+    pub(crate) fn of(op: Op) -> Option<Section> {
+        Some(match op {
+            Op::Capability | Op::ConditionalCapabilityINTEL => Section::Capability,
+            Op::Extension | Op::ConditionalExtensionINTEL => Section::Extension,
+            Op::ExtInstImport => Section::Import,
+            Op::MemoryModel | Op::SamplerImageAddressingModeNV => Section::MemoryModel,
+            Op::EntryPoint | Op::ConditionalEntryPointINTEL => Section::EntryPoint,
+            Op::ExecutionMode | Op::ExecutionModeId => Section::ExecutionMode,
+            Op::String | Op::SourceExtension | Op::Source | Op::SourceContinued => Section::Source,
+            Op::Name | Op::MemberName => Section::Name,
+            Op::ModuleProcessed => Section::Processed,
+            Op::DecorationGroup => Section::Annotation,
+            op if crate::uses::is_note(op) => Section::Annotation,
+            Op::Variable | Op::UntypedVariableKHR | Op::Undef | Op::ExtInst | Op::ExtInstWithForwardRefsKHR => {
+                Section::Declaration
+            }
+            Op::TypeForwardPointer | Op::AsmTargetINTEL | Op::AsmINTEL => Section::Declaration,
+            Op::AliasDomainDeclINTEL | Op::AliasScopeDeclINTEL | Op::AliasScopeListDeclINTEL => Section::Declaration,
+            op if op.is_type() || op.is_constant() => Section::Declaration,
+            // SPV_ARM_graph has graphs beside functions; they are kept as globals.
+            op if op.name().is_some_and(|n| n.starts_with("Graph")) => Section::Declaration,
+            _ => return None,
+        })
+    }
+}
