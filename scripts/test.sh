@@ -3,8 +3,8 @@
 #
 #   test.sh [ARGS...]    ARGS go to `cargo nextest run`, or to `cargo test` where nextest is missing
 #
-# Fetches what scripts/drivers.sh provides, and makes a missing driver or tool a failure instead of
-# a skip. Test programs run with the current Mesa's lavapipe. The test runner's own summary comes last.
+# Fetches what scripts/drivers.sh and scripts/llama-shaders.sh provide, and makes a missing driver, tool or
+# shader a failure instead of a skip. Test programs run with the current Mesa's lavapipe. The test runner's own summary comes last.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -13,8 +13,9 @@ cd "$here/.."
 export COOP_CACHE=${COOP_CACHE:-$PWD/.cache}
 "$here/drivers.sh"
 COOP_CACHE=$(cd "$COOP_CACHE" && pwd)
+"$here/llama-shaders.sh"
 
-export COOP_REQUIRE_VULKAN=1 COOP_REQUIRE_TOOLS=1
+export COOP_REQUIRE_VULKAN=1 COOP_REQUIRE_TOOLS=1 COOP_REQUIRE_LLAMA=1
 export PATH=$COOP_CACHE/bin:$PATH
 
 # Cargo starts each test program with this.

@@ -1,0 +1,130 @@
+//! llama.cpp's modules, which `scripts/llama-shaders.sh` compiles, and the spec constants with which its engine uses
+//! them (`testdata/llama/spec.toml`). For tests and benchmarks.
+
+use coop_ir::constant::{SpecValue, Specialization};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The modules that one group of `spec.toml` is about.
+#[derive(serde::Deserialize, Debug)]
+pub(crate) struct Group {
+    /// What they are.
+    pub(crate) name: String,
+    /// Glob patterns over their names.
+    modules: Vec<String>,
+    /// How many there are.
+    pub(crate) count: usize,
+    /// The ways in which the engine uses them.
+    pub(crate) entry: Vec<Entry>,
+}
+
+/// One pipeline that the engine makes.
+#[derive(serde::Deserialize, Debug)]
+pub(crate) struct Entry {
+    /// Shape of the matrices and subgroup size of the device: `16x16x16 subgroup 32`.
+    pub(crate) device: String,
+    /// The engine's name for it.
+    pub(crate) tile: String,
+    /// Whether loads are aligned.
+    pub(crate) aligned: bool,
+    spec: BTreeMap<String, u32>,
+}
+
+impl Entry {
+    /// The values of the spec constants.
+    pub(crate) fn specialization(&self) -> Specialization {
+        let mut out = Specialization::new();
+        for (id, value) in &self.spec {
+            let id = id.parse().unwrap_or_else(|_| panic!("{id} is not a SpecId"));
+            out.set(id, SpecValue::Int(i128::from(*value)));
+        }
+        out
+    }
+
+    /// The invocations of a subgroup of the device.
+    pub(crate) fn subgroup_size(&self) -> u32 {
+        let size = self.device.rsplit(' ').next().and_then(|n| n.parse().ok());
+        size.unwrap_or_else(|| panic!("'{}' names no subgroup size", self.device))
+    }
+
+    /// The entry in a few words.
+    pub(crate) fn label(&self) -> String {
+        let aligned = if self.aligned { ", aligned" } else { "" };
+        format!("{}, tile {}{aligned}", self.device, self.tile)
+    }
+}
+
+/// A module and the group that it belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member<'a> {
+    /// The file.
+    pub(crate) path: &'a Path,
+    /// The group.
+    pub(crate) group: &'a Group,
+}
+
+/// The groups of `spec.toml`.
+pub(crate) fn groups() -> Vec<Group> {
+    #[derive(serde::Deserialize)]
+    struct File {
+        group: Vec<Group>,
+    }
+    let path = repository().join("testdata/llama/spec.toml");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let file: File = toml::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    file.group
+}
+
+/// The modules with the group that each belongs to: the first one that matches. Those of no group are left out.
+pub(crate) fn members<'a>(modules: &'a [PathBuf], groups: &'a [Group]) -> Vec<Member<'a>> {
+    let group = |path: &Path| groups.iter().find(|g| g.modules.iter().any(|m| matches(m, &stem(path))));
+    modules.iter().filter_map(|path| Some(Member { path, group: group(path)? })).collect()
+}
+
+/// The modules with cooperative matrices. `None` if they have not been compiled, which is said aloud, and is a failure
+/// where they are required.
+pub(crate) fn modules() -> Option<Vec<PathBuf>> {
+    let folder = cache().join("llama");
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        let why = format!("no llama.cpp modules in {}: run scripts/llama-shaders.sh first", folder.display());
+        assert!(std::env::var_os("COOP_REQUIRE_LLAMA").is_none_or(|value| value != "1"), "{why}");
+        // Straight to stderr: the test harness keeps what `eprintln!` writes to itself.
+        let _ = writeln!(std::io::stderr(), "SKIPPED, {why}");
+        return None;
+    };
+    let mut files: Vec<PathBuf> = entries.map_while(Result::ok).map(|e| e.path()).filter(|p| has_matrices(p)).collect();
+    files.sort();
+    Some(files)
+}
+
+fn has_matrices(path: &Path) -> bool {
+    let name = stem(path);
+    path.extension().is_some_and(|e| e == "spv") && (name.ends_with("_cm1") || name.ends_with("_cm2"))
+}
+
+/// The file's name without `.spv`.
+pub(crate) fn stem(path: &Path) -> String {
+    path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned())
+}
+
+/// Where drivers, tools and third-party modules are.
+pub(crate) fn cache() -> PathBuf {
+    std::env::var_os("COOP_CACHE").map_or_else(|| repository().join(".cache"), PathBuf::from)
+}
+
+/// The repository's folder.
+pub(crate) fn repository() -> PathBuf {
+    let cli = Path::new(env!("CARGO_MANIFEST_DIR"));
+    cli.parent().unwrap_or(cli).to_owned()
+}
+
+/// Whether `name` matches a pattern in which `*` stands for anything.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((head, tail)) => name.strip_prefix(head).is_some_and(|rest| {
+            rest.char_indices().map(|(i, _)| i).chain([rest.len()]).any(|i| matches(tail, &rest[i..]))
+        }),
+    }
+}
