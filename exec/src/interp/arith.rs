@@ -37,6 +37,7 @@ pub(super) fn translate(
 ) -> Result<bool, String> {
     let arg = |i: usize| args.get(i).copied().ok_or_else(|| format!("{} lacks operand {i}", inst.op));
     let n = types.slots(ty);
+    fits(types, inst.op, n, args)?;
     let literal = |i: usize| inst.word(i).unwrap_or(0);
     let numeric = |ty: Ty| types.numeric(ty).ok_or_else(|| format!("{} on a type that is not numeric", inst.op));
     match inst.op {
@@ -50,7 +51,7 @@ pub(super) fn translate(
         Op::PtrCastToGeneric | Op::GenericCastToPtr | Op::GenericCastToPtrExplicit => {
             out.push(Ins::Copy { dst, src: arg(0)?.row, n: 1 });
         }
-        Op::CompositeConstruct | Op::CompositeConstructReplicateEXT => construct(types, ty, dst, args, inst.op, out),
+        Op::CompositeConstruct | Op::CompositeConstructReplicateEXT => construct(types, ty, dst, args, inst.op, out)?,
         Op::CompositeExtract => {
             let whole = arg(0)?;
             let (part, slot) = path(types, whole.ty, inst, 1)?;
@@ -146,13 +147,16 @@ pub(super) fn translate(
             }
         }
         Op::VectorTimesMatrix | Op::MatrixTimesVector | Op::MatrixTimesMatrix => {
-            let a = arg(0)?;
+            let (a, b) = (arg(0)?, arg(1)?);
             let num = numeric(ty)?.0;
             let (rows, inner) = match (inst.op, types.kind(a.ty)) {
                 (Op::VectorTimesMatrix, _) => (1, types.slots(a.ty)),
                 (_, Kind::Matrix { column, cols }) => (types.slots(*column), *cols),
                 _ => return Err(format!("{} of no matrix", inst.op)),
             };
+            if rows == 0 || n % rows != 0 || types.slots(b.ty) != inner * (n / rows) || args.len() != 2 {
+                return Err(format!("{}: its operands do not fit each other", inst.op));
+            }
             let f = LaneFn::Product { num, rows, inner, cols: n / rows };
             out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
         }
@@ -211,31 +215,110 @@ pub(super) fn translate(
             for (slot, a) in rows.iter_mut().zip(args) {
                 *slot = a.row;
             }
-            // Bit-field instructions have scalar offsets and counts, the rest one operand for each component.
-            let count =
-                if types.slots(arg(0)?.ty) == n || n == 1 { n } else { return Err(format!("{op}: sizes differ")) };
-            out.push(Ins::Each { op, num, dst, args: rows, n: count });
+            out.push(Ins::Each { op, num, dst, args: rows, n });
         }
         _ => return Ok(false),
     }
     Ok(true)
 }
 
+/// Broken modules must not get further than this: the numbers of components must be what execution relies on.
+fn fits(types: &Types, op: Op, n: u32, args: &[Arg]) -> Result<(), String> {
+    let size = |i: usize| args.get(i).map_or(0, |a| types.slots(a.ty));
+    let good = match op {
+        Op::CopyObject
+        | Op::CopyLogical
+        | Op::ExpectKHR
+        | Op::ArithmeticFenceEXT
+        | Op::ConvertPtrToU
+        | Op::ConvertUToPtr
+        | Op::PtrCastToGeneric
+        | Op::GenericCastToPtr
+        | Op::GenericCastToPtrExplicit
+        | Op::Transpose
+        | Op::ConvertFToU
+        | Op::ConvertFToS
+        | Op::ConvertSToF
+        | Op::ConvertUToF
+        | Op::UConvert
+        | Op::SConvert
+        | Op::FConvert
+        | Op::SatConvertSToU
+        | Op::SatConvertUToS
+        | Op::ConvertFToBF16INTEL
+        | Op::ConvertBF16ToFINTEL => size(0) == n,
+        Op::CompositeInsert => size(1) == n,
+        Op::VectorExtractDynamic => size(0) > 0 && size(1) == 1 && n == 1,
+        Op::VectorInsertDynamic => size(0) == n && size(1) == 1 && size(2) == 1,
+        Op::Select => (size(0) == 1 || size(0) == n) && size(1) == n && size(2) == n,
+        Op::VectorTimesScalar | Op::MatrixTimesScalar => size(0) == n && size(1) == 1,
+        Op::OuterProduct => size(0) > 0 && size(0).checked_mul(size(1)) == Some(n),
+        Op::Dot => size(0) == size(1) && n == 1 && args.len() == 2,
+        Op::SDot | Op::UDot | Op::SUDot => size(0) == size(1) && n == 1,
+        Op::SDotAccSat | Op::UDotAccSat | Op::SUDotAccSat => size(0) == size(1) && size(2) == 1 && n == 1,
+        Op::IAddCarry | Op::ISubBorrow | Op::UMulExtended | Op::SMulExtended => {
+            size(0) == size(1) && n == 2 * size(0) && args.len() == 2
+        }
+        Op::Any | Op::All => n == 1,
+        Op::BitcastExtractEXT => size(1) == 1,
+        Op::TensorLayoutSetDimensionNV
+        | Op::TensorLayoutSetStrideNV
+        | Op::TensorLayoutSliceNV
+        | Op::TensorLayoutSetClampValueNV
+        | Op::TensorLayoutSetBlockSizeNV
+        | Op::TensorViewSetDimensionNV
+        | Op::TensorViewSetStrideNV
+        | Op::TensorViewSetClipNV => size(0) == n,
+        Op::BitFieldInsert => size(0) == n && size(1) == n && size(2) == 1 && size(3) == 1,
+        Op::BitFieldSExtract | Op::BitFieldUExtract => size(0) == n && size(1) == 1 && size(2) == 1,
+        op if is_each(op) => !args.is_empty() && args.iter().all(|a| types.slots(a.ty) == n) && args.len() >= arity(op),
+        _ => true,
+    };
+    if good { Ok(()) } else { Err(format!("{op}: its operands do not fit each other")) }
+}
+
+/// How many operands a component-wise instruction has.
+fn arity(op: Op) -> usize {
+    match op {
+        Op::FmaKHR => 3,
+        Op::SNegate
+        | Op::Not
+        | Op::LogicalNot
+        | Op::BitReverse
+        | Op::BitCount
+        | Op::FNegate
+        | Op::IsNan
+        | Op::IsInf
+        | Op::IsFinite
+        | Op::SignBitSet
+        | Op::QuantizeToF16
+        | Op::RoundFToTF32INTEL => 1,
+        _ => 2,
+    }
+}
+
 fn whole(types: &Types, args: &[Arg]) -> Box<[(Row, u32)]> {
     args.iter().map(|a| (a.row, types.slots(a.ty))).collect()
 }
 
-fn construct(types: &Types, ty: Ty, dst: Row, args: &[Arg], op: Op, out: &mut Vec<Ins>) {
+fn construct(types: &Types, ty: Ty, dst: Row, args: &[Arg], op: Op, out: &mut Vec<Ins>) -> Result<(), String> {
     if let (Kind::Coop(_), [value]) = (types.kind(ty), args) {
+        if types.slots(value.ty) != 1 {
+            return Err("a matrix is made from a scalar".into());
+        }
         out.push(Ins::Splat { dst, ty, value: value.row });
-        return;
+        return Ok(());
     }
     let mut src: Vec<Row> = args.iter().flat_map(|a| (0..types.slots(a.ty)).map(|i| a.row + i)).collect();
     if op == Op::CompositeConstructReplicateEXT && !src.is_empty() {
         let n = types.slots(ty) as usize;
         src = src.iter().copied().cycle().take(n).collect();
     }
+    if src.len() != types.slots(ty) as usize {
+        return Err(format!("{} components are given, {} needed", src.len(), types.slots(ty)));
+    }
     out.push(Ins::Rows { dst, src: src.into() });
+    Ok(())
 }
 
 /// The part of `ty` that the literal indices from operand `from` on name.
@@ -258,12 +341,21 @@ fn ext(types: &Types, inst: &Inst, ty: Ty, dst: Row, args: &[Arg], out: &mut Vec
         None => return Err("an extended instruction on a type that is not numeric".into()),
     };
     if glsl::is_whole(op) {
+        let sizes: Vec<u32> = args.iter().map(|a| types.slots(a.ty)).collect();
+        if !glsl::fits(op, &sizes, n) {
+            return Err("its operands do not fit each other".into());
+        }
         let num = if num.is_float() { num } else { types.numeric(ty).map_or(num, |t| t.0) };
         out.push(Ins::Lane { f: LaneFn::Glsl { op, num }, dst, n, args: whole(types, args) });
         return Ok(true);
     }
     if !glsl::is_each(op) {
         return Ok(false);
+    }
+    let arity = if matches!(op, 43..=46 | 49 | 50 | 81) { 3 } else { 2 };
+    let enough = args.len() >= arity || glsl::is_unary(op);
+    if !enough || args.iter().any(|a| types.slots(a.ty) != n) {
+        return Err("its operands do not fit each other".into());
     }
     let mut rows = [0; 3];
     for (slot, a) in rows.iter_mut().zip(args) {

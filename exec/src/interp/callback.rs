@@ -42,6 +42,10 @@ impl Machine<'_> {
         let p = self.p;
         let (Some(a), Some(b)) = (p.types.coop(from), p.types.coop(to)) else { return Ok(()) };
         let (rows, cols) = (a.rows as usize, a.cols as usize);
+        let params = &p.functions[func].params;
+        if params.iter().any(|p| p.1 != 1) || p.functions[func].ret.1 != 1 || a.scope != b.scope {
+            return Err(self.unsupported("a function whose parameters do not fit"));
+        }
         let fits = match how {
             1 => b.rows == a.rows,
             2 => b.cols == a.cols,

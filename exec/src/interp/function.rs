@@ -117,6 +117,10 @@ impl Translator<'_> {
             for (_, row, n, sources) in phis.get(&to).into_iter().flatten() {
                 let from = cfg.label(b);
                 if let Some((value, _)) = sources.iter().find(|s| Some(s.1) == from) {
+                    let ty = this.type_of(*value)?;
+                    if this.types.slots(ty) != *n {
+                        return Err("an OpPhi whose values have several types".into());
+                    }
                     moves.push((*row, this.row(*value)?, *n));
                 }
             }
@@ -151,7 +155,15 @@ impl Translator<'_> {
                 Term::Switch { selector, cases: cases.into(), edges: edges.into() }
             }
             Op::Return => Term::Return { value: NO_ROW },
-            Op::ReturnValue => Term::Return { value: self.row(inst.id(0).ok_or("no value")?)? },
+            Op::ReturnValue => {
+                let value = inst.id(0).ok_or("no value")?;
+                let ty = self.m.inst(function.def).ty.and_then(|t| self.types.of(t));
+                let n = self.types.slots(self.type_of(value)?);
+                if ty.map(|t| self.types.slots(t)) != Some(n) {
+                    return Err("the value that is returned has another type than the function".into());
+                }
+                Term::Return { value: self.row(value)? }
+            }
             Op::Kill | Op::TerminateInvocation => Term::Kill,
             Op::Unreachable => Term::Unreachable,
             op => Term::Fail(op.to_string().into()),
@@ -281,6 +293,9 @@ impl Translator<'_> {
             return Err(format!("the arguments do not fit the function {callee}"));
         }
         let n = self.functions[func].ret.1;
+        if n > 0 && inst.ty.and_then(|t| self.types.of(t)).map(|t| self.types.slots(t)) != Some(n) {
+            return Err(format!("the result does not fit the function {callee}"));
+        }
         let dst = if n == 0 { 0 } else { self.row(inst.result.ok_or("no result")?)? };
         body.push(Ins::Call { func, args: args.into(), dst, n }, r);
         Ok(())
@@ -319,7 +334,11 @@ impl Translator<'_> {
                     None => inst.id(1).and_then(|t| self.types.of(t)).map_or(0, |t| self.types.slots(t)),
                 };
                 let at = if inst.op == Op::Variable { 1 } else { 2 };
-                let init = inst.id(at).map(|i| self.row(i)).transpose()?;
+                let init = match inst.id(at) {
+                    Some(i) if self.types.slots(self.type_of(i)?) == n => Some(self.row(i)?),
+                    Some(_) => return Err("its initializer has another type".into()),
+                    None => None,
+                };
                 body.locals.push((row, n, init));
             }
             Op::Load => {
@@ -391,7 +410,8 @@ impl Translator<'_> {
         let n = self.types.slots(ty);
         self.row(ptr)?;
         if let Some(pointer) = self.known.get(ptr) {
-            body.push(Ins::Copy { dst, src: *pointer as u32, n }, r);
+            let src = self.inside(*pointer, ptr, n)?;
+            body.push(Ins::Copy { dst, src, n }, r);
             return Ok(());
         }
         let aligned = if self.pointee(ptr)?.1 == super::program::class::PHYSICAL { aligned } else { 1 };
@@ -405,7 +425,8 @@ impl Translator<'_> {
         let n = self.types.slots(ty);
         self.row(ptr)?;
         if let Some(pointer) = self.known.get(ptr) {
-            body.push(Ins::Copy { dst: *pointer as u32, src, n }, r);
+            let dst = self.inside(*pointer, ptr, n)?;
+            body.push(Ins::Copy { dst, src, n }, r);
             return Ok(());
         }
         let aligned = if self.pointee(ptr)?.1 == super::program::class::PHYSICAL { aligned } else { 1 };
@@ -413,6 +434,17 @@ impl Translator<'_> {
         let ptr = self.row(ptr)?;
         body.push(Ins::Store { src, ptr, access: Box::new(access) }, r);
         Ok(())
+    }
+
+    /// The row to which a known pointer points, if what it points to has `n` components.
+    fn inside(&self, pointer: u64, ptr: Id, n: u32) -> Result<Row, String> {
+        match self.pointee(ptr)?.0 {
+            Some(ty) if self.types.slots(ty) != n => Err("its type is not that of the pointer".into()),
+            _ if (pointer & 0xff_ffff_ffff) + u64::from(n) > u64::from(self.rows) => {
+                Err("it leaves the variable".into())
+            }
+            _ => Ok(pointer as Row),
+        }
     }
 
     fn chain(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<(), String> {
@@ -574,12 +606,27 @@ impl Translator<'_> {
         };
         let num = value.and_then(|v| self.type_of(v).ok()).and_then(|t| self.types.numeric(t));
         let (value, n) = row(self, value)?;
-        let (arg, _) = row(self, arg)?;
+        let (arg, arg_n) = row(self, arg)?;
+        let dst_n = self.types.slots(ty);
+        let moves = name.contains("Broadcast") || name.contains("Shuffle") || name.contains("Rotate");
+        let scalar_arg = arg == NO_ROW || inst.op == Op::GroupBroadcast || name.contains("Bit") || arg_n == 1;
+        let needs_arg = (moves && !name.contains("First")) || name.contains("BitExtract");
+        let needs_value = !matches!(inst.op, Op::GroupNonUniformElect);
+        let ballot = name.contains("Ballot") || name.contains("All") || name.contains("Any") || !needs_value;
+        let ballot_size = (!name.contains("BallotBit") && !name.contains("InverseBallot")) || n == 4;
+        if !scalar_arg
+            || (needs_arg && arg == NO_ROW)
+            || (needs_value && value == NO_ROW)
+            || (!ballot && dst_n != n)
+            || !ballot_size
+        {
+            return Err("its operands do not fit each other".into());
+        }
         let group = Group {
             op: inst.op,
             num: num.map_or(Num::Bool, |n| n.0),
             dst: self.row(id)?,
-            dst_n: self.types.slots(ty),
+            dst_n,
             value,
             n,
             arg,

@@ -202,6 +202,34 @@ pub(super) fn is_whole(op: u32) -> bool {
     matches!(op, 33 | 34 | 36 | 52 | 54..=72)
 }
 
+/// Whether operands of these sizes and a result of `n` components are what [`whole`] expects.
+pub(super) fn fits(op: u32, sizes: &[u32], n: u32) -> bool {
+    let size = |i: usize| sizes.get(i).copied().unwrap_or(0);
+    let square = matches!(size(0), 4 | 9 | 16);
+    match op {
+        33 => square && n == 1,
+        34 => square && n == size(0),
+        36 | 52 => n == 2 * size(0),
+        54 | 55 => size(0) == 4 && n == 1,
+        56..=59 => size(0) == 2 && n == 1,
+        60..=62 | 65 => size(0) == 1 && n == 2,
+        63 | 64 => size(0) == 1 && n == 4,
+        66 => n == 1,
+        67 => size(0) == size(1) && n == 1,
+        68 => size(0) == 3 && size(1) == 3 && n == 3,
+        69 => n == size(0),
+        70 => n == size(0) && n == size(1) && n == size(2),
+        71 => n == size(0) && n == size(1),
+        72 => n == size(0) && n == size(1) && size(2) == 1,
+        _ => false,
+    }
+}
+
+/// Whether [`each`] needs one operand only.
+pub(super) fn is_unary(op: u32) -> bool {
+    float1(op).is_some() || matches!(op, 4 | 5 | 7 | 73..=75)
+}
+
 /// Whether [`each`] knows the instruction.
 pub(super) fn is_each(op: u32) -> bool {
     float1(op).is_some() || matches!(op, 4 | 5 | 7 | 25 | 26 | 37..=46 | 48..=50 | 53 | 73..=75 | 79..=81)

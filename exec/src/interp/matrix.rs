@@ -77,6 +77,9 @@ impl Translator<'_> {
             Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixTransposeNV => {
                 let (dst, to) = self.matrix_result(inst)?;
                 let (src, from) = self.matrix(operand(0)?)?;
+                if self.types.coop(from).map(|c| c.scope) != self.types.coop(to).map(|c| c.scope) {
+                    return Err("a conversion between scopes".into());
+                }
                 let transpose = inst.op == Op::CooperativeMatrixTransposeNV || self.transposes(inst);
                 body.push(Ins::Relayout { dst, src, from, to, transpose }, r);
             }
@@ -89,7 +92,10 @@ impl Translator<'_> {
             }
             Op::CooperativeMatrixPerElementOpNV => {
                 let (dst, ty) = self.matrix_result(inst)?;
-                let (src, _) = self.matrix(operand(0)?)?;
+                let (src, from) = self.matrix(operand(0)?)?;
+                if from != ty {
+                    return Err("its result has another type than its operand".into());
+                }
                 let mut extras = Vec::new();
                 for id in inst.ids_from(2) {
                     let t = self.type_of(id)?;
@@ -189,6 +195,9 @@ impl Translator<'_> {
 
     fn callback(&mut self, id: Id, params: usize) -> Result<usize, String> {
         let func = self.function(id)?;
+        if self.functions[func].ret.1 == 0 {
+            return Err(format!("the function {id} returns nothing"));
+        }
         if self.functions[func].params.len() != params {
             return Err(format!(
                 "the function {id} has {} parameters, not {params}",
@@ -262,6 +271,9 @@ impl Translator<'_> {
         let conv = Conv { op: inst.op, from: a.num, to: b.num, saturate: manner.saturate, mode };
         let n = a.placed.len;
         let transpose = self.transposes(inst);
+        if a.scope != b.scope {
+            return Err("a conversion between scopes".into());
+        }
         if a.use_ == b.use_ && !transpose && (a.rows, a.cols) == (b.rows, b.cols) {
             body.push(Ins::Convert { conv, dst, a: src, n }, r);
         } else {
@@ -314,7 +326,13 @@ impl Translator<'_> {
             }
             None => None,
         };
-        let dst = if store { NO_ROW } else { self.matrix_result(inst)?.0 };
+        let dst = match store {
+            true => NO_ROW,
+            false => match self.matrix_result(inst)? {
+                (dst, result) if result == ty => dst,
+                _ => return Err("its result has another type than its object".into()),
+            },
+        };
         let ptr = self.row(ptr)?;
         let tensor = Tensor { store, dst, object, ty, ptr, layout, view, decode, vector };
         body.push(Ins::Tensor(Box::new(tensor)), r);
