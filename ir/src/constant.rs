@@ -15,6 +15,7 @@ use crate::module::{Id, IdMap, Inst, Module};
 use crate::types::{self, Scalar, Type};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// More SpecIds than this are not listed: nobody reads them, and a chain of thousands must stay cheap.
 const MAX_SPEC_IDS: usize = 32;
@@ -250,8 +251,33 @@ impl Specialization {
 #[derive(Clone, PartialEq, Debug)]
 enum Value {
     Scalar(u64),
-    Composite(Vec<Value>),
+    /// Shared, since a module can build composites of composites that are exponentially large when written out. How
+    /// deep they are nested is kept, because dropping them recurses.
+    Composite(Arc<[Value]>, u8),
     Unknown,
+}
+
+/// Larger composites are not looked into: the largest vector has 16 components, and memory must stay in proportion.
+const MAX_PARTS: usize = 16;
+
+/// Nor are composites that are nested deeper.
+const MAX_DEPTH: u8 = 8;
+
+impl Value {
+    fn composite(parts: impl ExactSizeIterator<Item = Value>) -> Value {
+        if parts.len() > MAX_PARTS {
+            return Value::Unknown;
+        }
+        let parts: Arc<[Value]> = parts.collect();
+        let inner = parts.iter().map(|p| match p {
+            Value::Composite(_, depth) => *depth,
+            _ => 0,
+        });
+        match inner.max().unwrap_or(0) {
+            depth if depth < MAX_DEPTH => Value::Composite(parts, depth + 1),
+            _ => Value::Unknown,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -355,15 +381,16 @@ impl Constants {
             }
             Op::ConstantComposite | Op::SpecConstantComposite => {
                 let mut specs = SpecIds::default();
-                let parts = inst
-                    .ids()
-                    .map(|part| {
-                        let (value, more) = self.value(Some(part));
-                        specs.merge(&more);
-                        value
-                    })
-                    .collect();
-                Some(Entry { value: Value::Composite(parts), specs })
+                let mut parts = Vec::new();
+                for part in inst.ids() {
+                    let (value, more) = self.value(Some(part));
+                    specs.merge(&more);
+                    // One more than are looked into says that there are too many.
+                    if parts.len() <= MAX_PARTS {
+                        parts.push(value);
+                    }
+                }
+                Some(Entry { value: Value::composite(parts.into_iter()), specs })
             }
             Op::SpecConstantOp => {
                 let mut specs = SpecIds::default();
@@ -412,8 +439,8 @@ fn literal(module: &Module, inst: &Inst) -> Value {
 fn null(module: &Module, ty: Id, depth: u32) -> Value {
     match Type::of(module, ty) {
         Some(Type::Scalar(_) | Type::Bool) => Value::Scalar(0),
-        Some(Type::Vector { elem, len }) if len <= 16 && depth == 0 => {
-            Value::Composite(vec![null(module, elem, depth + 1); len as usize])
+        Some(Type::Vector { elem, len }) if len as usize <= MAX_PARTS && depth == 0 => {
+            Value::composite(vec![null(module, elem, depth + 1); len as usize].into_iter())
         }
         _ => Value::Unknown,
     }
@@ -424,7 +451,12 @@ fn width(module: &Module, ty: Option<Id>) -> Option<u32> {
     match Type::of(module, ty?)? {
         Type::Scalar(Scalar::Int { width, .. }) => Some(width),
         Type::Bool => Some(1),
-        Type::Vector { elem, .. } => width(module, Some(elem)),
+        // Not by recursion: the element of a broken vector type may be that type.
+        Type::Vector { elem, .. } => match Type::of(module, elem)? {
+            Type::Scalar(Scalar::Int { width, .. }) => Some(width),
+            Type::Bool => Some(1),
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -437,46 +469,54 @@ fn fold(module: &Module, op: Op, ty: Id, args: &[Arg], literals: &[u32]) -> Opti
         Op::CompositeExtract => {
             let mut v = &args.first()?.0;
             for i in literals {
-                let Value::Composite(parts) = v else { return None };
+                let Value::Composite(parts, _) = v else { return None };
                 v = parts.get(*i as usize)?;
             }
             return Some(v.clone());
         }
         Op::CompositeInsert => {
-            let mut whole = args.get(1)?.0.clone();
-            let mut v = &mut whole;
-            for i in literals {
-                let Value::Composite(parts) = v else { return None };
-                v = parts.get_mut(*i as usize)?;
-            }
-            *v = args.first()?.0.clone();
-            return Some(whole);
+            return inserted(&args.get(1)?.0, &args.first()?.0, literals);
         }
         Op::VectorShuffle => {
-            let (Value::Composite(a), Value::Composite(b)) = (&args.first()?.0, &args.get(1)?.0) else { return None };
-            let all: Vec<&Value> = a.iter().chain(b).collect();
-            return Some(Value::Composite(
-                literals.iter().map(|i| all.get(*i as usize).map_or(Value::Unknown, |v| (*v).clone())).collect(),
+            let (Value::Composite(a, _), Value::Composite(b, _)) = (&args.first()?.0, &args.get(1)?.0) else {
+                return None;
+            };
+            let all: Vec<&Value> = a.iter().chain(b.iter()).collect();
+            return Some(Value::composite(
+                literals.iter().map(|i| all.get(*i as usize).map_or(Value::Unknown, |v| (*v).clone())),
             ));
         }
         _ => {}
     }
     // Component by component for vectors.
     if let Some(Type::Vector { elem, len }) = Type::of(module, ty) {
+        if len as usize > MAX_PARTS {
+            return None;
+        }
         let component = |i: usize| -> Option<Value> {
             let args: Option<Vec<Arg>> = args
                 .iter()
                 .map(|(v, t)| match v {
-                    Value::Composite(parts) => Some((parts.get(i)?.clone(), *t)),
+                    Value::Composite(parts, _) => Some((parts.get(i)?.clone(), *t)),
                     Value::Scalar(_) => Some((v.clone(), *t)),
                     Value::Unknown => None,
                 })
                 .collect();
             fold_scalar(module, op, elem, &args?)
         };
-        return Some(Value::Composite((0..len as usize).map(|i| component(i).unwrap_or(Value::Unknown)).collect()));
+        return Some(Value::composite((0..len as usize).map(|i| component(i).unwrap_or(Value::Unknown))));
     }
     fold_scalar(module, op, ty, args)
+}
+
+/// `whole` with the part at `path` replaced. What is built is no deeper than [`MAX_DEPTH`], and so is the recursion.
+fn inserted(whole: &Value, part: &Value, path: &[u32]) -> Option<Value> {
+    let Some((first, rest)) = path.split_first() else { return Some(part.clone()) };
+    let Value::Composite(parts, _) = whole else { return None };
+    let changed = inserted(parts.get(*first as usize)?, part, rest)?;
+    let mut parts = parts.to_vec();
+    parts[*first as usize] = changed;
+    Some(Value::composite(parts.into_iter()))
 }
 
 fn fold_scalar(module: &Module, op: Op, ty: Id, args: &[Arg]) -> Option<Value> {

@@ -71,3 +71,58 @@ fn spec_constants_fold_with_defaults_and_given_values() {
     assert_eq!(bad.problems(), [(7, "1.5 is not an integer".to_owned())]);
     assert_eq!(bad.get(a).value(), Some(16));
 }
+
+/// Composites are looked into only as far as memory and the stack stay in proportion to the module.
+#[test]
+fn composites_stay_in_proportion() {
+    let mut m = Maker::new();
+    let uint = m.global(Op::TypeInt, None, vec![32.into(), 0.into()]);
+    let one = m.global(Op::Constant, Some(uint), vec![1.into()]);
+
+    // A vector type of a billion components, and one of itself.
+    let huge = m.global(Op::TypeVector, None, vec![uint.into(), (1 << 30).into()]);
+    let sum = m.op(huge, Op::IAdd, &[one, one]);
+    let cyclic = Id::new(m.0.header.bound).expect("not 0");
+    assert_eq!(m.global(Op::TypeVector, None, vec![cyclic.into(), 2.into()]), cyclic);
+    let odd = m.op(cyclic, Op::IAdd, &[one, one]);
+
+    // Each holds the one before it twice: written out, 2 to the power of 64 values.
+    let mut double = one;
+    for _ in 0..64 {
+        double = m.global(Op::ConstantComposite, Some(uint), vec![double.into(), double.into()]);
+    }
+    // Each holds the one before it, and takes its id, so that nothing else keeps that one alive.
+    let chain = m.global(Op::ConstantComposite, Some(uint), vec![one.into()]);
+    for _ in 0..200_000 {
+        let r = m.0.add(Inst::new(Op::ConstantComposite, Some(uint), Some(chain), [Operand::Id(chain)]));
+        m.0.globals.push(r);
+    }
+    let constants = Constants::new(&m.0, &Specialization::new());
+    for id in [sum, odd, double, chain] {
+        assert_eq!(constants.get(id), Const::Unknown);
+    }
+}
+
+#[test]
+fn vectors_fold_by_component() {
+    let mut m = Maker::new();
+    let uint = m.global(Op::TypeInt, None, vec![32.into(), 0.into()]);
+    let vector = m.global(Op::TypeVector, None, vec![uint.into(), 3.into()]);
+    let x = m.spec(uint, 0, 32);
+    let one = m.global(Op::Constant, Some(uint), vec![1.into()]);
+    let size = m.global(Op::SpecConstantComposite, Some(vector), vec![x.into(), one.into(), one.into()]);
+    let twice = m.op(vector, Op::IAdd, &[size, size]);
+    let operands = |op: Op, ids: &[Id], index: u32| {
+        let mut all = vec![Operand::Word(u32::from(op.0))];
+        all.extend(ids.iter().map(|i| Operand::Id(*i)));
+        all.push(Operand::Word(index));
+        all
+    };
+    let inserted = m.global(Op::SpecConstantOp, Some(vector), operands(Op::CompositeInsert, &[x, twice], 1));
+    let parts: Vec<Id> = (0..4)
+        .map(|i| m.global(Op::SpecConstantOp, Some(uint), operands(Op::CompositeExtract, &[inserted], i)))
+        .collect();
+    let constants = Constants::new(&m.0, &Specialization::new());
+    let values: Vec<Option<u64>> = parts.iter().map(|p| constants.get(*p).value()).collect();
+    assert_eq!(values, [Some(64), Some(32), Some(2), None]);
+}
