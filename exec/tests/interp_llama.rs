@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use coop_exec::Case;
-use coop_exec::interp::{Config, Interpreted, Placement, Semantics};
+use coop_exec::interp::{Config, FindingKind, Interpreted, Interpreter, Memory, Placement, Semantics};
 use coop_exec::testing;
 
 fn modules() -> Option<PathBuf> {
@@ -99,7 +99,6 @@ fn tensor_layouts_and_decode_functions() {
 /// Nothing in any of the modules is beyond the interpreter, but for one extension without matrices.
 #[test]
 fn every_module_is_understood() {
-    use coop_exec::interp::Interpreter;
     let Some(folder) = modules() else { return };
     let mut modules = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -117,4 +116,43 @@ fn every_module_is_understood() {
         modules += 1;
     }
     assert!(modules > 100, "{modules} modules");
+}
+
+/// The same numbers decoded by 4-bit float types (SPV_EXT_ocp_microscaling_types) and by a table.
+#[test]
+fn small_floats_are_what_the_table_says() {
+    let Some(folder) = modules() else { return };
+    let mut case = Case::load(&testing::repository().join("exec/tests/interp/llama/matmul_q4_0_f16_cm2.toml")).unwrap();
+    case.expect.clear();
+    // Blocks of a scale and 16 bytes.
+    case.buffer[0].count = 64 * 2 * 17;
+    case.buffer[0].fill = coop_exec::fill::Fill::default();
+    let mut results = Vec::new();
+    for name in ["matmul_mxfp4_f16_cm2", "matmul_mxfp4_f16_ocp_cm2"] {
+        let path = folder.join(format!("{name}.spv"));
+        let module = coop_ir::binary::read(&std::fs::read(path).unwrap()).unwrap();
+        let specialization = case.specialization().unwrap();
+        let mut buffers: Vec<Memory> = (0..case.buffer.len())
+            .map(|i| Memory {
+                name: case.buffer[i].name.clone(),
+                slot: case.buffer[i].slot(),
+                bytes: case.contents(i, &|_| 0).unwrap(),
+            })
+            .collect();
+        let mut random = coop_exec::random::Random::new(9);
+        for (i, byte) in buffers[0].bytes.iter_mut().enumerate() {
+            *byte = if i % 17 == 0 { random.integer(122, 130) as u8 } else { random.bits() as u8 };
+        }
+        let interpreter = Interpreter::new(&module, None, &specialization, Config::default()).unwrap();
+        let push = case.push_constants(&|_| 0).unwrap();
+        let report = interpreter.run(&mut buffers, &push, case.workgroups).unwrap();
+        // The first promises addresses that are multiples of 2 (`buffer_reference_align`), for blocks of 17 bytes.
+        let broken: Vec<String> =
+            report.findings.iter().filter(|f| f.kind != FindingKind::Misaligned).map(|f| f.to_string()).collect();
+        assert!(broken.is_empty(), "{}", broken.join("\n"));
+        assert_eq!(report.findings.is_empty(), name.contains("ocp"), "{name}");
+        results.push(buffers.pop().unwrap().bytes);
+    }
+    assert!(results[0] == results[1]);
+    assert!(results[0].iter().any(|b| *b != results[0][0]));
 }

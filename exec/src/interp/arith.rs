@@ -154,7 +154,7 @@ pub(super) fn translate(
                 (_, Kind::Matrix { column, cols }) => (types.slots(*column), *cols),
                 _ => return Err(format!("{} of no matrix", inst.op)),
             };
-            if rows == 0 || n % rows != 0 || types.slots(b.ty) != inner * (n / rows) || args.len() != 2 {
+            if rows == 0 || !n.is_multiple_of(rows) || types.slots(b.ty) != inner * (n / rows) || args.len() != 2 {
                 return Err(format!("{}: its operands do not fit each other", inst.op));
             }
             let f = LaneFn::Product { num, rows, inner, cols: n / rows };

@@ -210,3 +210,48 @@ fn spread_poison(poison: &[Vec<bool>; 3], s: &Shape, out: &mut Vec<bool>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn sums_in_every_mode() {
+        let mut random = Random::new(5);
+        for round in 0..3000 {
+            let k = random.integer(1, 40) as usize;
+            let from = [Num::F16, Num::Bf16, Num::F32, Num::E4M3, Num::F64][round % 5];
+            let to = [Num::F32, Num::F16, Num::F64, Num::Bf16][round % 4];
+            let mut draw =
+                || from.to_f64(from.encode_f64((random.unit() - 0.5) * 2f64.powi(random.integer(-6, 6) as i32)));
+            let a: Vec<f64> = (0..k).map(|_| draw()).collect();
+            let b: Vec<f64> = (0..k).map(|_| draw()).collect();
+            let c = to.to_f64(to.encode_f64(draw()));
+            let mut sum = Sum::new();
+            for (x, y) in a.iter().zip(&b) {
+                sum.add_product(*x, *y);
+            }
+            sum.add(c);
+            let exact = exact_sum(&a, &b, c, to, from != Num::F64, Rounding::NearestEven);
+            assert_eq!(exact, sum.round(to, Rounding::NearestEven), "{from:?} {to:?} {k}");
+            let value = |bits: u64| to.to_f64(bits);
+            let (low, high) = (spread(&a, &b, c, to, Rounding::Down), spread(&a, &b, c, to, Rounding::Up));
+            for other in [exact, sequential(&a, &b, c, to)] {
+                assert!(value(low) <= value(other) && value(other) <= value(high), "{from:?} {to:?} {k}");
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_and_infinities() {
+        let exact =
+            |a: &[f64], b: &[f64], c: f64| Num::F32.to_f64(exact_sum(a, b, c, Num::F32, true, Rounding::NearestEven));
+        assert!(exact(&[0.0, -1.0], &[-1.0, 0.0], -0.0).is_sign_negative());
+        assert!(exact(&[0.0, 1.0], &[-1.0, 0.0], -0.0).is_sign_positive());
+        assert_eq!(exact(&[f64::INFINITY, 1.0], &[1.0, 1.0], 5.0), f64::INFINITY);
+        assert!(exact(&[f64::INFINITY, 1.0], &[1.0, 1.0], f64::NEG_INFINITY).is_nan());
+        assert!(exact(&[f64::INFINITY], &[0.0], 5.0).is_nan());
+        assert_eq!(exact(&[65504.0; 4], &[65504.0; 4], -4.0 * 65504.0 * 65504.0), 0.0);
+    }
+}

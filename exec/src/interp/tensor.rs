@@ -286,3 +286,88 @@ fn clamped(layout: &Layout, d: usize, slice: u32, store: bool) -> Result<u32, Hi
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(clamp: u32, block: &[u32], dims: &[u32], slice: &[(i32, u32)]) -> Layout {
+        let n = dims.len();
+        let mut v = vec![0u64; 5 * n + 1];
+        let step = |op, args: &[u32], v: &mut Vec<u64>| {
+            let input: Vec<u64> = v.iter().copied().chain(args.iter().map(|a| u64::from(*a))).collect();
+            update_layout(op, n, &input, v);
+        };
+        update_layout(Op::CreateTensorLayoutNV, n, &[], &mut v);
+        step(Op::TensorLayoutSetBlockSizeNV, block, &mut v);
+        step(Op::TensorLayoutSetDimensionNV, dims, &mut v);
+        let args: Vec<u32> = slice.iter().flat_map(|(o, s)| [*o as u32, *s]).collect();
+        step(Op::TensorLayoutSliceNV, &args, &mut v);
+        Layout::new(clamp, n, &v)
+    }
+
+    fn at(r: u32, c: u32, cols: u32, l: &Layout, view: Option<&View>, semantics: Semantics) -> (Hit, Coords) {
+        let mut coords = Coords::default();
+        let hit = locate((r, c), cols, l, view, false, semantics, &mut coords).unwrap();
+        (hit, coords)
+    }
+
+    #[test]
+    fn five_dimensions_in_blocks() {
+        let (block, dims) = ([1, 2, 1, 3, 2], [3, 4, 2, 7, 6]);
+        let slice = [(1, 2), (-1, 3), (0, 2), (2, 6), (1, 4)];
+        let spans: Vec<u32> = slice.iter().map(|s| s.1).collect();
+        let l = layout(CLAMP_CONSTANT, &block, &dims, &slice);
+        // Blocks in each dimension: 3, 2, 2, 3, 3.
+        assert_eq!(l.stride, [36, 18, 9, 3, 1]);
+        let total: u32 = spans.iter().product();
+        let cols = 16;
+        let mut number = 0;
+        for a in 0..spans[0] {
+            for b in 0..spans[1] {
+                for c in 0..spans[2] {
+                    for d in 0..spans[3] {
+                        for e in 0..spans[4] {
+                            let place = [a, b, c, d, e];
+                            let x: Vec<i64> = (0..5).map(|i| i64::from(place[i]) + i64::from(slice[i].0)).collect();
+                            let inside = (0..5).all(|i| (0..i64::from(dims[i])).contains(&x[i]));
+                            let (hit, coords) = at(number / cols, number % cols, cols, &l, None, Semantics::Spec);
+                            if inside {
+                                let of = |i: usize| x[i] as u32 / block[i];
+                                let linear = of(0) * 36 + of(1) * 18 + of(2) * 9 + of(3) * 3 + of(4);
+                                assert_eq!(hit, Hit::At { linear: u64::from(linear) }, "{place:?}");
+                                assert_eq!(coords.within, (0..5).map(|i| x[i] as u32 % block[i]).collect::<Vec<_>>());
+                            } else {
+                                assert_eq!(hit, Hit::Fill, "{place:?}");
+                            }
+                            number += 1;
+                        }
+                    }
+                }
+            }
+        }
+        assert_eq!(number, total);
+    }
+
+    #[test]
+    fn where_the_h100_differs() {
+        let l = layout(CLAMP_CONSTANT, &[1, 1], &[8, 8], &[(0, 4), (0, 8)]);
+        // More rows than the span: by the text the outermost coordinate wraps; an H100 goes on.
+        assert_eq!(at(5, 2, 8, &l, None, Semantics::Spec).0, Hit::At { linear: 10 });
+        assert_eq!(at(5, 2, 8, &l, None, Semantics::Nvidia).0, Hit::At { linear: 42 });
+        let mut v = vec![0u64; 8];
+        update_view(Op::CreateTensorViewNV, 2, &[], &mut v);
+        let clip: Vec<u64> = v.iter().copied().chain([1, 0xffff_ffff, 0, 0xffff_ffff]).collect();
+        update_view(Op::TensorViewSetClipNV, 2, &clip, &mut v);
+        let view = View::new(false, &[0, 1], &v);
+        assert_eq!(at(2, 3, 8, &l, Some(&view), Semantics::Spec).0, Hit::Skip);
+        assert_eq!(at(2, 3, 8, &l, Some(&view), Semantics::Nvidia).0, Hit::At { linear: 11 });
+        assert_eq!(at(0, 3, 8, &l, Some(&view), Semantics::Nvidia).0, Hit::Skip);
+    }
+
+    #[test]
+    fn a_dimension_without_end_is_never_out_of_bounds() {
+        let l = layout(CLAMP_CONSTANT, &[1, 1], &[!0, 8], &[(1000, 4), (0, 8)]);
+        assert_eq!(at(3, 1, 8, &l, None, Semantics::Spec).0, Hit::At { linear: 8025 });
+    }
+}
