@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# try.sh: the whole line on one module: check it, lower it to scalar code, run both and compare.
+#
+#   try.sh [FILE.spv CASE.toml [OPTIONS of cooprun verify]]    default: testdata/kernels/gemm_simple
+#
+# Runs on lavapipe, which it fetches (scripts/drivers.sh). With COOP_DRIVER=system it runs on this machine's own
+# Vulkan driver instead.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(dirname "$here")
+module=${1:-$root/testdata/kernels/gemm_simple.spv}
+case=${2:-${module%.spv}.toml}
+shift $(($# < 2 ? $# : 2))
+
+cargo build --quiet --release --manifest-path "$root/Cargo.toml" -p coop-cli
+bin=${CARGO_TARGET_DIR:-$root/target}/release
+run=()
+if [ "${COOP_DRIVER:-lavapipe}" != system ]; then
+  export COOP_CACHE=${COOP_CACHE:-$root/.cache}
+  "$here/drivers.sh"
+  run=("$COOP_CACHE/bin/mesa-run")
+fi
+
+echo "== coopcheck"
+"$bin/coopcheck" -v "$module"
+echo "== cooplower and cooprun: lower, run both, compare"
+exec ${run[@]+"${run[@]}"} "$bin/cooprun" verify "$module" --case "$case" "$@"
