@@ -1,7 +1,7 @@
 //! Files in and out: SPIR-V words or assembly text, `-` for the standard streams.
 
 use coop_ir::text::{self, PrintOptions};
-use coop_ir::{Module, binary};
+use coop_ir::{Module, binary, verify};
 use std::fmt;
 use std::io::{ErrorKind, IsTerminal, Read, Write};
 use std::path::Path;
@@ -121,6 +121,28 @@ pub fn parse(name: String, bytes: Vec<u8>) -> Result<Loaded, FileError> {
         }
     }
 }
+
+/// Whether a module can be made sense of at all: every id defined once and before it is used, blocks and functions
+/// complete, and so on. What is left to rules, whether types agree, is not looked at.
+pub fn well_formed(loaded: &Loaded) -> Result<(), Vec<FileError>> {
+    /// Calls and returns; phis, loads, stores and selections.
+    const ABOUT_TYPES: [u8; 2] = [13, 16];
+    let Err(problems) = verify::verify(&loaded.module) else { return Ok(()) };
+    let mut errors: Vec<FileError> = problems
+        .into_iter()
+        .filter(|p| !ABOUT_TYPES.contains(&p.check))
+        .map(|p| FileError { name: loaded.name.clone(), message: p.message })
+        .collect();
+    let more = errors.len().saturating_sub(MAX_PROBLEMS);
+    if more > 0 {
+        errors.truncate(MAX_PROBLEMS);
+        errors.push(FileError { name: loaded.name.clone(), message: format!("and {more} more of this kind") });
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Nobody reads on after this many reasons why a module makes no sense.
+const MAX_PROBLEMS: usize = 10;
 
 /// The bytes as text, if they can be text at all: UTF-8 without control characters.
 fn assembly(bytes: &[u8]) -> Option<&str> {

@@ -174,6 +174,12 @@ fn what_can_not_be_read() {
     cli_snapshot("bad-size", &[&file("size.spv", &kernel[..kernel.len() - 1])]);
     cli_snapshot("bad-length", &[&file("length.spv", &no_length)]);
     cli_snapshot("bad-text", &[&file("source.comp", b"#version 450\nvoid main() {}\n")]);
+    let undefined =
+        b"%void = OpTypeVoid\n%f = OpTypeFunction %void\n%main = OpFunction %void None %g\n%entry = OpLabel\n\
+                      OpReturn\nOpFunctionEnd\n";
+    cli_snapshot("bad-undefined", &[&file("undefined.spvasm", undefined)]);
+    let cyclic = b"%a = OpTypeStruct %b\n%b = OpTypeStruct %a\n%c = OpTypeVector %c 4\n";
+    cli_snapshot("bad-cyclic", &["--format", "json", &file("cyclic.spvasm", cyclic)]);
     cli_snapshot("bad-among-good", &["--format", "json", VALID, "testdata/no-such-file.spv", K]);
     cli_snapshot("bad-option", &["--no-such-option", K]);
 }

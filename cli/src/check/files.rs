@@ -163,6 +163,14 @@ fn check_file(path: &Path, options: &Options, style: &Style) -> Outcome {
             return Outcome { status: Status::BadInput, text, messages: format!("error: {e}\n"), ..Outcome::empty() };
         }
     };
+    if let Err(errors) = io::well_formed(&loaded) {
+        let text = match style.format {
+            Format::Json => format!("{}\n", json::unreadable(&loaded.name, &errors[0].message)),
+            Format::Human | Format::Short => String::new(),
+        };
+        let messages = errors.iter().map(|e| format!("error: {e}\n")).collect();
+        return Outcome { status: Status::BadInput, text, messages, ..Outcome::empty() };
+    }
     let mut messages = String::new();
     if let Err(message) = check_specialization(&loaded, options, style, &mut messages) {
         return Outcome { status: Status::BadInput, messages: format!("error: {message}\n"), ..Outcome::empty() };
