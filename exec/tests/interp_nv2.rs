@@ -3,7 +3,7 @@
 
 mod interp_common;
 
-use coop_exec::interp::{Config, FindingKind, Placement, Semantics};
+use coop_exec::interp::{Config, FindingKind, Interpreted, Placement, Semantics};
 use interp_common::*;
 
 fn configs() -> impl Iterator<Item = Config> {
@@ -208,4 +208,32 @@ fn decode_functions() {
             assert_eq!(from_f16s(&out[1]), wanted, "{config:?}");
         }
     }
+}
+
+/// The cases that compare devices with the interpreter: nothing is found in them, and the placement does not show.
+#[test]
+fn cases_for_devices_are_sound() {
+    let mut checked = 0;
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "toml") {
+            continue;
+        }
+        let words = coop_exec::testing::words(path.with_extension("spv"));
+        let case = coop_exec::Case::load(&path).unwrap();
+        let variants: Vec<String> = case.variant.keys().cloned().collect();
+        for variant in std::iter::once(None).chain(variants.iter().map(Some)) {
+            let case = variant.map_or_else(|| case.clone(), |v| case.clone().with_variant(v).unwrap());
+            let mut results = Vec::new();
+            for config in configs() {
+                let (buffers, report) = Interpreted { config }.run_case(&words, &case).unwrap();
+                let text: Vec<String> = report.findings.iter().map(|f| f.to_string()).collect();
+                assert!(text.is_empty(), "{} {variant:?}: {}", path.display(), text.join("\n"));
+                results.push(buffers);
+            }
+            assert!(results.iter().all(|r| *r == results[0]), "{} {variant:?}", path.display());
+            checked += 1;
+        }
+    }
+    assert!(checked >= 10, "{checked} cases");
 }
