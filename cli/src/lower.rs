@@ -142,9 +142,10 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     let mut dumped = Ok(());
     let lowered = lower_with(&loaded.module, &options, &mut |name, module| {
         if let (Some(which), Some(dir), Ok(())) = (&cli.dump_after, &cli.dump_dir, &dumped)
-            && (which == "all" || name.ends_with(&format!("-{which}"))) {
-                dumped = dump(dir, name, module);
-            }
+            && (which == "all" || name.ends_with(&format!("-{which}")))
+        {
+            dumped = dump(dir, name, module);
+        }
     });
     dumped?;
     match lowered {
@@ -217,10 +218,8 @@ fn write(cli: &Cli, loaded: &Loaded, lowered: &Lowered) -> Result<(), FileError>
         io::print(&text(&lowered.module));
     }
     if let Some(path) = &cli.report {
-        let json = serde_json::to_string_pretty(report).map_err(|e| FileError {
-            name: io::display_name(path),
-            message: e.to_string(),
-        })?;
+        let json = serde_json::to_string_pretty(report)
+            .map_err(|e| FileError { name: io::display_name(path), message: e.to_string() })?;
         io::write_bytes(path, format!("{json}\n").as_bytes())?;
     }
     if cli.time_passes {

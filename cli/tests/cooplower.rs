@@ -68,7 +68,10 @@ fn a_dimension_without_a_value_is_refused_and_nothing_is_written() {
     let output = cooplower(&["--subgroup-size", "32", &input, "-o", &out.to_string_lossy()]);
     assert_eq!(status(&output), 3);
     let text = stderr(&output);
-    assert!(text.contains("refused-unknown-dimension") && text.contains("--spec 0=.. --spec 1=.. --spec 2=.."), "{text}");
+    assert!(
+        text.contains("refused-unknown-dimension") && text.contains("--spec 0=.. --spec 1=.. --spec 2=.."),
+        "{text}"
+    );
     assert!(!out.exists());
 }
 

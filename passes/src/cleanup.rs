@@ -16,6 +16,10 @@ const OF_MATRICES: [(Capability, &str); 3] = [
     (Capability::Float8CooperativeMatrixEXT, ""),
 ];
 
+/// What SPV_EXT_replicated_composites adds; those that made matrices are gone.
+const REPLICATED: [Op; 3] =
+    [Op::ConstantCompositeReplicateEXT, Op::SpecConstantCompositeReplicateEXT, Op::CompositeConstructReplicateEXT];
+
 pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     let matrices = m.globals.iter().any(|r| m.inst(*r).op == Op::TypeCooperativeMatrixKHR);
     if !matrices {
@@ -25,6 +29,10 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
             }
             remove_extension(m, extension);
         }
+    }
+    if !m.all().any(|r| REPLICATED.contains(&m.inst(r).op)) {
+        remove_capability(m, Capability::ReplicatedCompositesEXT as u32);
+        remove_extension(m, "SPV_EXT_replicated_composites");
     }
     unused_globals(m);
     Ok(())

@@ -97,6 +97,10 @@ impl Collector<'_> {
             Requirement::AnyOf(features) if requirement.is_met_by(self.profile) => {
                 for &feature in features.iter().filter(|&&feature| self.profile.has(feature)) {
                     self.needs.features.insert(feature);
+                    if feature == Feature::VariablePointers {
+                        // Vulkan wants the lesser feature enabled with it.
+                        self.needs.features.insert(Feature::VariablePointersStorageBuffer);
+                    }
                 }
             }
             Requirement::Extension(extension) if requirement.is_met_by(self.profile) => self.require(extension),
