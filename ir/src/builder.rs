@@ -13,7 +13,7 @@ use spirv::{FunctionControl, LoopControl, SelectionControl, StorageClass};
 ///
 /// SPIR-V allows one id only for each scalar, vector and function type, so these must be found, not made twice.
 /// Arrays and structs may repeat, and those of the input may carry layout decorations: of them only our own are
-/// shared. New globals go to the end of the list; [`sort_globals`] mends the order when older ones refer to them.
+/// shared. New globals go to the end of the list; [`crate::rewrite::sort_globals`] mends the order when older ones refer to them.
 pub struct Globals {
     ids: FxHashMap<(Op, Option<Id>, OperandList), Id>,
 }
@@ -180,48 +180,6 @@ pub fn require_extension(m: &mut Module, extension: &str) {
     if !have {
         add_global(m, Inst::new(Op::Extension, None, None, string_operands(extension)));
     }
-}
-
-/// Puts types, constants and variables into an order in which each is declared before it is used, moving as little
-/// as possible. Pointer types that are declared forward may be used early, as SPIR-V allows.
-pub fn sort_globals(m: &mut Module) {
-    let declares = |r: &InstRef| Section::of(m.inst(*r).op) == Some(Section::Declaration);
-    let first = m.globals.iter().position(declares).unwrap_or(m.globals.len());
-    let list = m.globals.split_off(first);
-    let forward: FxHashSet<Id> =
-        list.iter().filter(|r| m.inst(**r).op == Op::TypeForwardPointer).filter_map(|r| m.inst(*r).id(0)).collect();
-    let listed: FxHashMap<Id, InstRef> = list.iter().filter_map(|r| Some((m.inst(*r).result?, *r))).collect();
-    let mut done: FxHashSet<InstRef> = FxHashSet::default();
-    let mut entered: FxHashSet<InstRef> = FxHashSet::default();
-    let mut out = Vec::with_capacity(list.len());
-    let mut stack = Vec::new();
-    for r in list {
-        stack.push((r, false));
-        while let Some((r, ready)) = stack.pop() {
-            if done.contains(&r) {
-                continue;
-            }
-            if ready {
-                done.insert(r);
-                out.push(r);
-                continue;
-            }
-            if !entered.insert(r) {
-                // A cycle: not SPIR-V, and for `verify` to say.
-                continue;
-            }
-            stack.push((r, true));
-            let inst = m.inst(r);
-            if inst.op == Op::TypeForwardPointer {
-                continue;
-            }
-            let early = inst.op == Op::TypeStruct;
-            let uses = inst.ty.into_iter().chain(inst.ids()).filter(|id| !(early && forward.contains(id)));
-            let needs: SmallVec<[InstRef; 8]> = uses.filter_map(|id| listed.get(&id).copied()).collect();
-            stack.extend(needs.into_iter().rev().filter(|n| !done.contains(n)).map(|n| (n, false)));
-        }
-    }
-    m.globals.extend(out);
 }
 
 /// What becomes of a repetition.

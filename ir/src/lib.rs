@@ -28,6 +28,7 @@ pub mod fuzz;
 pub mod grammar;
 mod module;
 pub mod profile;
+pub mod rewrite;
 mod section;
 #[cfg(feature = "smith")]
 pub mod smith;

@@ -8,8 +8,9 @@
 
 use crate::Refusal;
 use crate::pipeline::PassCx;
-use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability, sort_globals};
+use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
 use coop_ir::profile::Feature;
+use coop_ir::rewrite::{sort_globals, unify_types};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use rustc_hash::FxHashMap;
@@ -157,59 +158,4 @@ fn narrow(b: &mut FunctionBuilder<'_>, value: Id, from: Scalar, to: Id) -> Id {
     let (quiet, rounded) = (b.index(quiet), b.index(rounded));
     let chosen = b.ids(Op::Select, u32_type, &[nan, quiet, rounded]);
     b.ids(Op::UConvert, to, &[chosen])
-}
-
-/// Merges types that may exist only once and now exist twice.
-fn unify_types(m: &mut Module) {
-    loop {
-        let mut first: FxHashMap<(Op, Vec<Operand>), Id> = FxHashMap::default();
-        let mut same: FxHashMap<Id, Id> = FxHashMap::default();
-        for r in &m.globals {
-            let i = m.inst(*r);
-            if !matches!(i.op, Op::TypeInt | Op::TypeFloat | Op::TypeVector | Op::TypeFunction | Op::TypeMatrix) {
-                continue;
-            }
-            let Some(id) = i.result else { continue };
-            let one = *first.entry((i.op, i.operands.to_vec())).or_insert(id);
-            if one != id {
-                same.insert(id, one);
-            }
-        }
-        if same.is_empty() {
-            return;
-        }
-        for r in m.all().collect::<Vec<_>>() {
-            let touches = |m: &Module| {
-                let i = m.inst(r);
-                i.ty.into_iter().chain(i.ids()).any(|id| same.contains_key(&id))
-            };
-            if touches(m) {
-                m.inst_mut(r).map_ids(|id| same.get(&id).copied().unwrap_or(id));
-            }
-        }
-        let gone: Vec<InstRef> = same.keys().filter_map(|id| m.def(*id)).collect();
-        for r in &gone {
-            m.forget(*r);
-        }
-        // Their names and decorations name the one that stays, and would be said twice.
-        m.globals.retain(|r| !gone.contains(r));
-        let mut seen = Vec::new();
-        let twice: Vec<InstRef> = m
-            .globals
-            .iter()
-            .copied()
-            .filter(|r| {
-                let i = m.inst(*r);
-                let named =
-                    matches!(i.op, Op::Name | Op::Decorate) && i.id(0).is_some_and(|t| same.values().any(|v| *v == t));
-                if !named {
-                    return false;
-                }
-                let again = seen.contains(&(i.op, i.operands.clone()));
-                seen.push((i.op, i.operands.clone()));
-                again
-            })
-            .collect();
-        m.globals.retain(|r| !twice.contains(r));
-    }
 }

@@ -5,6 +5,7 @@
 
 use crate::Refusal;
 use crate::pipeline::PassCx;
+use coop_ir::rewrite::remove_globals;
 use coop_ir::{Id, InstRef, Module, Op};
 use rustc_hash::FxHashSet;
 use spirv::{Capability, Decoration};
@@ -50,17 +51,15 @@ fn implied(m: &mut Module, capability: Capability) {
 
 /// Removes a capability; answers whether it was there.
 pub(crate) fn remove_capability(m: &mut Module, capability: u32) -> bool {
-    let gone: Vec<InstRef> =
-        m.globals_with(Op::Capability).filter(|r| m.inst(*r).word(0) == Some(capability)).collect();
-    m.globals.retain(|r| !gone.contains(r));
-    !gone.is_empty()
+    remove_globals(m, |m, r| m.inst(r).op == Op::Capability && m.inst(r).word(0) == Some(capability)) > 0
 }
 
 /// Removes an extension.
 pub(crate) fn remove_extension(m: &mut Module, extension: &str) {
-    let gone: Vec<InstRef> =
-        m.globals_with(Op::Extension).filter(|r| m.inst(*r).string(0).is_some_and(|(s, _)| s == extension)).collect();
-    m.globals.retain(|r| !gone.contains(r));
+    remove_globals(m, |m, r| {
+        let i = m.inst(r);
+        i.op == Op::Extension && i.string(0).is_some_and(|(s, _)| s == extension)
+    });
 }
 
 /// Removes types and constants that nothing refers to, with their names and decorations.
@@ -134,10 +133,7 @@ fn unused_globals(m: &mut Module) {
             (removable(m, *r) || mentions(i.op)) && target.is_some_and(|id| dead.contains(&id))
         })
         .collect();
-    for r in &gone {
-        m.forget(*r);
-    }
-    m.globals.retain(|r| !gone.contains(r));
+    remove_globals(m, |_, r| gone.contains(&r));
 }
 
 fn has_spec_id(m: &Module, id: Option<Id>) -> bool {

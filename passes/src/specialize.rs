@@ -11,6 +11,7 @@ use coop_ir::builder::literal_operands;
 use coop_ir::constant::{Const, Constants};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{Extent, entry_points};
+use coop_ir::rewrite::remove_globals;
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op};
 use rustc_hash::FxHashSet;
@@ -160,15 +161,12 @@ impl Specialize {
         for r in still_spec {
             m.inst_mut(r).op = Op::SpecConstantComposite;
         }
-        let dead: Vec<InstRef> = m
-            .globals_with(Op::Decorate)
-            .filter(|r| {
-                let i = m.inst(*r);
-                i.word(1) == Some(spirv::Decoration::SpecId as u32)
-                    && i.id(0).is_some_and(|t| unspecialised.contains(&t))
-            })
-            .collect();
-        m.globals.retain(|r| !dead.contains(r));
+        remove_globals(m, |m, r| {
+            let i = m.inst(r);
+            i.op == Op::Decorate
+                && i.word(1) == Some(spirv::Decoration::SpecId as u32)
+                && i.id(0).is_some_and(|t| unspecialised.contains(&t))
+        });
     }
 }
 

@@ -13,6 +13,7 @@ use super::{Key, Lower, Mat};
 use crate::Refusal;
 use crate::placement::Use;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll, decorate};
+use coop_ir::rewrite::remove_globals;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 use spirv::{CooperativeMatrixOperands as Bits, Decoration, StorageClass};
@@ -72,19 +73,15 @@ const OF_OPERATIONS: [u32; 7] = [
 /// Takes the decorations of `id` that say how an operation computes off the module.
 fn take_decorations(m: &mut Module, id: Id) -> Vec<(u32, Vec<u32>)> {
     let mut out = Vec::new();
-    let mut gone = Vec::new();
-    for r in m.globals_with(Op::Decorate) {
+    remove_globals(m, |m, r| {
         let i = m.inst(r);
-        if let (true, Some(d)) = (i.id(0) == Some(id), i.word(1))
-            && OF_OPERATIONS.contains(&d)
-        {
-            out.push((d, i.operands.iter().skip(2).map(|o| o.word()).collect()));
-            gone.push(r);
-        }
-    }
-    if !gone.is_empty() {
-        m.globals.retain(|r| !gone.contains(r));
-    }
+        let Some(d) = i.word(1).filter(|d| i.op == Op::Decorate && i.id(0) == Some(id) && OF_OPERATIONS.contains(d))
+        else {
+            return false;
+        };
+        out.push((d, i.operands.iter().skip(2).map(|o| o.word()).collect()));
+        true
+    });
     out
 }
 

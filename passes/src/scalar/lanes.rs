@@ -9,6 +9,7 @@ use coop_ir::builder::{FunctionBuilder, Globals, Index, add_global, decorate, na
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{EntryPoint, entry_points};
+use coop_ir::rewrite::insert_before;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use rustc_hash::FxHashMap;
@@ -178,14 +179,9 @@ impl LaneSource {
         let variable = self.variable(m, g, BuiltIn::LocalInvocationIndex);
         let index_type = loaded_type(m, variable).unwrap_or(ty);
         let loaded = m.fresh_id();
-        let load = m.add(Inst::new(Op::Load, Some(index_type), Some(loaded), [variable.into()]).at(origin));
+        let load = Inst::new(Op::Load, Some(index_type), Some(loaded), [variable.into()]).at(origin);
+        insert_before(m, r, load);
         m.replace(r, Inst::new(op, Some(ty), Some(result), [loaded, by].map(Operand::Id)).at(origin));
-        for block in m.functions.iter_mut().flat_map(|f| &mut f.blocks) {
-            if let Some(at) = block.insts.iter().position(|i| *i == r) {
-                block.insts.insert(at, load);
-                break;
-            }
-        }
         Ok(())
     }
 

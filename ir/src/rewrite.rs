@@ -1,0 +1,113 @@
+//! Changing modules: insertion, removal, replacement of uses, and putting globals in order again.
+//!
+//! A pass changes instructions in place with [`Module::replace`] where one stands for one, so that ids and handles stay;
+//! what needs more is here. New instructions are made with [`crate::builder`].
+
+use crate::grammar::Op;
+use crate::module::{Id, Inst, InstRef, Module, Operand};
+use crate::section::Section;
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+/// Puts an instruction in front of another one, inside a block. Answers `None`, and changes nothing, if `before` is in
+/// no block.
+pub fn insert_before(m: &mut Module, before: InstRef, inst: Inst) -> Option<InstRef> {
+    let (f, b, at) = m.functions.iter().enumerate().find_map(|(f, function)| {
+        let at = |insts: &[InstRef]| insts.iter().position(|i| *i == before);
+        function.blocks.iter().enumerate().find_map(|(b, block)| Some((f, b, at(&block.insts)?)))
+    })?;
+    let r = m.add(inst);
+    m.functions[f].blocks[b].insts.insert(at, r);
+    Some(r)
+}
+
+/// Replaces ids wherever they are used; definitions stay.
+pub fn replace_uses(m: &mut Module, map: &FxHashMap<Id, Id>) {
+    for r in m.all().collect::<Vec<_>>() {
+        let inst = m.inst(r);
+        if inst.ty.into_iter().chain(inst.ids()).any(|id| map.contains_key(&id)) {
+            m.inst_mut(r).map_ids(|id| map.get(&id).copied().unwrap_or(id));
+        }
+    }
+}
+
+/// Removes the global instructions for which `dead` holds; their ids are free of a definition. Answers how many.
+pub fn remove_globals(m: &mut Module, mut dead: impl FnMut(&Module, InstRef) -> bool) -> usize {
+    let gone: FxHashSet<InstRef> = m.globals.iter().copied().filter(|r| dead(m, *r)).collect();
+    gone.iter().for_each(|r| m.forget(*r));
+    m.globals.retain(|r| !gone.contains(r));
+    gone.len()
+}
+
+/// Merges scalar, vector, matrix and function types that are declared twice: SPIR-V allows one of each. Uses of the
+/// later ones become uses of the first.
+pub fn unify_types(m: &mut Module) {
+    loop {
+        let mut first: FxHashMap<(Op, Vec<Operand>), Id> = FxHashMap::default();
+        let mut same: FxHashMap<Id, Id> = FxHashMap::default();
+        for r in &m.globals {
+            let i = m.inst(*r);
+            if !matches!(i.op, Op::TypeInt | Op::TypeFloat | Op::TypeVector | Op::TypeFunction | Op::TypeMatrix) {
+                continue;
+            }
+            let Some(id) = i.result else { continue };
+            let one = *first.entry((i.op, i.operands.to_vec())).or_insert(id);
+            if one != id {
+                same.insert(id, one);
+            }
+        }
+        if same.is_empty() {
+            return;
+        }
+        // Names and decorations of what goes would be said of what stays; some of them a second time.
+        remove_globals(m, |m, r| {
+            let i = m.inst(r);
+            let note = matches!(i.op, Op::Name | Op::Decorate);
+            let target = if note { i.id(0) } else { i.result };
+            target.is_some_and(|id| same.contains_key(&id))
+        });
+        replace_uses(m, &same);
+    }
+}
+
+/// Puts types, constants and variables into an order in which each is declared before it is used, moving as little
+/// as possible. Pointer types that are declared forward may be used early, as SPIR-V allows.
+pub fn sort_globals(m: &mut Module) {
+    let declares = |r: &InstRef| Section::of(m.inst(*r).op) == Some(Section::Declaration);
+    let first = m.globals.iter().position(declares).unwrap_or(m.globals.len());
+    let list = m.globals.split_off(first);
+    let forward: FxHashSet<Id> =
+        list.iter().filter(|r| m.inst(**r).op == Op::TypeForwardPointer).filter_map(|r| m.inst(*r).id(0)).collect();
+    let listed: FxHashMap<Id, InstRef> = list.iter().filter_map(|r| Some((m.inst(*r).result?, *r))).collect();
+    let mut done: FxHashSet<InstRef> = FxHashSet::default();
+    let mut entered: FxHashSet<InstRef> = FxHashSet::default();
+    let mut out = Vec::with_capacity(list.len());
+    let mut stack = Vec::new();
+    for r in list {
+        stack.push((r, false));
+        while let Some((r, ready)) = stack.pop() {
+            if done.contains(&r) {
+                continue;
+            }
+            if ready {
+                done.insert(r);
+                out.push(r);
+                continue;
+            }
+            if !entered.insert(r) {
+                // A cycle: not SPIR-V, and for `verify` to say.
+                continue;
+            }
+            stack.push((r, true));
+            let inst = m.inst(r);
+            if inst.op == Op::TypeForwardPointer {
+                continue;
+            }
+            let early = inst.op == Op::TypeStruct;
+            let uses = inst.ty.into_iter().chain(inst.ids()).filter(|id| !(early && forward.contains(id)));
+            let needs: SmallVec<[InstRef; 8]> = uses.filter_map(|id| listed.get(&id).copied()).collect();
+            stack.extend(needs.into_iter().rev().filter(|n| !done.contains(n)).map(|n| (n, false)));
+        }
+    }
+    m.globals.extend(out);
+}
