@@ -93,14 +93,10 @@ impl Grid {
 }
 
 impl Band {
-    /// The number of elements that each lane holds.
+    /// The number of elements that each lane holds; at least 1.
+    #[allow(clippy::len_without_is_empty, reason = "no lane holds nothing")]
     pub fn len(self) -> u32 {
         self.rows.saturating_mul(self.cols)
-    }
-
-    /// Whether a lane holds nothing: never.
-    pub fn is_empty(self) -> bool {
-        false
     }
 
     /// Whether some lanes hold copies because the grid does not divide the rows.
