@@ -1,6 +1,7 @@
 //! Multiplications over every mixture of component types, with odd shapes, wrapping and saturation, lowered to scalar
 //! code and run: front ends emit a few of these, the extension allows all.
 
+use coop_exec::interp::Interpreted;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Executor, RunOptions, vulkan_test};
 use coop_ir::binary;
@@ -34,6 +35,8 @@ const S64: Ty = int("s64", 64, true);
 const U64: Ty = int("u64", 64, false);
 const F16: Ty = float("f16", 16);
 const BF16: Ty = float("bf16", 16);
+const E4M3: Ty = float("e4m3", 8);
+const E5M2: Ty = float("e5m2", 8);
 const F32: Ty = float("f32", 32);
 const F64: Ty = float("f64", 64);
 
@@ -78,6 +81,8 @@ impl Product {
                 (_, "u32") => String::new(),
                 (Some(signed), _) => format!("%{name} = OpTypeInt {} {}\n", ty.width, u32::from(signed)),
                 (None, "bf16") => "%bf16 = OpTypeFloat 16 BFloat16KHR\n".to_owned(),
+                (None, "e4m3") => "%e4m3 = OpTypeFloat 8 Float8E4M3EXT\n".to_owned(),
+                (None, "e5m2") => "%e5m2 = OpTypeFloat 8 Float8E5M2EXT\n".to_owned(),
                 (None, _) => format!("%{name} = OpTypeFloat {}\n", ty.width),
             };
             types += &format!(
@@ -105,6 +110,7 @@ impl Product {
              OpCapability StorageBuffer8BitAccess\nOpCapability StorageBuffer16BitAccess\n"
                 .to_owned();
         let bf16 = all.iter().any(|t| t.name == "bf16");
+        let fp8 = all.iter().any(|t| t.int.is_none() && t.width == 8);
         for (capability, uses) in [
             ("Int8", all.iter().any(|t| t.int.is_some() && t.width == 8)),
             ("Int16", all.iter().any(|t| t.int.is_some() && t.width == 16)),
@@ -113,6 +119,8 @@ impl Product {
             ("Float64", all.iter().any(|t| t.name == "f64")),
             ("BFloat16TypeKHR", bf16),
             ("BFloat16CooperativeMatrixKHR", bf16),
+            ("Float8EXT", fp8),
+            ("Float8CooperativeMatrixEXT", fp8),
         ] {
             if uses {
                 capabilities += &format!("OpCapability {capability}\n");
@@ -154,7 +162,11 @@ impl Product {
              %vd = OpCooperativeMatrixMulAddKHR %mat_d %va %vb %vc {operands}\n\
              OpCooperativeMatrixStoreKHR %at_d %vd {od} %sd\nOpReturn\nOpFunctionEnd\n",
             scope = self.scope,
-            extension = if bf16 { "OpExtension \"SPV_KHR_bfloat16\"\n" } else { "" },
+            extension = match (bf16, fp8) {
+                (true, _) => "OpExtension \"SPV_KHR_bfloat16\"\n",
+                (_, true) => "OpExtension \"SPV_EXT_float8\"\n",
+                _ => "",
+            },
         )
     }
 
@@ -302,6 +314,39 @@ fn run_all(device: &VulkanExecutor<'_>, step: usize) {
         }
     }
     assert!(failures.is_empty(), "{} of {runs} runs fail:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// In the interpreter, which has every type: originals and lowerings, small floats among them.
+#[test]
+fn products_of_all_types_in_the_interpreter() {
+    let mut all = products();
+    for (i, (a, b, c)) in [(E4M3, E4M3, F32), (E5M2, E4M3, F32), (E5M2, E5M2, F16)].into_iter().enumerate() {
+        let columns = [i == 0, i == 1, i == 2];
+        all.push(Product { a, b, c, d: c, shape: [16, 8, 32], saturate: false, scope: 3, columns });
+    }
+    let mut failures = Vec::new();
+    for product in all {
+        let label = product.label();
+        let module = parse(&product.text()).unwrap_or_else(|e| panic!("{label}: {e}\n{}", product.text()));
+        let case = Case::parse(&product.case(), std::path::Path::new("."))
+            .unwrap_or_else(|e| panic!("{label}: {e}\n{}", product.case()));
+        let mut options = Options::new(Target::Scalar);
+        options.subgroup_size = Some(8);
+        let lowered = lower(&module, &options).unwrap_or_else(|e| panic!("{label}: {e}")).module;
+        let mut interpreter = Interpreted::default();
+        interpreter.config.subgroup_size = 8;
+        for (what, module) in [("original", &module), ("lowered", &lowered)] {
+            match interpreter.run(&binary::write_words(module), &case, &RunOptions::default()) {
+                Err(e) => failures.push(format!("{label}, {what}: {e}")),
+                Ok(outcome) => {
+                    failures.extend(outcome.faults.iter().map(|w| format!("{label}, {what}: {w}")));
+                    let differences = outcome.check(&case).unwrap_or_else(|e| panic!("{label}: {e}"));
+                    failures.extend(differences.iter().map(|d| format!("{label}, {what}: {d}")));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 vulkan_test!(
