@@ -8,7 +8,7 @@
 //! width of the result, and SaturatingAccumulation saturates the last addition, in the signedness that the Result
 //! bit gives.
 
-use super::memory::small_type;
+use super::bits::small_type;
 use super::{Key, Lower, Mat};
 use crate::Refusal;
 use crate::placement::Use;

@@ -9,15 +9,17 @@
 //! a number, or several of them. Lane-dependent parts of the address are kept as sums ([`Lin`]), so that the quotient
 //! and the remainder by the unit fold whenever a lane's elements begin at whole units.
 
+use super::bits::{gather, part, spread};
 use super::lin::Lin;
+use super::place::{Place, steppable};
 use super::{Key, Lower, Mat};
 use crate::Refusal;
 use crate::placement::{Run, Use};
-use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, decorate, require_capability};
-use coop_ir::types::{self, Scalar, Type};
-use coop_ir::{Id, InstRef, Module, Op, Operand};
+use coop_ir::builder::{FunctionBuilder, Index, Unroll, decorate};
+use coop_ir::types::{self, Scalar};
+use coop_ir::{Id, InstRef, Op, Operand};
 use rustc_hash::FxHashMap;
-use spirv::{Capability, Decoration, MemoryAccess, StorageClass};
+use spirv::{Decoration, MemoryAccess, StorageClass};
 
 /// How the elements of a lane's loads or stores are visited.
 fn unroll(elements: u32) -> Unroll {
@@ -26,25 +28,6 @@ fn unroll(elements: u32) -> Unroll {
         65..=256 => Unroll::Ask,
         _ => Unroll::No,
     }
-}
-
-/// What a pointer operand points to.
-#[derive(Clone, Debug)]
-struct Place {
-    /// The variable or pointer value where the chain of accesses begins.
-    root: Id,
-    /// Whether the root is a variable of the module (and not a value of the function).
-    global: bool,
-    /// The indices from there; the last one steps an array. Empty: the root itself points to the first unit.
-    indices: Vec<Id>,
-    /// The index of the number inside a vector, if the pointer points to one.
-    component: Option<Id>,
-    storage: u32,
-    /// The numbers in memory.
-    memory: Scalar,
-    memory_ty: Id,
-    /// Numbers in a unit; where `component` is there, numbers in the vector that it indexes.
-    lanes: u32,
 }
 
 /// Memory operands of a matrix access, for one number of `bytes` bytes: alignment can't be more than its own.
@@ -181,99 +164,6 @@ impl Lower<'_, '_> {
         Ok(access)
     }
 
-    /// Follows a pointer back to a variable or to a pointer value.
-    fn place(&mut self, r: InstRef, pointer: Id) -> Result<Place, Refusal> {
-        let m = &*self.m;
-        let refuse = |why: &str, remedy: &str| Err(Refusal::new("refused-pointer", Some(r), why, remedy));
-        let Some(Type::Pointer { storage, pointee }) = m.type_of(pointer).and_then(|t| Type::of(m, t)) else {
-            return refuse("the pointer has no typed pointee", "use typed pointers");
-        };
-        let Some((memory, mut lanes)) = types::scalar_or_vector(m, pointee) else {
-            return refuse("the pointer points to no number or vector", "point to an element of an array of numbers");
-        };
-        let memory_ty = match Type::of(m, pointee) {
-            Some(Type::Vector { elem, .. }) => elem,
-            _ => pointee,
-        };
-        let mut root = pointer;
-        let mut parts: Vec<Vec<Id>> = Vec::new();
-        // Definitions come before their uses, so that this ends; a cycle is cut by the count.
-        for _ in 0..1000 {
-            let Some(inst) = m.def_inst(root) else { break };
-            match (inst.op, inst.id(0)) {
-                (Op::AccessChain | Op::InBoundsAccessChain, Some(base)) => {
-                    parts.push(inst.ids_from(1).collect());
-                    root = base;
-                }
-                (Op::CopyObject, Some(base)) => root = base,
-                _ => break,
-            }
-        }
-        let mut indices: Vec<Id> = parts.into_iter().rev().flatten().collect();
-        let global = m.def(root).is_some_and(|d| m.inst(d).op == Op::Variable && m.globals.contains(&d));
-        let mut component = None;
-        if let Some(containers) = self.containers(root, &indices) {
-            match containers.as_slice() {
-                [.., Type::Array { .. } | Type::RuntimeArray { .. }] => {}
-                [.., Type::Array { .. } | Type::RuntimeArray { .. }, Type::Vector { len, .. }] => {
-                    component = indices.pop();
-                    lanes = *len;
-                }
-                [] => {}
-                _ => return refuse("the pointer does not point into an array", "point to an element of an array"),
-            }
-        } else {
-            return refuse("the pointer's access chain can't be followed", "see what coopcheck says");
-        }
-        if indices.is_empty() {
-            self.stepping(r, storage, m_pointer_type(self.m, root))?;
-        }
-        Ok(Place { root, global, indices, component, storage, memory, memory_ty, lanes })
-    }
-
-    /// The types that each index of a chain steps into.
-    fn containers(&self, root: Id, indices: &[Id]) -> Option<Vec<Type>> {
-        let m = &*self.m;
-        let Type::Pointer { pointee, .. } = Type::of(m, m.type_of(root)?)? else { return None };
-        let mut ty = pointee;
-        let mut out = Vec::new();
-        for index in indices {
-            let container = Type::of(m, ty)?;
-            ty = match &container {
-                Type::Array { elem, .. } | Type::RuntimeArray { elem } | Type::Vector { elem, .. } => *elem,
-                Type::Struct { members } => *members.get(self.constants.get(*index).value()? as usize)?,
-                Type::Matrix { column, .. } => *column,
-                _ => return None,
-            };
-            out.push(container);
-        }
-        Some(out)
-    }
-
-    /// Whether a pointer that no access chain made can be stepped.
-    fn stepping(&mut self, r: InstRef, storage: u32, ty: Option<Id>) -> Result<(), Refusal> {
-        let has = |c: Capability| self.m.has_capability(c as u32);
-        let ok = if storage == StorageClass::PhysicalStorageBuffer as u32 {
-            true
-        } else if storage == StorageClass::Workgroup as u32 {
-            has(Capability::VariablePointers)
-        } else {
-            let natural = ty.and_then(|t| match Type::of(self.m, t)? {
-                Type::Pointer { pointee, .. } => types::packed_bytes(self.m, pointee),
-                _ => None,
-            });
-            let stride = ty.and_then(|t| array_stride(self.m, t));
-            (has(Capability::VariablePointers) || has(Capability::VariablePointersStorageBuffer))
-                && stride.is_some()
-                && stride == natural
-        };
-        if ok {
-            return Ok(());
-        }
-        let why = "the pointer is a value that can't be stepped: no access chain made it";
-        Err(Refusal::new("refused-pointer", Some(r), why, "index the array in the function that loads or stores"))
-    }
-
     /// What tells apart the function for an access from others, and the arguments of its call (without the object).
     fn signature(&mut self, access: &Access, op: Op) -> (Key, Vec<Id>) {
         let mut args = Vec::new();
@@ -394,18 +284,6 @@ impl Lower<'_, '_> {
 fn malformed(r: InstRef) -> Result<(), Refusal> {
     let why = "the operands don't fit the instruction";
     Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"))
-}
-
-fn m_pointer_type(m: &Module, pointer: Id) -> Option<Id> {
-    m.type_of(pointer)
-}
-
-fn array_stride(m: &Module, ty: Id) -> Option<u32> {
-    let stride = Decoration::ArrayStride as u32;
-    m.globals_with(Op::Decorate)
-        .map(|r| m.inst(r))
-        .find(|i| i.id(0) == Some(ty) && i.word(1) == Some(stride))
-        .and_then(|i| i.word(2))
 }
 
 impl Visit {
@@ -663,101 +541,4 @@ fn narrow(b: &mut FunctionBuilder<'_>, id: Id, known: &dyn Fn(Id) -> Option<u64>
         Some(Scalar::Int { width, signed: true }) if width < 32 => Index::Value(b.ids(Op::SConvert, u32_type, &[id])),
         _ => Index::Value(b.ids(Op::UConvert, u32_type, &[id])),
     }
-}
-
-/// Numbers put together, the first in the lowest bits, as a value of type `to`.
-fn gather(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, parts: &[Id], to: Id) -> Id {
-    match parts {
-        [one] if ty == to => *one,
-        [one] => b.ids(Op::Bitcast, to, &[*one]),
-        // Vectors have at most four components without further capabilities.
-        [low @ .., _, _, _, _] if parts.len() == 8 && low.len() == 4 => {
-            let u32_type = b.u32_type();
-            let halves = [0, 4].map(|at| gather(b, scalar, ty, &parts[at..at + 4], u32_type));
-            gather(b, Scalar::Int { width: 32, signed: false }, u32_type, &halves, to)
-        }
-        _ => {
-            small_type(b.module, scalar);
-            let vector = b.globals.vector(b.module, ty, parts.len() as u32);
-            let whole = b.ids(Op::CompositeConstruct, vector, parts);
-            b.ids(Op::Bitcast, to, &[whole])
-        }
-    }
-}
-
-/// The numbers of type `ty` that make up a value of `width` bits, the lowest first.
-fn spread(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, value: Id, width: u32) -> Vec<Id> {
-    let count = width / scalar.width();
-    if count == 8 {
-        let u32_type = b.u32_type();
-        let word = Scalar::Int { width: 32, signed: false };
-        let halves = spread(b, word, u32_type, value, width);
-        return halves.into_iter().flat_map(|h| spread(b, scalar, ty, h, 32)).collect();
-    }
-    small_type(b.module, scalar);
-    let vector = b.globals.vector(b.module, ty, count);
-    let all = b.ids(Op::Bitcast, vector, &[value]);
-    (0..count).map(|i| b.op(Op::CompositeExtract, ty, [all.into(), i.into()])).collect()
-}
-
-/// The element of type `elem` that begins at bit `at` of a number of `width` bits.
-fn part(b: &mut FunctionBuilder<'_>, scalar: Scalar, elem: Id, whole: Id, width: u32, at: Index) -> Id {
-    let count = width / scalar.width();
-    if count == 8 {
-        let u32_type = b.u32_type();
-        let pair = b.globals.vector(b.module, u32_type, 2);
-        let halves = b.ids(Op::Bitcast, pair, &[whole]);
-        let half = b.div(at, 32);
-        let half = component(b, u32_type, halves, half);
-        let rest = b.rem(at, 32);
-        return part(b, scalar, elem, half, 32, rest);
-    }
-    small_type(b.module, scalar);
-    let vector = b.globals.vector(b.module, elem, count);
-    let all = b.ids(Op::Bitcast, vector, &[whole]);
-    let at = b.div(at, scalar.width());
-    component(b, elem, all, at)
-}
-
-fn component(b: &mut FunctionBuilder<'_>, ty: Id, vector: Id, at: Index) -> Id {
-    match at {
-        Index::Const(at) => b.op(Op::CompositeExtract, ty, [vector.into(), at.into()]),
-        Index::Value(at) => b.ids(Op::VectorExtractDynamic, ty, &[vector, at]),
-    }
-}
-
-/// Declares what values (not only memory) of a small type need.
-pub(super) fn small_type(m: &mut Module, scalar: Scalar) {
-    let capability = match scalar {
-        Scalar::Int { width: 8, .. } => Capability::Int8,
-        Scalar::Int { width: 16, .. } => Capability::Int16,
-        Scalar::Int { width: 64, .. } => Capability::Int64,
-        Scalar::Float { width: 16 } => Capability::Float16,
-        Scalar::Float { width: 64 } => Capability::Float64,
-        _ => return,
-    };
-    require_capability(m, capability as u32);
-}
-
-/// A pointer value that `OpPtrAccessChain` may step: its type must say the stride.
-fn steppable(b: &mut FunctionBuilder<'_>, place: &Place, root: Id) -> Id {
-    if place.storage != StorageClass::PhysicalStorageBuffer as u32 {
-        return root;
-    }
-    let bytes = place.memory.bytes() * place.lanes;
-    let ty = b.module.type_of(root);
-    if ty.is_some_and(|t| array_stride(b.module, t) == Some(bytes)) {
-        return root;
-    }
-    let pointee = unit_type(b.module, b.globals, place);
-    let id = b.module.fresh_id();
-    let pointer = coop_ir::Inst::new(Op::TypePointer, None, Some(id), [place.storage.into(), pointee.into()]);
-    let r = b.module.add(pointer);
-    b.module.globals.push(r);
-    decorate(b.module, id, Decoration::ArrayStride, &[bytes]);
-    b.ids(Op::Bitcast, id, &[root])
-}
-
-fn unit_type(m: &mut Module, g: &mut Globals, place: &Place) -> Id {
-    if place.lanes == 1 { place.memory_ty } else { g.vector(m, place.memory_ty, place.lanes) }
 }
