@@ -129,7 +129,7 @@ pub struct ProfileArgs {
     pub list_profiles: bool,
 }
 
-fn parse_subgroup_size(text: &str) -> Result<u32, String> {
+pub(crate) fn parse_subgroup_size(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
         Ok(n) if n.is_power_of_two() && n <= 128 => Ok(n),
         _ => Err("a subgroup has 1, 2, 4, ... or 128 invocations".into()),

@@ -1,4 +1,4 @@
-//! `cooprun`: runs modules on Vulkan devices and compares what they write.
+//! `cooprun`: runs modules on Vulkan devices and in the reference interpreter, and compares what they write.
 //!
 //! One file for each subcommand. A subcommand answers with a [`Status`] or with a [`Failure`]; only [`main`] prints
 //! those, with `--json` as JSON.
@@ -8,6 +8,7 @@ mod compare;
 mod devices;
 mod execute;
 mod json;
+mod on;
 mod verify;
 
 use std::fmt;
@@ -18,7 +19,7 @@ use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Error, RunOptions, Vulkan};
 
 use crate::Status;
-use crate::args::{EntryArgs, SpecArgs};
+use crate::args::{EntryArgs, OutputStyle, SpecArgs};
 use crate::io::{self, FileError};
 
 const EXAMPLES: &str = "\
@@ -27,22 +28,26 @@ Examples:
   cooprun profile --device 0 -o my.json
   cooprun case gemm.spv -o gemm.toml
   cooprun run gemm.spv --case gemm.toml
+  cooprun run gemm.spv --case gemm.toml --on interp
   cooprun compare gemm.spv lowered.spv --case gemm.toml
   cooprun verify gemm.spv --target scalar --case gemm.toml
 
 Exit status:
   0    done, nothing differs
-  1    a difference, a message of the validation layer, or a write outside of a buffer
+  1    a difference, a message of the validation layer, a write outside of a buffer, or
+       undefined behaviour that the interpreter found
   2    input that can't be read, wrong usage, or no device that can run it
   3    verify: the module can't be lowered; the message says why and what to do
   101  a bug in cooprun";
 
-/// Run SPIR-V compute modules on a Vulkan device and compare what they write.
+/// Run SPIR-V compute modules on a Vulkan device or in an interpreter and compare what they write.
 #[derive(Parser, Debug)]
 #[command(name = "cooprun", version, after_long_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    style: OutputStyle,
 }
 
 #[derive(Subcommand, Debug)]
@@ -68,6 +73,8 @@ enum Failure {
     File(FileError),
     /// A case, a module or a device is not fit for a run.
     Run(Error),
+    /// Options that don't go together.
+    Usage(String),
     /// The module can't be lowered.
     Lower(coop_passes::Error),
 }
@@ -77,6 +84,7 @@ impl fmt::Display for Failure {
         match self {
             Failure::File(error) => error.fmt(f),
             Failure::Run(error) => error.fmt(f),
+            Failure::Usage(message) => f.write_str(message),
             Failure::Lower(error) => error.fmt(f),
         }
     }
@@ -172,9 +180,9 @@ pub fn main() -> Status {
         Command::Devices(command) => (command.run(), command.json()),
         Command::Profile(command) => (command.run(), false),
         Command::Case(command) => (command.run(), false),
-        Command::Run(command) => (command.run(), command.json()),
-        Command::Compare(command) => (command.run(), command.json()),
-        Command::Verify(command) => (command.run(), command.json()),
+        Command::Run(command) => (command.run(&cli.style), command.json()),
+        Command::Compare(command) => (command.run(&cli.style), command.json()),
+        Command::Verify(command) => (command.run(&cli.style), command.json()),
     };
     match result {
         Ok(status) => status,
@@ -188,7 +196,7 @@ pub fn main() -> Status {
                 Failure::Lower(coop_passes::Error::Refused(_)) => Status::Refused,
                 // The hook of `crate::run` tells whose fault it is, and how to report it.
                 Failure::Lower(coop_passes::Error::Bug { .. }) => panic!("{failure}"),
-                Failure::File(_) | Failure::Run(_) => Status::BadInput,
+                Failure::File(_) | Failure::Run(_) | Failure::Usage(_) => Status::BadInput,
             }
         }
     }

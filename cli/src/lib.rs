@@ -6,6 +6,7 @@
 pub mod args;
 pub mod check;
 pub mod cooprun;
+pub mod interp;
 pub mod io;
 pub mod json;
 pub mod lower;

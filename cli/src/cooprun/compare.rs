@@ -4,11 +4,14 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use coop_exec::Executor;
+use coop_exec::{Case, Difference};
 
-use super::execute::{complain, dump, verdict};
-use super::{CaseArgs, DeviceArgs, Failure, json, print, read_words};
+use super::execute::{dump, verdict};
+use super::on::{self, OnArgs, Ran};
+use super::{CaseArgs, Failure, json, print};
 use crate::Status;
+use crate::args::OutputStyle;
+use crate::io::{self, Loaded};
 
 #[derive(Args, Debug)]
 pub(super) struct Compare {
@@ -19,7 +22,15 @@ pub(super) struct Compare {
     #[command(flatten)]
     case: CaseArgs,
     #[command(flatten)]
-    device: DeviceArgs,
+    on: OnArgs,
+}
+
+/// Both modules in one place.
+struct Pair {
+    a: Ran,
+    b: Ran,
+    /// The second is measured against the first.
+    differences: Vec<Difference>,
 }
 
 impl Compare {
@@ -27,39 +38,55 @@ impl Compare {
         self.case.json
     }
 
-    pub(super) fn run(&self) -> Result<Status, Failure> {
-        let [first, second] = [read_words(&self.a)?, read_words(&self.b)?];
+    pub(super) fn run(&self, style: &OutputStyle) -> Result<Status, Failure> {
+        let (first, second) = (io::load(&self.a)?, io::load(&self.b)?);
         let case = self.case.load()?;
         let options = self.case.options(0)?;
-        let vulkan = self.device.open()?;
-        let executor = self.device.executor(&vulkan)?;
-        let a = executor.run(&first, &case, &options)?;
-        let b = executor.run(&second, &case, &options)?;
-        // The second is measured against the first.
-        let differences = b.compare(&a, &case)?;
-        if let Some(folder) = &self.case.dump_dir {
-            dump(&a, &folder.join("a"))?;
-            dump(&b, &folder.join("b"))?;
-        }
-        let verdict = verdict(&[&a, &b], &differences);
-        if self.case.json {
-            print(&json::compare(&a, &b, &differences, vulkan.is_validated(), verdict == Status::Success));
-            return Ok(verdict);
-        }
-        let mut text = String::new();
-        for (path, outcome) in [(&self.a, &a), (&self.b, &b)] {
-            if !outcome.messages.is_empty() || !outcome.faults.is_empty() {
-                let _ = writeln!(text, "{}:", path.display());
-                complain(&mut text, outcome);
+        let vulkan = self.on.open()?;
+        let runners = self.on.runners(vulkan.as_ref(), &case, style)?;
+        let mut pairs = Vec::new();
+        for runner in &runners {
+            let a = runner.run(&first.module, &case, &options)?;
+            let b = runner.run(&second.module, &case, &options)?;
+            let differences = b.outcome.compare(&a.outcome, &case)?;
+            if let Some(folder) = &self.case.dump_dir {
+                let folder = if runners.len() > 1 { &folder.join(&runner.key) } else { folder };
+                dump(&a.outcome, &folder.join("a"))?;
+                dump(&b.outcome, &folder.join("b"))?;
             }
+            pairs.push(Pair { a, b, differences });
         }
-        for difference in &differences {
-            let _ = writeln!(text, "{difference}");
+        // Where the modules agree everywhere, the first says it for both.
+        let comparisons = on::across(pairs.iter().map(|pair| &pair.a), &case)?;
+        let fine = pairs.iter().all(|pair| verdict(&[&pair.a, &pair.b], &pair.differences) == Status::Success);
+        let status = if fine && on::agree(&comparisons) { Status::Success } else { Status::Findings };
+        if self.case.json {
+            let objects = pairs
+                .iter()
+                .map(|Pair { a, b, differences }| json::compare((a, &first.module), (b, &second.module), differences))
+                .collect();
+            print(&json::several(objects, &comparisons, status == Status::Success));
+        } else if style.quiet == 0 || status != Status::Success {
+            let text: String = pairs.iter().map(|pair| describe(pair, [&first, &second], &case, style)).collect();
+            print(&(text + &on::describe(&comparisons)));
         }
-        if differences.is_empty() {
-            let _ = writeln!(text, "all {} buffers agree on {}", case.buffer.len(), a.device);
-        }
-        print(&text);
-        Ok(verdict)
+        Ok(status)
     }
+}
+
+fn describe(pair: &Pair, [first, second]: [&Loaded; 2], case: &Case, style: &OutputStyle) -> String {
+    let mut text = String::new();
+    for (loaded, ran) in [(first, &pair.a), (second, &pair.b)] {
+        let complaints = ran.complaints(loaded, style);
+        if !complaints.is_empty() {
+            let _ = write!(text, "{}:\n{complaints}", loaded.name);
+        }
+    }
+    for difference in &pair.differences {
+        let _ = writeln!(text, "{difference}");
+    }
+    if pair.differences.is_empty() {
+        let _ = writeln!(text, "all {} buffers agree on {}", case.buffer.len(), pair.a.outcome.device);
+    }
+    text
 }

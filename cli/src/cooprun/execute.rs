@@ -5,19 +5,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use coop_exec::{Case, Difference, Error, Executor, Outcome, Timer};
+use coop_exec::{Case, Difference, Error, Outcome, Timer};
 
-use super::{CaseArgs, DeviceArgs, Failure, json, print, read_words};
+use super::on::{self, OnArgs, Ran};
+use super::{CaseArgs, Failure, json, print};
 use crate::Status;
+use crate::args::OutputStyle;
+use crate::io::{self, Loaded};
 
 #[derive(Args, Debug)]
 pub(super) struct Run {
-    /// The module, SPIR-V words; - is stdin
+    /// The module, SPIR-V words or assembly; - is stdin
     module: PathBuf,
     #[command(flatten)]
     case: CaseArgs,
     #[command(flatten)]
-    device: DeviceArgs,
+    on: OnArgs,
     /// Measure this many dispatches
     #[arg(long, value_name = "N", default_value_t = 0)]
     bench: u32,
@@ -28,31 +31,56 @@ impl Run {
         self.case.json
     }
 
-    pub(super) fn run(&self) -> Result<Status, Failure> {
-        let words = read_words(&self.module)?;
+    pub(super) fn run(&self, style: &OutputStyle) -> Result<Status, Failure> {
+        let loaded = io::load(&self.module)?;
         let case = self.case.load()?;
-        let vulkan = self.device.open()?;
-        let executor = self.device.executor(&vulkan)?;
-        let outcome = executor.run(&words, &case, &self.case.options(self.bench)?)?;
-        let differences = outcome.check(&case)?;
-        if let Some(folder) = &self.case.dump_dir {
-            dump(&outcome, folder)?;
+        let options = self.case.options(self.bench)?;
+        let vulkan = self.on.open()?;
+        if self.bench > 0 && vulkan.is_none() {
+            return Err(Failure::Usage("--bench measures devices, not the interpreter".into()));
         }
-        let verdict = verdict(&[&outcome], &differences);
+        let runners = self.on.runners(vulkan.as_ref(), &case, style)?;
+        let mut runs = Vec::new();
+        for runner in &runners {
+            let ran = runner.run(&loaded.module, &case, &options)?;
+            let differences = ran.outcome.check(&case)?;
+            if let Some(folder) = &self.case.dump_dir {
+                let folder = if runners.len() > 1 { &folder.join(&runner.key) } else { folder };
+                dump(&ran.outcome, folder)?;
+            }
+            runs.push((ran, differences));
+        }
+        let comparisons = on::across(runs.iter().map(|(ran, _)| ran), &case)?;
+        let fine = runs.iter().all(|(ran, differences)| verdict(&[ran], differences) == Status::Success);
+        let status = if fine && on::agree(&comparisons) { Status::Success } else { Status::Findings };
         if self.case.json {
-            print(&json::run(&outcome, &case, &differences, vulkan.is_validated(), verdict == Status::Success));
-        } else {
-            print(&self.describe(&outcome, &case, &differences, vulkan.is_validated()));
+            let objects =
+                runs.iter().map(|(ran, differences)| json::run(ran, &case, differences, &loaded.module)).collect();
+            print(&json::several(objects, &comparisons, status == Status::Success));
+        } else if style.quiet == 0 || status != Status::Success {
+            let mut text = String::new();
+            for (ran, differences) in &runs {
+                text.push_str(&self.describe(ran, &case, differences, &loaded, style));
+            }
+            print(&(text + &on::describe(&comparisons)));
         }
-        Ok(verdict)
+        Ok(status)
     }
 
-    fn describe(&self, outcome: &Outcome, case: &Case, differences: &[Difference], validated: bool) -> String {
+    fn describe(
+        &self,
+        ran: &Ran,
+        case: &Case,
+        differences: &[Difference],
+        loaded: &Loaded,
+        style: &OutputStyle,
+    ) -> String {
+        let outcome = &ran.outcome;
         let [x, y, z] = case.workgroups;
-        let watched = if validated { "" } else { " (without the validation layer)" };
+        let watched = if ran.validated || ran.findings.is_some() { "" } else { " (without the validation layer)" };
         let mut text =
             format!("{}: ran {x} x {y} x {z} workgroups on {}{watched}\n", self.module.display(), outcome.device);
-        complain(&mut text, outcome);
+        text.push_str(&ran.complaints(loaded, style));
         for difference in differences {
             let _ = writeln!(text, "{difference}");
         }
@@ -72,8 +100,8 @@ impl Run {
 }
 
 /// Fine is a run that neither differs nor does what it must not.
-pub(super) fn verdict(outcomes: &[&Outcome], differences: &[Difference]) -> Status {
-    let clean = outcomes.iter().all(|outcome| outcome.messages.is_empty() && outcome.faults.is_empty());
+pub(super) fn verdict(runs: &[&Ran], differences: &[Difference]) -> Status {
+    let clean = runs.iter().all(|ran| ran.is_clean());
     if clean && differences.is_empty() { Status::Success } else { Status::Findings }
 }
 
@@ -83,13 +111,6 @@ pub(super) fn expected(case: &Case) -> Vec<&str> {
     names.sort_unstable();
     names.dedup();
     names
-}
-
-/// What the validation layer and the guards have to say.
-pub(super) fn complain(text: &mut String, outcome: &Outcome) {
-    for line in outcome.messages.iter().chain(&outcome.faults) {
-        let _ = writeln!(text, "{line}");
-    }
 }
 
 /// Operations in a second, in 10^12.

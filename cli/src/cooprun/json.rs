@@ -1,21 +1,59 @@
 //! What `--json` prints.
 
+use coop_exec::interp::Finding;
 use coop_exec::number::Value;
-use coop_exec::{Case, Difference, Error, Outcome, Timer};
+use coop_exec::{Case, Difference, Error, Timer};
+use coop_ir::Module;
 use serde_json::{Value as Json, json};
 
 use super::Failure;
-use super::execute::{dump_name, expected, tera_operations};
+use super::execute::{dump_name, expected, tera_operations, verdict};
+use super::on::{Comparison, Ran};
 use super::verify::Verification;
+use crate::Status;
+use crate::json::Places;
+use crate::render::Problem;
+
+/// The object of a run in one place; for several, one object with all of them and how they differ.
+pub(super) fn several(mut runs: Vec<Json>, comparisons: &[Comparison], ok: bool) -> String {
+    match runs.pop() {
+        Some(one) if runs.is_empty() => one.to_string(),
+        last => {
+            runs.extend(last);
+            let comparisons: Vec<Json> = comparisons
+                .iter()
+                .map(|Comparison { device, with, differences }| {
+                    let differences: Vec<Json> = differences.iter().map(difference).collect();
+                    json!({ "device": device, "with": with, "differences": differences })
+                })
+                .collect();
+            json!({ "ok": ok, "runs": runs, "comparisons": comparisons }).to_string()
+        }
+    }
+}
+
+/// What the interpreter found; null where it did not run.
+fn findings(ran: &Ran, module: &Module) -> Json {
+    let Some(findings) = &ran.findings else { return Json::Null };
+    let places = Places::new(module);
+    let object = |finding: &Finding| {
+        let mut object = places.problem(&Problem::from(finding));
+        object["count"] = finding.count.into();
+        object
+    };
+    findings.iter().map(object).collect()
+}
 
 /// `cooprun run --json`.
-pub(super) fn run(outcome: &Outcome, case: &Case, differences: &[Difference], validated: bool, ok: bool) -> String {
+pub(super) fn run(ran: &Ran, case: &Case, differences: &[Difference], module: &Module) -> Json {
+    let outcome = &ran.outcome;
     let mut object = json!({
-        "ok": ok,
+        "ok": verdict(&[ran], differences) == Status::Success,
         "device": outcome.device,
-        "validated": validated,
+        "validated": ran.validated,
         "messages": outcome.messages,
         "faults": outcome.faults,
+        "findings": findings(ran, module),
         "expected": expected(case),
         "differences": differences.iter().map(difference).collect::<Vec<_>>(),
         "buffers": outcome.buffers.iter().map(|(name, bytes)| {
@@ -30,45 +68,50 @@ pub(super) fn run(outcome: &Outcome, case: &Case, differences: &[Difference], va
             "tflops": tera_operations(case, median),
         });
     }
-    object.to_string()
+    object
 }
 
 /// `cooprun compare --json`.
-pub(super) fn compare(a: &Outcome, b: &Outcome, differences: &[Difference], validated: bool, ok: bool) -> String {
-    let side = |outcome: &Outcome| json!({ "messages": outcome.messages, "faults": outcome.faults });
+pub(super) fn compare(a: (&Ran, &Module), b: (&Ran, &Module), differences: &[Difference]) -> Json {
+    let side = |(ran, module): (&Ran, &Module)| {
+        let outcome = &ran.outcome;
+        json!({ "messages": outcome.messages, "faults": outcome.faults, "findings": findings(ran, module) })
+    };
     json!({
-        "ok": ok,
-        "device": a.device,
-        "validated": validated,
+        "ok": verdict(&[a.0, b.0], differences) == Status::Success,
+        "device": a.0.outcome.device,
+        "validated": a.0.validated,
         "a": side(a),
         "b": side(b),
         "differences": differences.iter().map(difference).collect::<Vec<_>>(),
     })
-    .to_string()
 }
 
 /// `cooprun verify --json`.
-pub(super) fn verify(lowered: &Outcome, verification: &Verification, validated: bool, ok: bool) -> String {
+pub(super) fn verify(verification: &Verification, lowered: &Module, original: &Module) -> Json {
+    let ran = &verification.ran;
     json!({
-        "ok": ok,
-        "device": lowered.device,
-        "validated": validated,
+        "ok": verification.status() == Status::Success,
+        "device": ran.outcome.device,
+        "validated": ran.validated,
         "compared_with": verification.compared_with,
         "not_compared": verification.not_compared,
-        "messages": lowered.messages,
-        "faults": lowered.faults,
+        "messages": ran.outcome.messages,
+        "faults": ran.outcome.faults,
+        "findings": findings(ran, lowered),
+        "original_findings": verification.original.as_ref().map(|ran| findings(ran, original)),
         "differences": verification.differences.iter().map(|(with, found)| {
             json!({ "with": with, "difference": difference(found) })
         }).collect::<Vec<_>>(),
         "report": verification.report,
     })
-    .to_string()
 }
 
 /// What went wrong, in place of a result.
 pub(super) fn failure(failure: &Failure) -> String {
     let kind = match failure {
         Failure::File(_) => "file",
+        Failure::Usage(_) => "usage",
         Failure::Run(error) => kind(error),
         Failure::Lower(coop_passes::Error::Refused(_)) => "refused",
         Failure::Lower(coop_passes::Error::Bug { .. }) => "bug",

@@ -1,19 +1,23 @@
 //! `cooprun verify`: lower, run, compare.
 //!
-//! The lowered module is compared with the original where the device runs that without complaint, and with what the case
-//! expects where it expects something. Nothing to compare with is an error, not a success.
+//! The lowered module is compared with the original where that runs without complaint, and with what the case expects where
+//! it expects something. Nothing to compare with is an error, not a success; but undefined behaviour of the original that
+//! the interpreter found is a finding.
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use coop_exec::vulkan::VulkanExecutor;
-use coop_exec::{Case, Difference, Error, Executor, Outcome, RunOptions};
+use coop_exec::{Case, Difference, Error, RunOptions};
 use coop_ir::Module;
+use coop_ir::profile::Profile;
 use coop_passes::{Lanes, Lowered, Options, Report, Target};
 
-use super::execute::{complain, dump, verdict};
-use super::{CaseArgs, DeviceArgs, Failure, json, print};
+use super::execute::dump;
+use super::on::{self, OnArgs, Ran, Runner};
+use super::{CaseArgs, Failure, json, print};
+use crate::args::OutputStyle;
+use crate::io::{Format, Loaded};
 use crate::{Status, io};
 
 #[derive(Args, Debug)]
@@ -26,13 +30,10 @@ pub(super) struct Verify {
     /// What a lane of a matrix is: an invocation of a subgroup, or one by its place in the workgroup
     #[arg(long, value_enum, default_value_t)]
     lanes: LanesName,
-    /// How many lanes share a matrix; without it, the case's subgroup size or the device's
-    #[arg(long, value_name = "N")]
-    subgroup_size: Option<u32>,
     #[command(flatten)]
     case: CaseArgs,
     #[command(flatten)]
-    device: DeviceArgs,
+    on: OnArgs,
     /// Keep the lowered module
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -55,7 +56,11 @@ enum LanesName {
 }
 
 /// What a lowered module was compared with, and how it differs.
-pub(super) struct Verification {
+pub(super) struct Verification<'a> {
+    /// The run of the lowered module.
+    pub(super) ran: Ran,
+    /// The run of the original, if it ran.
+    pub(super) original: Option<Ran>,
     /// `original`, `expectation`.
     pub(super) compared_with: Vec<&'static str>,
     /// Why the original was left out, if it was.
@@ -63,7 +68,7 @@ pub(super) struct Verification {
     /// Each with what it was compared with.
     pub(super) differences: Vec<(&'static str, Difference)>,
     /// What the lowering did.
-    pub(super) report: Report,
+    pub(super) report: &'a Report,
 }
 
 impl Verify {
@@ -71,43 +76,56 @@ impl Verify {
         self.case.json
     }
 
-    pub(super) fn run(&self) -> Result<Status, Failure> {
-        let module = io::load(&self.module)?.module;
+    pub(super) fn run(&self, style: &OutputStyle) -> Result<Status, Failure> {
+        let original = io::load(&self.module)?;
         let case = self.case.load()?;
         let options = self.case.options(0)?;
-        let vulkan = self.device.open()?;
-        let executor = self.device.executor(&vulkan)?;
-        let lowered = self.lower(&module, &case, &executor)?;
+        let vulkan = self.on.open()?;
+        let runners = self.on.runners(vulkan.as_ref(), &case, style)?;
+        let lowered = self.lower(&original.module, &case, OnArgs::profile(&runners))?;
         if let Some(path) = &self.output {
             io::write_binary(path, &lowered.module)?;
         }
-        let outcome = run_lowered(&executor, &lowered, &case, &options)?;
-        if let Some(folder) = &self.case.dump_dir {
-            dump(&outcome, folder)?;
+        // What is run is what would be written.
+        let module = coop_ir::binary::read_words(&coop_ir::binary::write_words(&lowered.module))
+            .map_err(|error| Error::Module(error.to_string()))?;
+        let name = format!("{}, lowered", original.name);
+        let lowered_file = Loaded { name, bytes: Vec::new(), format: Format::Binary, module };
+        let mut all = Vec::new();
+        for runner in &runners {
+            let verification =
+                verify(runner, &original.module, &lowered_file.module, &lowered.report, &case, &options)?;
+            if let Some(folder) = &self.case.dump_dir {
+                let folder = if runners.len() > 1 { &folder.join(&runner.key) } else { folder };
+                dump(&verification.ran.outcome, folder)?;
+            }
+            all.push(verification);
         }
-        let original = original(&executor, &module, &case, &options)?;
-        let verification = verify(&outcome, original, &case, lowered.report)?;
-        let differences: Vec<Difference> =
-            verification.differences.iter().map(|(_, difference)| difference.clone()).collect();
-        let status = verdict(&[&outcome], &differences);
+        let comparisons = on::across(all.iter().map(|verification| &verification.ran), &case)?;
+        let fine = all.iter().all(|verification| verification.status() == Status::Success);
+        let status = if fine && on::agree(&comparisons) { Status::Success } else { Status::Findings };
         if self.case.json {
-            print(&json::verify(&outcome, &verification, vulkan.is_validated(), status == Status::Success));
-        } else {
-            print(&describe(&outcome, &verification));
+            let objects = all.iter().map(|v| json::verify(v, &lowered_file.module, &original.module)).collect();
+            print(&json::several(objects, &comparisons, status == Status::Success));
+        } else if style.quiet == 0 || status != Status::Success {
+            let text: String = all.iter().map(|v| v.describe(&lowered_file, &original, style)).collect();
+            print(&(text + &on::describe(&comparisons)));
         }
         Ok(status)
     }
 
-    fn lower(&self, module: &Module, case: &Case, executor: &VulkanExecutor<'_>) -> Result<Lowered, Failure> {
+    fn lower(&self, module: &Module, case: &Case, profile: Option<&Profile>) -> Result<Lowered, Failure> {
         let target = match self.target {
             TargetName::Scalar => Target::Scalar,
         };
+        let asked = self.on.interp.subgroup_size.or(case.subgroup_size);
         let options = Options {
             spec: case.specialization()?,
             // A dispatch takes the defaults of what the case leaves open, and so does its replacement.
             spec_defaults: true,
-            profile: Some(executor.profile()),
-            subgroup_size: self.subgroup_size.or(case.subgroup_size),
+            profile,
+            // Where there is no device, the interpreter's default.
+            subgroup_size: asked.or(profile.is_none().then(|| self.on.interp.subgroup_size(case, None).0)),
             lanes: match self.lanes {
                 LanesName::Subgroup => Lanes::Subgroup,
                 LanesName::LocalIndex => Lanes::LocalIndex,
@@ -118,74 +136,75 @@ impl Verify {
     }
 }
 
-/// Runs the lowered module with what it asks of the pipeline.
-fn run_lowered(
-    executor: &VulkanExecutor<'_>,
-    lowered: &Lowered,
+/// Runs the lowered module with what it asks of the pipeline, and the original, and compares.
+fn verify<'a>(
+    runner: &Runner<'_>,
+    original: &Module,
+    lowered: &Module,
+    report: &'a Report,
     case: &Case,
     options: &RunOptions,
-) -> Result<Outcome, Error> {
-    let mut case = case.clone();
-    case.subgroup_size = lowered.report.required_subgroup_size.or(case.subgroup_size);
-    case.full_subgroups |= lowered.report.full_subgroups;
-    executor.run(&coop_ir::binary::write_words(&lowered.module), &case, options)
-}
-
-/// The original's outcome, or why there is none that counts.
-fn original(
-    executor: &VulkanExecutor<'_>,
-    module: &Module,
-    case: &Case,
-    options: &RunOptions,
-) -> Result<Result<Outcome, String>, Error> {
-    match executor.run(&coop_ir::binary::write_words(module), case, options) {
-        Ok(outcome) if outcome.messages.is_empty() && outcome.faults.is_empty() => Ok(Ok(outcome)),
-        Ok(outcome) => Ok(Err(outcome.messages.iter().chain(&outcome.faults).cloned().collect::<Vec<_>>().join("\n"))),
-        Err(error @ (Error::Unsupported { .. } | Error::Vulkan { .. })) => Ok(Err(error.to_string())),
-        Err(other) => Err(other),
-    }
-}
-
-fn verify(
-    outcome: &Outcome,
-    original: Result<Outcome, String>,
-    case: &Case,
-    report: Report,
-) -> Result<Verification, Error> {
-    let mut verification =
-        Verification { compared_with: Vec::new(), not_compared: None, differences: Vec::new(), report };
-    let mut add = |with: &'static str, differences: Vec<Difference>| {
-        verification.compared_with.push(with);
-        verification.differences.extend(differences.into_iter().map(|difference| (with, difference)));
+) -> Result<Verification<'a>, Error> {
+    let mut asked = case.clone();
+    asked.subgroup_size = report.required_subgroup_size.or(case.subgroup_size);
+    asked.full_subgroups |= report.full_subgroups;
+    let ran = runner.run(lowered, &asked, options)?;
+    let (original, not_compared) = match runner.run(original, case, options) {
+        Ok(original) if original.is_clean() => (Some(original), None),
+        Ok(original) => {
+            let said = original.outcome.messages.iter().chain(&original.outcome.faults);
+            let why = said.cloned().collect::<Vec<_>>().join("\n");
+            (Some(original).filter(|_| runner.is_interpreter()), Some(why))
+        }
+        Err(error @ (Error::Unsupported { .. } | Error::Vulkan { .. })) => (None, Some(error.to_string())),
+        Err(other) => return Err(other),
+    };
+    let (mut compared_with, mut differences) = (Vec::new(), Vec::new());
+    let mut add = |with: &'static str, found: Vec<Difference>| {
+        compared_with.push(with);
+        differences.extend(found.into_iter().map(|difference| (with, difference)));
     };
     if !case.expect.is_empty() {
-        add("expectation", outcome.check(case)?);
+        add("expectation", ran.outcome.check(case)?);
     }
-    match original {
-        Ok(original) => add("original", outcome.compare(&original, case)?),
-        Err(why) if case.expect.is_empty() => {
+    match (&original, &not_compared) {
+        (Some(original), None) => add("original", ran.outcome.compare(&original.outcome, case)?),
+        (None, Some(why)) if case.expect.is_empty() => {
             let why = format!("the original does not run here and the case expects nothing: {why}");
             return Err(Error::Case(why));
         }
-        Err(why) => verification.not_compared = Some(why),
+        _ => {}
     }
-    Ok(verification)
+    Ok(Verification { ran, original, compared_with, not_compared, differences, report })
 }
 
-fn describe(outcome: &Outcome, verification: &Verification) -> String {
-    let mut text = String::new();
-    complain(&mut text, outcome);
-    for (with, difference) in &verification.differences {
-        let _ = writeln!(text, "against the {with}: {difference}");
+impl Verification<'_> {
+    /// Fine is a lowered module that runs without complaint and does not differ, made from one that is defined.
+    pub(super) fn status(&self) -> Status {
+        let original = self.original.as_ref().is_none_or(Ran::is_clean);
+        let fine = self.ran.is_clean() && original && self.differences.is_empty();
+        if fine { Status::Success } else { Status::Findings }
     }
-    if let Some(why) = &verification.not_compared {
-        let first = why.lines().take(2).collect::<Vec<_>>().join(" ");
-        let _ = writeln!(text, "the original does not run on {}: {first}", outcome.device);
+
+    fn describe(&self, lowered: &Loaded, original: &Loaded, style: &OutputStyle) -> String {
+        let device = &self.ran.outcome.device;
+        let mut text = self.original.as_ref().map(|ran| ran.complaints(original, style)).unwrap_or_default();
+        text.push_str(&self.ran.complaints(lowered, style));
+        for (with, difference) in &self.differences {
+            let _ = writeln!(text, "against the {with}: {difference}");
+        }
+        match (&self.not_compared, &self.original) {
+            (Some(_), Some(_)) => text.push_str("the original has undefined behaviour, so it is not compared with\n"),
+            (Some(why), None) => {
+                let first = why.lines().take(2).collect::<Vec<_>>().join(" ");
+                let _ = writeln!(text, "the original does not run on {device}: {first}");
+            }
+            (None, _) => {}
+        }
+        if self.differences.is_empty() && !self.compared_with.is_empty() {
+            let with = self.compared_with.join(" and the ");
+            let _ = writeln!(text, "lowered to {}: agrees with the {with} on {device}", self.report.target);
+        }
+        text
     }
-    if verification.differences.is_empty() {
-        let with = verification.compared_with.join(" and the ");
-        let _ =
-            writeln!(text, "lowered to {}: agrees with the {with} on {}", verification.report.target, outcome.device);
-    }
-    text
 }

@@ -1,6 +1,8 @@
 //! The interpreter as an executor of cases.
 
 use super::{Config, DEVICE, Interpreter, Memory, Report, base_address};
+use coop_ir::Module;
+
 use crate::error::Error;
 use crate::{Case, Executor, Outcome, RunOptions, Timer};
 
@@ -15,6 +17,11 @@ impl Interpreted {
     /// Runs a module with a case: the buffers afterwards, and what the run found.
     pub fn run_case(&self, words: &[u32], case: &Case) -> Result<(Vec<Memory>, Report), Error> {
         let module = coop_ir::binary::read_words(words).map_err(|error| Error::module(error.to_string()))?;
+        self.run_module(&module, case)
+    }
+
+    /// The same for a module that was read: findings name its instructions.
+    pub fn run_module(&self, module: &Module, case: &Case) -> Result<(Vec<Memory>, Report), Error> {
         let specialization = case.specialization()?;
         let mut config = self.config;
         if let Some(size) = case.subgroup_size {
@@ -27,7 +34,7 @@ impl Interpreted {
             buffers.push(Memory { name: buffer.name.clone(), slot: buffer.slot(), bytes });
         }
         let push = case.push_constants(&address)?;
-        let interpreter = Interpreter::new(&module, case.entry.as_deref(), &specialization, config)?;
+        let interpreter = Interpreter::new(module, case.entry.as_deref(), &specialization, config)?;
         let report = interpreter.run(&mut buffers, &push, case.workgroups)?;
         Ok((buffers, report))
     }
@@ -40,7 +47,14 @@ impl Executor for Interpreted {
 
     fn run(&self, words: &[u32], case: &Case, _options: &RunOptions) -> Result<Outcome, Error> {
         let (buffers, report) = self.run_case(words, case)?;
-        Ok(Outcome {
+        Ok(Interpreted::outcome(buffers, &report))
+    }
+}
+
+impl Interpreted {
+    /// What a run left, as other executors say it: undefined behaviour is a fault.
+    pub fn outcome(buffers: Vec<Memory>, report: &Report) -> Outcome {
+        Outcome {
             device: DEVICE.into(),
             buffers: buffers.into_iter().map(|m| (m.name, m.bytes)).collect(),
             timer: Timer::Host,
@@ -48,6 +62,6 @@ impl Executor for Interpreted {
             messages: Vec::new(),
             // What is legal is no fault.
             faults: report.findings.iter().filter(|f| f.kind.is_undefined_behaviour()).map(|f| f.to_string()).collect(),
-        })
+        }
     }
 }

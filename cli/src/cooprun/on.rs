@@ -1,0 +1,209 @@
+//! Where modules run: on a Vulkan device, in the interpreter, or in both; and what a run there left.
+
+use std::fmt::Write;
+
+use clap::{Args, ValueEnum};
+use coop_exec::interp::{Finding, Interpreted, Placement};
+use coop_exec::vulkan::VulkanExecutor;
+use coop_exec::{Case, Difference, Error, Executor, Outcome, RunOptions, Vulkan};
+use coop_ir::Module;
+use coop_ir::profile::Profile;
+
+use super::{DeviceArgs, Failure};
+use crate::args::OutputStyle;
+use crate::interp::{InterpArgs, draw, placement_name};
+use crate::io::{self, Loaded};
+use crate::render::{self, Renderer};
+
+/// Where to run, and how.
+#[derive(Args, Debug)]
+pub(super) struct OnArgs {
+    /// Where to run
+    #[arg(long, value_enum, default_value_t)]
+    on: OnName,
+    #[command(flatten)]
+    device: DeviceArgs,
+    #[command(flatten)]
+    pub(super) interp: InterpArgs,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum OnName {
+    /// On a Vulkan device
+    #[default]
+    Vulkan,
+    /// In the reference interpreter, which needs no driver and reports undefined behaviour
+    Interp,
+    /// In the interpreter and on a Vulkan device, which must agree
+    Both,
+}
+
+/// One place to run modules.
+pub(super) struct Runner<'a> {
+    /// What `--dump-dir` calls it.
+    pub(super) key: String,
+    name: String,
+    validated: bool,
+    how: How<'a>,
+}
+
+enum How<'a> {
+    Vulkan(VulkanExecutor<'a>),
+    Interp(Interpreted),
+}
+
+/// What a run left.
+pub(super) struct Ran {
+    pub(super) outcome: Outcome,
+    /// What the interpreter found, or nothing where it was not the interpreter that ran.
+    pub(super) findings: Option<Vec<Finding>>,
+    /// Whether the validation layer watched.
+    pub(super) validated: bool,
+}
+
+/// How two places differ.
+pub(super) struct Comparison {
+    pub(super) device: String,
+    pub(super) with: String,
+    pub(super) differences: Vec<Difference>,
+}
+
+impl OnArgs {
+    fn on_vulkan(&self) -> bool {
+        self.on != OnName::Interp
+    }
+
+    /// Opens the Vulkan loader if that is needed.
+    pub(super) fn open(&self) -> Result<Option<Vulkan>, Failure> {
+        if self.on == OnName::Vulkan
+            && let Some(option) = self.interp.given()
+        {
+            return Err(Failure::Usage(format!("{option} is for the interpreter: give --on interp or --on both")));
+        }
+        Ok(if self.on_vulkan() { Some(self.device.open()?) } else { None })
+    }
+
+    /// Where to run: the interpreters first, so that what follows is measured against them.
+    pub(super) fn runners<'a>(
+        &self,
+        vulkan: Option<&'a Vulkan>,
+        case: &Case,
+        style: &OutputStyle,
+    ) -> Result<Vec<Runner<'a>>, Failure> {
+        let device = vulkan.map(|vulkan| self.device.executor(vulkan)).transpose()?;
+        let mut runners = Vec::new();
+        if self.on != OnName::Vulkan {
+            let default = device.as_ref().map(|device| device.profile().limits.subgroup_size);
+            let (size, whose) = self.interp.subgroup_size(case, default);
+            if style.verbose > 0 {
+                io::error(&format!("interpreter: subgroups of {size} ({whose})"));
+            }
+            runners.extend(self.interp.interpreters(size).into_iter().map(Runner::interpreter));
+        }
+        if let (Some(executor), Some(vulkan)) = (device, vulkan) {
+            runners.push(Runner {
+                key: "vulkan".into(),
+                name: executor.name(),
+                validated: vulkan.is_validated(),
+                how: How::Vulkan(executor),
+            });
+        }
+        Ok(runners)
+    }
+
+    /// The profile of the device, if one is among the places.
+    pub(super) fn profile<'a>(runners: &'a [Runner<'_>]) -> Option<&'a Profile> {
+        runners.iter().find_map(|runner| match &runner.how {
+            How::Vulkan(executor) => Some(executor.profile()),
+            How::Interp(_) => None,
+        })
+    }
+}
+
+impl Runner<'_> {
+    fn interpreter(interpreted: Interpreted) -> Self {
+        let placement = interpreted.config.placement;
+        let (key, name) = match placement {
+            Placement::BlockedRows => ("interpreter".into(), interpreted.name()),
+            other => {
+                let other = placement_name(other);
+                (format!("interpreter-{other}"), format!("{}, placement {other}", interpreted.name()))
+            }
+        };
+        Runner { key, name, validated: false, how: How::Interp(interpreted) }
+    }
+
+    /// Whether this is the interpreter.
+    pub(super) fn is_interpreter(&self) -> bool {
+        matches!(self.how, How::Interp(_))
+    }
+
+    pub(super) fn run(&self, module: &Module, case: &Case, options: &RunOptions) -> Result<Ran, Error> {
+        match &self.how {
+            How::Vulkan(executor) => {
+                let outcome = executor.run(&coop_ir::binary::write_words(module), case, options)?;
+                Ok(Ran { outcome, findings: None, validated: self.validated })
+            }
+            How::Interp(interpreted) => {
+                let (buffers, report) = interpreted.run_module(module, case)?;
+                let mut outcome = Interpreted::outcome(buffers, &report);
+                outcome.device.clone_from(&self.name);
+                Ok(Ran { outcome, findings: Some(report.findings), validated: false })
+            }
+        }
+    }
+}
+
+impl Ran {
+    /// Whether nothing is wrong with the run itself.
+    pub(super) fn is_clean(&self) -> bool {
+        self.outcome.messages.is_empty() && self.outcome.faults.is_empty()
+    }
+
+    /// What the validation layer, the guards and the interpreter have to say.
+    pub(super) fn complaints(&self, loaded: &Loaded, style: &OutputStyle) -> String {
+        let mut text = String::new();
+        if let Some(findings) = &self.findings {
+            text = draw(Renderer::for_file(loaded, style.color.on_stdout(), render::width()), findings);
+        } else {
+            for line in self.outcome.messages.iter().chain(&self.outcome.faults) {
+                let _ = writeln!(text, "{line}");
+            }
+        }
+        text
+    }
+
+    /// How this run differs from another of the same case.
+    pub(super) fn compare(&self, other: &Ran, case: &Case) -> Result<Comparison, Error> {
+        Ok(Comparison {
+            device: self.outcome.device.clone(),
+            with: other.outcome.device.clone(),
+            differences: self.outcome.compare(&other.outcome, case)?,
+        })
+    }
+}
+
+/// How the runs of one module in several places differ from the first.
+pub(super) fn across<'a>(mut runs: impl Iterator<Item = &'a Ran>, case: &Case) -> Result<Vec<Comparison>, Error> {
+    let Some(first) = runs.next() else { return Ok(Vec::new()) };
+    runs.map(|ran| ran.compare(first, case)).collect()
+}
+
+/// Comparisons as lines: what differs, or that nothing does.
+pub(super) fn describe(comparisons: &[Comparison]) -> String {
+    let mut text = String::new();
+    for Comparison { device, with, differences } in comparisons {
+        for difference in differences {
+            let _ = writeln!(text, "{device} against {with}: {difference}");
+        }
+        if differences.is_empty() {
+            let _ = writeln!(text, "{device} agrees with {with}");
+        }
+    }
+    text
+}
+
+/// Whether places agree.
+pub(super) fn agree(comparisons: &[Comparison]) -> bool {
+    comparisons.iter().all(|comparison| comparison.differences.is_empty())
+}
