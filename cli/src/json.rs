@@ -30,6 +30,21 @@ pub fn report(module: &Module, file: &str, report: &Report) -> Value {
     })
 }
 
+/// Adds problems that no rule found to the object of a file.
+pub fn append(object: &mut Value, module: &Module, problems: &[Problem]) {
+    if problems.is_empty() {
+        return;
+    }
+    let places = Places::new(module);
+    if let Some(findings) = object["findings"].as_array_mut() {
+        findings.extend(problems.iter().map(|p| {
+            let mut value = places.problem(p);
+            value["spec_ids"] = json!([]);
+            value
+        }));
+    }
+}
+
 /// The object of a file that could not be read.
 pub fn unreadable(file: &str, message: &str) -> Value {
     json!({ "file": file, "ok": false, "unreadable": message, "findings": [] })

@@ -14,6 +14,9 @@ const DIVERGENT_CASE: &str = "testdata/exec/ub/divergent-load.toml";
 const OUTSIDE: &str = "testdata/exec/ub/store-out-of-bounds.spvasm";
 const OUTSIDE_CASE: &str = "testdata/exec/ub/store-out-of-bounds.toml";
 
+const BROKEN: &str = "testdata/validate/muladd/muladd-k-mismatch.spvasm";
+const POINTERS: &str = "testdata/exec/pointers.spvasm";
+
 struct Ran {
     status: i32,
     stdout: String,
@@ -143,6 +146,29 @@ fn options_that_do_not_go_together_are_2() {
     shown("placement-on-vulkan", &["run", SIMPLE, "--case", SIMPLE_CASE, "--placement", "permuted"]);
     shown("bench-on-interp", &["run", SIMPLE, "--case", SIMPLE_CASE, "--on", "interp", "--bench", "3"]);
     shown("steps", &["run", SIMPLE, "--case", SIMPLE_CASE, "--on", "interp", "--steps", "20"]);
+}
+
+fn coopcheck(arguments: &[&str]) -> Ran {
+    without_driver(env!("CARGO_BIN_EXE_coopcheck"), arguments)
+}
+
+#[test]
+fn coopcheck_runs_modules_that_break_no_rule() {
+    for (name, arguments) in [
+        ("check-human", &["--run", OUTSIDE_CASE, OUTSIDE][..]),
+        ("check-short", &["--format", "short", "--run", DIVERGENT_CASE, DIVERGENT, OUTSIDE]),
+        ("check-valid", &["--run", SIMPLE_CASE, SIMPLE]),
+        ("check-invalid", &["--format", "short", "--run", DIVERGENT_CASE, BROKEN]),
+        ("check-does-not-fit", &["--run", SIMPLE_CASE, POINTERS]),
+    ] {
+        snapshot(name, "coopcheck", arguments, &coopcheck(arguments));
+    }
+    let ran = coopcheck(&["--format", "json", "--run", DIVERGENT_CASE, DIVERGENT]);
+    let json = ran.json();
+    assert_eq!((ran.status, &json["ok"]), (1, &Value::from(false)), "{json}");
+    assert_eq!(json["findings"][0]["rule"], "run-non-uniform-execution");
+    let quiet = coopcheck(&["-qq", "--run", DIVERGENT_CASE, DIVERGENT]);
+    assert_eq!((quiet.status, quiet.stdout.as_str(), quiet.stderr.as_str()), (1, "", ""));
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Checks files, several at a time, and reports them in order.
 
+use super::run::Dynamic;
 use super::{Cli, Format};
 use crate::io::Loaded;
-use crate::render::Renderer;
+use crate::render::{Problem, Renderer};
 use crate::{Status, io, json, render};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
@@ -25,7 +26,7 @@ struct Outcome {
 }
 
 /// Checks the files of a command line.
-pub(super) fn check(cli: &Cli, options: &Options) -> Status {
+pub(super) fn check(cli: &Cli, options: &Options, dynamic: Option<&Dynamic>) -> Status {
     let style = Style {
         format: cli.format,
         color: cli.style.color.on_stdout(),
@@ -38,7 +39,7 @@ pub(super) fn check(cli: &Cli, options: &Options) -> Status {
     let mut progress = Progress::new(cli.files.len(), cli.style.quiet == 0);
     in_order(
         &cli.files,
-        |path| check_file(path, options, &style),
+        |path| check_file(path, options, dynamic, &style),
         |outcome| {
             progress.clear();
             io::print(&outcome.text);
@@ -152,7 +153,7 @@ fn in_order<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync, mut ta
     });
 }
 
-fn check_file(path: &Path, options: &Options, style: &Style) -> Outcome {
+fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: &Style) -> Outcome {
     let loaded = match io::load(path) {
         Ok(loaded) => loaded,
         Err(e) => {
@@ -179,24 +180,63 @@ fn check_file(path: &Path, options: &Options, style: &Style) -> Outcome {
     if style.verbose > 0 {
         messages.push_str(&facts(&loaded, &report, options));
     }
-    let status = if report.is_ok() { Status::Success } else { Status::Findings };
-    let count = |level| report.count(level);
+    let mut status = if report.is_ok() { Status::Success } else { Status::Findings };
+    let mut ran = Vec::new();
+    if let Some(dynamic) = dynamic {
+        if report.is_ok() {
+            match dynamic.findings(&loaded) {
+                Ok(problems) => ran = problems,
+                Err(why) => {
+                    messages.push_str(&format!("error: {}: not run: {why}\n", loaded.name));
+                    status = Status::BadInput;
+                }
+            }
+        } else if style.quiet == 0 {
+            messages.push_str(&format!("note: {}: not run, because it breaks rules\n", loaded.name));
+        }
+    }
+    let count = |level| report.count(level) + ran.iter().filter(|p| p.level == level).count();
     let (errors, warnings, notes) = (count(Level::Error), count(Level::Warning), count(Level::Note));
+    if ran.iter().any(|p| p.level == Level::Error) {
+        status = status.max(Status::Findings);
+    }
     match style.quiet {
         0 => {}
-        1 => report.findings.retain(|f| f.level == Level::Error),
-        _ => report.findings.clear(),
+        1 => {
+            report.findings.retain(|f| f.level == Level::Error);
+            ran.retain(|p| p.level == Level::Error);
+        }
+        _ => {
+            report.findings.clear();
+            ran.clear();
+        }
     }
     if style.quiet > 0 {
         report.omitted.clear();
     }
-    let text = match style.format {
-        Format::Human if report.findings.is_empty() => String::new(),
-        Format::Human => render::human(Renderer::for_file(&loaded, style.color, style.width), &report),
-        Format::Short => render::short(&loaded.name, &report),
-        Format::Json => format!("{}\n", json::report(&loaded.module, &loaded.name, &report)),
-    };
-    Outcome { status, text, messages, errors, warnings, notes }
+    Outcome { status, text: text(&loaded, &report, &ran, status, style), messages, errors, warnings, notes }
+}
+
+/// What standard output gets: what rules say, then what a run found.
+fn text(loaded: &Loaded, report: &Report, ran: &[Problem], status: Status, style: &Style) -> String {
+    let renderer = || Renderer::for_file(loaded, style.color, style.width);
+    match style.format {
+        Format::Human => {
+            let mut text = if report.findings.is_empty() { String::new() } else { render::human(renderer(), report) };
+            if !ran.is_empty() {
+                let mut renderer = renderer();
+                text.extend(ran.iter().map(|problem| renderer.draw(problem) + "\n"));
+            }
+            text
+        }
+        Format::Short => render::short(&loaded.name, report) + &render::short_problems(&loaded.name, ran),
+        Format::Json => {
+            let mut object = json::report(&loaded.module, &loaded.name, report);
+            json::append(&mut object, &loaded.module, ran);
+            object["ok"] = (status == Status::Success).into();
+            format!("{object}\n")
+        }
+    }
 }
 
 /// Values that can't be given are wrong usage; a value that no constant asks for is worth a word.

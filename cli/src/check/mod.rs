@@ -2,10 +2,11 @@
 
 mod catalogue;
 mod files;
+mod run;
 
 pub use catalogue::markdown;
 
-use crate::args::{OutputStyle, SpecArgs};
+use crate::args::{OutputStyle, SpecArgs, parse_subgroup_size};
 use crate::{Status, io};
 use clap::builder::PossibleValuesParser;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
@@ -18,6 +19,7 @@ Examples:
   coopcheck --spec 0=16 --spec 1=16 a.spv    check what is shipped
   coopcheck --format json *.spv              one JSON object a file
   coopcheck --allow store-rows-overlap -     a module from standard input, one rule off
+  coopcheck --run gemm.toml gemm.spv         run it too, in an interpreter
   coopcheck explain muladd-k-mismatch        what a rule checks and why
   coopcheck explain 08973                    the rule for a Vulkan VUID
   coopcheck rules                            all rules, one a line
@@ -66,6 +68,12 @@ struct Cli {
     /// How findings are written
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     format: Format,
+    /// Run each module in the interpreter too, with this case, and report undefined behaviour
+    #[arg(long, value_name = "CASE.toml")]
+    run: Option<PathBuf>,
+    /// Invocations in a subgroup for --run, where the case does not say it; 32 without this
+    #[arg(long, value_name = "N", value_parser = parse_subgroup_size, requires = "run")]
+    subgroup_size: Option<u32>,
     #[command(flatten)]
     style: OutputStyle,
 }
@@ -134,8 +142,8 @@ pub fn main() -> Status {
 }
 
 fn check(cli: &Cli) -> Status {
-    match options(cli) {
-        Ok(options) => files::check(cli, &options),
+    match options(cli).and_then(|options| Ok((options, run::Dynamic::new(cli)?))) {
+        Ok((options, dynamic)) => files::check(cli, &options, dynamic.as_ref()),
         Err(message) => {
             io::error(&format!("error: {message}"));
             Status::BadInput

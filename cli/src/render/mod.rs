@@ -229,6 +229,11 @@ pub fn short(name: &str, report: &Report) -> String {
     out
 }
 
+/// Problems that no rule found, one line each as [`short`] has them.
+pub fn short_problems(name: &str, problems: &[Problem]) -> String {
+    problems.iter().map(|p| format!("{name}:{}: {}[{}]: {}\n", p.at.index(), p.level, p.code, p.message)).collect()
+}
+
 fn omitted(name: &str, report: &Report) -> String {
     report.omitted.iter().map(|(rule, n)| format!("{name}: {n} more of {}\n", rule.id)).collect()
 }

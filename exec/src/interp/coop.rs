@@ -47,10 +47,10 @@ impl Machine<'_> {
         self.p.types.coop(ty).unwrap_or_else(|| unreachable!("translation made sure of the type"))
     }
 
-    /// The instances of a matrix type's scope that have active invocations. Reports those that are not complete.
-    pub(super) fn matrix_instances(&mut self, ty: Ty) -> Result<Vec<Range<usize>>, Stop> {
+    /// The instances of a matrix type's scope that have active invocations. That all of each are active was checked
+    /// before: `Ins::Converged` precedes whatever touches a matrix.
+    pub(super) fn matrix_instances(&self, ty: Ty) -> Result<Vec<Range<usize>>, Stop> {
         let (scope, members) = (self.coop(ty).scope, self.coop(ty).placed.members as usize);
-        self.converged(scope);
         let mask = self.regs.act.mask;
         let active: Vec<_> = self.instances(scope).filter(|r| r.clone().any(|l| mask.has(l))).collect();
         if let Some(part) = active.iter().find(|r| r.len() != members) {
