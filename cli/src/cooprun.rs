@@ -9,6 +9,7 @@ mod devices;
 mod execute;
 mod json;
 mod on;
+mod smith;
 mod verify;
 
 use std::fmt;
@@ -64,6 +65,8 @@ enum Command {
     Compare(compare::Compare),
     /// Lower a module, run the result, and compare it with the original and with what the case expects
     Verify(verify::Verify),
+    /// Generate modules, run each in every way there is, and compare
+    Smith(smith::Smith),
 }
 
 /// Why a subcommand could not do what it was asked.
@@ -183,6 +186,7 @@ pub fn main() -> Status {
         Command::Run(command) => (command.run(&cli.style), command.json()),
         Command::Compare(command) => (command.run(&cli.style), command.json()),
         Command::Verify(command) => (command.run(&cli.style), command.json()),
+        Command::Smith(command) => (command.run(), false),
     };
     match result {
         Ok(status) => status,

@@ -11,6 +11,7 @@ pub mod io;
 pub mod json;
 pub mod lower;
 pub mod render;
+pub mod smith;
 
 use std::process::ExitCode;
 

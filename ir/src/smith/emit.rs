@@ -155,9 +155,11 @@ impl<'a> Gen<'a> {
         let any = self.profile == Profile::Any;
         let mut values = [8; 3];
         if any {
-            let sizes = [8, 16, 4, 1, 2, 3, 5, 7, 12, 24, 32, 48, 64];
+            let sizes = [8, 16, 4, 1, 2, 3, 5, 7, 12, 8, 24, 4, 32, 64];
             values = std::array::from_fn(|_| self.e.pick(&sizes));
-            while values.iter().product::<u32>() > 1 << 13 {
+            // A lane of four holds a good part of each: drivers take seconds to compile large ones.
+            let most = if self.e.chance(40) { 1 << 11 } else { 1 << 9 };
+            while values.iter().product::<u32>() > most {
                 // The largest first.
                 let largest = (0..3).max_by_key(|i| values[*i]).unwrap_or(0);
                 values[largest] /= 2;

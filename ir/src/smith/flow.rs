@@ -17,7 +17,7 @@ impl Gen<'_> {
     pub(super) fn main(&mut self) -> Id {
         let void = self.g.void(&mut self.m);
         let (id, _) = self.begin(void, &[], "main");
-        self.budget = 2 + self.e.below(40);
+        self.budget = 2 + self.e.below(20);
         let [x, y] = self.workgroups;
         let mut workgroup = self.builtin_value(BuiltIn::WorkgroupId, Some(0));
         if y > 1 {
@@ -195,7 +195,7 @@ impl Gen<'_> {
         let out = self.find(|_| true);
         let was = self.fun().apart;
         // Subgroups may part only where no workgroup's matrix is meant.
-        let parts = self.subgroups > 1 && self.e.chance(80);
+        let parts = self.e.chance(80) && self.subgroups > 1 && self.problems.iter().any(|p| !p.workgroup);
         let out = out.filter(|x| !(parts && x.mat.workgroup));
         if !self.enter() {
             return None;

@@ -260,6 +260,16 @@ impl Gen<'_> {
         }
     }
 
+    /// A number as a stride of some integer type.
+    pub(super) fn as_stride(&mut self, id: Id) -> Id {
+        if self.profile == super::Profile::Any {
+            return self.as_index(id);
+        }
+        // Lavapipe ends in its compiler when it meets strides of 64 bits (docs/hardware.md).
+        let ty = self.scalar(Scalar::Int { width: 32, signed: true });
+        self.ids(Op::Bitcast, ty, &[id])
+    }
+
     /// A number as a value of an integer type, from one of 32 unsigned bits.
     pub(super) fn as_index(&mut self, id: Id) -> Id {
         let int = |width, signed| Scalar::Int { width, signed };

@@ -377,7 +377,7 @@ impl Gen<'_> {
         let layout = u32::from(!at.row_major);
         let layout = self.constant_u32(layout);
         let stride = self.uniform(at.stride);
-        let stride = if self.e.chance(40) { self.as_index(stride) } else { stride };
+        let stride = if self.e.chance(40) { self.as_stride(stride) } else { stride };
         let mut out = vec![Operand::Id(layout), Operand::Id(stride)];
         let mut mask = MemoryAccess::NONE;
         let mut words = Vec::new();

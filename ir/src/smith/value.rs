@@ -248,7 +248,11 @@ impl Gen<'_> {
         let (a, b) = (self.e.pick(&all), self.e.pick(&all));
         let b = if self.e.chance(100) { b } else { a };
         let c = if self.e.chance(60) { self.e.pick(&all) } else { result };
-        [a, b, c, result]
+        let all = [a, b, c, result];
+        // Between bfloat16 and f64 there is no conversion in lowered code.
+        let wide = all.contains(&float(64)) && all.contains(&Scalar::BF16);
+        let other = if use_scalar == Some(Scalar::BF16) { float(64) } else { Scalar::BF16 };
+        all.map(|s| if wide && s == other { float(32) } else { s })
     }
 
     /// What an element is to a multiplication, going by the operand's bit.

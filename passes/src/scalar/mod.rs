@@ -292,6 +292,7 @@ impl Lower<'_, '_> {
                 | Op::Phi
                 | Op::Undef
                 | Op::CopyObject
+                | Op::Variable
                 | Op::CompositeConstruct
                 | Op::FunctionCall
                 | Op::ReturnValue
