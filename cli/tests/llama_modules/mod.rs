@@ -1,6 +1,9 @@
 //! llama.cpp's modules, which `scripts/llama-shaders.sh` compiles, and the spec constants with which its engine uses
 //! them (`testdata/llama/spec.toml`). For tests and benchmarks.
 
+// Each of these programs uses a part of it.
+#![allow(dead_code)]
+
 use coop_ir::constant::{SpecValue, Specialization};
 use std::collections::BTreeMap;
 use std::io::Write;

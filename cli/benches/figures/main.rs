@@ -1,0 +1,251 @@
+//! How fast the tools are, and spirv-val beside them on the same files: `scripts/bench.sh`.
+//!
+//! Criterion times the library, one file after the other on one thread. Everything is processor time, so that a machine
+//! that does other things as well gives the same figures; megabytes are those of the binary modules, whatever the step
+//! makes of them. spirv-val is timed as a process that is given the folder of files, minus the same with a folder that
+//! holds one module that does nothing (start-up, dynamic linking). The second table compares processes as they are.
+
+// The tables are what this is for.
+#![allow(clippy::print_stdout)]
+
+#[path = "../../tests/llama_modules/mod.rs"]
+mod llama_modules;
+
+mod clock;
+mod process;
+
+use clock::CpuTime;
+use coop_ir::{Module, binary, text};
+use coop_passes::{Options, Target, lower};
+use criterion::{Criterion, Throughput};
+use llama_modules::{groups, members, modules, repository, stem};
+use process::{Cost, Tool};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What is timed, and how many times spirv-val's throughput it is meant to reach.
+const STEPS: [(&str, Option<f64>); 6] = [
+    ("read", Some(10.0)),
+    ("write", None),
+    ("print", Some(10.0)),
+    ("parse", None),
+    ("check", Some(10.0)),
+    ("lower", None),
+];
+
+/// Files that are timed together.
+struct Corpus {
+    name: String,
+    files: Vec<PathBuf>,
+    bytes: Vec<Vec<u8>>,
+    /// Those that can be lowered, with the spec constants of a device with 16x16x16 and subgroups of 32.
+    to_lower: Vec<(Module, Options<'static>)>,
+    /// How many bytes those were.
+    to_lower_bytes: u64,
+}
+
+impl Corpus {
+    fn new(name: &str, files: Vec<PathBuf>) -> Corpus {
+        let bytes: Vec<Vec<u8>> = files.iter().map(|p| read_file(p)).collect();
+        let mut corpus =
+            Corpus { name: name.to_owned(), bytes, to_lower: Vec::new(), to_lower_bytes: 0, files: files.clone() };
+        let groups = groups();
+        for (file, bytes) in files.iter().zip(&corpus.bytes) {
+            let mut options = Options { subgroup_size: Some(32), verify_each: false, ..Options::new(Target::Scalar) };
+            let one = [file.clone()];
+            if let Some(member) = members(&one, &groups).first() {
+                options.spec = member.group.entry[0].specialization();
+            } else if stem(file).ends_with("_cm2") {
+                continue;
+            } else {
+                options.spec_defaults = true;
+            }
+            let module = read(bytes);
+            if let Err(e) = lower(&module, &options) {
+                panic!("{}: {e}", file.display());
+            }
+            corpus.to_lower_bytes += bytes.len() as u64;
+            corpus.to_lower.push((module, options));
+        }
+        corpus
+    }
+
+    fn size(&self) -> u64 {
+        self.bytes.iter().map(|b| b.len() as u64).sum()
+    }
+}
+
+fn read_file(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn size(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |m| m.len())
+}
+
+fn read(bytes: &[u8]) -> Module {
+    binary::read(bytes).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn main() {
+    // `cargo bench -- --test` and such only try whether it runs.
+    let timed = std::env::args().any(|a| a == "--bench") && !std::env::args().any(|a| a == "--test" || a == "--list");
+    // While this process is small and has started no other: both would count.
+    let memory = timed.then(memory);
+    let corpora = corpora();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("criterion");
+    let mut criterion = Criterion::default()
+        .with_measurement(CpuTime)
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(2))
+        .output_directory(&folder)
+        .configure_from_args();
+    for corpus in &corpora {
+        bench(&mut criterion, corpus);
+    }
+    criterion.final_summary();
+    if let Some(memory) = memory {
+        throughput(&folder, &corpora);
+        processes(&corpora);
+        lowering(&corpora);
+        println!("{memory}");
+    }
+}
+
+/// Our kernels, and of llama.cpp's modules the largest, the 20 largest and all.
+fn corpora() -> Vec<Corpus> {
+    let folder = repository().join("testdata/kernels");
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut kernels: Vec<PathBuf> =
+        entries.map_while(Result::ok).map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "spv")).collect();
+    kernels.sort();
+    let mut out = vec![Corpus::new("kernels", kernels)];
+    if let Some(mut llama) = modules() {
+        llama.sort_by_key(|p| std::cmp::Reverse(size(p)));
+        out.push(Corpus::new("llama-largest", llama[..1].to_vec()));
+        out.push(Corpus::new("llama-20", llama[..20].to_vec()));
+        out.push(Corpus::new("llama-all", llama));
+    }
+    out
+}
+
+fn bench(criterion: &mut Criterion<CpuTime>, corpus: &Corpus) {
+    let mut group = criterion.benchmark_group(&corpus.name);
+    group.throughput(Throughput::Bytes(corpus.size()));
+    let modules: Vec<Module> = corpus.bytes.iter().map(|b| read(b)).collect();
+    let print = |m: &Module| text::print(m, &text::PrintOptions::default()).text;
+    group.bench_function("read", |b| b.iter(|| corpus.bytes.iter().map(|b| read(b).arena_len()).sum::<usize>()));
+    group.bench_function("write", |b| b.iter(|| modules.iter().map(|m| binary::write(m).len()).sum::<usize>()));
+    group.bench_function("print", |b| b.iter(|| modules.iter().map(|m| print(m).len()).sum::<usize>()));
+    let texts: Vec<String> = modules.iter().map(print).collect();
+    let parse = |t: &String| text::parse(t).unwrap_or_else(|e| panic!("{e}")).arena_len();
+    group.bench_function("parse", |b| b.iter(|| texts.iter().map(parse).sum::<usize>()));
+    let options = coop_validate::Options::default();
+    let check = |b: &Vec<u8>| coop_validate::check(&read(b), &options).findings.len();
+    group.bench_function("check", |b| b.iter(|| corpus.bytes.iter().map(check).sum::<usize>()));
+    group.throughput(Throughput::Bytes(corpus.to_lower_bytes));
+    let lowered = |(m, o): &(Module, Options<'_>)| lower(m, o).map_or(0, |l| l.module.arena_len());
+    group.bench_function("lower", |b| b.iter(|| corpus.to_lower.iter().map(lowered).sum::<usize>()));
+    group.finish();
+}
+
+/// The time of a step as criterion has measured it: the median, in nanoseconds.
+fn median(folder: &Path, corpus: &Corpus, step: &str) -> Option<f64> {
+    let file = folder.join(&corpus.name).join(step).join("new/estimates.json");
+    let estimates: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()?;
+    estimates["median"]["point_estimate"].as_f64()
+}
+
+fn throughput(folder: &Path, corpora: &[Corpus]) {
+    let spirv_val = Tool::spirv_val();
+    println!("\nMB/s of processor time, and how many times spirv-val's that is (* less than the goal)\n");
+    print!("{:<14}{:>7}{:>9}{:>11}", "files", "count", "MB", "spirv-val");
+    STEPS.iter().for_each(|(step, _)| print!("{step:>16}"));
+    println!();
+    for corpus in corpora {
+        let size = corpus.size() as f64 / 1e6;
+        let val = spirv_val.as_ref().map(|tool| size / tool.net(&corpus.files).cpu.as_secs_f64());
+        print!(
+            "{:<14}{:>7}{size:>9.3}{:>11}",
+            corpus.name,
+            corpus.files.len(),
+            or_dash(val.map(|v| format!("{v:.1}")))
+        );
+        for (step, goal) in STEPS {
+            let bytes = if step == "lower" { corpus.to_lower_bytes } else { corpus.size() };
+            let speed = median(folder, corpus, step).map(|ns| bytes as f64 * 1e3 / ns);
+            let ratio = speed.zip(val).map(|(s, v)| s / v);
+            let missed = ratio.zip(goal).is_some_and(|(r, g)| r < g);
+            let ratio = ratio.map_or(String::new(), |r| format!("{r:.1}x{}", if missed { "*" } else { "" }));
+            print!("{:>8}{ratio:>8}", or_dash(speed.map(|s| format!("{s:.1}"))));
+        }
+        println!();
+    }
+    match &spirv_val {
+        Some(tool) => println!("\nspirv-val --target-env vulkan1.3: {}", tool.version()),
+        None => println!("\nno spirv-val: run scripts/drivers.sh first"),
+    }
+    println!(
+        "parse: MB of the binary, not of the text; check: reading included; lower: KHR modules only, from a module"
+    );
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".into())
+}
+
+/// Both programs as a user starts them.
+fn processes(corpora: &[Corpus]) {
+    let coopcheck = Tool::coopcheck();
+    let Some(spirv_val) = Tool::spirv_val() else { return };
+    println!("\nWhole processes, milliseconds: one start for all files of a row, start-up included\n");
+    let columns = ["coopcheck", "cpu", "spirv-val", "cpu", "ratio", "of cpu"];
+    print!("{:<14}", "files");
+    columns.iter().for_each(|c| print!("{c:>12}"));
+    println!();
+    let row = |name: &str, ours: Cost, theirs: Cost| {
+        let ms = |d: Duration| d.as_secs_f64() * 1e3;
+        let (wall, cpu) = (ms(theirs.wall) / ms(ours.wall), ms(theirs.cpu) / ms(ours.cpu));
+        print!("{name:<14}{:>12.2}{:>12.2}", ms(ours.wall), ms(ours.cpu));
+        println!("{:>12.2}{:>12.2}{wall:>11.1}x{cpu:>11.1}x", ms(theirs.wall), ms(theirs.cpu));
+    };
+    row("nothing", coopcheck.nothing(), spirv_val.nothing());
+    for corpus in corpora {
+        row(&corpus.name, coopcheck.cost(&corpus.files), spirv_val.cost(&corpus.files));
+    }
+}
+
+/// The peak memory of coopcheck and of spirv-val with the largest module. The system tells the largest peak of all
+/// processes so far, so ours comes first.
+fn memory() -> String {
+    let Some(file) = modules().and_then(|m| m.into_iter().max_by_key(|p| size(p))) else { return String::new() };
+    let peak = |tool: Tool| {
+        tool.cost(std::slice::from_ref(&file));
+        process::peak_of_children() as f64 / 1e6
+    };
+    let ours = peak(Tool::coopcheck());
+    let theirs = Tool::spirv_val().map(peak).map_or(String::new(), |p| format!(", spirv-val at most {p:.1} MB"));
+    let size = size(&file) as f64 / 1e6;
+    let limit = 20.0 * size + 20.0;
+    format!(
+        "peak memory with the largest module, {size:.3} MB: coopcheck {ours:.1} MB of {limit:.1} MB allowed{theirs}"
+    )
+}
+
+/// What lowering the largest module takes and gives.
+fn lowering(corpora: &[Corpus]) {
+    let modules = corpora.iter().flat_map(|c| &c.to_lower);
+    let Some((module, options)) = modules.max_by_key(|(m, _)| m.arena_len()) else { return };
+    let lowered = (0..20).filter_map(|_| lower(module, options).ok());
+    let fastest = lowered.min_by_key(|l| l.report.passes.iter().map(|p| p.micros).sum::<u64>());
+    let Some(lowered) = fastest else { return };
+    let (input, output) = (binary::write(module).len(), binary::write(&lowered.module).len());
+    let passes: Vec<String> = lowered.report.passes.iter().map(|p| format!("{} {}", p.pass, p.micros)).collect();
+    let micros: u64 = lowered.report.passes.iter().map(|p| p.micros).sum();
+    let ratio = output as f64 / input as f64;
+    println!(
+        "\nlowering the largest module to scalar: {micros} us ({}), {input} to {output} bytes: {ratio:.2}x",
+        passes.join(", ")
+    );
+}
