@@ -6,7 +6,7 @@
 
 use crate::decode::{Ending, Piece, decode};
 use crate::grammar::Op;
-use crate::module::{Block, Function, Header, Id, Inst, InstRef, Module, Operand};
+use crate::module::{Block, Function, Header, Id, Inst, InstList, InstRef, Module, Operand};
 use std::fmt;
 use std::num::NonZeroU32;
 
@@ -305,7 +305,7 @@ impl<'a> Reader<'a> {
 
     fn open(&mut self, f: Function, label: InstRef) {
         let lead = std::mem::take(&mut self.pending);
-        self.place = Place::Block(f, Block { lead, label, insts: Vec::new() });
+        self.place = Place::Block(f, Block { lead, label, insts: InstList::new() });
     }
 
     fn close(&mut self, mut f: Function, end: InstRef) {

@@ -2,7 +2,7 @@
 //! block.
 
 use crate::grammar::Op;
-use crate::module::{Block, Function, Id, Inst, InstRef, Module, Operand, OperandList, string_operands};
+use crate::module::{Block, Function, Id, Inst, InstList, InstRef, Module, Operand, OperandList, string_operands};
 use crate::section::Section;
 use crate::types::Scalar;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -234,7 +234,7 @@ impl<'m> FunctionBuilder<'m> {
             .collect();
         let current_id = module.fresh_id();
         let label = module.add(Inst::new(Op::Label, None, Some(current_id), []));
-        let current = Block { lead: Vec::new(), label, insts: Vec::new() };
+        let current = Block { lead: Vec::new(), label, insts: InstList::new() };
         FunctionBuilder {
             module,
             globals,
@@ -360,7 +360,7 @@ impl<'m> FunctionBuilder<'m> {
 
     fn start_block(&mut self, id: Id) {
         let label = self.module.add(Inst::new(Op::Label, None, Some(id), []));
-        let next = Block { lead: Vec::new(), label, insts: Vec::new() };
+        let next = Block { lead: Vec::new(), label, insts: InstList::new() };
         self.blocks.push(std::mem::replace(&mut self.current, next));
         self.current_id = id;
     }
@@ -420,7 +420,7 @@ impl<'m> FunctionBuilder<'m> {
         }
         self.blocks.push(self.current);
         if let Some(entry) = self.blocks.first_mut() {
-            entry.insts.splice(0..0, self.variables);
+            entry.insts.insert_many(0, self.variables);
         }
         let end = self.module.add(Inst::new(Op::FunctionEnd, None, None, []));
         let (def, params, blocks) = (self.def, self.params, self.blocks);

@@ -98,6 +98,9 @@ impl From<u32> for Operand {
 /// The operands of one instruction, result type and result not included.
 pub type OperandList = SmallVec<[Operand; 4]>;
 
+/// The instructions of one block. Half of all blocks are short, so a few need no allocation.
+pub type InstList = SmallVec<[InstRef; 4]>;
+
 /// One instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Inst {
@@ -232,7 +235,7 @@ pub struct Block {
     /// The `OpLabel`.
     pub label: InstRef,
     /// Everything after the label; the last one is the terminator.
-    pub insts: Vec<InstRef>,
+    pub insts: InstList,
 }
 
 /// A function.
@@ -437,7 +440,7 @@ impl Module {
 
     /// A table indexed by id of the right size for this module.
     pub fn id_map<T>(&self) -> IdMap<T> {
-        IdMap::with_limit(self.defs.limit)
+        IdMap::with_limit(self.defs.limit.min(self.header.bound))
     }
 
     /// The capabilities that the module declares, in order.

@@ -76,7 +76,7 @@ fn module_with(succ: &[Vec<usize>]) -> Module {
             }
         };
         let last = m.add(last);
-        blocks.push(Block { lead: Vec::new(), label, insts: vec![last] });
+        blocks.push(Block { lead: Vec::new(), label, insts: [last].into_iter().collect() });
     }
     let end = m.add(Inst::new(Op::FunctionEnd, None, None, []));
     m.functions.push(Function { lead: Vec::new(), def, params: Vec::new(), blocks, tail: vec![end] });

@@ -1,7 +1,7 @@
 //! The verifier accepts what is valid, and finds each kind of damage that is done to a real module.
 
 use coop_ir::verify::verify;
-use coop_ir::{Id, Inst, InstRef, Module, Op, Operand, binary};
+use coop_ir::{Id, Inst, InstList, InstRef, Module, Op, Operand, binary};
 use std::path::Path;
 use std::process::Command;
 
@@ -54,7 +54,7 @@ fn op(m: &Module, op: Op) -> At {
     find(m, |i, _| i.op == op)
 }
 
-fn insts(m: &mut Module, at: At) -> &mut Vec<InstRef> {
+fn insts(m: &mut Module, at: At) -> &mut InstList {
     &mut m.functions[at.function].blocks[at.block].insts
 }
 

@@ -157,22 +157,23 @@ impl Walk {
             pre: Vec::with_capacity(len),
             post: Vec::with_capacity(len),
             number: vec![NONE; len],
-            parent: Vec::new(),
+            parent: Vec::with_capacity(len),
         };
         if root >= len {
             return walk;
         }
-        let mut stack = Vec::with_capacity(len);
+        // Nodes, and how many of their successors are left.
+        let mut stack = Vec::new();
         walk.enter(root, 0, graph, &mut stack);
         while let Some((node, left)) = stack.last_mut() {
-            let node = *node;
+            let node = *node as usize;
             if *left == 0 {
                 walk.post.push(node);
                 stack.pop();
                 continue;
             }
             *left -= 1;
-            let next = graph.successors(node)[*left];
+            let next = graph.successors(node)[*left as usize];
             if walk.number[next] == NONE {
                 let parent = walk.number[node];
                 walk.enter(next, parent, graph, &mut stack);
@@ -181,10 +182,10 @@ impl Walk {
         walk
     }
 
-    fn enter(&mut self, node: usize, parent: u32, graph: &Graph, stack: &mut Vec<(usize, usize)>) {
+    fn enter(&mut self, node: usize, parent: u32, graph: &Graph, stack: &mut Vec<(u32, u32)>) {
         self.number[node] = self.pre.len() as u32;
         self.pre.push(node);
         self.parent.push(parent);
-        stack.push((node, graph.successors(node).len()));
+        stack.push((node as u32, graph.successors(node).len() as u32));
     }
 }

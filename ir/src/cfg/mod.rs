@@ -106,12 +106,13 @@ pub struct CfgProblem {
 #[derive(Clone, Debug)]
 pub struct Cfg {
     labels: Vec<Option<Id>>,
-    by_label: FxHashMap<Id, usize>,
+    by_label: FxHashMap<Id, u32>,
     graph: Graph,
     /// Edges of all blocks, and where those of each begin.
     edges: Vec<Edge>,
     edges_start: Vec<u32>,
-    merges: Vec<Option<Merge>>,
+    /// By block, of those that have one.
+    merges: Vec<(u32, Merge)>,
     rpo: Vec<usize>,
     rpo_index: Vec<u32>,
     dom: DomTree,
@@ -140,7 +141,7 @@ impl Cfg {
 
     /// The block with a label.
     pub fn block(&self, label: Id) -> Option<usize> {
-        self.by_label.get(&label).copied()
+        self.by_label.get(&label).map(|b| *b as usize)
     }
 
     /// The label of a block; `None` if a pass made one without a result.
@@ -170,7 +171,8 @@ impl Cfg {
 
     /// The merge instruction of the block.
     pub fn merge(&self, block: usize) -> Option<&Merge> {
-        self.merges[block].as_ref()
+        let at = self.merges.binary_search_by_key(&block, |(b, _)| *b as usize).ok()?;
+        Some(&self.merges[at].1)
     }
 
     /// The blocks that are reached from the entry, in reverse post-order: but for back edges, predecessors first.
@@ -227,7 +229,7 @@ impl<'a> Builder<'a> {
             labels.push(label);
             let Some(id) = label else { continue };
             if let std::collections::hash_map::Entry::Vacant(e) = by_label.entry(id) {
-                e.insert(at);
+                e.insert(at as u32);
             } else {
                 problems.push(CfgProblem { at: block.label, defect: CfgDefect::SameLabel(id) });
             }
@@ -240,7 +242,7 @@ impl<'a> Builder<'a> {
             graph: empty,
             edges: Vec::with_capacity(len * 2),
             edges_start: Vec::with_capacity(len + 1),
-            merges: Vec::with_capacity(len),
+            merges: Vec::new(),
             rpo: Vec::new(),
             rpo_index: vec![NONE; len],
             problems,
@@ -285,8 +287,9 @@ impl<'a> Builder<'a> {
             Some((_, inst)) if inst.op.info().is_none() => self.beyond(from, inst),
             _ => self.problem(block.label, CfgDefect::NoTerminator(self.cfg.labels[from])),
         }
-        let merge = self.merge(block);
-        self.cfg.merges.push(merge);
+        if let Some(merge) = self.merge(block) {
+            self.cfg.merges.push((from as u32, merge));
+        }
     }
 
     fn terminator(&mut self, from: usize, at: InstRef, inst: &Inst) {
@@ -338,6 +341,7 @@ impl<'a> Builder<'a> {
         let Builder { mut cfg, pairs, .. } = self;
         cfg.edges_start.push(cfg.edges.len() as u32);
         cfg.graph = Graph::new(cfg.len(), &pairs);
+        drop(pairs);
         let mut walk = Walk::new(&cfg.graph, 0);
         cfg.dom = DomTree::of_walk(&cfg.graph, 0, &walk);
         walk.post.reverse();

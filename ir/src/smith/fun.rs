@@ -4,7 +4,7 @@ use super::emit::{Gen, Mat};
 use super::range::Range;
 use crate::builder::name;
 use crate::grammar::Op;
-use crate::module::{Block, Function, Id, Inst, InstRef, Operand};
+use crate::module::{Block, Function, Id, Inst, InstList, InstRef, Operand};
 use crate::types::Scalar;
 use spirv::{BuiltIn, StorageClass};
 
@@ -106,7 +106,7 @@ impl Gen<'_> {
 
     fn block(&mut self, label: Id) -> Block {
         let label = self.m.add(Inst::new(Op::Label, None, Some(label), []));
-        Block { lead: Vec::new(), label, insts: Vec::new() }
+        Block { lead: Vec::new(), label, insts: InstList::new() }
     }
 
     /// Ends the function, whose last block has its terminator.
@@ -114,7 +114,7 @@ impl Gen<'_> {
         let Some(mut fun) = self.funs.pop() else { return };
         fun.blocks.push(fun.current);
         if let Some(entry) = fun.blocks.first_mut() {
-            entry.insts.splice(0..0, fun.variables.into_iter().chain(fun.inits));
+            entry.insts.insert_many(0, fun.variables.into_iter().chain(fun.inits));
         }
         let tail = vec![self.m.add(Inst::new(Op::FunctionEnd, None, None, []))];
         self.m.functions.push(Function {

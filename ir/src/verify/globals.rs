@@ -93,7 +93,7 @@ impl Verifier<'_> {
                 self.problem(15, r, format_args!("its interface has {id} twice"));
             }
             let variable = |i: &Inst| matches!(i.op, Op::Variable | Op::UntypedVariableKHR);
-            let global = self.places.get(id).is_none_or(|p| p.function.is_none());
+            let global = self.places.get(id).is_none_or(|p| p.function().is_none());
             if !global || self.def(id).is_some_and(|i| !variable(i)) {
                 self.problem(15, r, format_args!("{id} in its interface is no global variable"));
             }

@@ -32,7 +32,7 @@ impl Verifier<'_> {
             let Some(id) = inst.result else { return };
             // A function can be named from everywhere.
             let function = here.function.filter(|_| inst.op != Op::Function);
-            let place = Place { inst: r, at: here.at, function, block: here.block };
+            let place = Place::new(r, here.at, function, here.block);
             if v.places.get(id).is_some() {
                 v.problem(1, r, format_args!("{id} is defined twice"));
             } else {
@@ -117,7 +117,7 @@ impl Verifier<'_> {
         if is_note(inst.op) || self.module.inst(def.inst).op == Op::Function {
             return;
         }
-        let Some(function) = def.function else {
+        let Some(function) = def.function() else {
             let declared = forward.contains(&id) && (inst.op.is_type() || inst.op == Op::TypeForwardPointer);
             if here.function.is_none() && def.at >= here.at && !declared && !refers_forward(inst.op) {
                 self.problem(3, r, format_args!("{id} is defined only after it"));
@@ -143,7 +143,7 @@ impl Verifier<'_> {
             return;
         }
         // Parameters are there from the start.
-        let Some(def_block) = def.block else { return };
+        let Some(def_block) = def.block() else { return };
         let cfg = &cfgs[function as usize];
         let fine = match (inst.op, operand) {
             (Op::Phi, Some(i)) => match inst.id(i + 1).and_then(|p| cfg.block(p)) {

@@ -77,16 +77,33 @@ pub fn verify(module: &Module) -> Result<(), Vec<Problem>> {
     if v.problems.is_empty() { Ok(()) } else { Err(v.problems) }
 }
 
+/// No function, or no block. Instead of an `Option`: there is a [`Place`] for every id.
+const NOWHERE: u32 = u32::MAX;
+
 /// Where an instruction is.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     inst: InstRef,
     /// Running number in file order.
     at: u32,
-    /// The function whose body it is in; `None` for globals and `OpFunction` itself.
-    function: Option<u32>,
-    /// The block; `None` for parameters.
-    block: Option<u32>,
+    /// The function whose body it is in; [`NOWHERE`] for globals and `OpFunction` itself.
+    function: u32,
+    /// The block; [`NOWHERE`] for parameters.
+    block: u32,
+}
+
+impl Place {
+    fn new(inst: InstRef, at: u32, function: Option<u32>, block: Option<u32>) -> Place {
+        Place { inst, at, function: function.unwrap_or(NOWHERE), block: block.unwrap_or(NOWHERE) }
+    }
+
+    fn function(self) -> Option<u32> {
+        Some(self.function).filter(|f| *f != NOWHERE)
+    }
+
+    fn block(self) -> Option<u32> {
+        Some(self.block).filter(|b| *b != NOWHERE)
+    }
 }
 
 struct Verifier<'a> {
