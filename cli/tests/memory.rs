@@ -59,8 +59,8 @@ fn in_proportion_to_the_file() {
         runs.push(Run { name: "the largest module of llama.cpp", file: largest, status: 0 });
     }
     runs.sort_by_key(|r| size(&r.file));
-    let start = peak();
-    assert_eq!(start, 0, "something ran before");
+    // A wrapper that starts this test may have run small programs before; every limit here is larger.
+    assert!(peak() < 20 * MB, "something large ran before");
     let failures: Vec<String> = runs.iter().filter_map(|r| check(r).err()).collect();
     let _ = std::fs::remove_dir_all(&folder);
     assert!(failures.is_empty(), "{}", failures.join("\n"));
