@@ -39,4 +39,6 @@ pub mod uses;
 pub mod verify;
 
 pub use grammar::{Kind, Op};
-pub use module::{Block, Function, Header, Id, IdMap, Inst, InstList, InstRef, Module, Operand, OperandList, string_operands};
+pub use module::{
+    Block, Function, Header, Id, IdMap, Inst, InstList, InstRef, Module, Operand, OperandList, string_operands,
+};

@@ -147,7 +147,7 @@ struct Scratch {
 
 impl Scratch {
     fn new() -> Scratch {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("figures");
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("figures-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         Scratch { path }

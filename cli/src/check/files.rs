@@ -155,7 +155,13 @@ fn in_order<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync, mut ta
 
 fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: &Style) -> Outcome {
     let loaded = match io::load(path) {
-        Ok(loaded) => loaded,
+        Ok(mut loaded) => {
+            // Words are shown as disassembly, only text as it was written.
+            if loaded.format == io::Format::Binary {
+                loaded.bytes = Vec::new();
+            }
+            loaded
+        }
         Err(e) => {
             let text = match style.format {
                 Format::Json => format!("{}\n", json::unreadable(&io::display_name(path), &e.message)),
