@@ -4,6 +4,7 @@ use crate::io::{self, FileError};
 use clap::{Args, ValueEnum};
 use coop_ir::constant::{SpecValue, Specialization};
 use coop_ir::profile::Profile;
+use coop_passes::Target;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -162,6 +163,31 @@ impl ProfileArgs {
         match Profile::from_json(&text) {
             Ok(profile) => Ok(Some(profile)),
             Err(e) => Err(FileError { name: name.clone(), message: e.to_string() }),
+        }
+    }
+}
+
+/// What a lowering may leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum TargetArg {
+    /// No cooperative matrices at all
+    #[default]
+    Scalar,
+    /// Matrices of SPV_KHR_cooperative_matrix at subgroup scope, of the shapes and types that the profile lists
+    Khr,
+    /// As khr, and what the profile has of SPV_EXT_cooperative_matrix_maintenance1
+    Ext,
+    /// The best of these that the profile and the module allow
+    Auto,
+}
+
+impl From<TargetArg> for Target {
+    fn from(target: TargetArg) -> Target {
+        match target {
+            TargetArg::Scalar => Target::Scalar,
+            TargetArg::Khr => Target::Khr,
+            TargetArg::Ext => Target::Ext,
+            TargetArg::Auto => Target::Auto,
         }
     }
 }

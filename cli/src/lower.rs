@@ -1,14 +1,14 @@
 //! `cooplower`: options to lowering to files.
 
 use crate::Status;
-use crate::args::{OutputStyle, ProfileArgs, SpecArgs};
+use crate::args::{OutputStyle, ProfileArgs, SpecArgs, TargetArg};
 use crate::io::{self, FileError, Loaded};
 use crate::render::{self, Problem, Renderer};
 use clap::{Parser, ValueEnum};
 use coop_ir::constant::Specialization;
 use coop_ir::text::{PrintOptions, print};
 use coop_ir::{Module, binary};
-use coop_passes::{Error, Lanes, Lowered, Options, PASSES, Refusal, Target, lower_with};
+use coop_passes::{Error, Lanes, Lowered, Options, PASSES, Refusal, lower_with};
 use coop_validate::{Level, Part};
 use std::path::{Path, PathBuf};
 
@@ -24,12 +24,6 @@ Exit status:
   2    input unreadable, or wrong usage
   3    refused, with the reason and the remedy; nothing is written
   101  a bug in the tool";
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum TargetArg {
-    /// No cooperative matrices at all
-    Scalar,
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum LanesArg {
@@ -53,7 +47,7 @@ struct Cli {
     #[arg(short = 't', long)]
     text: bool,
     /// What the output may contain
-    #[arg(long, value_enum, default_value = "scalar")]
+    #[arg(long, value_enum, default_value_t)]
     target: TargetArg,
     /// What a lane of a subgroup-scope matrix is
     #[arg(long, value_enum, default_value = "subgroup")]
@@ -125,9 +119,7 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     if !cli.no_check && breaks_rules(cli, &loaded, &spec) {
         return Ok(Status::Findings);
     }
-    let mut options = Options::new(match cli.target {
-        TargetArg::Scalar => Target::Scalar,
-    });
+    let mut options = Options::new(cli.target.into());
     options.spec = spec;
     options.spec_defaults = cli.spec_defaults;
     options.profile = profile.as_ref();

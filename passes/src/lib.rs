@@ -7,12 +7,16 @@
 pub mod fuzz;
 pub mod placement;
 
+#[allow(dead_code, reason = "the lowerings of what is not plain KHR begin to use it")]
+mod arena;
 mod bfloat16;
+mod builtins;
 mod cleanup;
 mod pipeline;
 mod report;
 mod scalar;
 mod specialize;
+mod tiles;
 
 use coop_ir::constant::Specialization;
 use coop_ir::profile::Profile;
@@ -27,12 +31,28 @@ pub use report::{LoweredMatrix, Report, Timing};
 pub enum Target {
     /// No cooperative-matrix type or instruction at all.
     Scalar,
+    /// Matrices of SPV_KHR_cooperative_matrix at subgroup scope, of the shapes and types that the profile lists.
+    Khr,
+    /// As [`Target::Khr`], and what the profile has of SPV_EXT_cooperative_matrix_maintenance1.
+    Ext,
+    /// The best of these that the profile and the module allow.
+    Auto,
+}
+
+impl Target {
+    /// Every target that a pass can be for: all but [`Target::Auto`].
+    pub(crate) const ALL: &'static [Target] = &[Target::Scalar, Target::Khr, Target::Ext];
+    /// The targets whose output has matrices.
+    pub(crate) const TILES: &'static [Target] = &[Target::Khr, Target::Ext];
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Target::Scalar => "scalar",
+            Target::Khr => "khr",
+            Target::Ext => "ext",
+            Target::Auto => "auto",
         })
     }
 }

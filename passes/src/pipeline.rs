@@ -1,6 +1,7 @@
 //! The passes in order, and the one loop that runs them.
 
-use crate::{Error, Lowered, Options, Refusal, Report, Target, Timing, bfloat16, cleanup, scalar, specialize};
+use crate::{Error, Lowered, Options, Refusal, Report, Target, Timing, bfloat16, cleanup, scalar, specialize, tiles};
+use coop_ir::profile::Feature;
 use coop_ir::{Module, Op};
 use std::time::Instant;
 
@@ -28,7 +29,7 @@ pub static PASSES: &[Pass] = &[
     Pass {
         name: "specialize",
         summary: "give the constants that matrices depend on their values for good",
-        targets: &[Target::Scalar],
+        targets: Target::ALL,
         leaves_no: &[],
         run: specialize::run,
     },
@@ -40,16 +41,23 @@ pub static PASSES: &[Pass] = &[
         run: scalar::run,
     },
     Pass {
+        name: "tiles",
+        summary: "replace cooperative matrices by arrays of those that the device has",
+        targets: Target::TILES,
+        leaves_no: tiles::REMOVED,
+        run: tiles::run,
+    },
+    Pass {
         name: "bfloat16",
         summary: "replace bfloat16 by 16-bit integers and arithmetic on them where the device has no such type",
-        targets: &[Target::Scalar],
+        targets: Target::ALL,
         leaves_no: &[],
         run: bfloat16::run,
     },
     Pass {
         name: "cleanup",
         summary: "drop what nothing uses any more: capabilities, extensions, types, constants",
-        targets: &[Target::Scalar],
+        targets: Target::ALL,
         leaves_no: &[],
         run: cleanup::run,
     },
@@ -69,6 +77,9 @@ pub fn lower_with(
     options: &Options<'_>,
     after: &mut dyn FnMut(&str, &Module),
 ) -> Result<Lowered, Error> {
+    if options.target == Target::Auto {
+        return auto(module, options, after);
+    }
     let mut report = Report {
         target: options.target.to_string(),
         profile: options.profile.map(|p| p.name.clone()),
@@ -95,6 +106,34 @@ pub fn lower_with(
     report.added_capabilities = now.iter().filter(|c| !before.contains(c)).map(|c| name(*c)).collect();
     report.removed_capabilities = before.iter().filter(|c| !now.contains(c)).map(|c| name(*c)).collect();
     Ok(Lowered { module, report })
+}
+
+/// The best target: matrices where the device has any and they can express the module, else scalar code. The refusal
+/// of the last is what is answered when none can.
+fn auto(module: &Module, options: &Options<'_>, after: &mut dyn FnMut(&str, &Module)) -> Result<Lowered, Error> {
+    let mut targets = Vec::new();
+    if let Some(profile) = options.profile.filter(|p| p.has(Feature::CooperativeMatrix)) {
+        if profile.has_extension("VK_EXT_cooperative_matrix_maintenance1") {
+            targets.push(Target::Ext);
+        }
+        targets.push(Target::Khr);
+    }
+    targets.push(Target::Scalar);
+    let mut reasons = Vec::new();
+    let mut answer = Err(Error::Bug { pass: "auto", message: "no target".to_owned() });
+    for target in targets {
+        answer = lower_with(module, &Options { target, ..options.clone() }, after);
+        match &mut answer {
+            Ok(lowered) => lowered.report.not_taken = reasons.clone(),
+            Err(Error::Refused(refusal)) => {
+                reasons.push(format!("{target}: {refusal}"));
+                continue;
+            }
+            Err(Error::Bug { .. }) => {}
+        }
+        break;
+    }
+    answer
 }
 
 fn check(module: &Module, pass: &Pass, verify: bool) -> Result<(), Error> {

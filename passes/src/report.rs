@@ -55,6 +55,8 @@ pub struct Report {
     pub consumed_spec_ids: BTreeMap<u32, u64>,
     /// SpecIds that can still be specialised.
     pub remaining_spec_ids: Vec<u32>,
+    /// The targets that `auto` would have liked better, each with why it is not taken.
+    pub not_taken: Vec<String>,
     /// The matrix types.
     pub matrices: Vec<LoweredMatrix>,
     /// What is not exactly as it was, in words: precision, ordering.

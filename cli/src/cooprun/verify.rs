@@ -11,12 +11,12 @@ use clap::{Args, ValueEnum};
 use coop_exec::{Case, Difference, Error, RunOptions};
 use coop_ir::Module;
 use coop_ir::profile::Profile;
-use coop_passes::{Lanes, Lowered, Options, Report, Target};
+use coop_passes::{Lanes, Lowered, Options, Report};
 
 use super::execute::dump;
 use super::on::{self, OnArgs, Ran, Runner};
 use super::{CaseArgs, Failure, json, print};
-use crate::args::OutputStyle;
+use crate::args::{OutputStyle, ProfileArgs, TargetArg};
 use crate::io::{Format, Loaded};
 use crate::{Status, io};
 
@@ -26,24 +26,20 @@ pub(super) struct Verify {
     module: PathBuf,
     /// What to lower to
     #[arg(long, value_enum, default_value_t)]
-    target: TargetName,
+    target: TargetArg,
     /// What a lane of a matrix is: an invocation of a subgroup, or one by its place in the workgroup
     #[arg(long, value_enum, default_value_t)]
     lanes: LanesName,
     #[command(flatten)]
     case: CaseArgs,
+    /// The device to lower for, where it is not the one that runs it: a built-in profile, or a file
+    #[arg(long, value_name = "NAME|FILE.json")]
+    profile: Option<String>,
     #[command(flatten)]
     on: OnArgs,
     /// Keep the lowered module
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum TargetName {
-    /// No cooperative matrices at all
-    #[default]
-    Scalar,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -82,7 +78,9 @@ impl Verify {
         let options = self.case.options(0)?;
         let vulkan = self.on.open()?;
         let runners = self.on.runners(vulkan.as_ref(), &case, style)?;
-        let lowered = self.lower(&original.module, &case, OnArgs::profile(&runners))?;
+        let named = ProfileArgs { profile: self.profile.clone(), ..ProfileArgs::default() }.named()?;
+        let profile = named.as_ref().or(OnArgs::profile(&runners));
+        let lowered = self.lower(&original.module, &case, profile)?;
         if let Some(path) = &self.output {
             io::write_binary(path, &lowered.module)?;
         }
@@ -115,9 +113,6 @@ impl Verify {
     }
 
     fn lower(&self, module: &Module, case: &Case, profile: Option<&Profile>) -> Result<Lowered, Failure> {
-        let target = match self.target {
-            TargetName::Scalar => Target::Scalar,
-        };
         let asked = self.on.interp.subgroup_size.or(case.subgroup_size);
         let options = Options {
             spec: case.specialization()?,
@@ -130,7 +125,7 @@ impl Verify {
                 LanesName::Subgroup => Lanes::Subgroup,
                 LanesName::LocalIndex => Lanes::LocalIndex,
             },
-            ..Options::new(target)
+            ..Options::new(self.target.into())
         };
         coop_passes::lower(module, &options).map_err(Failure::Lower)
     }

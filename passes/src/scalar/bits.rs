@@ -6,7 +6,7 @@ use coop_ir::{Id, Module, Op};
 use spirv::Capability;
 
 /// Numbers put together, the first in the lowest bits, as a value of type `to`.
-pub(super) fn gather(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, parts: &[Id], to: Id) -> Id {
+pub(crate) fn gather(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, parts: &[Id], to: Id) -> Id {
     match parts {
         [one] if ty == to => *one,
         [one] => b.ids(Op::Bitcast, to, &[*one]),
@@ -26,7 +26,7 @@ pub(super) fn gather(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, parts:
 }
 
 /// The numbers of type `ty` that make up a value of `width` bits, the lowest first.
-pub(super) fn spread(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, value: Id, width: u32) -> Vec<Id> {
+pub(crate) fn spread(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, value: Id, width: u32) -> Vec<Id> {
     let count = width / scalar.width();
     if count == 8 {
         let u32_type = b.u32_type();
@@ -41,7 +41,7 @@ pub(super) fn spread(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, value:
 }
 
 /// The element of type `elem` that begins at bit `at` of a number of `width` bits.
-pub(super) fn part(b: &mut FunctionBuilder<'_>, scalar: Scalar, elem: Id, whole: Id, width: u32, at: Index) -> Id {
+pub(crate) fn part(b: &mut FunctionBuilder<'_>, scalar: Scalar, elem: Id, whole: Id, width: u32, at: Index) -> Id {
     let count = width / scalar.width();
     if count == 8 {
         let u32_type = b.u32_type();
@@ -67,7 +67,7 @@ fn component(b: &mut FunctionBuilder<'_>, ty: Id, vector: Id, at: Index) -> Id {
 }
 
 /// Declares what values (not only memory) of a small type need.
-pub(super) fn small_type(m: &mut Module, scalar: Scalar) {
+pub(crate) fn small_type(m: &mut Module, scalar: Scalar) {
     let capability = match scalar {
         Scalar::Int { width: 8, .. } => Capability::Int8,
         Scalar::Int { width: 16, .. } => Capability::Int16,

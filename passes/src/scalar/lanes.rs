@@ -4,8 +4,9 @@
 //! [`Lanes::LocalIndex`] and matrices of workgroup scope: `LocalInvocationIndex`. In the first case each run of
 //! `subgroup size` invocations stands for a subgroup, and what the module asks about subgroups is answered accordingly.
 
+use crate::builtins::{Builtins, loaded_type};
 use crate::{Lanes, Options, Refusal};
-use coop_ir::builder::{FunctionBuilder, Globals, Index, add_global, decorate, name, require_capability};
+use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{EntryPoint, entry_points};
@@ -13,7 +14,7 @@ use coop_ir::rewrite::insert_before;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use rustc_hash::FxHashMap;
-use spirv::{BuiltIn, Capability, Decoration, StorageClass};
+use spirv::{BuiltIn, Capability};
 
 /// The built-in variables that tell about subgroups.
 const ABOUT_SUBGROUPS: [BuiltIn; 4] =
@@ -24,9 +25,7 @@ pub(super) struct LaneSource {
     mode: Lanes,
     subgroup: Option<u32>,
     workgroup: Option<u32>,
-    /// Variables by built-in; made when first asked for.
-    variables: FxHashMap<u32, Id>,
-    made: Vec<Id>,
+    builtins: Builtins,
     /// Whether there are matrices of subgroup scope.
     pub(super) subgroup_matrices: bool,
     /// In [`Lanes::LocalIndex`], the variables of the module whose loads are answered.
@@ -59,17 +58,10 @@ impl LaneSource {
             mode: options.lanes,
             subgroup,
             workgroup: same,
-            variables: FxHashMap::default(),
-            made: Vec::new(),
+            builtins: Builtins::new(m),
             subgroup_matrices: false,
             subgroup_builtins: FxHashMap::default(),
         };
-        for b in ABOUT_SUBGROUPS.into_iter().chain([BuiltIn::LocalInvocationIndex]) {
-            let variable = |id: &Id| m.def_inst(*id).is_some_and(|i| i.op == Op::Variable);
-            if let Some(id) = decorations.with_built_in(b).into_iter().find(variable) {
-                this.variables.insert(b as u32, id);
-            }
-        }
         if this.mode == Lanes::LocalIndex {
             this.local_index(m, options)?;
         }
@@ -88,8 +80,8 @@ impl LaneSource {
             None => return Err(unknown_size(None, true)),
         }
         for b in ABOUT_SUBGROUPS {
-            if let Some(v) = self.variables.get(&(b as u32)) {
-                self.subgroup_builtins.insert(*v, b);
+            if let Some(v) = self.builtins.existing(b) {
+                self.subgroup_builtins.insert(v, b);
             }
         }
         let device = options.profile.map(|p| p.limits.subgroup_size);
@@ -121,34 +113,10 @@ impl LaneSource {
     /// The lane of this invocation in its scope.
     pub(super) fn lane(&mut self, b: &mut FunctionBuilder<'_>, workgroup: bool) -> Index {
         if !workgroup && self.mode == Lanes::Subgroup {
-            return self.builtin(b, BuiltIn::SubgroupLocalInvocationId);
+            return self.builtins.load(b, BuiltIn::SubgroupLocalInvocationId);
         }
-        let index = self.builtin(b, BuiltIn::LocalInvocationIndex);
+        let index = self.builtins.load(b, BuiltIn::LocalInvocationIndex);
         if workgroup { index } else { b.rem(index, self.subgroup.unwrap_or(1)) }
-    }
-
-    fn builtin(&mut self, b: &mut FunctionBuilder<'_>, builtin: BuiltIn) -> Index {
-        let variable = self.variable(b.module, b.globals, builtin);
-        let ty = loaded_type(b.module, variable).unwrap_or_else(|| b.u32_type());
-        let value = b.ids(Op::Load, ty, &[variable]);
-        let u32_type = b.u32_type();
-        Index::Value(if ty == u32_type { value } else { b.ids(Op::Bitcast, u32_type, &[value]) })
-    }
-
-    fn variable(&mut self, m: &mut Module, g: &mut Globals, builtin: BuiltIn) -> Id {
-        if let Some(v) = self.variables.get(&(builtin as u32)) {
-            return *v;
-        }
-        let storage = StorageClass::Input as u32;
-        let ty = g.uint(m, 32);
-        let pointer = g.pointer(m, storage, ty);
-        let id = m.fresh_id();
-        add_global(m, Inst::new(Op::Variable, Some(pointer), Some(id), [storage.into()]));
-        decorate(m, id, Decoration::BuiltIn, &[builtin as u32]);
-        name(m, id, &format!("coop_{builtin:?}"));
-        self.variables.insert(builtin as u32, id);
-        self.made.push(id);
-        id
     }
 
     /// In [`Lanes::LocalIndex`], answers a load of a variable that tells about subgroups.
@@ -176,7 +144,7 @@ impl LaneSource {
             return Ok(());
         }
         // The load stays, of another variable and under another id; the quotient takes its id.
-        let variable = self.variable(m, g, BuiltIn::LocalInvocationIndex);
+        let variable = self.builtins.variable(m, g, BuiltIn::LocalInvocationIndex);
         let index_type = loaded_type(m, variable).unwrap_or(ty);
         let loaded = m.fresh_id();
         let load = Inst::new(Op::Load, Some(index_type), Some(loaded), [variable.into()]).at(origin);
@@ -187,23 +155,15 @@ impl LaneSource {
 
     /// Adds the variables that were made to the interfaces of the entry points, and what they need.
     pub(super) fn finish(&mut self, m: &mut Module) {
-        for r in m.globals_with(Op::EntryPoint).collect::<Vec<_>>() {
-            let made = self.made.clone();
-            m.inst_mut(r).operands.extend(made.into_iter().map(Operand::Id));
-        }
+        self.builtins.finish(m);
         if self.required_subgroup_size().is_some() {
             require_capability(m, Capability::GroupNonUniform as u32);
         }
     }
 }
 
-/// The type that loading a variable gives.
-fn loaded_type(m: &Module, variable: Id) -> Option<Id> {
-    m.def_inst(m.type_of(variable)?)?.id(1)
-}
-
 /// The number of invocations of a workgroup of an entry point, where it is known.
-fn invocations(entry: &EntryPoint, constants: &Constants) -> Option<u32> {
+pub(crate) fn invocations(entry: &EntryPoint, constants: &Constants) -> Option<u32> {
     let size = entry.workgroup_size?.values(constants);
     size.iter().try_fold(1u32, |n, s| n.checked_mul(u32::try_from(s.fixed()?).ok()?))
 }

@@ -5,18 +5,18 @@ use coop_ir::builder::{FunctionBuilder, Index};
 use smallvec::SmallVec;
 
 /// `constant + sum of coefficient * value`, in 32-bit unsigned arithmetic.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Lin {
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct Lin {
     terms: SmallVec<[(Id, u32); 3]>,
     constant: u32,
 }
 
 impl Lin {
-    pub(super) fn constant(constant: u32) -> Lin {
+    pub(crate) fn constant(constant: u32) -> Lin {
         Lin { terms: SmallVec::new(), constant }
     }
 
-    pub(super) fn scaled(index: Index, factor: u32) -> Lin {
+    pub(crate) fn scaled(index: Index, factor: u32) -> Lin {
         match index {
             Index::Const(c) => Lin::constant(c.wrapping_mul(factor)),
             Index::Value(_) if factor == 0 => Lin::default(),
@@ -24,7 +24,7 @@ impl Lin {
         }
     }
 
-    pub(super) fn plus(mut self, other: &Lin) -> Lin {
+    pub(crate) fn plus(mut self, other: &Lin) -> Lin {
         self.constant = self.constant.wrapping_add(other.constant);
         for (id, k) in &other.terms {
             match self.terms.iter_mut().find(|t| t.0 == *id) {
@@ -35,7 +35,7 @@ impl Lin {
         self
     }
 
-    pub(super) fn times(mut self, factor: u32) -> Lin {
+    pub(crate) fn times(mut self, factor: u32) -> Lin {
         if factor == 0 {
             return Lin::default();
         }
@@ -44,13 +44,8 @@ impl Lin {
         self
     }
 
-    /// What tells sums apart, for hashing.
-    pub(super) fn key(&self) -> (&[(Id, u32)], u32) {
-        (&self.terms, self.constant)
-    }
-
     /// The code that computes it.
-    pub(super) fn emit(&self, b: &mut FunctionBuilder<'_>) -> Index {
+    pub(crate) fn emit(&self, b: &mut FunctionBuilder<'_>) -> Index {
         let mut sum = Index::Const(self.constant);
         for (id, k) in &self.terms {
             let term = b.mul(Index::Value(*id), Index::Const(*k));
@@ -60,7 +55,7 @@ impl Lin {
     }
 
     /// Quotient and remainder by `d`. Exact without code when `d` divides every coefficient.
-    pub(super) fn div_rem(&self, b: &mut FunctionBuilder<'_>, d: u32) -> (Lin, Index) {
+    pub(crate) fn div_rem(&self, b: &mut FunctionBuilder<'_>, d: u32) -> (Lin, Index) {
         if self.terms.iter().all(|t| t.1.is_multiple_of(d)) {
             let mut quotient = self.clone();
             quotient.terms.iter_mut().for_each(|t| t.1 /= d);

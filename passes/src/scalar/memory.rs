@@ -11,7 +11,7 @@
 
 use super::bits::{gather, part, spread};
 use super::lin::Lin;
-use super::place::{Place, steppable};
+use super::place::{Place, place, steppable};
 use super::{Key, Lower, Mat};
 use crate::Refusal;
 use crate::placement::{Run, Use};
@@ -86,12 +86,6 @@ struct Visit {
     loaded: FxHashMap<(Lin, Lin, Index), Id>,
 }
 
-impl std::hash::Hash for Lin {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.key().hash(state);
-    }
-}
-
 impl Lower<'_, '_> {
     pub(super) fn load(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r);
@@ -154,7 +148,7 @@ impl Lower<'_, '_> {
             let why = format!("components of type {} have no lowering yet", mat.scalar);
             return Err(Refusal::new("refused-type", Some(r), why, "use components of 8, 16, 32 or 64 bits"));
         }
-        let place = self.place(r, pointer)?;
+        let place = place(self.m, &self.constants, r, pointer)?;
         let access = Access { mat, place, row_major, stride, operands };
         let integer = |id: &Id| self.m.type_of(*id).and_then(|t| types::scalar(self.m, t)).is_some_and(Scalar::is_int);
         if !access.inputs().iter().all(integer) {

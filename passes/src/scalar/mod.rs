@@ -12,11 +12,11 @@
 //! a part of a word that another lane owns, element indices that no lane has.
 
 mod arith;
-mod bits;
-mod lanes;
-mod lin;
+pub(crate) mod bits;
+pub(crate) mod lanes;
+pub(crate) mod lin;
 mod memory;
-mod place;
+pub(crate) mod place;
 
 use crate::pipeline::PassCx;
 use crate::placement::{Band, Grid, Run, Shape, Use, choose};

@@ -1,124 +1,120 @@
 //! What the pointer of a load or store points to, and where the chain of accesses to it begins.
 
-use super::Lower;
 use crate::Refusal;
 use coop_ir::builder::{FunctionBuilder, Globals, decorate};
+use coop_ir::constant::Constants;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op};
 use spirv::{Capability, Decoration, StorageClass};
 
 /// What a pointer operand points to.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The variable or pointer value where the chain of accesses begins.
-    pub(super) root: Id,
+    pub(crate) root: Id,
     /// Whether the root is a variable of the module (and not a value of the function).
-    pub(super) global: bool,
+    pub(crate) global: bool,
     /// The indices from there; the last one steps an array. Empty: the root itself points to the first unit.
-    pub(super) indices: Vec<Id>,
+    pub(crate) indices: Vec<Id>,
     /// The index of the number inside a vector, if the pointer points to one.
-    pub(super) component: Option<Id>,
-    pub(super) storage: u32,
+    pub(crate) component: Option<Id>,
+    pub(crate) storage: u32,
     /// The numbers in memory.
-    pub(super) memory: Scalar,
-    pub(super) memory_ty: Id,
+    pub(crate) memory: Scalar,
+    pub(crate) memory_ty: Id,
     /// Numbers in a unit; where `component` is there, numbers in the vector that it indexes.
-    pub(super) lanes: u32,
+    pub(crate) lanes: u32,
 }
 
-impl Lower<'_, '_> {
-    /// Follows a pointer back to a variable or to a pointer value.
-    pub(super) fn place(&mut self, r: InstRef, pointer: Id) -> Result<Place, Refusal> {
-        let m = &*self.m;
-        let refuse = |why: &str, remedy: &str| Err(Refusal::new("refused-pointer", Some(r), why, remedy));
-        let Some(Type::Pointer { storage, pointee }) = m.type_of(pointer).and_then(|t| Type::of(m, t)) else {
-            return refuse("the pointer has no typed pointee", "use typed pointers");
-        };
-        let Some((memory, mut lanes)) = types::scalar_or_vector(m, pointee) else {
-            return refuse("the pointer points to no number or vector", "point to an element of an array of numbers");
-        };
-        let memory_ty = match Type::of(m, pointee) {
-            Some(Type::Vector { elem, .. }) => elem,
-            _ => pointee,
-        };
-        let mut root = pointer;
-        let mut parts: Vec<Vec<Id>> = Vec::new();
-        // Definitions come before their uses, so that this ends; a cycle is cut by the count.
-        for _ in 0..1000 {
-            let Some(inst) = m.def_inst(root) else { break };
-            match (inst.op, inst.id(0)) {
-                (Op::AccessChain | Op::InBoundsAccessChain, Some(base)) => {
-                    parts.push(inst.ids_from(1).collect());
-                    root = base;
-                }
-                (Op::CopyObject, Some(base)) => root = base,
-                _ => break,
+/// Follows a pointer back to a variable or to a pointer value.
+pub(crate) fn place(m: &Module, constants: &Constants, r: InstRef, pointer: Id) -> Result<Place, Refusal> {
+    let refuse = |why: &str, remedy: &str| Err(Refusal::new("refused-pointer", Some(r), why, remedy));
+    let Some(Type::Pointer { storage, pointee }) = m.type_of(pointer).and_then(|t| Type::of(m, t)) else {
+        return refuse("the pointer has no typed pointee", "use typed pointers");
+    };
+    let Some((memory, mut lanes)) = types::scalar_or_vector(m, pointee) else {
+        return refuse("the pointer points to no number or vector", "point to an element of an array of numbers");
+    };
+    let memory_ty = match Type::of(m, pointee) {
+        Some(Type::Vector { elem, .. }) => elem,
+        _ => pointee,
+    };
+    let mut root = pointer;
+    let mut parts: Vec<Vec<Id>> = Vec::new();
+    // Definitions come before their uses, so that this ends; a cycle is cut by the count.
+    for _ in 0..1000 {
+        let Some(inst) = m.def_inst(root) else { break };
+        match (inst.op, inst.id(0)) {
+            (Op::AccessChain | Op::InBoundsAccessChain, Some(base)) => {
+                parts.push(inst.ids_from(1).collect());
+                root = base;
             }
+            (Op::CopyObject, Some(base)) => root = base,
+            _ => break,
         }
-        let mut indices: Vec<Id> = parts.into_iter().rev().flatten().collect();
-        let global = m.def(root).is_some_and(|d| m.inst(d).op == Op::Variable && m.globals.contains(&d));
-        let mut component = None;
-        if let Some(containers) = self.containers(root, &indices) {
-            match containers.as_slice() {
-                [.., Type::Array { .. } | Type::RuntimeArray { .. }] => {}
-                [.., Type::Array { .. } | Type::RuntimeArray { .. }, Type::Vector { len, .. }] => {
-                    component = indices.pop();
-                    lanes = *len;
-                }
-                [] => {}
-                _ => return refuse("the pointer does not point into an array", "point to an element of an array"),
+    }
+    let mut indices: Vec<Id> = parts.into_iter().rev().flatten().collect();
+    let global = m.def(root).is_some_and(|d| m.inst(d).op == Op::Variable && m.globals.contains(&d));
+    let mut component = None;
+    if let Some(containers) = containers(m, constants, root, &indices) {
+        match containers.as_slice() {
+            [.., Type::Array { .. } | Type::RuntimeArray { .. }] => {}
+            [.., Type::Array { .. } | Type::RuntimeArray { .. }, Type::Vector { len, .. }] => {
+                component = indices.pop();
+                lanes = *len;
             }
-        } else {
-            return refuse("the pointer's access chain can't be followed", "see what coopcheck says");
+            [] => {}
+            _ => return refuse("the pointer does not point into an array", "point to an element of an array"),
         }
-        if indices.is_empty() {
-            self.stepping(r, storage, self.m.type_of(root))?;
-        }
-        Ok(Place { root, global, indices, component, storage, memory, memory_ty, lanes })
+    } else {
+        return refuse("the pointer's access chain can't be followed", "see what coopcheck says");
     }
-
-    /// The types that each index of a chain steps into.
-    fn containers(&self, root: Id, indices: &[Id]) -> Option<Vec<Type>> {
-        let m = &*self.m;
-        let Type::Pointer { pointee, .. } = Type::of(m, m.type_of(root)?)? else { return None };
-        let mut ty = pointee;
-        let mut out = Vec::new();
-        for index in indices {
-            let container = Type::of(m, ty)?;
-            ty = match &container {
-                Type::Array { elem, .. } | Type::RuntimeArray { elem } | Type::Vector { elem, .. } => *elem,
-                Type::Struct { members } => *members.get(self.constants.get(*index).value()? as usize)?,
-                Type::Matrix { column, .. } => *column,
-                _ => return None,
-            };
-            out.push(container);
-        }
-        Some(out)
+    if indices.is_empty() {
+        stepping(m, r, storage, m.type_of(root))?;
     }
+    Ok(Place { root, global, indices, component, storage, memory, memory_ty, lanes })
+}
 
-    /// Whether a pointer that no access chain made can be stepped.
-    fn stepping(&mut self, r: InstRef, storage: u32, ty: Option<Id>) -> Result<(), Refusal> {
-        let has = |c: Capability| self.m.has_capability(c as u32);
-        let ok = if storage == StorageClass::PhysicalStorageBuffer as u32 {
-            true
-        } else if storage == StorageClass::Workgroup as u32 {
-            has(Capability::VariablePointers)
-        } else {
-            let natural = ty.and_then(|t| match Type::of(self.m, t)? {
-                Type::Pointer { pointee, .. } => types::packed_bytes(self.m, pointee),
-                _ => None,
-            });
-            let stride = ty.and_then(|t| array_stride(self.m, t));
-            (has(Capability::VariablePointers) || has(Capability::VariablePointersStorageBuffer))
-                && stride.is_some()
-                && stride == natural
+/// The types that each index of a chain steps into.
+fn containers(m: &Module, constants: &Constants, root: Id, indices: &[Id]) -> Option<Vec<Type>> {
+    let Type::Pointer { pointee, .. } = Type::of(m, m.type_of(root)?)? else { return None };
+    let mut ty = pointee;
+    let mut out = Vec::new();
+    for index in indices {
+        let container = Type::of(m, ty)?;
+        ty = match &container {
+            Type::Array { elem, .. } | Type::RuntimeArray { elem } | Type::Vector { elem, .. } => *elem,
+            Type::Struct { members } => *members.get(constants.get(*index).value()? as usize)?,
+            Type::Matrix { column, .. } => *column,
+            _ => return None,
         };
-        if ok {
-            return Ok(());
-        }
-        let why = "the pointer is a value that can't be stepped: no access chain made it";
-        Err(Refusal::new("refused-pointer", Some(r), why, "index the array in the function that loads or stores"))
+        out.push(container);
     }
+    Some(out)
+}
+
+/// Whether a pointer that no access chain made can be stepped.
+fn stepping(m: &Module, r: InstRef, storage: u32, ty: Option<Id>) -> Result<(), Refusal> {
+    let has = |c: Capability| m.has_capability(c as u32);
+    let ok = if storage == StorageClass::PhysicalStorageBuffer as u32 {
+        true
+    } else if storage == StorageClass::Workgroup as u32 {
+        has(Capability::VariablePointers)
+    } else {
+        let natural = ty.and_then(|t| match Type::of(m, t)? {
+            Type::Pointer { pointee, .. } => types::packed_bytes(m, pointee),
+            _ => None,
+        });
+        let stride = ty.and_then(|t| array_stride(m, t));
+        (has(Capability::VariablePointers) || has(Capability::VariablePointersStorageBuffer))
+            && stride.is_some()
+            && stride == natural
+    };
+    if ok {
+        return Ok(());
+    }
+    let why = "the pointer is a value that can't be stepped: no access chain made it";
+    Err(Refusal::new("refused-pointer", Some(r), why, "index the array in the function that loads or stores"))
 }
 
 fn array_stride(m: &Module, ty: Id) -> Option<u32> {
@@ -130,7 +126,7 @@ fn array_stride(m: &Module, ty: Id) -> Option<u32> {
 }
 
 /// A pointer value that `OpPtrAccessChain` may step: its type must say the stride.
-pub(super) fn steppable(b: &mut FunctionBuilder<'_>, place: &Place, root: Id) -> Id {
+pub(crate) fn steppable(b: &mut FunctionBuilder<'_>, place: &Place, root: Id) -> Id {
     if place.storage != StorageClass::PhysicalStorageBuffer as u32 {
         return root;
     }

@@ -1,0 +1,88 @@
+//! Built-in variables that lowered code reads: which invocation, which subgroup.
+//!
+//! A variable of the module is used where there is one, as an interface may hold each built-in once; else one is made.
+//! [`Builtins::finish`] lists those that were read in the interface of every entry point.
+
+use coop_ir::builder::{FunctionBuilder, Globals, Index, add_global, decorate, name};
+use coop_ir::decorate::Decorations;
+use coop_ir::{Id, Inst, Module, Op, Operand};
+use rustc_hash::FxHashMap;
+use spirv::{BuiltIn, Decoration, StorageClass};
+
+/// Those that are looked for.
+const KNOWN: [BuiltIn; 6] = [
+    BuiltIn::LocalInvocationIndex,
+    BuiltIn::LocalInvocationId,
+    BuiltIn::SubgroupSize,
+    BuiltIn::NumSubgroups,
+    BuiltIn::SubgroupId,
+    BuiltIn::SubgroupLocalInvocationId,
+];
+
+/// The built-in variables of a module, and those that were made for it.
+#[derive(Debug, Default)]
+pub(crate) struct Builtins {
+    variables: FxHashMap<u32, Id>,
+    read: Vec<Id>,
+}
+
+impl Builtins {
+    pub(crate) fn new(m: &Module) -> Builtins {
+        let decorations = Decorations::new(m);
+        let variable = |id: &Id| m.def_inst(*id).is_some_and(|i| i.op == Op::Variable);
+        let found = |b: BuiltIn| Some((b as u32, decorations.with_built_in(b).into_iter().find(variable)?));
+        Builtins { variables: KNOWN.into_iter().filter_map(found).collect(), read: Vec::new() }
+    }
+
+    /// The variable, if the module has one.
+    pub(crate) fn existing(&self, builtin: BuiltIn) -> Option<Id> {
+        self.variables.get(&(builtin as u32)).copied()
+    }
+
+    /// The variable of a built-in that is one 32-bit integer, made if there is none.
+    pub(crate) fn variable(&mut self, m: &mut Module, g: &mut Globals, builtin: BuiltIn) -> Id {
+        let id = self.existing(builtin).unwrap_or_else(|| {
+            let storage = StorageClass::Input as u32;
+            let ty = g.uint(m, 32);
+            let pointer = g.pointer(m, storage, ty);
+            let id = m.fresh_id();
+            add_global(m, Inst::new(Op::Variable, Some(pointer), Some(id), [storage.into()]));
+            decorate(m, id, Decoration::BuiltIn, &[builtin as u32]);
+            name(m, id, &format!("coop_{builtin:?}"));
+            self.variables.insert(builtin as u32, id);
+            id
+        });
+        if !self.read.contains(&id) {
+            self.read.push(id);
+        }
+        id
+    }
+
+    /// Its value, as an unsigned integer.
+    pub(crate) fn load(&mut self, b: &mut FunctionBuilder<'_>, builtin: BuiltIn) -> Index {
+        let variable = self.variable(b.module, b.globals, builtin);
+        let ty = loaded_type(b.module, variable).unwrap_or_else(|| b.u32_type());
+        let value = b.ids(Op::Load, ty, &[variable]);
+        let u32_type = b.u32_type();
+        Index::Value(if ty == u32_type { value } else { b.ids(Op::Bitcast, u32_type, &[value]) })
+    }
+
+    /// Adds the variables that were read to the interfaces of the entry points.
+    pub(crate) fn finish(&self, m: &mut Module) {
+        add_to_interfaces(m, &self.read);
+    }
+}
+
+/// Lists variables in the interface of every entry point that does not list them.
+pub(crate) fn add_to_interfaces(m: &mut Module, variables: &[Id]) {
+    for r in m.globals_with(Op::EntryPoint).collect::<Vec<_>>() {
+        let listed: Vec<Id> = m.inst(r).string(2).map_or_else(Vec::new, |(_, at)| m.inst(r).ids_from(at).collect());
+        let missing = variables.iter().filter(|v| !listed.contains(v)).map(|v| Operand::Id(*v));
+        m.inst_mut(r).operands.extend(missing);
+    }
+}
+
+/// The type that loading a variable gives.
+pub(crate) fn loaded_type(m: &Module, variable: Id) -> Option<Id> {
+    m.def_inst(m.type_of(variable)?)?.id(1)
+}
