@@ -11,7 +11,7 @@ use coop_exec::interp::{Config, Interpreted, MulAddMode, Placement};
 use coop_exec::random::Random;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Error, Executor, Outcome, RunOptions};
-use coop_ir::smith::{Generated, Profile, generate};
+use coop_ir::smith::{Dialect, Generated, Limits, Profile, generate};
 use coop_ir::{Module, binary, text};
 use coop_passes::{Lanes, Options, Target, lower};
 
@@ -78,12 +78,12 @@ pub fn entropy(seed: u64, most: usize) -> Vec<u8> {
 
 /// The profile of a seed: one and the other in turn.
 pub fn profile(seed: u64) -> Profile {
-    if seed.is_multiple_of(2) { Profile::Device8 } else { Profile::Any }
+    if seed.is_multiple_of(2) { Profile::DEVICE8 } else { Profile::ANY }
 }
 
 /// Whoever runs modules.
 pub struct Differential<'a> {
-    /// Runs lowered modules, and originals of [`Profile::Device8`]. Without it, the interpreter runs everything.
+    /// Runs lowered modules, and originals of [`Profile::DEVICE8`]. Without it, the interpreter runs everything.
     pub device: Option<&'a VulkanExecutor<'a>>,
     /// Whether the interpreter is asked too.
     pub interpret: bool,
@@ -203,17 +203,20 @@ impl Differential<'_> {
             lanes: Some(lanes),
             interpreted: None,
         };
-        if profile == Profile::Device8 && self.device.is_some() {
+        if profile.limits != Limits::Any && self.device.is_some() {
             out.push(Way { label: "native".into(), size: 8, lanes: None, interpreted: None });
         }
         if self.interpret {
-            let size = if profile == Profile::Any { other } else { 8 };
+            let size = if profile.limits == Limits::Any { other } else { profile.lanes() };
             out.push(interpreter(Placement::ALL[(salt / 16 % 4) as usize], size));
-            out.push(interpreter(Placement::Permuted, 8));
+            out.push(interpreter(Placement::Permuted, profile.lanes()));
+        }
+        if profile.dialect == Dialect::Nv2 {
+            return out;
         }
         out.push(scalar(Lanes::Subgroup, 8));
         out.push(scalar(Lanes::LocalIndex, 8));
-        if profile == Profile::Any {
+        if profile == Profile::ANY {
             out.push(scalar(Lanes::LocalIndex, other));
             if third != other && salt.is_multiple_of(3) {
                 out.push(scalar(Lanes::LocalIndex, third));
@@ -226,7 +229,7 @@ impl Differential<'_> {
 
     fn case_for(&self, case: &Case, profile: Profile, way: &Way) -> Result<Case, Error> {
         let mut case = case.clone();
-        if profile == Profile::Any && way.size != 8 {
+        if way.size != profile.lanes() {
             case = case.with_variant(&format!("s{}", way.size))?;
         }
         // What the lowerings ask of the pipeline; the interpreter takes the size from its configuration.
@@ -378,7 +381,7 @@ pub fn try_seed(
     let Err(trouble) = differential.check(profile, &made, seed / 2, tally) else { return Ok(()) };
     // A device that did not answer in time can't be asked again.
     let Some(folder) = folder.filter(|_| !trouble.is_timeout()) else { return Err(trouble) };
-    let folder = folder.join(format!("{profile:?}-{seed}").to_lowercase());
+    let folder = folder.join(format!("{profile}-{seed}"));
     // Kept before it is shrunk: that may end badly.
     let kept = keep(&folder.join("whole"), &made, bytes, &trouble);
     let mut found = trouble.clone();

@@ -9,7 +9,7 @@ use coop_ir::{Module, text};
 use std::path::Path;
 
 /// Modules that the device runs, and how many of them the interpreter runs as well: one of so many.
-const ON_DEVICE: u64 = 150;
+const ON_DEVICE: u64 = 80;
 const EACH: u64 = 5;
 /// The most entropy for each: drivers take their time to compile large modules.
 const BYTES: usize = 100;
@@ -69,7 +69,7 @@ fn run_found(device: Option<&VulkanExecutor<'_>>) {
     for (name, module, case) in found() {
         let differential = Differential { device, interpret: true };
         let mut tally = Tally::default();
-        let result = differential.check_case(Profile::Device8, &module, &case, 0, &mut tally);
+        let result = differential.check_case(Profile::DEVICE8, &module, &case, 0, &mut tally);
         result.unwrap_or_else(|t| panic!("{name}: {}", t.message));
         assert!(tally.refused.is_empty() && tally.runs.len() >= 4, "{name}: {tally:?}");
     }
@@ -97,7 +97,7 @@ vulkan_test!(
         let differential = Differential { device: Some(device), interpret: true };
         let mut tally = Tally::default();
         // Not natively: docs/hardware.md.
-        let result = differential.check_case(Profile::Any, &module, &case, 0, &mut tally);
+        let result = differential.check_case(Profile::ANY, &module, &case, 0, &mut tally);
         result.unwrap_or_else(|t| panic!("{}", t.message));
         assert!(tally.runs.len() >= 4, "{tally:?}");
     }
@@ -107,7 +107,7 @@ vulkan_test!(
 fn entropy_shrinks() {
     let bytes = entropy(7, 4000);
     let stores = |bytes: &[u8]| {
-        let made = generate(Profile::Any, bytes);
+        let made = generate(Profile::ANY, bytes);
         made.made.iter().filter(|(k, _)| k.starts_with("store")).map(|(_, n)| n).sum::<u32>()
     };
     assert!(stores(&bytes) > 1);
@@ -132,7 +132,7 @@ fn a_module_that_depends_on_placement_is_noticed() {
     let module = text::parse(&text.replace(load, &changed)).unwrap_or_else(|e| panic!("{e}\n{changed}"));
     let differential = Differential { device: None, interpret: true };
     // Of the interpreter's placements, the replicated one has twice the length.
-    let trouble = differential.check_case(Profile::Device8, &module, &case, 32, &mut Tally::default());
+    let trouble = differential.check_case(Profile::DEVICE8, &module, &case, 32, &mut Tally::default());
     let trouble = trouble.expect_err("the results differ");
     assert!(trouble.class.contains("differs"), "{}", trouble.message);
 }

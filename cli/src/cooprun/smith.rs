@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use coop_ir::smith::{Profile, generate};
+use coop_ir::smith::{Dialect, Limits, Profile, generate};
 
 use super::{DeviceArgs, Failure, print};
 use crate::Status;
@@ -33,8 +33,8 @@ pub(super) struct Smith {
     /// Keep what fails here, shrunk
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Only modules for what the device runs itself (device8), or only of every kind (any)
-    #[arg(long, value_name = "NAME", value_parser = ["device8", "any"])]
+    /// Only modules for what the device runs itself (device8), or only of every kind (any), or of a dialect
+    #[arg(long, value_name = "NAME", value_parser = ["device8", "any", "nv2", "nv2-lavapipe", "nv2-nvidia"])]
     only: Option<String>,
     /// Leave the interpreter out
     #[arg(long)]
@@ -67,8 +67,11 @@ impl Smith {
             let seed = self.seed.wrapping_add(done);
             done += step;
             let kind = match self.only.as_deref() {
-                Some("device8") => Profile::Device8,
-                Some(_) => Profile::Any,
+                Some("device8") => Profile::DEVICE8,
+                Some("nv2") => Profile::any(Dialect::Nv2),
+                Some("nv2-lavapipe") => Profile { dialect: Dialect::Nv2, limits: Limits::Lavapipe },
+                Some("nv2-nvidia") => Profile { dialect: Dialect::Nv2, limits: Limits::Nvidia },
+                Some(_) => Profile::ANY,
                 None => profile(seed / step),
             };
             let bytes = entropy(seed, self.bytes);
@@ -77,13 +80,13 @@ impl Smith {
                 let made = generate(kind, &bytes);
                 let running = folder.join(format!("running-{}", self.seed));
                 let why =
-                    Trouble { class: format!("seed {seed}, {kind:?}"), message: String::new(), modules: Vec::new() };
+                    Trouble { class: format!("seed {seed}, {kind}"), message: String::new(), modules: Vec::new() };
                 let _ = keep(&running, &made, &bytes, &why);
                 let _ = std::fs::write(running.join("seed"), seed.to_string());
             }
             if let Err(trouble) = try_seed(&differential, (seed, &bytes), kind, self.keep.as_deref(), &mut tally) {
                 *classes.entry(trouble.class.clone()).or_default() += 1;
-                print(&format!("seed {seed} ({kind:?}): {}", trouble.message));
+                print(&format!("seed {seed} ({kind}): {}", trouble.message));
                 if trouble.is_timeout() {
                     self.summary(&tally, &classes, start);
                     std::process::exit(GIVEN_UP);

@@ -4,7 +4,7 @@ use super::entropy::Entropy;
 use super::fun::{Fun, Var};
 use super::memory::Buffer;
 use super::range::Range;
-use super::{Generated, Profile, VARIANTS};
+use super::{Dialect, Generated, Limits, Profile};
 use crate::builder::{Globals, add_global, decorate};
 use crate::grammar::Op;
 use crate::module::{Header, Id, Inst, Module, Operand, string_operands};
@@ -20,8 +20,11 @@ pub(super) const A: u32 = 0;
 pub(super) const B: u32 = 1;
 pub(super) const ACC: u32 = 2;
 
+/// An extent, with the constant for it.
+pub(super) type Dim = (u32, Id);
+
 /// A matrix type.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Mat {
     pub(super) ty: Id,
     pub(super) scalar: Scalar,
@@ -32,13 +35,36 @@ pub(super) struct Mat {
     pub(super) workgroup: bool,
 }
 
+impl PartialEq for Mat {
+    fn eq(&self, other: &Mat) -> bool {
+        // Problems may share types.
+        self.ty == other.ty
+    }
+}
+
 /// Extents and scope that fit together.
+#[derive(Clone, Copy)]
 pub(super) struct Problem {
     /// M, N and K, with the constants for them.
-    pub(super) dims: [(u32, Id); 3],
+    pub(super) dims: [Dim; 3],
     pub(super) workgroup: bool,
     scope: Id,
 }
+
+impl Problem {
+    /// Rows and columns of a matrix of this use.
+    pub(super) fn extents(&self, use_: u32) -> [Dim; 2] {
+        let [m, n, k] = self.dims;
+        match use_ {
+            A => [m, k],
+            B => [k, n],
+            _ => [m, n],
+        }
+    }
+}
+
+/// The most problems that a module has.
+const MAX_PROBLEMS: usize = 12;
 
 /// A part of the push constants.
 struct Push {
@@ -67,7 +93,9 @@ pub(super) struct Gen<'a> {
     /// Workgroups in x and y.
     pub(super) workgroups: [u32; 2],
     pub(super) made: BTreeMap<&'static str, u32>,
-    mats: FxHashMap<(Scalar, [Id; 3], u32), Mat>,
+    mats: FxHashMap<(Scalar, [Id; 3], u32), Id>,
+    /// Types of layouts and views, and Booleans, by what they say.
+    pub(super) tensor_types: FxHashMap<(Op, Vec<Id>), Id>,
     specs: Vec<(u32, String)>,
     local: (Id, u32),
     /// Whether a built-in constant says the size of a workgroup.
@@ -102,6 +130,7 @@ impl<'a> Gen<'a> {
             workgroups: [1, 1],
             made: BTreeMap::new(),
             mats: FxHashMap::default(),
+            tensor_types: FxHashMap::default(),
             specs: Vec::new(),
             local: (local, 0),
             sized: false,
@@ -115,15 +144,19 @@ impl<'a> Gen<'a> {
     }
 
     pub(super) fn run(mut self) -> Generated {
-        let any = self.profile == Profile::Any;
+        let any = self.profile.limits == Limits::Any;
         self.capability(Capability::Shader as u32);
         self.capability(Capability::VulkanMemoryModel as u32);
         self.capability(Capability::CooperativeMatrixKHR as u32);
         self.extension("SPV_KHR_cooperative_matrix");
         self.subgroups = 1 + self.e.below(3);
+        if self.profile.limits == Limits::Nvidia {
+            // Workgroup-scope matrices want 32, 64, 128 or 256 invocations.
+            self.subgroups = 1 << (self.subgroups - 1);
+        }
         self.workgroups = [1 + self.e.below(3), 1 + self.e.below(2)];
         // The size of a workgroup, which is all that the variants change.
-        let size = self.subgroups * 8;
+        let size = self.subgroups * self.profile.lanes();
         let uint = self.g.uint(&mut self.m, 32);
         let fixed = !any && self.e.chance(100);
         let op = if fixed { Op::Constant } else { Op::SpecConstant };
@@ -152,8 +185,30 @@ impl<'a> Gen<'a> {
     }
 
     fn problem(&mut self) {
-        let any = self.profile == Profile::Any;
-        let mut values = [8; 3];
+        let any = self.profile.limits == Limits::Any;
+        let flexible = self.profile.dialect == Dialect::Nv2;
+        let workgroup = match self.profile.limits {
+            Limits::Any => self.e.chance(70),
+            Limits::Nvidia => flexible && self.e.chance(100),
+            Limits::Lavapipe => false,
+        };
+        let mut values = match self.profile.limits {
+            Limits::Nvidia if workgroup => [32; 3],
+            Limits::Nvidia if flexible => [16, 16, 32],
+            Limits::Nvidia => [16; 3],
+            _ => [8; 3],
+        };
+        if !any && flexible {
+            // Drivers take minutes to compile large ones.
+            let mut most = 4;
+            for v in &mut values {
+                let by = self.e.pick(&[1, 1, 2, 1, 3]);
+                if by <= most {
+                    *v *= by;
+                    most /= by;
+                }
+            }
+        }
         if any {
             let sizes = [8, 16, 4, 1, 2, 3, 5, 7, 12, 8, 24, 4, 32, 64];
             values = std::array::from_fn(|_| self.e.pick(&sizes));
@@ -169,7 +224,6 @@ impl<'a> Gen<'a> {
             }
         }
         let dims = values.map(|v| (v, self.constant_u32(v)));
-        let workgroup = any && self.e.chance(70);
         let scope = if workgroup { 2 } else { 3 };
         let scope = if any && self.e.chance(20) { self.constant_u32(scope) } else { self.g.u32(&mut self.m, scope) };
         self.problems.push(Problem { dims, workgroup, scope });
@@ -177,19 +231,23 @@ impl<'a> Gen<'a> {
 
     /// The matrix type of a problem with this component type and use.
     pub(super) fn mat(&mut self, problem: usize, scalar: Scalar, use_: u32) -> Mat {
-        let p = &self.problems[problem];
-        let [m, n, k] = p.dims;
+        let p = self.problems[problem];
         let (workgroup, scope) = (p.workgroup, p.scope);
-        let (rows, cols) = match use_ {
-            A => (m, k),
-            B => (k, n),
-            _ => (m, n),
-        };
+        let [rows, cols] = p.extents(use_);
         // Problems may share types, of which there may be one only.
         let key = (scalar, [scope, rows.1, cols.1], use_);
-        if let Some(mat) = self.mats.get(&key) {
-            return *mat;
-        }
+        let ty = match self.mats.get(&key) {
+            Some(ty) => *ty,
+            None => {
+                let ty = self.mat_type(key);
+                self.mats.insert(key, ty);
+                ty
+            }
+        };
+        Mat { ty, scalar, problem, use_, rows: rows.0, cols: cols.0, workgroup }
+    }
+
+    fn mat_type(&mut self, (scalar, [scope, rows, cols], use_): (Scalar, [Id; 3], u32)) -> Id {
         self.scalar_capabilities(scalar);
         if scalar == Scalar::BF16 {
             self.capability(Capability::BFloat16CooperativeMatrixKHR as u32);
@@ -197,11 +255,36 @@ impl<'a> Gen<'a> {
         let elem = self.g.scalar(&mut self.m, scalar);
         let use_id = self.g.u32(&mut self.m, use_);
         let ty = self.m.fresh_id();
-        let operands = [elem, scope, rows.1, cols.1, use_id].map(Operand::Id);
+        let operands = [elem, scope, rows, cols, use_id].map(Operand::Id);
         self.global(Inst::new(Op::TypeCooperativeMatrixKHR, None, Some(ty), operands));
-        let mat = Mat { ty, scalar, problem, use_, rows: rows.0, cols: cols.0, workgroup };
-        self.mats.insert(key, mat);
-        mat
+        ty
+    }
+
+    /// The type with these extents, of the scope of another type; the problem is found or made.
+    pub(super) fn mat_with(&mut self, like: Mat, scalar: Scalar, use_: u32, extents: [Dim; 2]) -> Option<Mat> {
+        let p = self.problems[like.problem];
+        let found = self.problems.iter().position(|q| q.scope == p.scope && q.extents(use_) == extents);
+        let problem = match found {
+            Some(problem) => problem,
+            None if self.problems.len() >= MAX_PROBLEMS => return None,
+            None => {
+                let ([rows, cols], other) = (extents, p.dims[self.e.below(3) as usize]);
+                let other = if self.profile.limits == Limits::Any { other } else { p.dims[2] };
+                let dims = match use_ {
+                    A => [rows, other, cols],
+                    B => [other, cols, rows],
+                    _ => [rows, cols, other],
+                };
+                self.problems.push(Problem { dims, ..p });
+                self.problems.len() - 1
+            }
+        };
+        Some(self.mat(problem, scalar, use_))
+    }
+
+    /// Rows and columns of a type.
+    pub(super) fn extents(&self, mat: Mat) -> [Dim; 2] {
+        self.problems[mat.problem].extents(mat.use_)
     }
 
     /// Component types that a matrix of this use may have.
@@ -228,9 +311,16 @@ impl<'a> Gen<'a> {
             int(64, true),
             int(64, false),
         ];
-        match (self.profile, use_) {
-            (Profile::Any, _) => &ALL,
+        const NVIDIA: [Scalar; 4] = [float(16), int(8, true), int(8, false), Scalar::BF16];
+        // Its integers want another K than its floats, which only flexible dimensions allow.
+        const NVIDIA_KHR: [Scalar; 2] = [float(16), Scalar::BF16];
+        const NVIDIA_KHR_SUMS: [Scalar; 2] = [float(32), float(16)];
+        match (self.profile.limits, use_) {
+            (Limits::Any, _) => &ALL,
+            (Limits::Nvidia, ACC) if self.profile.dialect == Dialect::Khr => &NVIDIA_KHR_SUMS,
+            (Limits::Nvidia, _) if self.profile.dialect == Dialect::Khr => &NVIDIA_KHR,
             (_, ACC) => &SUMS,
+            (Limits::Nvidia, _) => &NVIDIA,
             _ => &FACTORS,
         }
     }
@@ -405,7 +495,7 @@ impl<'a> Gen<'a> {
         let one = self.u32(1);
         let ids = [self.local.0, one, one];
         if self.local.1 == 0 {
-            let words = [17, self.subgroups * 8, 1, 1].map(Operand::Word);
+            let words = [17, self.subgroups * self.profile.lanes(), 1, 1].map(Operand::Word);
             let operands = [Operand::Id(main)].into_iter().chain(words);
             add_global(&mut self.m, Inst::new(Op::ExecutionMode, None, None, operands));
         } else if self.sized {
@@ -423,8 +513,8 @@ impl<'a> Gen<'a> {
         let mut out = String::new();
         let [x, y] = self.workgroups;
         let _ = writeln!(out, "workgroups = [{x}, {y}, 1]\nseed = 1");
-        if self.profile == Profile::Device8 {
-            out.push_str("subgroup-size = 8\nfull-subgroups = true\n");
+        if self.profile.limits != Limits::Any {
+            let _ = writeln!(out, "subgroup-size = {}\nfull-subgroups = true", self.profile.lanes());
         }
         if !self.push.is_empty() {
             out.push_str("push = [\n");
@@ -452,10 +542,8 @@ impl<'a> Gen<'a> {
                 values.join(", ")
             );
         }
-        if self.profile == Profile::Any {
-            for size in VARIANTS {
-                let _ = writeln!(out, "\n[variant.s{size}]\nspec = {{ 3 = {} }}", size * self.subgroups);
-            }
+        for size in self.profile.variants() {
+            let _ = writeln!(out, "\n[variant.s{size}]\nspec = {{ 3 = {} }}", size * self.subgroups);
         }
         out
     }

@@ -1,5 +1,6 @@
 //! Statements, and control flow around them.
 
+use super::Dialect;
 use super::emit::{ACC, Gen, Mat};
 use super::fun::{Path, Value, Var};
 use super::range::Range;
@@ -74,7 +75,9 @@ impl Gen<'_> {
     }
 
     fn statement(&mut self) -> Option<Value> {
-        match self.e.below(32) {
+        let more = if self.profile.dialect == Dialect::Khr { 32 } else { 56 };
+        match self.e.below(more) {
+            32.. => self.nv2_statement(),
             0 => None,
             1 | 2 => {
                 let mat = self.any_mat();

@@ -129,12 +129,32 @@ fn gcd(a: u32, b: u32) -> u32 {
 impl Gen<'_> {
     /// A number from the buffer of numbers.
     pub(super) fn table_entry(&mut self, value: u32) -> Id {
-        let uint = self.uint();
-        let storage = StorageClass::StorageBuffer as u32;
         let index = self.table.iter().position(|v| *v == value).unwrap_or(self.table.len());
         if index == self.table.len() {
             self.table.push(value);
         }
+        let index = self.u32(index as u32);
+        self.table_load(index)
+    }
+
+    /// Puts 0 to `n - 1` in some order into the buffer of numbers; answers where.
+    pub(super) fn table_run(&mut self, n: u32) -> u32 {
+        let by = self.e.pick(&[1, 3]);
+        let first = self.table.len() as u32;
+        self.table.extend((0..n).map(|i| i * by % n));
+        first
+    }
+
+    /// Number `first + at` from the buffer of numbers.
+    pub(super) fn table_at(&mut self, first: u32, at: Id) -> Id {
+        let first = self.u32(first);
+        let index = self.u32_op(Op::IAdd, first, at);
+        self.table_load(index)
+    }
+
+    fn table_load(&mut self, index: Id) -> Id {
+        let uint = self.uint();
+        let storage = StorageClass::StorageBuffer as u32;
         let variable = match self.buffers.iter().find(|b| b.member == TABLE) {
             Some(b) => b.variable,
             None => {
@@ -145,7 +165,7 @@ impl Gen<'_> {
             }
         };
         let pointer = self.g.pointer(&mut self.m, storage, uint);
-        let (zero, index) = (self.u32(0), self.u32(index as u32));
+        let zero = self.u32(0);
         let pointer = self.ids(Op::AccessChain, pointer, &[variable, zero, index]);
         self.ids(Op::Load, uint, &[pointer])
     }
@@ -174,7 +194,7 @@ impl Gen<'_> {
         (variable, block)
     }
 
-    fn unit_type(&mut self, unit: (Scalar, u32)) -> Id {
+    pub(super) fn unit_type(&mut self, unit: (Scalar, u32)) -> Id {
         let scalar = self.scalar(unit.0);
         if unit.1 == 1 { scalar } else { self.g.vector(&mut self.m, scalar, unit.1) }
     }
@@ -222,7 +242,7 @@ impl Gen<'_> {
 
     /// What memory is declared as: the matrix's own type or another, alone or in vectors. For a store, its numbers must
     /// be filled by a run of the matrix's.
-    fn unit_for(&mut self, component: Scalar, run: Option<u32>) -> (Scalar, u32) {
+    pub(super) fn unit_for(&mut self, component: Scalar, run: Option<u32>) -> (Scalar, u32) {
         let int = |width| Scalar::Int { width, signed: false };
         let other = match self.e.below(8) {
             0..=4 => component,
@@ -329,7 +349,7 @@ impl Gen<'_> {
     }
 
     /// The pointer to unit `base + execution * step` of a buffer, and its storage class.
-    fn pointer(&mut self, buffer: usize, base: u32, dynamic: Option<(Id, u32)>) -> (Id, StorageClass) {
+    pub(super) fn pointer(&mut self, buffer: usize, base: u32, dynamic: Option<(Id, u32)>) -> (Id, StorageClass) {
         let b = self.buffers[buffer].clone();
         let elem = self.unit_type(b.unit);
         let storage = if b.physical { StorageClass::PhysicalStorageBuffer } else { StorageClass::StorageBuffer };
@@ -379,6 +399,15 @@ impl Gen<'_> {
         let stride = self.uniform(at.stride);
         let stride = if self.e.chance(40) { self.as_stride(stride) } else { stride };
         let mut out = vec![Operand::Id(layout), Operand::Id(stride)];
+        let memory = self.memory_operands(storage, align, kind);
+        if memory[0] != Operand::Word(0) || self.e.chance(40) {
+            out.extend(memory);
+        }
+        out
+    }
+
+    /// Memory operands with their mask.
+    pub(super) fn memory_operands(&mut self, storage: StorageClass, align: u32, kind: Access) -> Vec<Operand> {
         let mut mask = MemoryAccess::NONE;
         let mut words = Vec::new();
         if self.e.chance(20) {
@@ -391,13 +420,10 @@ impl Gen<'_> {
             mask |= MemoryAccess::ALIGNED;
             words.push(Operand::Word(align));
         }
-        let shared = self.e.chance(60);
         let visible = match kind {
-            Access::Load if shared => MemoryAccess::MAKE_POINTER_VISIBLE,
-            Access::Store if shared => MemoryAccess::MAKE_POINTER_AVAILABLE,
-            Access::LoadShared if shared => MemoryAccess::MAKE_POINTER_VISIBLE,
-            Access::StoreShared if shared => MemoryAccess::MAKE_POINTER_AVAILABLE,
-            _ => MemoryAccess::NONE,
+            _ if !self.e.chance(60) => MemoryAccess::NONE,
+            Access::Load | Access::LoadShared => MemoryAccess::MAKE_POINTER_VISIBLE,
+            Access::Store | Access::StoreShared => MemoryAccess::MAKE_POINTER_AVAILABLE,
         };
         if !visible.is_empty() {
             let scope = self.e.pick(&[2, 5]);
@@ -407,33 +433,32 @@ impl Gen<'_> {
         if matches!(kind, Access::LoadShared | Access::StoreShared) {
             mask |= MemoryAccess::NON_PRIVATE_POINTER;
         }
-        if !mask.is_empty() || self.e.chance(40) {
-            out.push(Operand::Word(mask.bits()));
-            out.extend(words);
-        }
-        out
+        [Operand::Word(mask.bits())].into_iter().chain(words).collect()
     }
 
     fn which(mat: Mat) -> usize {
         usize::from(mat.workgroup)
     }
 
-    /// Loads a matrix of this type from an input.
-    pub(super) fn load(&mut self, mat: Mat) -> Value {
-        let unit = self.unit_for(mat.scalar, None);
-        let at = self.footprint(mat, unit, false);
-        let index = self.buffer(mat.scalar, unit, false);
-        let mut base = at.step * self.e.below(20);
-        // From another place in each execution, or from the same.
+    /// A place in an input for a matrix of this scope, of so many units, at a multiple of `step`: another one in each
+    /// execution, or the same.
+    pub(super) fn input(
+        &mut self,
+        mat: Mat,
+        component: Scalar,
+        unit: (Scalar, u32),
+        (units, step): (u32, u32),
+    ) -> Option<Place> {
+        let index = self.buffer(component, unit, false);
+        let mut base = step * self.e.below(20);
         let (exec, count) = (self.fun().exec[Self::which(mat)], self.fun().count[Self::which(mat)]);
         let moves = self.e.chance(128);
-        let step = at.step * (1 + self.e.below(9));
-        let extent = at.units + if moves { step * (count - 1) } else { 0 };
-        let dynamic = moves.then_some((exec, step));
-        let shape = self.buffers[index].shape;
-        if shape == Shape::Nested {
+        let by = step * (1 + self.e.below(9));
+        let extent = units + if moves { by * (count - 1) } else { 0 };
+        let dynamic = moves.then_some((exec, by));
+        if self.buffers[index].shape == Shape::Nested {
             if base + extent > INNER {
-                return self.splat(mat);
+                return None;
             }
             if self.e.chance(128) {
                 // The inner length is a multiple of every step.
@@ -444,12 +469,46 @@ impl Gen<'_> {
         buffer.units = buffer.units.max(base + extent);
         let range = buffer.range();
         let (pointer, storage) = self.pointer(index, base, dynamic);
-        let align = self.alignment(index, at.step);
-        let operands = self.access_operands(at, storage, align, Access::Load);
-        let operands = [Operand::Id(pointer)].into_iter().chain(operands);
+        let align = self.alignment(index, step);
+        Some(Place { pointer, storage, align, range })
+    }
+
+    /// A place in an output that nothing else writes to.
+    pub(super) fn output(&mut self, mat: Mat, unit: (Scalar, u32), (units, step): (u32, u32)) -> Place {
+        let index = self.buffer(mat.scalar, unit, true);
+        let (exec, count) = (self.fun().exec[Self::which(mat)], self.fun().count[Self::which(mat)]);
+        let gap = self.e.below(3);
+        // The last unit of a matrix may be shared with nothing: a store writes parts of units only.
+        let region = units.next_multiple_of(step) + step * gap;
+        let buffer = &mut self.buffers[index];
+        let base = buffer.units.next_multiple_of(step);
+        buffer.units = base + region * count;
+        let range = buffer.range();
+        let (pointer, storage) = self.pointer(index, base, (count > 1).then_some((exec, region)));
+        let align = self.alignment(index, step);
+        Place { pointer, storage, align, range }
+    }
+
+    /// Units of an output, for stores that find their places themselves: the buffer and the first unit.
+    pub(super) fn claim(&mut self, unit: (Scalar, u32), units: u32) -> (usize, u32) {
+        let index = self.buffer(unit.0, unit, true);
+        let buffer = &mut self.buffers[index];
+        // Neighbours may be of any alignment up to 16 bytes.
+        let base = buffer.units.next_multiple_of(16);
+        buffer.units = base + units;
+        (index, base)
+    }
+
+    /// Loads a matrix of this type from an input.
+    pub(super) fn load(&mut self, mat: Mat) -> Value {
+        let unit = self.unit_for(mat.scalar, None);
+        let at = self.footprint(mat, unit, false);
+        let Some(place) = self.input(mat, mat.scalar, unit, (at.units, at.step)) else { return self.splat(mat) };
+        let operands = self.access_operands(at, place.storage, place.align, Access::Load);
+        let operands = [Operand::Id(place.pointer)].into_iter().chain(operands);
         let id = self.op(Op::CooperativeMatrixLoadKHR, mat.ty, operands);
         self.note(if mat.workgroup { "load, workgroup scope" } else { "load" });
-        Value { id, mat, range, used: false }
+        Value { id, mat, range: place.range, used: false }
     }
 
     /// What every offset of that step keeps, a power of two of at most 16 bytes and no less than a number.
@@ -467,26 +526,46 @@ impl Gen<'_> {
         let run = gcd(mat.cols, mat.rows);
         let unit = self.unit_for(mat.scalar, Some(run));
         let at = self.footprint(mat, unit, true);
-        let index = self.buffer(mat.scalar, unit, true);
-        let (exec, count) = (self.fun().exec[Self::which(mat)], self.fun().count[Self::which(mat)]);
-        let gap = self.e.below(3);
-        // The last unit of a matrix may be shared with nothing: a store writes parts of units only.
-        let region = at.units.next_multiple_of(at.step) + at.step * gap;
-        let buffer = &mut self.buffers[index];
-        let base = buffer.units.next_multiple_of(at.step);
-        buffer.units = base + region * count;
-        let (pointer, storage) = self.pointer(index, base, (count > 1).then_some((exec, region)));
-        let align = self.alignment(index, at.step);
-        let operands = self.access_operands(at, storage, align, Access::Store);
-        let operands = [pointer, value.id].map(Operand::Id).into_iter().chain(operands);
+        let place = self.output(mat, unit, (at.units, at.step));
+        let operands = self.access_operands(at, place.storage, place.align, Access::Store);
+        let operands = [place.pointer, value.id].map(Operand::Id).into_iter().chain(operands);
         self.effect(Op::CooperativeMatrixStoreKHR, operands);
         self.note(if mat.workgroup { "store, workgroup scope" } else { "store" });
     }
 
     /// A barrier that all invocations of a workgroup reach.
-    fn barrier(&mut self) {
+    pub(super) fn barrier(&mut self) {
         let (scope, semantics) = (self.u32(2), self.u32(0x8 | 0x100 | 0x2000 | 0x4000));
         self.effect(Op::ControlBarrier, [scope, scope, semantics].map(Operand::Id));
+    }
+
+    /// New shared memory with a region for each instance of a scope: two pointers to the own one.
+    pub(super) fn shared_region(
+        &mut self,
+        elem: Id,
+        region: u32,
+        instances: u32,
+        workgroup: bool,
+    ) -> ([Id; 2], StorageClass) {
+        let len = self.constant_u32(region * instances);
+        let array = self.m.fresh_id();
+        self.global(Inst::new(Op::TypeArray, None, Some(array), [elem, len].map(Operand::Id)));
+        let variable = self.variable(StorageClass::Workgroup as u32, array, None);
+        let mut pointers = [variable; 2];
+        for p in &mut pointers {
+            let at = if workgroup {
+                self.uniform(0)
+            } else {
+                self.capability(Capability::GroupNonUniform as u32);
+                let id = self.builtin_value(spirv::BuiltIn::SubgroupId, None);
+                let step = self.uniform(region);
+                let at = self.u32_op(Op::IMul, id, step);
+                self.as_index(at)
+            };
+            let pointer = self.g.pointer(&mut self.m, StorageClass::Workgroup as u32, elem);
+            *p = self.ids(Op::AccessChain, pointer, &[variable, at]);
+        }
+        (pointers, StorageClass::Workgroup)
     }
 
     /// Stores a matrix into shared memory and loads it from there as `to`, which has the same extents or the opposite.
@@ -523,24 +602,7 @@ impl Gen<'_> {
         }
         self.shared += bytes.next_multiple_of(16);
         let elem = self.unit_type(unit);
-        let len = self.constant_u32(region * instances);
-        let array = self.m.fresh_id();
-        self.global(Inst::new(Op::TypeArray, None, Some(array), [elem, len].map(Operand::Id)));
-        let variable = self.variable(StorageClass::Workgroup as u32, array, None);
-        let mut pointers = [variable; 2];
-        for p in &mut pointers {
-            let at = if from.workgroup {
-                self.uniform(0)
-            } else {
-                self.capability(Capability::GroupNonUniform as u32);
-                let id = self.builtin_value(spirv::BuiltIn::SubgroupId, None);
-                let step = self.uniform(region);
-                let at = self.u32_op(Op::IMul, id, step);
-                self.as_index(at)
-            };
-            let pointer = self.g.pointer(&mut self.m, StorageClass::Workgroup as u32, elem);
-            *p = self.ids(Op::AccessChain, pointer, &[variable, at]);
-        }
+        let (pointers, _) = self.shared_region(elem, region, instances, from.workgroup);
         let align = unit.0.bytes();
         let operands = self.access_operands(at, StorageClass::Workgroup, align, Access::StoreShared);
         let operands = [pointers[0], value.id].map(Operand::Id).into_iter().chain(operands);
@@ -557,9 +619,19 @@ impl Gen<'_> {
     }
 }
 
+/// Where a matrix is loaded from or stored to.
+pub(super) struct Place {
+    pub(super) pointer: Id,
+    pub(super) storage: StorageClass,
+    /// What the pointer is a multiple of, at most 16.
+    pub(super) align: u32,
+    /// What memory holds there.
+    pub(super) range: Range,
+}
+
 /// What an access is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
+pub(super) enum Access {
     Load,
     Store,
     LoadShared,

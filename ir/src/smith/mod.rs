@@ -14,25 +14,106 @@
 //! A module computes matrices and stores them, each store to a place of its own: one for every subgroup (or
 //! workgroup) that executes it and every round of the loops around it.
 
+mod callback;
+mod decode;
 mod emit;
 mod entropy;
 mod flow;
 mod fun;
 mod memory;
+mod number;
+mod nv2;
 mod range;
+mod tensor;
 mod value;
 
 use crate::module::Module;
 use std::collections::BTreeMap;
+use std::fmt;
+
+/// The instructions that a module has, besides those of the core.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Dialect {
+    /// SPV_KHR_cooperative_matrix alone.
+    Khr,
+    /// With SPV_NV_cooperative_matrix2, SPV_NV_tensor_addressing and SPV_NV_cooperative_matrix_decode_vector.
+    Nv2,
+}
+
+impl Dialect {
+    /// Every dialect.
+    pub const ALL: [Dialect; 2] = [Dialect::Khr, Dialect::Nv2];
+
+    /// What it is called on command lines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Dialect::Khr => "khr",
+            Dialect::Nv2 => "nv2",
+        }
+    }
+
+    /// The dialect of a name.
+    pub fn from_name(name: &str) -> Option<Dialect> {
+        Dialect::ALL.into_iter().find(|d| d.name() == name)
+    }
+}
+
+/// Types and sizes that a module keeps to, so that some device runs it as it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Limits {
+    /// None but the specification's.
+    Any,
+    /// What a current lavapipe runs: matrices of 8 x 8 x 8 (with flexible dimensions: multiples of these) in subgroups
+    /// of 8, f16 or 8-bit integers multiplied into f16, f32 or 32-bit integers.
+    Lavapipe,
+    /// What an NVIDIA GPU of compute capability 9 runs: multiples of 16, 16 and 32 (of workgroup scope 32, 32 and 32)
+    /// in subgroups of 32, f16, bf16 or 8-bit integers.
+    Nvidia,
+}
 
 /// What the modules may use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Profile {
-    /// What a current lavapipe runs itself: matrices of 8 x 8 x 8 in subgroups of 8, f16 or 8-bit integers multiplied
-    /// into f16, f32 or 32-bit integers.
-    Device8,
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Profile {
+    /// Instructions.
+    pub dialect: Dialect,
+    /// Types and sizes.
+    pub limits: Limits,
+}
+
+impl Profile {
+    /// SPV_KHR_cooperative_matrix as a current lavapipe has it.
+    pub const DEVICE8: Profile = Profile { dialect: Dialect::Khr, limits: Limits::Lavapipe };
     /// Everything in SPV_KHR_cooperative_matrix.
-    Any,
+    pub const ANY: Profile = Profile { dialect: Dialect::Khr, limits: Limits::Any };
+
+    /// Everything in a dialect.
+    pub fn any(dialect: Dialect) -> Profile {
+        Profile { dialect, limits: Limits::Any }
+    }
+
+    /// The subgroup size of the module's case; it has variants for others where there are no limits.
+    pub fn lanes(self) -> u32 {
+        if self.limits == Limits::Nvidia { 32 } else { 8 }
+    }
+
+    /// The subgroup sizes for which cases have variants, besides the first.
+    pub fn variants(self) -> &'static [u32] {
+        match self.limits {
+            Limits::Any => &[4, 16, 32],
+            _ => &[],
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.dialect.name())?;
+        f.write_str(match self.limits {
+            Limits::Any => "",
+            Limits::Lavapipe => "-lavapipe",
+            Limits::Nvidia => "-nvidia",
+        })
+    }
 }
 
 /// A module and how to run it.
@@ -40,16 +121,13 @@ pub enum Profile {
 pub struct Generated {
     /// The module.
     pub module: Module,
-    /// A case file, in TOML. With [`Profile::Any`] it is for subgroups of 8 and has variants `s4`, `s16` and `s32`.
+    /// A case file, in TOML, for subgroups of [`Profile::lanes`]; a variant `s16` is for subgroups of 16.
     pub case: String,
     /// How often which constructs are in it.
     pub made: BTreeMap<&'static str, u32>,
     /// How many bytes of entropy decided; more change nothing.
     pub used: usize,
 }
-
-/// The subgroup sizes for which cases of [`Profile::Any`] have variants, besides 8.
-pub const VARIANTS: [u32; 3] = [4, 16, 32];
 
 /// Makes a module.
 pub fn generate(profile: Profile, entropy: &[u8]) -> Generated {

@@ -34,7 +34,7 @@ impl Gen<'_> {
     }
 
     /// A number that is in the type, by which one can do much and stay exact: value and fractional bits.
-    fn small_number(&mut self, scalar: Scalar) -> (i128, u32) {
+    pub(super) fn small_number(&mut self, scalar: Scalar) -> (i128, u32) {
         let value = i128::from(self.e.pick(&[1u8, 2, 0, 3, 4]));
         let value =
             if scalar.is_float() || signed(scalar) { if self.e.chance(80) { -value } else { value } } else { value };
@@ -80,7 +80,7 @@ impl Gen<'_> {
     }
 
     /// A number of a type that is computed.
-    fn uniform_number(&mut self, scalar: Scalar, value: u32) -> Id {
+    pub(super) fn uniform_number(&mut self, scalar: Scalar, value: u32) -> Id {
         let id = self.uniform(value);
         let ty = self.scalar(scalar);
         match scalar {
@@ -176,7 +176,8 @@ impl Gen<'_> {
     pub(super) fn convert(&mut self) -> Option<Value> {
         let x = self.find(|_| true)?;
         let from = x.mat.scalar;
-        let scalars = self.scalars(x.mat.use_);
+        let use_ = self.converted_use(x.mat.use_);
+        let scalars = self.scalars(use_);
         let to = self.e.pick(scalars);
         if to == from {
             return None;
@@ -213,7 +214,16 @@ impl Gen<'_> {
             Op::SConvert if !x.range.fits(Scalar::Int { width: from.width(), signed: true }) => Range::of(to),
             _ => x.range.wrapped(to)?,
         };
-        let mat = self.mat(x.mat.problem, to, x.mat.use_);
+        let mut mat = self.mat(x.mat.problem, to, x.mat.use_);
+        if use_ != x.mat.use_ {
+            let extents = self.extents(x.mat);
+            if other == Op::Bitcast || !self.granular(x.mat.workgroup, use_, extents) {
+                return None;
+            }
+            mat = self.mat_with(x.mat, to, use_, extents)?;
+            self.conversions();
+            self.note("conversion of type and use");
+        }
         let id = self.ids(other, mat.ty, &[x.id]);
         self.note(other.name().unwrap_or("conversion"));
         Some(self.made_value(id, mat, range))
@@ -223,14 +233,17 @@ impl Gen<'_> {
     pub(super) fn factors(&mut self, use_scalar: Option<Scalar>) -> [Scalar; 4] {
         let int = |width, signed| Scalar::Int { width, signed };
         let float = |width| Scalar::Float { width };
-        if self.profile == super::Profile::Device8 {
+        if self.profile.limits != super::Limits::Any {
+            let bfloat = [Scalar::BF16, Scalar::BF16, float(32), float(32)];
             let all = [
                 [float(16), float(16), float(32), float(32)],
                 [float(16); 4],
                 [int(8, true), int(8, true), int(32, true), int(32, true)],
                 [int(8, false), int(8, false), int(32, false), int(32, false)],
             ];
-            let fits: Vec<[Scalar; 4]> = all.iter().copied().filter(|c| use_scalar.is_none_or(|s| c[2] == s)).collect();
+            let (factors, sums) = (self.scalars(A), self.scalars(ACC));
+            let fits = all.iter().copied().chain([bfloat]).filter(|c| use_scalar.is_none_or(|s| c[2] == s));
+            let fits: Vec<[Scalar; 4]> = fits.filter(|c| factors.contains(&c[0]) && sums.contains(&c[2])).collect();
             return if fits.is_empty() { all[0] } else { self.e.pick(&fits) };
         }
         let result = match use_scalar {
@@ -286,7 +299,7 @@ impl Gen<'_> {
         let mut bits = Bits::NONE_KHR;
         let mut range;
         if let Scalar::Int { width, .. } = result.scalar {
-            let own = self.profile == super::Profile::Device8 || !self.e.chance(50);
+            let own = self.profile.limits != super::Limits::Any || !self.e.chance(50);
             let flags = [
                 (x.mat.scalar, Bits::MATRIX_A_SIGNED_COMPONENTS_KHR),
                 (y.mat.scalar, Bits::MATRIX_B_SIGNED_COMPONENTS_KHR),
@@ -302,8 +315,10 @@ impl Gen<'_> {
             let [a, b, c_range] = [(x, 0), (y, 1), (c, 2)].map(|(v, i)| Self::as_factor(v.range, v.mat.scalar, set[i]));
             let sum = a.products(b, depth);
             let target = Scalar::Int { width, signed: set[3] };
-            let saturates =
-                self.profile == super::Profile::Any && sum.fits(target) && c_range.fits(target) && self.e.chance(100);
+            let saturates = self.profile.limits == super::Limits::Any
+                && sum.fits(target)
+                && c_range.fits(target)
+                && self.e.chance(100);
             let total = sum.plus(c_range);
             range = if saturates {
                 bits |= Bits::SATURATING_ACCUMULATION_KHR;
