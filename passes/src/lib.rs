@@ -12,10 +12,12 @@ mod arena;
 mod bfloat16;
 mod builtins;
 mod cleanup;
+mod inline;
 mod pipeline;
 mod report;
 mod scalar;
 mod specialize;
+mod ssa;
 mod tiles;
 
 use coop_ir::constant::Specialization;

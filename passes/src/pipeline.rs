@@ -1,6 +1,8 @@
 //! The passes in order, and the one loop that runs them.
 
-use crate::{Error, Lowered, Options, Refusal, Report, Target, Timing, bfloat16, cleanup, scalar, specialize, tiles};
+use crate::{
+    Error, Lowered, Options, Refusal, Report, Target, Timing, bfloat16, cleanup, inline, scalar, specialize, tiles,
+};
 use coop_ir::profile::Feature;
 use coop_ir::{Module, Op};
 use std::time::Instant;
@@ -32,6 +34,13 @@ pub static PASSES: &[Pass] = &[
         targets: Target::ALL,
         leaves_no: &[],
         run: specialize::run,
+    },
+    Pass {
+        name: "inline",
+        summary: "put functions that take or return matrices, tensor layouts or views in place of their calls",
+        targets: Target::ALL,
+        leaves_no: &[],
+        run: inline::run,
     },
     Pass {
         name: "scalar",

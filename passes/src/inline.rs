@@ -1,0 +1,171 @@
+//! Inlines the functions that matrices and tensor addresses go through.
+//!
+//! Precondition: none. Effect: no function takes or returns a cooperative matrix, a tensor layout or a tensor view, or
+//! something that contains or points to one; variables of layouts and views that are only loaded and stored as a whole
+//! are values. Callbacks stay functions: they see elements. Functions that nothing calls any more are gone.
+//!
+//! A function is first given one return at its outermost level: several returns, or one inside a construct, become
+//! breaks out of a loop that is entered once ([`single_return`]). Its body then stands in place of each call: variables
+//! move to the caller's entry block (their initialisers become stores at the call), ids and labels are fresh, names and
+//! decorations are repeated for them, and what follows the call goes to a new block where the body has several.
+//!
+//! Refuses: recursion.
+
+mod returns;
+mod splice;
+
+use crate::Refusal;
+use crate::pipeline::PassCx;
+use crate::ssa;
+use coop_ir::builder::Globals;
+use coop_ir::types::Type;
+use coop_ir::uses::Users;
+use coop_ir::{Id, InstRef, Module, Op};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
+    let mut g = Globals::new(m);
+    let chosen = functions_through(m);
+    if !chosen.is_empty() {
+        let order = callees_first(m, &chosen)?;
+        for id in order {
+            let Some(f) = index_of(m, id) else { continue };
+            if chosen.contains(&id) {
+                returns::single_return(m, &mut g, f);
+            }
+            splice::calls(m, f, &chosen);
+        }
+        remove_functions(m, &chosen);
+    }
+    for f in 0..m.functions.len() {
+        let users = Users::new(m);
+        let found = ssa::candidates(m, f, &users, &|m, ty| is_addressing(m, ty));
+        ssa::promote(m, f, &found);
+    }
+    coop_ir::rewrite::sort_globals(m);
+    Ok(())
+}
+
+fn is_addressing(m: &Module, ty: Id) -> bool {
+    m.def_inst(ty).is_some_and(|i| matches!(i.op, Op::TypeTensorLayoutNV | Op::TypeTensorViewNV))
+}
+
+/// Types that are, contain or point to what must not pass through a call.
+pub(crate) struct Carriers(FxHashMap<Id, bool>);
+
+impl Carriers {
+    pub(crate) fn new() -> Carriers {
+        Carriers(FxHashMap::default())
+    }
+
+    pub(crate) fn has(&mut self, m: &Module, ty: Id) -> bool {
+        if let Some(known) = self.0.get(&ty) {
+            return *known;
+        }
+        // Types that point to themselves contain nothing of the kind that way.
+        self.0.insert(ty, false);
+        let found = match Type::of(m, ty) {
+            Some(Type::CoopMat(_) | Type::Other(Op::TypeTensorLayoutNV | Op::TypeTensorViewNV)) => true,
+            Some(Type::Array { elem, .. } | Type::RuntimeArray { elem }) => self.has(m, elem),
+            Some(Type::Struct { members }) => members.into_iter().any(|t| self.has(m, t)),
+            Some(Type::Pointer { pointee, .. }) => self.has(m, pointee),
+            _ => false,
+        };
+        self.0.insert(ty, found);
+        found
+    }
+}
+
+/// The functions whose signature has a carrier.
+fn functions_through(m: &Module) -> FxHashSet<Id> {
+    let mut carriers = Carriers::new();
+    let mut out = FxHashSet::default();
+    for f in m.functions.iter().filter(|f| !f.blocks.is_empty()) {
+        let Some(id) = m.inst(f.def).result else { continue };
+        let types = m.inst(f.def).ty.into_iter().chain(f.params.iter().filter_map(|p| m.inst(*p).ty));
+        if types.into_iter().any(|t| carriers.has(m, t)) {
+            out.insert(id);
+        }
+    }
+    out
+}
+
+fn index_of(m: &Module, id: Id) -> Option<usize> {
+    m.functions.iter().position(|f| m.inst(f.def).result == Some(id))
+}
+
+/// Every function, called ones before those that call them.
+fn callees_first(m: &Module, chosen: &FxHashSet<Id>) -> Result<Vec<Id>, Refusal> {
+    let mut calls: FxHashMap<Id, Vec<(Id, InstRef)>> = FxHashMap::default();
+    let mut all = Vec::new();
+    for f in &m.functions {
+        let Some(id) = m.inst(f.def).result else { continue };
+        all.push(id);
+        let called = f.insts().filter(|r| m.inst(*r).op == Op::FunctionCall);
+        let called = called.filter_map(|r| Some((m.inst(r).id(0).filter(|c| chosen.contains(c))?, r)));
+        calls.insert(id, called.collect());
+    }
+    let mut out = Vec::new();
+    let mut state: FxHashMap<Id, bool> = FxHashMap::default();
+    for root in all {
+        let mut stack = vec![(root, 0usize)];
+        while let Some((id, next)) = stack.pop() {
+            if next == 0 && state.contains_key(&id) {
+                continue;
+            }
+            state.insert(id, false);
+            let Some((callee, at)) = calls.get(&id).and_then(|c| c.get(next)).copied() else {
+                state.insert(id, true);
+                out.push(id);
+                continue;
+            };
+            stack.push((id, next + 1));
+            match state.get(&callee) {
+                Some(true) => {}
+                None => stack.push((callee, 0)),
+                Some(false) => {
+                    let why = format!("the function {callee} that takes or gives matrices calls itself");
+                    return Err(Refusal::new(
+                        "refused-recursion",
+                        Some(at),
+                        why,
+                        "SPIR-V for shaders has no recursion",
+                    ));
+                }
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Removes those of `chosen` that nothing mentions any more but notes.
+fn remove_functions(m: &mut Module, chosen: &FxHashSet<Id>) {
+    let users = Users::new(m);
+    let mut gone: FxHashSet<Id> = FxHashSet::default();
+    for id in chosen {
+        // A function's own debug definition names it too.
+        let own: FxHashSet<InstRef> = index_of(m, *id).map(|f| m.functions[f].insts().collect()).unwrap_or_default();
+        if users.beyond_notes(m, *id).all(|r| own.contains(&r) || m.inst(r).op == Op::FunctionCall) {
+            gone.insert(*id);
+        }
+    }
+    remove(m, &gone);
+}
+
+/// Removes functions with everything in them and all that is said about it.
+pub(crate) fn remove(m: &mut Module, gone: &FxHashSet<Id>) {
+    let mut results: FxHashSet<Id> = gone.clone();
+    let mut kept = Vec::new();
+    for f in std::mem::take(&mut m.functions) {
+        if !m.inst(f.def).result.is_some_and(|id| gone.contains(&id)) {
+            kept.push(f);
+            continue;
+        }
+        for r in f.insts().collect::<Vec<_>>() {
+            results.extend(m.inst(r).result);
+            m.forget(r);
+        }
+    }
+    m.functions = kept;
+    ssa::forget_notes(m, &results);
+}

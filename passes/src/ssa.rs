@@ -1,0 +1,446 @@
+//! Variables of functions become values.
+//!
+//! [`promote`] replaces `OpVariable`s that are only loaded and stored as a whole by the values that they hold, with
+//! phis where paths meet. [`repair`] mends a function in which an edit of the control flow left uses that their
+//! definitions no longer dominate: through variables, which are then promoted.
+
+use coop_ir::builder::Globals;
+use coop_ir::cfg::{Cfg, Frontiers};
+use coop_ir::types::Type;
+use coop_ir::uses::{Users, is_note};
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+use rustc_hash::{FxHashMap, FxHashSet};
+use spirv::{MemoryAccess, StorageClass};
+
+/// The variables of function `f` for which `wanted` holds of the type they hold, and that are only loaded and stored
+/// as a whole.
+pub(crate) fn candidates(m: &Module, f: usize, users: &Users, wanted: &dyn Fn(&Module, Id) -> bool) -> Vec<Id> {
+    let Some(entry) = m.functions[f].blocks.first() else { return Vec::new() };
+    let of_function = entry.insts.iter().map(|r| m.inst(*r)).take_while(|i| {
+        // Variables come first, with source positions among them.
+        i.op == Op::Variable || i.op.is_line() || i.op == Op::ExtInst
+    });
+    of_function
+        .filter(|i| i.op == Op::Variable)
+        .filter_map(|i| {
+            let id = i.result?;
+            let Type::Pointer { pointee, .. } = Type::of(m, i.ty?)? else { return None };
+            (wanted(m, pointee) && is_simple(m, users, id, pointee)).then_some(id)
+        })
+        .collect()
+}
+
+fn is_simple(m: &Module, users: &Users, id: Id, pointee: Id) -> bool {
+    let volatile = MemoryAccess::VOLATILE.bits();
+    users.of(id).iter().all(|r| {
+        let i = m.inst(*r);
+        match i.op {
+            Op::Load => i.ty == Some(pointee) && i.word(1).unwrap_or(0) & volatile == 0,
+            Op::Store => i.id(0) == Some(id) && i.id(1) != Some(id) && i.word(2).unwrap_or(0) & volatile == 0,
+            // Debug information names variables; it goes with them.
+            Op::ExtInst => is_debug(m, i),
+            op => is_note(op),
+        }
+    })
+}
+
+/// Whether an extended instruction is of a set that has no effect.
+pub(crate) fn is_debug(m: &Module, inst: &Inst) -> bool {
+    let set = inst.id(0).and_then(|s| m.def_inst(s)).and_then(|i| i.string(0));
+    inst.op == Op::ExtInst && set.is_some_and(|(s, _)| s.starts_with("NonSemantic.") || s.starts_with("OpenCL.Debug"))
+}
+
+/// Replaces variables (from [`candidates`]) of function `f` by values.
+pub(crate) fn promote(m: &mut Module, f: usize, variables: &[Id]) {
+    if variables.is_empty() {
+        return;
+    }
+    let cfg = Cfg::new(m, &m.functions[f]);
+    let frontiers = Frontiers::new(cfg.graph(), cfg.dom());
+    let mut places: FxHashMap<Id, Place> = FxHashMap::default();
+    for id in variables {
+        let Some(inst) = m.def_inst(*id) else { continue };
+        let Some(Type::Pointer { pointee, .. }) = inst.ty.and_then(|t| Type::of(m, t)) else { continue };
+        places.insert(*id, Place { ty: pointee, initial: inst.id(1), events: Vec::new(), phis: FxHashMap::default() });
+    }
+    collect_events(m, f, &mut places);
+    let mut map: FxHashMap<Id, Id> = FxHashMap::default();
+    let mut new_phis: Vec<Phi> = Vec::new();
+    for id in variables {
+        let Some(mut place) = places.remove(id) else { continue };
+        place.add_phis(m, &cfg, &frontiers, &mut new_phis);
+        place.rename(m, &cfg, &mut map, &mut new_phis);
+    }
+    // What a load gave may itself be the load of another variable.
+    let end = |mut id: Id| {
+        while let Some(next) = map.get(&id) {
+            id = *next;
+        }
+        id
+    };
+    for phi in &mut new_phis {
+        phi.incoming.iter_mut().for_each(|(v, _)| *v = end(*v));
+    }
+    let resolved: FxHashMap<Id, Id> = map.keys().map(|k| (*k, end(*k))).collect();
+    remove_accesses(m, f, variables);
+    replace_in(m, f, &resolved);
+    prune_and_insert(m, f, new_phis);
+}
+
+/// One load or store.
+#[derive(Clone, Copy)]
+enum Event {
+    Load(Id),
+    Store(Id),
+}
+
+struct Place {
+    ty: Id,
+    initial: Option<Id>,
+    /// In the order of blocks and instructions: the block and what happens.
+    events: Vec<(usize, Event)>,
+    /// The phi of a block.
+    phis: FxHashMap<usize, Id>,
+}
+
+struct Phi {
+    block: usize,
+    id: Id,
+    ty: Id,
+    incoming: Vec<(Id, Id)>,
+}
+
+fn collect_events(m: &Module, f: usize, places: &mut FxHashMap<Id, Place>) {
+    for (b, block) in m.functions[f].blocks.iter().enumerate() {
+        for r in &block.insts {
+            let i = m.inst(*r);
+            let Some(place) = i.id(0).and_then(|p| places.get_mut(&p)) else { continue };
+            match (i.op, i.result, i.id(1)) {
+                (Op::Load, Some(result), _) => place.events.push((b, Event::Load(result))),
+                (Op::Store, _, Some(value)) => place.events.push((b, Event::Store(value))),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Place {
+    /// Gives a phi to each block where values may meet and a load may see them.
+    fn add_phis(&mut self, m: &mut Module, cfg: &Cfg, frontiers: &Frontiers, all: &mut Vec<Phi>) {
+        let mut loaded_first: Vec<usize> = Vec::new();
+        let mut stored: FxHashSet<usize> = FxHashSet::default();
+        for (b, event) in &self.events {
+            match event {
+                Event::Load(_) if !stored.contains(b) => loaded_first.push(*b),
+                Event::Load(_) => {}
+                Event::Store(_) => {
+                    stored.insert(*b);
+                }
+            }
+        }
+        // Where the variable is live on entry.
+        let mut live: FxHashSet<usize> = FxHashSet::default();
+        while let Some(b) = loaded_first.pop() {
+            if live.insert(b) {
+                loaded_first.extend(cfg.predecessors(b).iter().filter(|p| !stored.contains(p)));
+            }
+        }
+        let mut work: Vec<usize> = stored.into_iter().filter(|b| cfg.is_reachable(*b)).collect();
+        work.sort_unstable();
+        let mut places: Vec<usize> = Vec::new();
+        while let Some(b) = work.pop() {
+            for at in frontiers.of(b) {
+                if live.contains(at) && !places.contains(at) {
+                    places.push(*at);
+                    work.push(*at);
+                }
+            }
+        }
+        places.sort_unstable();
+        for block in places {
+            let id = m.fresh_id();
+            self.phis.insert(block, id);
+            all.push(Phi { block, id, ty: self.ty, incoming: Vec::new() });
+        }
+    }
+
+    /// Finds what each load gives and what comes into each phi.
+    fn rename(&self, m: &mut Module, cfg: &Cfg, map: &mut FxHashMap<Id, Id>, phis: &mut [Phi]) {
+        let mut events: FxHashMap<usize, Vec<Event>> = FxHashMap::default();
+        for (b, e) in &self.events {
+            events.entry(*b).or_default().push(*e);
+        }
+        let mut unset: Option<Id> = None;
+        let mut at_end: FxHashMap<usize, Option<Id>> = FxHashMap::default();
+        // Dominators before what they dominate; what is not reached has no value.
+        let order: Vec<usize> = cfg.rpo().to_vec();
+        let unreached = (0..cfg.len()).filter(|b| !cfg.is_reachable(*b));
+        for b in order.into_iter().chain(unreached) {
+            let above = if cfg.is_reachable(b) {
+                cfg.idom(b).map_or(self.initial, |d| at_end.get(&d).copied().flatten())
+            } else {
+                None
+            };
+            let mut now = self.phis.get(&b).copied().or(above);
+            for event in events.get(&b).into_iter().flatten() {
+                match event {
+                    Event::Store(v) => now = Some(*v),
+                    Event::Load(result) => {
+                        let value = match now {
+                            Some(v) => v,
+                            None => *unset.get_or_insert_with(|| undef(m, self.ty)),
+                        };
+                        map.insert(*result, value);
+                    }
+                }
+            }
+            at_end.insert(b, now);
+        }
+        for phi in phis.iter_mut().filter(|p| self.phis.get(&p.block) == Some(&p.id)) {
+            for p in cfg.predecessors(phi.block) {
+                let value = match at_end.get(p).copied().flatten() {
+                    Some(v) => v,
+                    None => *unset.get_or_insert_with(|| undef(m, self.ty)),
+                };
+                if let Some(label) = cfg.label(*p) {
+                    phi.incoming.push((value, label));
+                }
+            }
+        }
+    }
+}
+
+/// An undefined value of a type, as a global.
+pub(crate) fn undef(m: &mut Module, ty: Id) -> Id {
+    let existing = m.globals_with(Op::Undef).find(|r| m.inst(*r).ty == Some(ty)).and_then(|r| m.inst(r).result);
+    if let Some(id) = existing {
+        return id;
+    }
+    let id = m.fresh_id();
+    let r = m.add(Inst::new(Op::Undef, Some(ty), Some(id), []));
+    m.globals.push(r);
+    id
+}
+
+/// Removes variables with their loads, stores, names and decorations.
+fn remove_accesses(m: &mut Module, f: usize, variables: &[Id]) {
+    let set: FxHashSet<Id> = variables.iter().copied().collect();
+    let mut gone: Vec<InstRef> = Vec::new();
+    for block in &m.functions[f].blocks {
+        for r in &block.insts {
+            let i = m.inst(*r);
+            let dead = match i.op {
+                Op::Variable => i.result.is_some_and(|id| set.contains(&id)),
+                Op::Load | Op::Store => i.id(0).is_some_and(|id| set.contains(&id)),
+                Op::ExtInst => i.ids().any(|id| set.contains(&id)),
+                _ => false,
+            };
+            if dead {
+                gone.push(*r);
+            }
+        }
+    }
+    let gone_results: FxHashSet<Id> = gone.iter().filter_map(|r| m.inst(*r).result).collect();
+    remove_insts(m, f, &gone.into_iter().collect());
+    forget_notes(m, &gone_results);
+}
+
+/// Removes instructions from the blocks of a function.
+pub(crate) fn remove_insts(m: &mut Module, f: usize, gone: &FxHashSet<InstRef>) {
+    if gone.is_empty() {
+        return;
+    }
+    gone.iter().for_each(|r| m.forget(*r));
+    for block in &mut m.functions[f].blocks {
+        block.insts.retain(|r| !gone.contains(r));
+    }
+}
+
+/// Removes the names and decorations of ids that are gone.
+pub(crate) fn forget_notes(m: &mut Module, gone: &FxHashSet<Id>) {
+    coop_ir::rewrite::remove_globals(m, |m, r| {
+        let i = m.inst(r);
+        is_note(i.op) && i.id(0).is_some_and(|id| gone.contains(&id))
+    });
+}
+
+/// Replaces ids in one function.
+pub(crate) fn replace_in(m: &mut Module, f: usize, map: &FxHashMap<Id, Id>) {
+    if map.is_empty() {
+        return;
+    }
+    for r in m.functions[f].insts().collect::<Vec<_>>() {
+        if m.inst(r).ids().any(|id| map.contains_key(&id)) {
+            m.inst_mut(r).map_ids(|id| map.get(&id).copied().unwrap_or(id));
+        }
+    }
+}
+
+/// Puts those phis into their blocks that something uses.
+fn prune_and_insert(m: &mut Module, f: usize, phis: Vec<Phi>) {
+    let ids: FxHashSet<Id> = phis.iter().map(|p| p.id).collect();
+    let mut needed: FxHashSet<Id> = FxHashSet::default();
+    let mut work: Vec<Id> = Vec::new();
+    for r in m.functions[f].insts() {
+        work.extend(m.inst(r).ids().filter(|id| ids.contains(id)));
+    }
+    let by_id: FxHashMap<Id, &Phi> = phis.iter().map(|p| (p.id, p)).collect();
+    while let Some(id) = work.pop() {
+        if needed.insert(id)
+            && let Some(phi) = by_id.get(&id)
+        {
+            work.extend(phi.incoming.iter().map(|i| i.0).filter(|v| ids.contains(v)));
+        }
+    }
+    for phi in phis.iter().rev().filter(|p| needed.contains(&p.id)) {
+        let operands = phi.incoming.iter().flat_map(|(v, l)| [Operand::Id(*v), Operand::Id(*l)]);
+        let r = m.add(Inst::new(Op::Phi, Some(phi.ty), Some(phi.id), operands));
+        m.functions[f].blocks[phi.block].insts.insert(0, r);
+    }
+}
+
+/// A new variable of function `f`.
+pub(crate) fn variable(m: &mut Module, g: &mut Globals, f: usize, ty: Id) -> Id {
+    let storage = StorageClass::Function as u32;
+    let pointer = g.pointer(m, storage, ty);
+    let id = m.fresh_id();
+    let r = m.add(Inst::new(Op::Variable, Some(pointer), Some(id), [storage.into()]));
+    if let Some(entry) = m.functions[f].blocks.first_mut() {
+        entry.insts.insert(0, r);
+    }
+    id
+}
+
+/// Makes definitions dominate their uses again in function `f`, where the control flow gained edges on which the
+/// values do not matter. Pointers that access chains make are made again at their uses.
+pub(crate) fn repair(m: &mut Module, g: &mut Globals, f: usize) {
+    // Each round may uncover operands of access chains that were made again.
+    for _ in 0..64 {
+        let broken = broken_uses(m, f);
+        if broken.is_empty() {
+            return;
+        }
+        let mut variables: FxHashMap<Id, Id> = FxHashMap::default();
+        for (value, uses) in broken {
+            let Some(def) = m.def(value) else { continue };
+            if is_chain(m.inst(def).op) {
+                remake(m, f, def, &uses);
+                continue;
+            }
+            let Some(ty) = m.inst(def).ty else { continue };
+            let variable = variable(m, g, f, ty);
+            variables.insert(value, variable);
+            store_after(m, f, def, variable, value);
+            for u in &uses {
+                let loaded = m.fresh_id();
+                let load = Inst::new(Op::Load, Some(ty), Some(loaded), [variable.into()]);
+                place_before_use(m, f, u, load);
+                substitute(m, u, value, loaded);
+            }
+        }
+        let list: Vec<Id> = variables.values().copied().collect();
+        promote(m, f, &list);
+    }
+}
+
+fn is_chain(op: Op) -> bool {
+    matches!(op, Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain)
+}
+
+/// A use of a value: by which instruction, in which block; for a phi, the block from which the value comes.
+struct Use {
+    by: InstRef,
+    block: usize,
+    /// The operand of a phi.
+    incoming: Option<usize>,
+}
+
+/// Uses that their definitions do not dominate, by value.
+fn broken_uses(m: &Module, f: usize) -> Vec<(Id, Vec<Use>)> {
+    let cfg = Cfg::new(m, &m.functions[f]);
+    let mut def_block: FxHashMap<Id, usize> = FxHashMap::default();
+    for (b, block) in m.functions[f].blocks.iter().enumerate() {
+        def_block.extend(block.insts.iter().filter_map(|r| Some((m.inst(*r).result?, b))));
+    }
+    let mut out: Vec<(Id, Vec<Use>)> = Vec::new();
+    let mut index: FxHashMap<Id, usize> = FxHashMap::default();
+    let mut add = |id: Id, u: Use| {
+        let at = *index.entry(id).or_insert_with(|| {
+            out.push((id, Vec::new()));
+            out.len() - 1
+        });
+        out[at].1.push(u);
+    };
+    for b in cfg.rpo() {
+        for r in &m.functions[f].blocks[*b].insts {
+            let i = m.inst(*r);
+            if i.op == Op::Phi {
+                for at in (0..i.operands.len()).step_by(2) {
+                    let (Some(v), Some(from)) = (i.id(at), i.id(at + 1).and_then(|l| cfg.block(l))) else { continue };
+                    if def_block.get(&v).is_some_and(|d| !cfg.dominates(*d, from)) {
+                        add(v, Use { by: *r, block: from, incoming: Some(at) });
+                    }
+                }
+                continue;
+            }
+            let mut seen: Vec<Id> = Vec::new();
+            for v in i.ids() {
+                if !seen.contains(&v) && def_block.get(&v).is_some_and(|d| !cfg.dominates(*d, *b)) {
+                    seen.push(v);
+                    add(v, Use { by: *r, block: *b, incoming: None });
+                }
+            }
+        }
+    }
+    out
+}
+
+fn place_before_use(m: &mut Module, f: usize, u: &Use, inst: Inst) {
+    let r = m.add(inst);
+    let insts = &m.functions[f].blocks[u.block].insts;
+    let at = match u.incoming {
+        None => insts.iter().position(|i| *i == u.by).unwrap_or(0),
+        Some(_) => {
+            // In front of a merge instruction, which must stay next to the terminator.
+            let last = insts.len().saturating_sub(1);
+            let merges = |i: &InstRef| matches!(m.inst(*i).op, Op::SelectionMerge | Op::LoopMerge);
+            insts.iter().position(merges).unwrap_or(last)
+        }
+    };
+    m.functions[f].blocks[u.block].insts.insert(at, r);
+}
+
+fn substitute(m: &mut Module, u: &Use, from: Id, to: Id) {
+    let inst = m.inst_mut(u.by);
+    match u.incoming {
+        Some(at) => inst.operands[at] = Operand::Id(to),
+        None => inst.map_ids(|id| if id == from { to } else { id }),
+    }
+}
+
+fn remake(m: &mut Module, f: usize, def: InstRef, uses: &[Use]) {
+    for u in uses {
+        let id = m.fresh_id();
+        let Some(old) = m.inst(def).result else { return };
+        let mut inst = m.inst(def).clone();
+        inst.result = Some(id);
+        place_before_use(m, f, u, inst);
+        substitute(m, u, old, id);
+    }
+}
+
+fn store_after(m: &mut Module, f: usize, def: InstRef, variable: Id, value: Id) {
+    let r = m.add(Inst::new(Op::Store, None, None, [variable, value].map(Operand::Id)));
+    let found = m.functions[f].blocks.iter().enumerate().find_map(|(b, block)| {
+        let at = block.insts.iter().position(|i| *i == def)?;
+        Some((b, at))
+    });
+    let Some((b, mut at)) = found else { return };
+    let insts = &m.functions[f].blocks[b].insts;
+    // Phis and variables stay together at the top.
+    at += 1;
+    while insts.get(at).is_some_and(|i| matches!(m.inst(*i).op, Op::Phi | Op::Variable) || m.inst(*i).op.is_line()) {
+        at += 1;
+    }
+    m.functions[f].blocks[b].insts.insert(at, r);
+}
