@@ -11,6 +11,7 @@ pub mod facts;
 pub mod fill;
 pub mod interp;
 pub mod layout;
+pub mod measure;
 pub mod number;
 pub mod quantised;
 pub mod random;

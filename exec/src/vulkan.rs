@@ -23,6 +23,7 @@ use ash::vk;
 use coop_ir::profile::Profile;
 
 use crate::error::Error;
+use crate::measure::{Measure, MeasureOptions, Measured};
 use crate::{Case, Executor, Outcome, RunOptions};
 use instance::Instance;
 
@@ -102,6 +103,19 @@ impl VulkanExecutor<'_> {
     /// What the device supports.
     pub fn profile(&self) -> &Profile {
         &self.physical.profile
+    }
+}
+
+impl Measure for VulkanExecutor<'_> {
+    fn measure(
+        &self,
+        words: &[u32],
+        case: &Case,
+        given: &[Vec<u8>],
+        wanted: &[usize],
+        options: &MeasureOptions,
+    ) -> Result<Measured, Error> {
+        run::measure(self.instance, self.physical, words, case, given, wanted, options)
     }
 }
 

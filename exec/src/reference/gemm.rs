@@ -195,19 +195,28 @@ impl View {
     fn read(&self, case: &Case, rows: u64, columns: u64) -> Result<Matrix, Error> {
         let (index, kind) = locate(case, &self.buffer)?;
         let bytes = case.contents(index, &|_| 0)?;
-        let size = number::size_of(kind);
         let values = (0..rows * columns)
-            .map(|place| {
-                let element = self.element(place / columns, place % columns, [rows, columns]);
-                let start = element as usize * size;
-                let value = match self.format {
-                    Some(blocks) => blocks.decode(&bytes, element).map(Value::Float),
-                    None => bytes.get(start..start + size).map(|bytes| number::decode(kind, bytes)),
-                };
-                value.ok_or_else(|| outside(&self.buffer, element))
-            })
+            .map(|place| self.value(&bytes, kind, (place / columns, place % columns), [rows, columns]))
             .collect::<Result<_, _>>()?;
         Ok(Matrix { values, columns: columns as usize })
+    }
+
+    /// One element, given the buffer's bytes and type.
+    fn value(
+        &self,
+        bytes: &[u8],
+        kind: ComponentType,
+        (row, column): (u64, u64),
+        sizes: [u64; 2],
+    ) -> Result<Value, Error> {
+        let element = self.element(row, column, sizes);
+        let size = number::size_of(kind);
+        let start = element as usize * size;
+        let value = match self.format {
+            Some(blocks) => blocks.decode(bytes, element).map(Value::Float),
+            None => bytes.get(start..start + size).map(|bytes| number::decode(kind, bytes)),
+        };
+        value.ok_or_else(|| outside(&self.buffer, element))
     }
 }
 
@@ -249,16 +258,47 @@ impl Gemm {
         for (place, sum) in sums.into_iter().enumerate() {
             let place = place as u64;
             let element = self.d.element(place / n, place % n, [m, n]);
-            let mut value = sum;
-            if self.accumulator.is_some() {
-                value = number::rounded(accumulator, value);
-            }
-            for step in &self.then {
-                value = Value::Float(step.apply(value.to_f64()));
-            }
-            put(&self.d.buffer, kind, value, element, bytes)?;
+            put(&self.d.buffer, kind, self.finished(sum, accumulator), element, bytes)?;
         }
         Ok(())
+    }
+
+    /// Elements of D in some rows and columns, each with its place in the buffer. Floats without C only.
+    pub(crate) fn sample(
+        &self,
+        case: &Case,
+        contents: &[Vec<u8>],
+        rows: &[u64],
+        columns: &[u64],
+    ) -> Result<Vec<(u64, Value)>, Error> {
+        let (_, kind) = locate(case, &self.d.buffer)?;
+        let accumulator = self.accumulator.unwrap_or(kind);
+        if !self.c.is_empty() || !number::is_float(accumulator) {
+            return Err(Error::case("expect: only products of floats without c can be sampled"));
+        }
+        let Gemm { m, n, k, .. } = *self;
+        let line = |view: &View, sizes: [u64; 2], place: &dyn Fn(u64) -> (u64, u64)| -> Result<Vec<f64>, Error> {
+            let (index, kind) = locate(case, &view.buffer)?;
+            let steps = (0..k).filter(|&step| !self.skips(step));
+            steps.map(|step| Ok(view.value(&contents[index], kind, place(step), sizes)?.to_f64())).collect()
+        };
+        let left = rows.iter().map(|&row| line(&self.a, [m, k], &|step| (row, step))).collect::<Result<Vec<_>, _>>()?;
+        let mut out = Vec::with_capacity(rows.len() * columns.len());
+        for &column in columns {
+            let right = line(&self.b, [k, n], &|step| (step, column))?;
+            for (&row, left) in rows.iter().zip(&left) {
+                let sum: f64 = left.iter().zip(&right).map(|(left, right)| left * right).sum();
+                let value = self.finished(Value::Float(self.alpha * sum), accumulator);
+                out.push((self.d.element(row, column, [m, n]), value));
+            }
+        }
+        Ok(out)
+    }
+
+    /// What becomes of a sum on its way to D.
+    fn finished(&self, sum: Value, accumulator: ComponentType) -> Value {
+        let value = if self.accumulator.is_some() { number::rounded(accumulator, sum) } else { sum };
+        self.then.iter().fold(value, |value, step| Value::Float(step.apply(value.to_f64())))
     }
 
     fn float_sums(&self, a: &Matrix, b: &Matrix, c: &[Matrix]) -> Vec<Value> {

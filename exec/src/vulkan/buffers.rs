@@ -1,5 +1,7 @@
 //! Buffers in device memory, and how bytes get in and out.
 
+use std::borrow::Cow;
+
 use ash::vk;
 use coop_ir::profile::Feature;
 
@@ -114,8 +116,9 @@ pub(super) struct Buffers<'a> {
 }
 
 impl<'a> Buffers<'a> {
-    /// Makes the buffers and puts their initial contents where the upload finds them.
-    pub(super) fn new(device: &'a Device<'a>, case: &Case) -> Result<Buffers<'a>, Error> {
+    /// Makes the buffers and puts their initial contents where the upload finds them: those that are given, buffer by
+    /// buffer, or else what the case says.
+    pub(super) fn new(device: &'a Device<'a>, case: &Case, given: Option<&[Vec<u8>]>) -> Result<Buffers<'a>, Error> {
         let mut resources = Vec::with_capacity(case.buffer.len());
         let addressable = device.features.has(Feature::BufferDeviceAddress);
         for buffer in &case.buffer {
@@ -141,7 +144,10 @@ impl<'a> Buffers<'a> {
         let addresses = resources.iter().map(address).collect();
         let this = Buffers { resources, addresses };
         for (index, resource) in this.resources.iter().enumerate() {
-            let contents = case.contents(index, &|name| this.address(case, name))?;
+            let contents = match given.and_then(|given| given.get(index)) {
+                Some(bytes) if bytes.len() == resource.payload => Cow::Borrowed(bytes.as_slice()),
+                _ => Cow::Owned(case.contents(index, &|name| this.address(case, name))?),
+            };
             resource.staging.with_bytes(|bytes| {
                 let (payload, guard) = bytes.split_at_mut(contents.len());
                 payload.copy_from_slice(&contents);
@@ -173,13 +179,22 @@ impl<'a> Buffers<'a> {
         self.record_copies(commands, |resource| (resource.main.buffer, resource.staging.buffer));
     }
 
+    /// Records the copy back of one buffer.
+    pub(super) fn record_download_of(&self, commands: vk::CommandBuffer, index: usize) {
+        let resource = &self.resources[index];
+        record_copy(commands, resource, (resource.main.buffer, resource.staging.buffer));
+    }
+
     fn record_copies(&self, commands: vk::CommandBuffer, ends: impl Fn(&Resource<'a>) -> (vk::Buffer, vk::Buffer)) {
         for resource in &self.resources {
-            let (from, to) = ends(resource);
-            let region = vk::BufferCopy { src_offset: 0, dst_offset: 0, size: resource.main.size as u64 };
-            // SAFETY: the command buffer records, both buffers are of this size, and both live until it has run.
-            unsafe { resource.main.device.raw.cmd_copy_buffer(commands, from, to, &[region]) };
+            record_copy(commands, resource, ends(resource));
         }
+    }
+
+    /// What came back of one buffer.
+    pub(super) fn read_one(&self, index: usize) -> Result<Vec<u8>, Error> {
+        let resource = &self.resources[index];
+        resource.staging.with_bytes(|bytes| bytes[..resource.payload].to_vec())
     }
 
     /// What came back.
@@ -197,6 +212,12 @@ impl<'a> Buffers<'a> {
         }
         Ok(contents)
     }
+}
+
+fn record_copy(commands: vk::CommandBuffer, resource: &Resource<'_>, (from, to): (vk::Buffer, vk::Buffer)) {
+    let region = vk::BufferCopy { src_offset: 0, dst_offset: 0, size: resource.main.size as u64 };
+    // SAFETY: the command buffer records, both buffers are of this size, and both live until it has run.
+    unsafe { resource.main.device.raw.cmd_copy_buffer(commands, from, to, &[region]) };
 }
 
 fn check_range(device: &Device<'_>, buffer: &crate::case::Buffer) -> Result<(), Error> {

@@ -12,6 +12,7 @@ use super::pipeline::Pipeline;
 use super::{Physical, check, nanoseconds};
 use crate::error::Error;
 use crate::facts::{Entry, Facts};
+use crate::measure::{MeasureOptions, Measured};
 use crate::{Case, Outcome, RunOptions, Timer};
 
 pub(super) fn run(
@@ -29,7 +30,7 @@ pub(super) fn run(
     check_sizes(physical, entry, case)?;
 
     let device = Device::new(instance, physical, &needs)?;
-    let buffers = Buffers::new(&device, case)?;
+    let buffers = Buffers::new(&device, case, None)?;
     let pipeline = Pipeline::new(&device, words, &facts, entry, case, &buffers)?;
     let queue = Queue::new(&device)?;
 
@@ -58,6 +59,71 @@ pub(super) fn run(
         messages: Vec::new(),
         faults: contents.faults,
     })
+}
+
+/// Runs a module once, gives the contents of some buffers afterwards, and measures dispatches: first as many as keep the
+/// device busy for `warm_up`, or for the whole of a run that takes longer, then `options.bench`.
+pub(super) fn measure(
+    instance: &Instance,
+    physical: &Physical,
+    words: &[u32],
+    case: &Case,
+    given: &[Vec<u8>],
+    wanted: &[usize],
+    options: &MeasureOptions,
+) -> Result<Measured, Error> {
+    let MeasureOptions { ref run, warm_up } = *options;
+    let options = run;
+    let module = coop_ir::binary::read_words(words).map_err(|error| Error::module(error.to_string()))?;
+    let facts = Facts::new(&module, &case.specialization()?);
+    let entry = facts.entry(case.entry.as_deref())?;
+    let version: ApiVersion = physical.profile.api_version.min(instance.version);
+    let needs = Needs::new(&facts, entry, case, options, &physical.profile, version)?;
+    check_sizes(physical, entry, case)?;
+
+    let device = Device::new(instance, physical, &needs)?;
+    let buffers = Buffers::new(&device, case, Some(given))?;
+    let start = Instant::now();
+    let pipeline = Pipeline::new(&device, words, &facts, entry, case, &buffers)?;
+    let compiled = start.elapsed();
+    let queue = Queue::new(&device)?;
+    queue.submit(options.timeout, |commands| buffers.record_upload(commands))?;
+
+    let start = Instant::now();
+    queue.submit(options.timeout, |commands| {
+        pipeline.record_bind(commands);
+        queue.dispatch(commands, case.workgroups);
+    })?;
+    let first = start.elapsed().max(Duration::from_micros(10));
+    queue.submit(options.timeout, |commands| {
+        for &index in wanted {
+            buffers.record_download_of(commands, index);
+        }
+        queue.barrier(commands, Stage::TRANSFER, Stage::HOST);
+    })?;
+    let outputs = wanted.iter().map(|&index| buffers.read_one(index)).collect::<Result<_, _>>()?;
+
+    let times = if options.bench == 0 {
+        Vec::new()
+    } else {
+        let dispatches = (warm_up.as_secs_f64() / first.as_secs_f64()) as u32;
+        queue.submit(options.timeout, |commands| {
+            pipeline.record_bind(commands);
+            for _ in 0..dispatches.min(1000) {
+                queue.dispatch(commands, case.workgroups);
+                queue.barrier(commands, Stage::COMPUTE, Stage::COMPUTE);
+            }
+        })?;
+        // What takes long is measured well enough by few.
+        let bench = options.bench.min((2.0 / first.as_secs_f64()) as u32).max(3);
+        let options = RunOptions { bench, ..options.clone() };
+        if device.timestamps {
+            bench_on_device(&queue, &pipeline, case, &options)?
+        } else {
+            bench_on_host(&queue, &pipeline, case, &options)?
+        }
+    };
+    Ok(Measured { outputs, times, compiled })
 }
 
 /// A workgroup or a dispatch that is too large is undefined behaviour for the driver: it is refused here.

@@ -1,0 +1,161 @@
+//! Measuring modules on large inputs.
+//!
+//! What a case puts into the buffers is made once, for as many modules as are measured with it, and of what comes out
+//! only a sample of the elements is compared with the right answer: all of them would take the host minutes.
+
+use std::time::Duration;
+
+use crate::case::{Buffer, Case};
+use crate::compare::compare;
+use crate::error::Error;
+use crate::number;
+use crate::random::Random;
+use crate::reference::Expect;
+use crate::{Difference, RunOptions};
+
+/// How to measure.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MeasureOptions {
+    /// How to run; `bench` dispatches are measured.
+    pub run: RunOptions,
+    /// How long the device is kept busy before.
+    pub warm_up: Duration,
+}
+
+/// What measuring gave.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measured {
+    /// The buffers that were asked for, after the first dispatch.
+    pub outputs: Vec<Vec<u8>>,
+    /// How long each measured dispatch took.
+    pub times: Vec<Duration>,
+    /// How long the driver took to make the pipeline.
+    pub compiled: Duration,
+}
+
+impl Measured {
+    /// The median of the times.
+    pub fn median(&self) -> Option<Duration> {
+        let mut times = self.times.clone();
+        times.sort();
+        times.get(times.len() / 2).copied()
+    }
+}
+
+/// Something that measures modules.
+pub trait Measure {
+    /// Runs a module on the given contents of the buffers and measures it.
+    fn measure(
+        &self,
+        words: &[u32],
+        case: &Case,
+        given: &[Vec<u8>],
+        wanted: &[usize],
+        options: &MeasureOptions,
+    ) -> Result<Measured, Error>;
+}
+
+/// Elements of a buffer, and what they hold after the run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sample {
+    /// The buffer's place in the case.
+    pub buffer: usize,
+    elements: Vec<u64>,
+    wanted: Vec<u8>,
+}
+
+/// A case with its contents, ready for many runs.
+#[derive(Clone, Debug)]
+pub struct Inputs {
+    case: Case,
+    contents: Vec<Vec<u8>>,
+    samples: Vec<Sample>,
+}
+
+/// Rows and columns that are looked at.
+const SAMPLES: usize = 48;
+
+impl Inputs {
+    /// Makes the contents of a case's buffers, and the right answer at some places.
+    pub fn new(case: Case) -> Result<Inputs, Error> {
+        if case.needs_addresses() {
+            return Err(Error::case("buffers with addresses can't be measured"));
+        }
+        let contents = (0..case.buffer.len()).map(|index| case.contents(index, &|_| 0)).collect::<Result<Vec<_>, _>>()?;
+        let samples = case.expect.iter().map(|expect| sample(expect, &case, &contents)).collect::<Result<_, _>>()?;
+        Ok(Inputs { case, contents, samples })
+    }
+
+    /// The case.
+    pub fn case(&self) -> &Case {
+        &self.case
+    }
+
+    /// Measures a module with these inputs; `case` is the same but for the specialization and the dispatch. The
+    /// differences are those from what the case expects.
+    pub fn measure(
+        &self,
+        on: &dyn Measure,
+        words: &[u32],
+        case: &Case,
+        options: &MeasureOptions,
+    ) -> Result<(Measured, Vec<Difference>), Error> {
+        let wanted: Vec<usize> = self.samples.iter().map(|sample| sample.buffer).collect();
+        let measured = on.measure(words, case, &self.contents, &wanted, options)?;
+        let mut differences = Vec::new();
+        for (sample, bytes) in self.samples.iter().zip(&measured.outputs) {
+            differences.extend(sample.compare(&self.case.buffer[sample.buffer], bytes)?);
+        }
+        Ok((measured, differences))
+    }
+}
+
+impl Sample {
+    /// How the elements differ in the bytes of the whole buffer. Places are those in the sample.
+    fn compare(&self, buffer: &Buffer, bytes: &[u8]) -> Result<Option<Difference>, Error> {
+        let size = number::size_of(buffer.element);
+        let mut found = Vec::with_capacity(self.wanted.len());
+        for &element in &self.elements {
+            let start = element as usize * size;
+            let place = bytes.get(start..start + size);
+            found.extend_from_slice(place.ok_or_else(|| Error::case("a sample lies outside of its buffer"))?);
+        }
+        let of_sample = Buffer { count: self.elements.len() as u64, row_stride: None, ..buffer.clone() };
+        compare(&of_sample, &found, &self.wanted)
+    }
+}
+
+/// Numbers below `count`: the first, the last and others, in order.
+fn some(count: u64, random: &mut Random) -> Vec<u64> {
+    if count <= SAMPLES as u64 {
+        return (0..count).collect();
+    }
+    let mut chosen = vec![0, count - 1];
+    chosen.extend((2..SAMPLES).map(|_| random.integer(0, count as i64 - 1) as u64));
+    chosen.sort_unstable();
+    chosen.dedup();
+    chosen
+}
+
+fn sample(expect: &Expect, case: &Case, contents: &[Vec<u8>]) -> Result<Sample, Error> {
+    let mut random = Random::new(0x5a5a);
+    let name = expect.buffer();
+    let buffer = case.buffer.iter().position(|buffer| buffer.name == name);
+    let buffer = buffer.ok_or_else(|| Error::case(format!("expect: no buffer is called '{name}'")))?;
+    let kind = case.buffer[buffer].element;
+    let values = match expect {
+        Expect::Gemm(gemm) => {
+            let (rows, columns) = (some(gemm.m, &mut random), some(gemm.n, &mut random));
+            gemm.sample(case, contents, &rows, &columns)?
+        }
+        Expect::Map(_) | Expect::Values(_) => {
+            return Err(Error::case("expect: only gemm can be sampled"));
+        }
+    };
+    let mut sample = Sample { buffer, elements: Vec::new(), wanted: Vec::new() };
+    for (element, value) in values {
+        sample.elements.push(element);
+        number::encode(kind, value, &mut sample.wanted);
+    }
+    Ok(sample)
+}
