@@ -7,6 +7,7 @@ mod case;
 mod compare;
 mod devices;
 mod execute;
+mod figures;
 mod json;
 mod on;
 mod smith;
@@ -67,6 +68,8 @@ enum Command {
     Verify(verify::Verify),
     /// Generate modules, run each in every way there is, and compare
     Smith(smith::Smith),
+    /// Measure kernels, and what the lowerings make of them, beside hand-written ones
+    Figures(figures::Figures),
 }
 
 /// Why a subcommand could not do what it was asked.
@@ -187,6 +190,7 @@ pub fn main() -> Status {
         Command::Compare(command) => (command.run(&cli.style), command.json()),
         Command::Verify(command) => (command.run(&cli.style), command.json()),
         Command::Smith(command) => (command.run(), false),
+        Command::Figures(command) => (command.run(), false),
     };
     match result {
         Ok(status) => status,

@@ -8,6 +8,7 @@ pub mod case;
 pub mod compare;
 pub mod error;
 pub mod facts;
+pub mod figures;
 pub mod fill;
 pub mod interp;
 pub mod layout;

@@ -81,7 +81,8 @@ impl Inputs {
         if case.needs_addresses() {
             return Err(Error::case("buffers with addresses can't be measured"));
         }
-        let contents = (0..case.buffer.len()).map(|index| case.contents(index, &|_| 0)).collect::<Result<Vec<_>, _>>()?;
+        let contents =
+            (0..case.buffer.len()).map(|index| case.contents(index, &|_| 0)).collect::<Result<Vec<_>, _>>()?;
         let samples = case.expect.iter().map(|expect| sample(expect, &case, &contents)).collect::<Result<_, _>>()?;
         Ok(Inputs { case, contents, samples })
     }
