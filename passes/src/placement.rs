@@ -1,21 +1,22 @@
 //! Which invocation holds which element: the maps between (lane, index) and (row, column).
 //!
-//! The lanes of a scope (a subgroup, or a workgroup) are arranged as a grid of `rows` x `cols`. Every matrix of that
-//! scope is cut by the same grid, whatever its shape:
+//! The lanes of a scope (a subgroup, or a workgroup) are arranged as a grid of `rows` x `cols`, and a matrix is cut by
+//! the grid's rows and columns. There are three ways:
 //!
-//! - an accumulator is cut in both directions: a lane holds a tile of consecutive rows and columns;
-//! - an A matrix is cut by rows only: the lanes of one grid row hold the same elements;
-//! - a B matrix is cut by columns only: the lanes of one grid column hold the same elements.
-//!
-//! So the lane that holds a tile of C also holds the rows of A and the columns of B that the tile needs, and MulAdd
-//! communicates nothing.
+//! - *Bands* ([`Grid::band`]), one grid for all matrices of a scope: an accumulator is cut in both directions, an A
+//!   matrix by rows only, a B matrix by columns only, so that the lanes of one grid row (column) hold the same
+//!   elements. The lane that holds a tile of C then holds the rows of A and the columns of B that the tile needs, and
+//!   MulAdd communicates nothing. Right where a lane's part of A and B is small.
+//! - *Tiles* ([`tile`]) for accumulators and *spreads* ([`spread`]) for factors, a grid for each shape: nothing is held
+//!   twice, and MulAdd goes through shared memory.
 //!
 //! # Invariants
 //!
 //! 1. Every element is held by at least one lane.
-//! 2. An element of an accumulator whose extents the grid divides is held by exactly one lane.
+//! 2. An element of a tile or a spread whose extents the grid divides is held by exactly one lane; so is one of an
+//!    accumulator in bands.
 //! 3. All lanes hold the same number of elements ([`Band::len`]), and index `i` is valid in each of them.
-//! 4. Where the grid does not divide an extent, the last lanes hold copies of the last row or column, never
+//! 4. Where the grid does not divide an extent, some lanes hold copies of the last row or column, never
 //!    elements that don't exist: an element-wise loop sees only values of the matrix.
 //! 5. Exactly one lane is the owner of an element: the one that stores it.
 //! 6. The row of (lane, index) depends on the lane's grid row alone, the column on its grid column alone.
@@ -56,6 +57,21 @@ pub struct Grid {
     pub rows: u32,
     /// Groups of lanes among which columns are divided.
     pub cols: u32,
+    /// Whether consecutive lanes stand below each other (else beside each other).
+    pub down: bool,
+}
+
+/// How an extent is divided among groups of lanes: dealt out in pieces of neighbours, in turn.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Cut {
+    /// Rows or columns of the matrix.
+    pub extent: u32,
+    /// Groups of lanes: the grid's, or 1 where every group holds the whole extent.
+    pub groups: u32,
+    /// Rows or columns that a lane holds; a multiple of `piece`.
+    pub held: u32,
+    /// Neighbours that stay together; `held` where a lane holds consecutive ones only.
+    pub piece: u32,
 }
 
 /// The part of a matrix that one lane holds.
@@ -63,32 +79,54 @@ pub struct Grid {
 pub struct Band {
     /// The matrix.
     pub shape: Shape,
-    /// The groups among which its rows are divided: the grid's, or 1.
-    pub row_groups: u32,
-    /// The groups among which its columns are divided: the grid's, or 1.
-    pub col_groups: u32,
-    /// Rows that a lane holds.
-    pub rows: u32,
-    /// Columns that a lane holds.
-    pub cols: u32,
+    /// How its rows are divided.
+    pub rows: Cut,
+    /// How its columns are divided.
+    pub cols: Cut,
+}
+
+impl Cut {
+    /// Consecutive ones for each group.
+    pub fn blocks(extent: u32, groups: u32) -> Cut {
+        let held = extent.div_ceil(groups).max(1);
+        Cut { extent, groups, held, piece: held }
+    }
+
+    /// Pieces in turn.
+    pub fn dealt(extent: u32, groups: u32, piece: u32) -> Cut {
+        Cut { extent, groups, held: extent.div_ceil(groups * piece).max(1) * piece, piece }
+    }
+
+    /// Whether some groups hold copies of the last row or column in place of ones that don't exist.
+    pub fn pads(self) -> bool {
+        self.held * self.groups != self.extent
+    }
+
+    /// The row or column of a group's `i`th one; at least `extent` if there is none.
+    pub fn place(self, group: u32, i: u32) -> u32 {
+        (i / self.piece * self.groups + group) * self.piece + i % self.piece
+    }
 }
 
 impl Grid {
+    /// A grid in which consecutive lanes stand beside each other.
+    pub fn new(rows: u32, cols: u32) -> Grid {
+        Grid { rows, cols, down: false }
+    }
+
     /// The number of lanes.
     pub fn lanes(self) -> u32 {
         self.rows * self.cols
     }
 
-    /// What a lane holds of a matrix.
+    /// What a lane holds of a matrix in bands.
     pub fn band(self, shape: Shape) -> Band {
         let (row_groups, col_groups) = match shape.use_ {
             Use::A => (self.rows, 1),
             Use::B => (1, self.cols),
             Use::Accumulator => (self.rows, self.cols),
         };
-        let rows = shape.rows.div_ceil(row_groups).max(1);
-        let cols = shape.cols.div_ceil(col_groups).max(1);
-        Band { shape, row_groups, col_groups, rows, cols }
+        Band { shape, rows: Cut::blocks(shape.rows, row_groups), cols: Cut::blocks(shape.cols, col_groups) }
     }
 }
 
@@ -96,23 +134,80 @@ impl Band {
     /// The number of elements that each lane holds; at least 1.
     #[allow(clippy::len_without_is_empty, reason = "no lane holds nothing")]
     pub fn len(self) -> u32 {
-        self.rows.saturating_mul(self.cols)
+        self.rows.held.saturating_mul(self.cols.held)
     }
 
-    /// Whether some lanes hold copies because the grid does not divide the rows.
-    pub fn pads_rows(self) -> bool {
-        self.rows * self.row_groups != self.shape.rows
-    }
-
-    /// Whether some lanes hold copies because the grid does not divide the columns.
-    pub fn pads_cols(self) -> bool {
-        self.cols * self.col_groups != self.shape.cols
-    }
-
-    /// The index of a lane's element (`i`, `j`), counted from the first row and column that it holds.
+    /// The index of a lane's element (`i`, `j`), counted in the rows and columns that it holds.
     pub fn index(self, i: u32, j: u32) -> u32 {
-        i * self.cols + j
+        i * self.cols.held + j
     }
+
+    /// Whether some element is held by several lanes of the grid.
+    pub fn copies(self, grid: Grid) -> bool {
+        self.rows.pads() || self.cols.pads() || self.rows.groups != grid.rows || self.cols.groups != grid.cols
+    }
+}
+
+/// The direction in which the neighbours of a matrix lie together in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Along {
+    /// Neighbours in a row.
+    Row,
+    /// Neighbours in a column.
+    Column,
+}
+
+/// A factor divided among all lanes without copies: consecutive lanes hold consecutive pieces of `piece` elements
+/// along a line, then the next lines, so that reading it reads memory in order.
+pub fn spread(lanes: u32, shape: Shape, along: Along, piece: u32) -> (Grid, Band) {
+    let (length, lines) = match along {
+        Along::Row => (shape.cols, shape.rows),
+        Along::Column => (shape.rows, shape.cols),
+    };
+    let piece = whole_pieces(length, piece);
+    let pieces = length / piece;
+    let most = (1..=lanes.min(pieces)).rev().find(|g| lanes.is_multiple_of(*g)).unwrap_or(1);
+    // Of fewer groups along a line none may be idle, or there are copies.
+    let along_groups = (1..=most).rev().find(|g| lanes.is_multiple_of(*g) && pieces.is_multiple_of(*g)).unwrap_or(1);
+    let along_groups = if along_groups * 4 < most { most } else { along_groups };
+    let line_groups = lanes / along_groups;
+    let (in_line, lines) = (Cut::dealt(length, along_groups, piece), Cut::dealt(lines, line_groups, 1));
+    match along {
+        Along::Row => (Grid::new(line_groups, along_groups), Band { shape, rows: lines, cols: in_line }),
+        Along::Column => {
+            let grid = Grid { rows: along_groups, cols: line_groups, down: true };
+            (grid, Band { shape, rows: in_line, cols: lines })
+        }
+    }
+}
+
+/// The largest number of neighbours, a power of two up to `piece`, of which a line has a whole number.
+pub fn whole_pieces(length: u32, piece: u32) -> u32 {
+    1 << length.trailing_zeros().min(piece.max(1).ilog2())
+}
+
+/// An accumulator divided among all lanes in both directions, so that a lane multiplies a tile that is as square as
+/// can be. Rows and columns are dealt out in pieces of these many: neighbouring lanes then read neighbouring places of
+/// shared memory.
+pub fn tile(lanes: u32, shape: Shape, row_piece: u32, col_piece: u32) -> (Grid, Band) {
+    let lanes = lanes.max(1);
+    let of = |rows: u32| {
+        let grid = Grid::new(rows, lanes / rows);
+        let cut = |extent: u32, groups: u32, piece: u32| {
+            let fits = |p: &u32| extent.is_multiple_of(groups * p);
+            let piece = [piece, piece / 2, piece / 4, 1].into_iter().find(|p| *p > 0 && fits(p)).unwrap_or(1);
+            Cut::dealt(extent, groups, piece)
+        };
+        let band = Band { shape, rows: cut(shape.rows, grid.rows, row_piece), cols: cut(shape.cols, grid.cols, col_piece) };
+        (grid, band)
+    };
+    let cost = |(grid, band): &(Grid, Band)| {
+        let (rows, cols) = (band.rows.held, band.cols.held);
+        // Multiplications, then reads from shared memory; whole vectors; then the squarest grid.
+        (rows.saturating_mul(cols), rows + cols, !cols.is_multiple_of(4), grid.rows.abs_diff(grid.cols))
+    };
+    let grids = (1..=lanes).filter(|r| lanes.is_multiple_of(*r)).map(of);
+    grids.min_by_key(cost).unwrap_or_else(|| of(1))
 }
 
 /// A store that writes several neighbouring elements at once, because memory is declared in larger units.
@@ -127,11 +222,10 @@ pub struct Run {
 }
 
 impl Run {
-    /// Whether a lane of this grid holds whole runs.
-    pub fn fits(self, grid: Grid) -> bool {
-        let band = grid.band(self.shape);
-        let (extent, pads) = if self.along_row { (band.cols, band.pads_cols()) } else { (band.rows, band.pads_rows()) };
-        extent % self.len == 0 && !pads
+    /// Whether a lane holds whole runs.
+    pub fn fits(self, band: Band) -> bool {
+        let cut = if self.along_row { band.cols } else { band.rows };
+        cut.piece.is_multiple_of(self.len) && cut.extent.is_multiple_of(self.len)
     }
 }
 
@@ -139,15 +233,15 @@ impl Run {
 /// run fits; if there is none, the best of all grids.
 pub fn choose(lanes: u32, shapes: &[Shape], runs: &[Run]) -> Grid {
     let lanes = lanes.max(1);
-    let grids = (1..=lanes).filter(|r| lanes.is_multiple_of(*r)).map(|rows| Grid { rows, cols: lanes / rows });
+    let grids = (1..=lanes).filter(|r| lanes.is_multiple_of(*r)).map(|rows| Grid::new(rows, lanes / rows));
     let cost = |grid: &Grid| -> (usize, u64, u32) {
-        let unfit = runs.iter().filter(|r| !r.fits(*grid)).count();
+        let unfit = runs.iter().filter(|r| !r.fits(grid.band(r.shape))).count();
         let held: u64 = shapes
             .iter()
             .map(|s| {
                 let band = grid.band(*s);
                 // A copy costs a bounds test at each access, which weighs more than holding a few elements.
-                let copies = if band.pads_rows() || band.pads_cols() { 4 } else { 1 };
+                let copies = if band.rows.pads() || band.cols.pads() { 4 } else { 1 };
                 u64::from(band.len()) * copies
             })
             .sum();
@@ -155,7 +249,7 @@ pub fn choose(lanes: u32, shapes: &[Shape], runs: &[Run]) -> Grid {
         // is read in longer pieces.
         (unfit, held, u32::MAX - grid.rows)
     };
-    grids.min_by_key(cost).unwrap_or(Grid { rows: lanes, cols: 1 })
+    grids.min_by_key(cost).unwrap_or(Grid::new(lanes, 1))
 }
 
 #[cfg(test)]
@@ -164,33 +258,58 @@ mod tests {
 
     /// The element at (lane, index), and whether the lane owns it; by the text at the top, not by the code.
     fn position(grid: Grid, band: Band, lane: u32, index: u32) -> (u32, u32, bool) {
-        let (grid_row, grid_col) = (lane / grid.cols, lane % grid.cols);
-        let row_group = if band.row_groups == 1 { 0 } else { grid_row };
-        let col_group = if band.col_groups == 1 { 0 } else { grid_col };
-        let row = row_group * band.rows + index / band.cols;
-        let col = col_group * band.cols + index % band.cols;
-        let real = row < band.shape.rows && col < band.shape.cols;
-        let first = (band.row_groups > 1 || grid_row == 0) && (band.col_groups > 1 || grid_col == 0);
-        (row.min(band.shape.rows - 1), col.min(band.shape.cols - 1), real && first)
+        let (grid_row, grid_col) =
+            if grid.down { (lane % grid.rows, lane / grid.rows) } else { (lane / grid.cols, lane % grid.cols) };
+        let along = |cut: Cut, groups: u32, group: u32, i: u32| {
+            let place = cut.place(if cut.groups == 1 { 0 } else { group }, i);
+            let owner = place < cut.extent && (cut.groups == groups || group == 0);
+            (place.min(cut.extent - 1), owner)
+        };
+        let (row, row_owner) = along(band.rows, grid.rows, grid_row, index / band.cols.held);
+        let (col, col_owner) = along(band.cols, grid.cols, grid_col, index % band.cols.held);
+        (row, col, row_owner && col_owner)
+    }
+
+    fn shapes() -> impl Iterator<Item = Shape> {
+        let uses = [Use::A, Use::B, Use::Accumulator];
+        (1..=17).flat_map(move |rows| {
+            (1..=17).flat_map(move |cols| uses.into_iter().map(move |use_| Shape { rows, cols, use_ }))
+        })
     }
 
     #[test]
     fn every_element_has_one_owner_for_every_shape_use_and_grid() {
         for lanes in [1, 2, 4, 6, 8, 16, 32, 64] {
-            for grid in (1..=lanes).filter(|r| lanes % r == 0).map(|rows| Grid { rows, cols: lanes / rows }) {
-                for rows in 1..=17 {
-                    for cols in 1..=17 {
-                        for use_ in [Use::A, Use::B, Use::Accumulator] {
-                            check(grid, Shape { rows, cols, use_ });
-                        }
-                    }
+            for grid in (1..=lanes).filter(|r| lanes % r == 0).map(|rows| Grid::new(rows, lanes / rows)) {
+                for shape in shapes() {
+                    check(grid, grid.band(shape));
                 }
             }
         }
     }
 
-    fn check(grid: Grid, shape: Shape) {
-        let band = grid.band(shape);
+    #[test]
+    fn every_element_has_one_owner_in_tiles_and_spreads() {
+        let large = [(128, 64), (64, 256), (48, 20), (64, 33), (1, 100)];
+        let large = large.into_iter().map(|(rows, cols)| Shape { rows, cols, use_: Use::A });
+        for shape in shapes().filter(|s| s.use_ == Use::A).chain(large) {
+            for lanes in [1, 6, 32, 96, 128] {
+                for piece in [1, 2, 4, 8] {
+                    for along in [Along::Row, Along::Column] {
+                        let (grid, band) = spread(lanes, shape, along, piece);
+                        assert_eq!(grid.lanes(), lanes, "{shape:?}");
+                        check(grid, band);
+                    }
+                    let (grid, band) = tile(lanes, shape, 1, piece);
+                    assert_eq!(grid.lanes(), lanes, "{shape:?}");
+                    check(grid, band);
+                }
+            }
+        }
+    }
+
+    fn check(grid: Grid, band: Band) {
+        let shape = band.shape;
         let mut held = vec![0; (shape.rows * shape.cols) as usize];
         let mut owned = held.clone();
         for lane in 0..grid.lanes() {
@@ -200,10 +319,10 @@ mod tests {
                 owned[(row * shape.cols + col) as usize] += u32::from(owner);
             }
         }
-        assert!(held.iter().all(|h| *h > 0), "{grid:?} {shape:?}: an element is lost");
-        assert!(owned.iter().all(|o| *o == 1), "{grid:?} {shape:?}: not one owner each");
-        if shape.use_ == Use::Accumulator && !band.pads_rows() && !band.pads_cols() {
-            assert!(held.iter().all(|h| *h == 1), "{grid:?} {shape:?}: copies");
+        assert!(held.iter().all(|h| *h > 0), "{grid:?} {band:?}: an element is lost");
+        assert!(owned.iter().all(|o| *o == 1), "{grid:?} {band:?}: not one owner each");
+        if !band.copies(grid) {
+            assert!(held.iter().all(|h| *h == 1), "{grid:?} {band:?}: copies");
         }
     }
 
@@ -216,7 +335,17 @@ mod tests {
                 Shape { rows: m, cols: n, use_: Use::Accumulator },
             ];
             let grid = choose(lanes, &shapes, &[]);
-            assert!(shapes.iter().all(|s| !grid.band(*s).pads_rows() && !grid.band(*s).pads_cols()), "{grid:?}");
+            assert!(shapes.iter().all(|s| !grid.band(*s).rows.pads() && !grid.band(*s).cols.pads()), "{grid:?}");
+        }
+        for (lanes, rows, cols) in [(256, 128, 256), (256, 128, 64), (128, 64, 64), (128, 64, 256)] {
+            let shape = Shape { rows, cols, use_: Use::Accumulator };
+            let (grid, band) = tile(lanes, shape, 1, 1);
+            assert!(!band.copies(grid), "{grid:?}");
+            assert!(band.rows.held.max(band.cols.held) <= 2 * band.rows.held.min(band.cols.held), "{band:?}");
+            for along in [Along::Row, Along::Column] {
+                let (grid, band) = spread(lanes, shape, along, 8);
+                assert!(!band.copies(grid), "{grid:?}");
+            }
         }
     }
 
@@ -225,8 +354,8 @@ mod tests {
         let c = Shape { rows: 16, cols: 16, use_: Use::Accumulator };
         let run = Run { shape: c, along_row: true, len: 8 };
         let grid = choose(32, &[c], &[run]);
-        assert!(run.fits(grid), "{grid:?}");
+        assert!(run.fits(grid.band(c)), "{grid:?}");
         let run = Run { shape: c, along_row: false, len: 4 };
-        assert!(run.fits(choose(32, &[c], &[run])));
+        assert!(run.fits(choose(32, &[c], &[run]).band(c)));
     }
 }

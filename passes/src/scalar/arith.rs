@@ -8,6 +8,7 @@
 //! width of the result, and SaturatingAccumulation saturates the last addition, in the signedness that the Result
 //! bit gives.
 
+use super::array::{Array, slot, unroll};
 use super::bits::small_type;
 use super::{Key, Lower, Mat};
 use crate::Refusal;
@@ -16,21 +17,12 @@ use coop_ir::builder::{FunctionBuilder, Index, Unroll, decorate};
 use coop_ir::rewrite::remove_globals;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
-use spirv::{CooperativeMatrixOperands as Bits, Decoration, StorageClass};
+use spirv::{CooperativeMatrixOperands as Bits, Decoration};
 
 /// Up to this many multiplications a MulAdd is written out, 16x16x16 on 32 lanes among them; more become a loop over k.
 const UNROLL_MULADD: u32 = 256;
 /// Up to this many it asks the driver to unroll that loop. Beyond, a lane works out of memory anyway.
 const ASK_MULADD: u32 = 4096;
-
-/// How a lane's elements are visited.
-fn unroll(elements: u32) -> Unroll {
-    match elements {
-        0..=64 => Unroll::Now,
-        65..=256 => Unroll::Ask,
-        _ => Unroll::No,
-    }
-}
 
 /// Instructions that apply to each element by itself.
 pub(super) fn is_elementwise(op: Op) -> bool {
@@ -83,40 +75,6 @@ fn take_decorations(m: &mut Module, id: Id) -> Vec<(u32, Vec<u32>)> {
         true
     });
     out
-}
-
-/// The arrays of a function: read where they are when every index is known, from variables else.
-struct Array {
-    mat: Mat,
-    value: Id,
-    variable: Option<Id>,
-}
-
-impl Array {
-    fn new(b: &mut FunctionBuilder<'_>, mat: Mat, value: Id, dynamic: bool) -> Array {
-        let variable = dynamic.then(|| {
-            let variable = b.variable(mat.ty);
-            b.effect(Op::Store, [variable.into(), value.into()]);
-            variable
-        });
-        Array { mat, value, variable }
-    }
-
-    fn get(&self, b: &mut FunctionBuilder<'_>, at: Index) -> Id {
-        match (at, self.variable) {
-            (Index::Const(at), None) => b.op(Op::CompositeExtract, self.mat.elem, [self.value.into(), at.into()]),
-            (at, variable) => {
-                let slot = slot(b, variable.unwrap_or(self.value), self.mat.elem, at);
-                b.ids(Op::Load, self.mat.elem, &[slot])
-            }
-        }
-    }
-}
-
-fn slot(b: &mut FunctionBuilder<'_>, array: Id, elem: Id, at: Index) -> Id {
-    let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, elem);
-    let at = b.index(at);
-    b.ids(Op::AccessChain, pointer, &[array, at])
 }
 
 impl Lower<'_, '_> {
@@ -286,7 +244,7 @@ impl MulAdd {
 
     /// Multiplications of a lane.
     fn work(&self) -> u32 {
-        self.d.band.len().saturating_mul(self.a.band.cols)
+        self.d.band.len().saturating_mul(self.a.band.cols.held)
     }
 
     /// The type in which a lane sums.
@@ -404,7 +362,7 @@ impl MulAdd {
     }
 
     fn unrolled(&self, b: &mut FunctionBuilder<'_>) -> Id {
-        let (rows, cols, depth) = (self.d.band.rows, self.d.band.cols, self.a.band.cols);
+        let (rows, cols, depth) = (self.d.band.rows.held, self.d.band.cols.held, self.a.band.cols.held);
         let [a_signed, b_signed] = [Bits::MATRIX_A_SIGNED_COMPONENTS_KHR, Bits::MATRIX_B_SIGNED_COMPONENTS_KHR]
             .map(|bit| self.bits.contains(bit));
         let all = |b: &mut FunctionBuilder<'_>, param: usize, mat: Mat, signed: Option<bool>| -> Vec<Id> {
@@ -435,7 +393,7 @@ impl MulAdd {
     }
 
     fn looped(&self, b: &mut FunctionBuilder<'_>) -> Id {
-        let (rows, cols, depth) = (self.d.band.rows, self.d.band.cols, self.a.band.cols);
+        let (rows, cols, depth) = (self.d.band.rows.held, self.d.band.cols.held, self.a.band.cols.held);
         let [a_signed, b_signed] = [Bits::MATRIX_A_SIGNED_COMPONENTS_KHR, Bits::MATRIX_B_SIGNED_COMPONENTS_KHR]
             .map(|bit| self.bits.contains(bit));
         let values = [0, 1, 2].map(|i| b.param(i));

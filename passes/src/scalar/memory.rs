@@ -9,26 +9,19 @@
 //! a number, or several of them. Lane-dependent parts of the address are kept as sums ([`Lin`]), so that the quotient
 //! and the remainder by the unit fold whenever a lane's elements begin at whole units.
 
+use super::array::unroll;
 use super::bits::{gather, part, spread};
 use super::lin::Lin;
 use super::place::{Place, place, steppable};
+use super::spot::{At, Spot};
 use super::{Key, Lower, Mat};
 use crate::Refusal;
-use crate::placement::{Run, Use};
+use crate::placement::Run;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll, decorate};
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, InstRef, Op, Operand};
 use rustc_hash::FxHashMap;
 use spirv::{Decoration, MemoryAccess, StorageClass};
-
-/// How the elements of a lane's loads or stores are visited.
-fn unroll(elements: u32) -> Unroll {
-    match elements {
-        0..=64 => Unroll::Now,
-        65..=256 => Unroll::Ask,
-        _ => Unroll::No,
-    }
-}
 
 /// Memory operands of a matrix access, for one number of `bytes` bytes: alignment can't be more than its own.
 fn access_operands(operands: &[Operand], bytes: u32) -> Vec<Operand> {
@@ -80,8 +73,7 @@ struct Visit {
     wide: Option<Id>,
     component: Index,
     stride: Index,
-    grid_row: Index,
-    grid_col: Index,
+    spot: Spot,
     /// Numbers that were loaded in straight-line code, by (line, unit, number).
     loaded: FxHashMap<(Lin, Lin, Index), Id>,
 }
@@ -108,7 +100,7 @@ impl Lower<'_, '_> {
         let (memory, width) = (access.place.memory.width(), mat.scalar.width());
         if memory > width {
             let run = Run { shape: mat.band.shape, along_row: access.row_major, len: memory / width };
-            if !run.fits(mat.grid) {
+            if !run.fits(mat.band) {
                 let why = format!(
                     "a {} matrix of {}x{} is stored into {} memory, and no lane holds all {} elements of a {memory}-bit word",
                     mat.scalar, run.shape.rows, run.shape.cols, access.place.memory, run.len
@@ -219,8 +211,8 @@ impl Lower<'_, '_> {
         let outer = unroll(mat.band.len());
         let value = if outer == Unroll::Now {
             let mut parts = Vec::new();
-            for i in 0..mat.band.rows {
-                for j in 0..mat.band.cols {
+            for i in 0..mat.band.rows.held {
+                for j in 0..mat.band.cols.held {
                     parts.push(v.load(&mut b, Index::Const(i), Index::Const(j)));
                 }
             }
@@ -228,12 +220,12 @@ impl Lower<'_, '_> {
         } else {
             let array = b.variable(mat.ty);
             let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, mat.elem);
-            let inner = unroll(mat.band.cols);
-            b.repeat(mat.band.rows, outer, &mut |b, i| {
-                b.repeat(mat.band.cols, inner, &mut |b, j| {
+            let inner = unroll(mat.band.cols.held);
+            b.repeat(mat.band.rows.held, outer, &mut |b, i| {
+                b.repeat(mat.band.cols.held, inner, &mut |b, j| {
                     v.loaded.clear();
                     let value = v.load(b, i, j);
-                    let line = b.mul(i, Index::Const(mat.band.cols));
+                    let line = b.mul(i, Index::Const(mat.band.cols.held));
                     let at = b.add(line, j);
                     let at = b.index(at);
                     let slot = b.ids(Op::AccessChain, pointer, &[array, at]);
@@ -259,16 +251,8 @@ impl Lower<'_, '_> {
         let lane = self.lanes.lane(&mut b, mat.workgroup);
         let mut v = Visit::new(&mut b, access, &inputs, lane, &known);
         // Of lanes that hold the same elements, the first stores them.
-        let owner = match mat.band.shape.use_ {
-            Use::A if mat.grid.cols > 1 => Some(v.grid_col),
-            Use::B if mat.grid.rows > 1 => Some(v.grid_row),
-            _ => None,
-        };
-        match owner {
-            Some(group) => {
-                let first = b.compare(Op::IEqual, group, Index::Const(0));
-                b.when(first, &mut |b| v.store_all(b, object));
-            }
+        match v.spot.first(&mut b) {
+            Some(first) => b.when(first, &mut |b| v.store_all(b, object)),
             None => v.store_all(&mut b, object),
         }
         b.finish(None)
@@ -314,8 +298,7 @@ impl Visit {
             Some(id) => narrow(b, id, known),
         };
         let root = if place.indices.is_empty() { steppable(b, &place, root) } else { root };
-        let grid_row = b.div(lane, mat.grid.cols);
-        let grid_col = b.rem(lane, mat.grid.cols);
+        let spot = Spot::of_lane(b, mat, lane);
         Visit {
             mat,
             row_major: access.row_major,
@@ -326,36 +309,10 @@ impl Visit {
             wide,
             component,
             stride,
-            grid_row,
-            grid_col,
+            spot,
             loaded: FxHashMap::default(),
             place,
         }
-    }
-
-    /// Row and column of the lane's element (`i`, `j`), and whether the lane owns it (where it may not).
-    fn position(&self, b: &mut FunctionBuilder<'_>, i: Index, j: Index) -> (Lin, Lin, Option<Id>) {
-        let band = self.mat.band;
-        let mut owned: Option<Id> = None;
-        let mut along = |b: &mut FunctionBuilder<'_>, group: Index, groups: u32, held: u32, at: Index, extent: u32| {
-            let group = if groups == 1 { Lin::default() } else { Lin::scaled(group, held) };
-            let lin = group.plus(&Lin::scaled(at, 1));
-            if held * groups == extent {
-                return lin;
-            }
-            let at = lin.emit(b);
-            let inside = b.compare(Op::ULessThan, at, Index::Const(extent));
-            let bool_type = b.globals.bool(b.module);
-            owned = Some(match owned {
-                Some(other) => b.ids(Op::LogicalAnd, bool_type, &[other, inside]),
-                None => inside,
-            });
-            let (ty, at, end) = (b.u32_type(), b.index(at), b.u32(extent - 1));
-            Lin::scaled(Index::Value(b.ids(Op::Select, ty, &[inside, at, end])), 1)
-        };
-        let row = along(b, self.grid_row, band.row_groups, band.rows, i, band.shape.rows);
-        let col = along(b, self.grid_col, band.col_groups, band.cols, j, band.shape.cols);
-        (row, col, owned)
     }
 
     /// The pointer to a number: `line` strides, `unit` units and `number` numbers behind the start.
@@ -428,7 +385,7 @@ impl Visit {
 
     /// Loads the lane's element (`i`, `j`).
     fn load(&mut self, b: &mut FunctionBuilder<'_>, i: Index, j: Index) -> Id {
-        let (row, col, _) = self.position(b, i, j);
+        let At { row, col, .. } = self.spot.place(b, i, j);
         let (line, along) = if self.row_major { (row, col) } else { (col, row) };
         let (memory, scalar) = (self.place.memory, self.mat.scalar);
         let (width, elem) = (memory.width(), self.mat.elem);
@@ -463,7 +420,7 @@ impl Visit {
             b.effect(Op::Store, [array.into(), object.into()]);
             array
         });
-        let (lines, along) = if self.row_major { (band.rows, band.cols / run) } else { (band.cols, band.rows / run) };
+        let (lines, along) = if self.row_major { (band.rows.held, band.cols.held / run) } else { (band.cols.held, band.rows.held / run) };
         let inner = unroll(along * run);
         let this = &*self;
         b.repeat(lines, outer, &mut |b, line| {
@@ -483,7 +440,7 @@ impl Visit {
 
     /// Stores elements from (`i`, `j`) on, which make one number or a part of several.
     fn store(&self, b: &mut FunctionBuilder<'_>, i: Index, j: Index, parts: &[Id]) {
-        let (row, col, owned) = self.position(b, i, j);
+        let At { row, col, real: owned } = self.spot.place(b, i, j);
         let (line, along) = if self.row_major { (row, col) } else { (col, row) };
         let mut write = |b: &mut FunctionBuilder<'_>| {
             let (memory, scalar) = (self.place.memory, self.mat.scalar);
@@ -509,7 +466,7 @@ impl Visit {
 
 /// Element (`i`, `j`) of a lane's array: extracted where the index is known, read from `array` else.
 fn element(b: &mut FunctionBuilder<'_>, mat: &Mat, object: Id, array: Option<Id>, i: Index, j: Index) -> Id {
-    let line = b.mul(i, Index::Const(mat.band.cols));
+    let line = b.mul(i, Index::Const(mat.band.cols.held));
     let at = b.add(line, j);
     match (at, array) {
         (Index::Const(at), None) => b.op(Op::CompositeExtract, mat.elem, [object.into(), at.into()]),

@@ -12,11 +12,21 @@
 //! a part of a word that another lane owns, element indices that no lane has.
 
 mod arith;
+<<<<<<< HEAD
 pub(crate) mod bits;
 pub(crate) mod lanes;
 pub(crate) mod lin;
 mod memory;
 pub(crate) mod place;
+=======
+mod array;
+mod bits;
+mod lanes;
+mod lin;
+mod memory;
+mod place;
+mod spot;
+>>>>>>> 7b6fd18 (wip scalar placement)
 
 use crate::pipeline::PassCx;
 use crate::placement::{Band, Grid, Run, Shape, Use, choose};
@@ -184,10 +194,8 @@ impl Lower<'_, '_> {
                 id: mat.ty.get(),
                 matrix: view.unwrap_or_default(),
                 grid: [mat.grid.rows, mat.grid.cols],
-                per_lane: [band.rows, band.cols],
-                replicated: band.rows * band.row_groups * band.cols * band.col_groups
-                    != band.shape.rows * band.shape.cols
-                    || band.row_groups * band.col_groups != mat.grid.lanes(),
+                per_lane: [band.rows.held, band.cols.held],
+                replicated: band.copies(mat.grid),
             });
         }
     }

@@ -1,0 +1,112 @@
+//! The arrays that stand for matrices, in the functions that are made: reading, writing, visiting their elements.
+
+use super::Mat;
+use crate::placement::Band;
+use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::{Id, Op};
+use spirv::StorageClass;
+
+/// How a lane's elements are visited.
+pub(super) fn unroll(elements: u32) -> Unroll {
+    match elements {
+        0..=64 => Unroll::Now,
+        65..=256 => Unroll::Ask,
+        _ => Unroll::No,
+    }
+}
+
+/// Visits the elements of a lane in order: row and column as the lane counts them, and the index.
+pub(super) fn visit(
+    b: &mut FunctionBuilder<'_>,
+    band: Band,
+    how: Unroll,
+    body: &mut dyn FnMut(&mut FunctionBuilder<'_>, Index, Index, Index),
+) {
+    // Where the outer one is a loop, the inner one need not be written out.
+    let inner = match (how, unroll(band.cols.held)) {
+        (Unroll::Now, _) => Unroll::Now,
+        (_, Unroll::Now) => Unroll::Ask,
+        (_, own) => own,
+    };
+    b.repeat(band.rows.held, how, &mut |b, i| {
+        let line = b.mul(i, Index::Const(band.cols.held));
+        b.repeat(band.cols.held, inner, &mut |b, j| {
+            let at = b.add(line, j);
+            body(b, i, j, at);
+        });
+    });
+}
+
+/// An array that is read: where it is when every index is known, from a variable else.
+pub(super) struct Array {
+    pub(super) mat: Mat,
+    value: Id,
+    variable: Option<Id>,
+}
+
+impl Array {
+    pub(super) fn new(b: &mut FunctionBuilder<'_>, mat: Mat, value: Id, dynamic: bool) -> Array {
+        let variable = dynamic.then(|| {
+            let variable = b.variable(mat.ty);
+            b.effect(Op::Store, [variable.into(), value.into()]);
+            variable
+        });
+        Array { mat, value, variable }
+    }
+
+    pub(super) fn get(&self, b: &mut FunctionBuilder<'_>, at: Index) -> Id {
+        match (at, self.variable) {
+            (Index::Const(at), None) => b.op(Op::CompositeExtract, self.mat.elem, [self.value.into(), at.into()]),
+            (at, variable) => {
+                let slot = slot(b, variable.unwrap_or(self.value), self.mat.elem, at);
+                b.ids(Op::Load, self.mat.elem, &[slot])
+            }
+        }
+    }
+}
+
+/// The pointer to an element of an array in a variable of the function.
+pub(super) fn slot(b: &mut FunctionBuilder<'_>, array: Id, elem: Id, at: Index) -> Id {
+    let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, elem);
+    let at = b.index(at);
+    b.ids(Op::AccessChain, pointer, &[array, at])
+}
+
+/// An array that is being made: put together at the end when the indices come in order and are known, else in a
+/// variable.
+pub(super) struct Sink {
+    mat: Mat,
+    parts: Vec<Id>,
+    variable: Option<Id>,
+}
+
+impl Sink {
+    pub(super) fn new(b: &mut FunctionBuilder<'_>, mat: Mat, dynamic: bool) -> Sink {
+        let variable = dynamic.then(|| b.variable(mat.ty));
+        Sink { mat, parts: Vec::new(), variable }
+    }
+
+    /// In a variable, with a value to begin with.
+    pub(super) fn with(b: &mut FunctionBuilder<'_>, mat: Mat, value: Id) -> Sink {
+        let variable = b.variable(mat.ty);
+        b.effect(Op::Store, [variable.into(), value.into()]);
+        Sink { mat, parts: Vec::new(), variable: Some(variable) }
+    }
+
+    pub(super) fn set(&mut self, b: &mut FunctionBuilder<'_>, at: Index, value: Id) {
+        match self.variable {
+            Some(variable) => {
+                let slot = slot(b, variable, self.mat.elem, at);
+                b.effect(Op::Store, [slot.into(), value.into()]);
+            }
+            None => self.parts.push(value),
+        }
+    }
+
+    pub(super) fn finish(self, b: &mut FunctionBuilder<'_>) -> Id {
+        match self.variable {
+            Some(variable) => b.ids(Op::Load, self.mat.ty, &[variable]),
+            None => b.ids(Op::CompositeConstruct, self.mat.ty, &self.parts),
+        }
+    }
+}
