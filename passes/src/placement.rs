@@ -198,7 +198,8 @@ pub fn tile(lanes: u32, shape: Shape, row_piece: u32, col_piece: u32) -> (Grid, 
             let piece = [piece, piece / 2, piece / 4, 1].into_iter().find(|p| *p > 0 && fits(p)).unwrap_or(1);
             Cut::dealt(extent, groups, piece)
         };
-        let band = Band { shape, rows: cut(shape.rows, grid.rows, row_piece), cols: cut(shape.cols, grid.cols, col_piece) };
+        let band =
+            Band { shape, rows: cut(shape.rows, grid.rows, row_piece), cols: cut(shape.cols, grid.cols, col_piece) };
         (grid, band)
     };
     let cost = |(grid, band): &(Grid, Band)| {

@@ -56,10 +56,16 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Capabilities of what moves elements between lanes: reductions, conversions of use, per-element operations, tensor
+/// addressing (SPV_NV_cooperative_matrix2, SPV_EXT_cooperative_matrix_maintenance1).
+const MOVES_ELEMENTS: [u32; 5] = [5429, 5430, 5431, 5432, 5433];
+
 /// The constants whose values decide the lowering: where, which, and what it is in words.
 fn roots(m: &Module, lanes: Lanes) -> Vec<(InstRef, Id, &'static str)> {
     let mut out = Vec::new();
-    let mut whole_workgroup = lanes == Lanes::LocalIndex;
+    // Lanes that hand each other elements do so in parts of shared memory, one for each subgroup.
+    let moves = m.capabilities().any(|c| MOVES_ELEMENTS.contains(&c));
+    let mut whole_workgroup = lanes == Lanes::LocalIndex || moves;
     for r in m.all() {
         let inst = m.inst(r);
         match inst.op {

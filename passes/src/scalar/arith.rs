@@ -10,6 +10,7 @@
 
 use super::array::{Array, slot, unroll};
 use super::bits::small_type;
+use super::exchange::Move;
 use super::{Key, Lower, Mat};
 use crate::Refusal;
 use crate::placement::Use;
@@ -18,6 +19,9 @@ use coop_ir::rewrite::remove_globals;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 use spirv::{CooperativeMatrixOperands as Bits, Decoration};
+
+/// The decoration CooperativeMatrixTransposeEXT.
+const TRANSPOSE: u32 = 5440;
 
 /// Up to this many multiplications a MulAdd is written out, 16x16x16 on 32 lanes among them; more become a loop over k.
 const UNROLL_MULADD: u32 = 256;
@@ -51,6 +55,20 @@ pub(super) fn is_elementwise(op: Op) -> bool {
     )
 }
 
+/// Instructions that change the type of elements, and may change the use of a matrix at the same time.
+fn is_conversion(op: Op) -> bool {
+    matches!(
+        op,
+        Op::ConvertFToU
+            | Op::ConvertFToS
+            | Op::ConvertSToF
+            | Op::ConvertUToF
+            | Op::UConvert
+            | Op::SConvert
+            | Op::FConvert
+    )
+}
+
 /// Decorations of results that say how an operation computes, and so belong to the operation on an element.
 const OF_OPERATIONS: [u32; 7] = [
     Decoration::RelaxedPrecision as u32,
@@ -63,7 +81,7 @@ const OF_OPERATIONS: [u32; 7] = [
 ];
 
 /// Takes the decorations of `id` that say how an operation computes off the module.
-fn take_decorations(m: &mut Module, id: Id) -> Vec<(u32, Vec<u32>)> {
+pub(super) fn take_decorations(m: &mut Module, id: Id) -> Vec<(u32, Vec<u32>)> {
     let mut out = Vec::new();
     remove_globals(m, |m, r| {
         let i = m.inst(r);
@@ -83,6 +101,17 @@ impl Lower<'_, '_> {
         let (op, args): (Op, Vec<Id>) = (inst.op, inst.ids().collect());
         let result = inst.result;
         let mats: Vec<Option<Mat>> = args.iter().map(|a| self.mat_of(*a)).collect();
+        if let [Some(from)] = mats.as_slice()
+            && is_conversion(op)
+            && let (Some(id), [value]) = (result, args.as_slice())
+        {
+            let transposed = self.takes_transposed(id);
+            if transposed || from.band != mat.band || from.grid != mat.grid {
+                let decorations = take_decorations(self.m, id);
+                let how = Move { from: *from, to: mat, transposed, op: Some((op, decorations)) };
+                return self.transfer(r, &how, *value);
+            }
+        }
         if mats.iter().flatten().any(|m| m.band != mat.band || m.grid != mat.grid) {
             let why = format!("{op} changes the shape or the use of a matrix");
             return Err(Refusal::new(
@@ -106,6 +135,33 @@ impl Lower<'_, '_> {
             let mut b = FunctionBuilder::new(this.m, &mut this.g, &label, mat.ty, &types[1..]);
             Ok(elementwise_body(&mut b, op, mat, &mats, &decorations).finish(b))
         })
+    }
+
+    /// A matrix of another use, or turned, with the same elements.
+    pub(super) fn convert_use(&mut self, r: InstRef, to: Mat) -> Result<(), Refusal> {
+        let inst = self.m.inst(r);
+        let turns = inst.op == Op::CooperativeMatrixTransposeNV;
+        let (value, result) = (inst.id(0), inst.result);
+        let (Some(value), Some(result)) = (value, result) else {
+            let why = "the instruction has no operand";
+            return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+        };
+        let Some(from) = self.mat_of(value).filter(|f| f.scalar.width() == to.scalar.width()) else {
+            let why = "the operand is no matrix of the same component type";
+            return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+        };
+        let transposed = self.takes_transposed(result) || turns;
+        self.transfer(r, &Move { from, to, transposed, op: None }, value)
+    }
+
+    /// Whether an id is decorated with CooperativeMatrixTransposeEXT; the decoration is taken off.
+    fn takes_transposed(&mut self, id: Id) -> bool {
+        let turn = TRANSPOSE;
+        let found = remove_globals(self.m, |m, r| {
+            let i = m.inst(r);
+            i.op == Op::Decorate && i.id(0) == Some(id) && i.word(1) == Some(turn)
+        });
+        found > 0
     }
 
     pub(super) fn muladd(&mut self, r: InstRef) -> Result<(), Refusal> {
@@ -156,6 +212,28 @@ impl Body {
     }
 }
 
+/// An operation on elements, which gives a `ty`.
+pub(super) fn apply(
+    b: &mut FunctionBuilder<'_>,
+    op: Op,
+    ty: Id,
+    operands: &[Id],
+    decorations: &[(u32, Vec<u32>)],
+) -> Id {
+    // Two ids of one type, or equal widths: SPIR-V has no conversion of a type to itself.
+    let same = operands.len() == 1 && b.module.type_of(operands[0]) == Some(ty);
+    if same && matches!(op, Op::Bitcast | Op::FConvert | Op::SConvert | Op::UConvert) {
+        return operands[0];
+    }
+    let id = b.ids(op, ty, operands);
+    for (d, words) in decorations {
+        if let Some(d) = Decoration::from_u32(*d) {
+            decorate(b.module, id, d, words);
+        }
+    }
+    id
+}
+
 fn elementwise_body(
     b: &mut FunctionBuilder<'_>,
     op: Op,
@@ -184,18 +262,7 @@ fn elementwise_body(
                 None => *value,
             });
         }
-        // Two ids of one type, or equal widths: SPIR-V has no conversion of a type to itself.
-        let same = operands.len() == 1 && b.module.type_of(operands[0]) == Some(mat.elem);
-        if same && matches!(op, Op::Bitcast | Op::FConvert | Op::SConvert | Op::UConvert) {
-            return operands[0];
-        }
-        let id = b.ids(op, mat.elem, &operands);
-        for (d, words) in decorations {
-            if let Some(d) = Decoration::from_u32(*d) {
-                decorate(b.module, id, d, words);
-            }
-        }
-        id
+        apply(b, op, mat.elem, &operands, decorations)
     };
     if unrolled {
         let parts: Vec<Id> = (0..len).map(|i| each(b, Index::Const(i))).collect();

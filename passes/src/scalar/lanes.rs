@@ -4,6 +4,7 @@
 //! [`Lanes::LocalIndex`] and matrices of workgroup scope: `LocalInvocationIndex`. In the first case each run of
 //! `subgroup size` invocations stands for a subgroup, and what the module asks about subgroups is answered accordingly.
 
+use crate::arena::{Arena, Region, Zone};
 use crate::builtins::{Builtins, loaded_type};
 use crate::{Lanes, Options, Refusal};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
@@ -26,6 +27,7 @@ pub(super) struct LaneSource {
     subgroup: Option<u32>,
     workgroup: Option<u32>,
     builtins: Builtins,
+    reads_subgroup_id: bool,
     /// Whether there are matrices of subgroup scope.
     pub(super) subgroup_matrices: bool,
     /// In [`Lanes::LocalIndex`], the variables of the module whose loads are answered.
@@ -59,6 +61,7 @@ impl LaneSource {
             subgroup,
             workgroup: same,
             builtins: Builtins::new(m),
+            reads_subgroup_id: false,
             subgroup_matrices: false,
             subgroup_builtins: FxHashMap::default(),
         };
@@ -119,6 +122,33 @@ impl LaneSource {
         if workgroup { index } else { b.rem(index, self.subgroup.unwrap_or(1)) }
     }
 
+    /// Whether lanes of a subgroup are a subgroup of the device, and can wait for each other.
+    pub(super) fn has_subgroups(&self) -> bool {
+        self.mode == Lanes::Subgroup
+    }
+
+    /// Whether a workgroup is one subgroup.
+    pub(super) fn subgroup_is_workgroup(&self) -> bool {
+        self.workgroup.is_some() && self.workgroup == self.subgroup
+    }
+
+    /// The subgroups of a workgroup, where that is known.
+    pub(super) fn subgroups(&self) -> Option<u32> {
+        Some(self.workgroup?.div_ceil(self.subgroup?))
+    }
+
+    /// The quad of shared memory at which a region begins for this invocation.
+    pub(super) fn begin(&mut self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, region: Region) -> Index {
+        let part = match region.zone {
+            Zone::Workgroup => None,
+            Zone::Subgroup => {
+                self.reads_subgroup_id = true;
+                Some(self.builtins.load(b, BuiltIn::SubgroupId))
+            }
+        };
+        arena.begin(b, region, part)
+    }
+
     /// In [`Lanes::LocalIndex`], answers a load of a variable that tells about subgroups.
     pub(super) fn inst(&mut self, m: &mut Module, g: &mut Globals, r: InstRef) -> Result<(), Refusal> {
         if self.subgroup_builtins.is_empty() {
@@ -156,7 +186,7 @@ impl LaneSource {
     /// Adds the variables that were made to the interfaces of the entry points, and what they need.
     pub(super) fn finish(&mut self, m: &mut Module) {
         self.builtins.finish(m);
-        if self.required_subgroup_size().is_some() {
+        if self.required_subgroup_size().is_some() || self.reads_subgroup_id {
             require_capability(m, Capability::GroupNonUniform as u32);
         }
     }

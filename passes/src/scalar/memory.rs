@@ -420,7 +420,11 @@ impl Visit {
             b.effect(Op::Store, [array.into(), object.into()]);
             array
         });
-        let (lines, along) = if self.row_major { (band.rows.held, band.cols.held / run) } else { (band.cols.held, band.rows.held / run) };
+        let (lines, along) = if self.row_major {
+            (band.rows.held, band.cols.held / run)
+        } else {
+            (band.cols.held, band.rows.held / run)
+        };
         let inner = unroll(along * run);
         let this = &*self;
         b.repeat(lines, outer, &mut |b, line| {

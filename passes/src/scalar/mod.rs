@@ -12,22 +12,18 @@
 //! a part of a word that another lane owns, element indices that no lane has.
 
 mod arith;
-<<<<<<< HEAD
+mod array;
 pub(crate) mod bits;
+mod callback;
+mod exchange;
 pub(crate) mod lanes;
 pub(crate) mod lin;
 mod memory;
 pub(crate) mod place;
-=======
-mod array;
-mod bits;
-mod lanes;
-mod lin;
-mod memory;
-mod place;
 mod spot;
->>>>>>> 7b6fd18 (wip scalar placement)
+mod stage;
 
+use crate::arena::Arena;
 use crate::pipeline::PassCx;
 use crate::placement::{Band, Grid, Run, Shape, Use, choose};
 use crate::{LoweredMatrix, Refusal};
@@ -45,6 +41,11 @@ pub(crate) const REMOVED: &[Op] = &[
     Op::CooperativeMatrixStoreKHR,
     Op::CooperativeMatrixMulAddKHR,
     Op::CooperativeMatrixLengthKHR,
+    Op::CooperativeMatrixReduceNV,
+    Op::CooperativeMatrixPerElementOpNV,
+    Op::CooperativeMatrixConvertNV,
+    Op::CooperativeMatrixTransposeNV,
+    Op::CooperativeMatrixGetCoordinateEXT,
 ];
 
 /// A matrix type that is being replaced.
@@ -89,6 +90,7 @@ struct Lower<'a, 'cx> {
     mats: FxHashMap<Id, Mat>,
     functions: FxHashMap<Key, Id>,
     lanes: lanes::LaneSource,
+    arena: Arena,
 }
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
@@ -101,7 +103,8 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let mats = collect(m, &constants, &lanes)?;
     lanes.subgroup_matrices = mats.values().any(|m| !m.workgroup);
     let g = Globals::new(m);
-    let mut lower = Lower { m, cx, g, constants, mats, functions: FxHashMap::default(), lanes };
+    let arena = Arena::new(m, &constants, cx.options.profile, lanes.subgroups());
+    let mut lower = Lower { m, cx, g, constants, mats, functions: FxHashMap::default(), lanes, arena };
     lower.report();
     lower.globals()?;
     lower.bodies()?;
@@ -112,6 +115,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
     }
     lower.lanes.finish(lower.m);
+    lower.cx.report.added_shared_memory = lower.arena.finish(lower.m, &mut lower.g);
     if let Some(size) = lower.lanes.required_subgroup_size() {
         lower.cx.report.required_subgroup_size = Some(size);
         lower.cx.report.full_subgroups = true;
@@ -279,6 +283,14 @@ impl Lower<'_, '_> {
                 let len = self.g.constant_of(self.m, ty, scalar, u64::from(mat.band.len()));
                 self.m.replace(r, Inst::new(Op::CopyObject, Some(ty), result, [len.into()]).at(origin));
                 return Ok(());
+            }
+            Op::CooperativeMatrixReduceNV => return self.reduce(r),
+            Op::CooperativeMatrixPerElementOpNV => return self.per_element(r),
+            Op::CooperativeMatrixGetCoordinateEXT => return self.coordinate(r),
+            Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixTransposeNV => {
+                if let Some(to) = result {
+                    return self.convert_use(r, to);
+                }
             }
             _ => {}
         }
