@@ -11,11 +11,28 @@ use rustc_hash::FxHashSet;
 use spirv::{Capability, Decoration};
 
 /// Capabilities that only matrices need, with their extensions.
-const OF_MATRICES: [(Capability, &str); 3] = [
-    (Capability::CooperativeMatrixKHR, "SPV_KHR_cooperative_matrix"),
-    (Capability::BFloat16CooperativeMatrixKHR, ""),
-    (Capability::Float8CooperativeMatrixEXT, ""),
+const OF_MATRICES: [(u32, &str); 13] = [
+    (Capability::CooperativeMatrixKHR as u32, "SPV_KHR_cooperative_matrix"),
+    (Capability::BFloat16CooperativeMatrixKHR as u32, ""),
+    (Capability::Float8CooperativeMatrixEXT as u32, ""),
+    (Capability::CooperativeMatrixNV as u32, "SPV_NV_cooperative_matrix"),
+    (Capability::CooperativeMatrixReductionsNV as u32, "SPV_NV_cooperative_matrix2"),
+    (Capability::CooperativeMatrixConversionsNV as u32, ""),
+    (Capability::CooperativeMatrixPerElementOperationsNV as u32, ""),
+    (Capability::CooperativeMatrixTensorAddressingNV as u32, ""),
+    (Capability::CooperativeMatrixBlockLoadsNV as u32, ""),
+    (Capability::TensorAddressingNV as u32, "SPV_NV_tensor_addressing"),
+    (DECODE_VECTOR, "SPV_NV_cooperative_matrix_decode_vector"),
+    (CONVERSIONS_EXT, "SPV_EXT_cooperative_matrix_maintenance1"),
+    (GET_COORDINATE, ""),
 ];
+
+/// CooperativeMatrixDecodeVectorNV.
+const DECODE_VECTOR: u32 = 5447;
+/// CooperativeMatrixConversionsEXT.
+const CONVERSIONS_EXT: u32 = 5429;
+/// CooperativeMatrixGetCoordinateEXT.
+const GET_COORDINATE: u32 = 5438;
 
 /// What SPV_EXT_replicated_composites adds; those that made matrices are gone.
 const REPLICATED: [Op; 3] =
@@ -25,7 +42,7 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     let matrices = m.globals.iter().any(|r| m.inst(*r).op == Op::TypeCooperativeMatrixKHR);
     if !matrices {
         for (capability, extension) in OF_MATRICES {
-            if remove_capability(m, capability as u32) {
+            if remove_capability(m, capability) {
                 implied(m, capability);
             }
             remove_extension(m, extension);
@@ -40,10 +57,10 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
 }
 
 /// What a removed capability implied is declared by itself, in case it is still needed.
-fn implied(m: &mut Module, capability: Capability) {
-    let implied = match capability {
-        Capability::BFloat16CooperativeMatrixKHR => Capability::BFloat16TypeKHR,
-        Capability::Float8CooperativeMatrixEXT => Capability::Float8EXT,
+fn implied(m: &mut Module, capability: u32) {
+    let implied = match Capability::from_u32(capability) {
+        Some(Capability::BFloat16CooperativeMatrixKHR) => Capability::BFloat16TypeKHR,
+        Some(Capability::Float8CooperativeMatrixEXT) => Capability::Float8EXT,
         _ => return,
     };
     coop_ir::builder::require_capability(m, implied as u32);
