@@ -10,6 +10,7 @@ mod execute;
 mod figures;
 mod json;
 mod on;
+mod record;
 mod smith;
 mod verify;
 
@@ -33,6 +34,7 @@ Examples:
   cooprun run gemm.spv --case gemm.toml --on interp
   cooprun compare gemm.spv lowered.spv --case gemm.toml
   cooprun verify gemm.spv --target scalar --case gemm.toml
+  cooprun record testdata/hardware --device 0 -o testdata/hardware/h100
 
 Exit status:
   0    done, nothing differs
@@ -66,6 +68,8 @@ enum Command {
     Compare(compare::Compare),
     /// Lower a module, run the result, and compare it with the original and with what the case expects
     Verify(verify::Verify),
+    /// Run every module of a folder on a device and keep what it wrote
+    Record(record::Record),
     /// Generate modules, run each in every way there is, and compare
     Smith(smith::Smith),
     /// Measure kernels, and what the lowerings make of them, beside hand-written ones
@@ -189,6 +193,7 @@ pub fn main() -> Status {
         Command::Run(command) => (command.run(&cli.style), command.json()),
         Command::Compare(command) => (command.run(&cli.style), command.json()),
         Command::Verify(command) => (command.run(&cli.style), command.json()),
+        Command::Record(command) => (command.run(), false),
         Command::Smith(command) => (command.run(), false),
         Command::Figures(command) => (command.run(), false),
     };

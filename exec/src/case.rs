@@ -72,6 +72,14 @@ pub struct Variant {
     pub subgroup_size: Option<u32>,
     /// Whether the pipeline asks for full subgroups.
     pub full_subgroups: Option<bool>,
+    /// Push constants instead of the case's.
+    pub push: Option<Vec<PushPart>>,
+    /// Contents of buffers, by name.
+    #[serde(default)]
+    pub fill: BTreeMap<String, Fill>,
+    /// Tolerances of buffers, by name.
+    #[serde(default)]
+    pub tolerance: BTreeMap<String, Tolerance>,
 }
 
 /// A number in a case file. Strings hold what TOML's integers can't: `"0xffffffffffffffff"`.
@@ -226,8 +234,29 @@ impl Case {
         self.spec.extend(variant.spec);
         self.subgroup_size = variant.subgroup_size.or(self.subgroup_size);
         self.full_subgroups = variant.full_subgroups.unwrap_or(self.full_subgroups);
+        self.push = variant.push.unwrap_or(self.push);
+        for (buffer, fill) in variant.fill {
+            self.buffer_of_variant(&buffer)?.fill = fill;
+        }
+        for (buffer, tolerance) in variant.tolerance {
+            self.buffer_of_variant(&buffer)?.tolerance = tolerance;
+        }
         self.check()?;
         Ok(self)
+    }
+
+    fn buffer_of_variant(&mut self, name: &str) -> Result<&mut Buffer, Error> {
+        let found = self.buffer.iter_mut().find(|buffer| buffer.name == name);
+        found.ok_or_else(|| Error::case(format!("variant: no buffer is called '{name}'")))
+    }
+
+    /// The case by itself, then each of its variants, with their names.
+    pub fn all_variants(&self) -> Result<Vec<(Option<String>, Case)>, Error> {
+        let mut all = vec![(None, self.clone())];
+        for name in self.variant.keys() {
+            all.push((Some(name.clone()), self.clone().with_variant(name)?));
+        }
+        Ok(all)
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -412,13 +441,22 @@ mod tests {
     #[test]
     fn variants() {
         let text = "workgroups = [4, 1, 1]\nspec = { 0 = 8, 3 = 8 }\n\
-                    [variant.wide]\nworkgroups = [2, 1, 1]\nspec = { 0 = 16 }\nsubgroup-size = 32";
+                    [[buffer]]\nname = \"A\"\ntype = \"f16\"\ncount = 2\n\
+                    [variant.wide]\nworkgroups = [2, 1, 1]\nspec = { 0 = 16 }\nsubgroup-size = 32\n\
+                    push = [{ values = [7] }]\nfill = { A = { constant = 2.0 } }\ntolerance = { A = { ulp = 1 } }\n\
+                    [variant.lost]\nfill = { B = \"zeros\" }";
         let wide = parse(text).unwrap().with_variant("wide").unwrap();
         assert_eq!((wide.workgroups, wide.subgroup_size), ([2, 1, 1], Some(32)));
         let spec = wide.specialization().unwrap();
         assert_eq!((spec.get(0), spec.get(3)), (Some(SpecValue::Int(16)), Some(SpecValue::Int(8))));
+        assert_eq!(wide.push_constants(&|_| 0).unwrap(), [7, 0, 0, 0]);
+        assert_eq!(wide.contents(0, &|_| 0).unwrap(), [0, 0x40, 0, 0x40]);
+        assert_eq!(wide.buffer[0].tolerance, Tolerance::Ulp(1));
+        let error = parse(text).unwrap().with_variant("lost").unwrap_err().to_string();
+        assert_eq!(error, "case: variant: no buffer is called 'B'");
+        assert!(parse(text).unwrap().all_variants().is_err());
         let error = parse(text).unwrap().with_variant("tall").unwrap_err().to_string();
-        assert_eq!(error, "case: there is no variant 'tall', only: wide");
+        assert_eq!(error, "case: there is no variant 'tall', only: lost, wide");
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod measure;
 pub mod number;
 pub mod quantised;
 pub mod random;
+pub mod record;
 pub mod reference;
 #[cfg(feature = "testing")]
 pub mod testing;
