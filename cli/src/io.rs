@@ -127,7 +127,8 @@ pub fn parse(name: String, bytes: Vec<u8>) -> Result<Loaded, FileError> {
 pub fn well_formed(loaded: &Loaded) -> Result<(), Vec<FileError>> {
     /// Calls and returns; phis, loads, stores and selections.
     const ABOUT_TYPES: [u8; 2] = [13, 16];
-    let Err(problems) = verify::verify(&loaded.module) else { return Ok(()) };
+    let verify = if loaded.format == Format::Binary { verify::verify_read } else { verify::verify };
+    let Err(problems) = verify(&loaded.module) else { return Ok(()) };
     let mut errors: Vec<FileError> = problems
         .into_iter()
         .filter(|p| !ABOUT_TYPES.contains(&p.check))

@@ -231,6 +231,14 @@ impl<'a> Reader<'a> {
 
     /// Lists an instruction where it belongs.
     fn put(&mut self, r: InstRef, op: Op, opaque: bool) -> Result<(), String> {
+        // Most instructions; what follows moves the function that is being read.
+        if let Place::Block(_, block) = &mut self.place
+            && !op.is_terminator()
+            && !matches!(op, Op::Label | Op::Function | Op::FunctionParameter | Op::FunctionEnd)
+        {
+            block.insts.push(r);
+            return Ok(());
+        }
         // spirv-opt leaves a DebugNoScope behind the last terminator.
         let debug = matches!(op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR);
         let loose = op.is_line() || debug || (opaque && op.info().is_none());

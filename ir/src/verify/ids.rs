@@ -1,6 +1,6 @@
 //! Checks 1 to 4: ids, their definitions and uses.
 
-use super::{Place, Verifier};
+use super::{Place, Verifier, What};
 use crate::cfg::Cfg;
 use crate::grammar::Op;
 use crate::module::{Function, Id, InstRef, Operand};
@@ -32,7 +32,7 @@ impl Verifier<'_> {
             let Some(id) = inst.result else { return };
             // A function can be named from everywhere.
             let function = here.function.filter(|_| inst.op != Op::Function);
-            let place = Place::new(r, here.at, function, here.block);
+            let place = Place::new(r, inst.op, here.at, function, here.block);
             if v.places.get(id).is_some() {
                 v.problem(1, r, format_args!("{id} is defined twice"));
             } else {
@@ -73,16 +73,15 @@ impl Verifier<'_> {
         module.trailing.iter().for_each(|r| go(&mut here, *r));
     }
 
-    /// Checks every use of an id.
-    pub(super) fn uses(&mut self, cfgs: &[Cfg]) {
+    /// Checks every use of an id; `bounds`: against the header's bound, too.
+    pub(super) fn uses(&mut self, cfgs: &[Cfg], bounds: bool) {
         let mut forward = FxHashSet::default();
         let bound = self.module.header.bound;
         self.walk(|v, here, r| {
             let inst = v.module.inst(r);
-            for id in inst.result.into_iter().chain(inst.ty).chain(inst.ids()) {
-                if id.get() >= bound {
-                    v.problem(1, r, format_args!("{id} is not below the bound {bound} of the header"));
-                }
+            let ids = inst.result.into_iter().chain(inst.ty).chain(inst.ids());
+            for id in ids.filter(|id| bounds && id.get() >= bound) {
+                v.problem(1, r, format_args!("{id} is not below the bound {bound} of the header"));
             }
             if inst.op == Op::TypeForwardPointer {
                 forward.extend(inst.ids());
@@ -114,23 +113,29 @@ impl Verifier<'_> {
             }
             return;
         };
-        if is_note(inst.op) || self.module.inst(def.inst).op == Op::Function {
+        if def.what == What::Function {
             return;
         }
         let Some(function) = def.function() else {
+            if here.function.is_some() || def.at < here.at {
+                return;
+            }
             let declared = forward.contains(&id) && (inst.op.is_type() || inst.op == Op::TypeForwardPointer);
-            if here.function.is_none() && def.at >= here.at && !declared && !refers_forward(inst.op) {
+            if !is_note(inst.op) && !declared && !refers_forward(inst.op) {
                 self.problem(3, r, format_args!("{id} is defined only after it"));
             }
             return;
         };
+        if is_note(inst.op) {
+            return;
+        }
         if here.function != Some(function) {
             let whose = self.module.inst(self.module.functions[function as usize].def).result;
             let whose = whose.map_or_else(|| "another function".to_owned(), |f| format!("the function {f}"));
             self.problem(4, r, format_args!("{id} belongs to {whose}"));
             return;
         }
-        if self.module.inst(def.inst).op == Op::Label {
+        if def.what == What::Label {
             let names_labels = match (inst.op, operand) {
                 (Op::Branch | Op::LoopMerge | Op::SelectionMerge, _) => true,
                 (Op::BranchConditional | Op::Switch, Some(i)) => i > 0,
