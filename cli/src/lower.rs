@@ -237,6 +237,9 @@ fn say(cli: &Cli, loaded: &Loaded, lowered: &Lowered) {
     if let Some(size) = report.required_subgroup_size {
         io::error(&format!("    the pipeline must require a subgroup size of {size} and full subgroups"));
     }
+    if report.added_shared_memory > 0 {
+        io::error(&format!("    it takes {} bytes more of shared memory", report.added_shared_memory));
+    }
     if !report.added_capabilities.is_empty() {
         io::error(&format!("    it needs besides: {}", report.added_capabilities.join(", ")));
     }
@@ -244,8 +247,13 @@ fn say(cli: &Cli, loaded: &Loaded, lowered: &Lowered) {
         for m in &report.matrices {
             let ([gr, gc], [r, c]) = (m.grid, m.per_lane);
             let copies = if m.replicated { ", copies" } else { "" };
-            io::error(&format!("    %{} {}: {gr}x{gc} lanes, {r}x{c} each{copies}", m.id, m.matrix));
+            let held = match m.tile {
+                None => format!("{gr}x{gc} lanes, {r}x{c} each"),
+                Some([tr, tc]) => format!("{gr}x{gc} subgroups, {r}x{c} tiles of {tr}x{tc} each"),
+            };
+            io::error(&format!("    %{} {}: {held}{copies}", m.id, m.matrix));
         }
+        report.not_taken.iter().for_each(|n| io::error(&format!("    not {n}")));
         report.approximations.iter().for_each(|a| io::error(&format!("    {a}")));
     }
     if cli.output.is_none() && !cli.text {

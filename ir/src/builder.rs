@@ -248,6 +248,52 @@ impl<'m> FunctionBuilder<'m> {
         }
     }
 
+    /// Begins to build a function again that was taken out of the module: its definition and its parameters stay, and
+    /// its first block is open. [`FunctionBuilder::keep`] and what makes instructions fill it.
+    pub fn rebuild(module: &'m mut Module, globals: &'m mut Globals, function: &Function) -> Option<Self> {
+        let first = function.blocks.first()?;
+        let id = module.inst(function.def).result?;
+        let current_id = module.inst(first.label).result?;
+        let current = Block { lead: first.lead.clone(), label: first.label, insts: InstList::new() };
+        Some(FunctionBuilder {
+            module,
+            globals,
+            id,
+            def: function.def,
+            params: function.params.clone(),
+            blocks: Vec::new(),
+            variables: Vec::new(),
+            current,
+            current_id,
+        })
+    }
+
+    /// Puts an instruction of the module here.
+    pub fn keep(&mut self, r: InstRef) {
+        self.current.insts.push(r);
+    }
+
+    /// Opens a block of the function that is built again, under its label. The one before has its terminator.
+    pub fn reopen(&mut self, block: &Block) {
+        let next = Block { lead: block.lead.clone(), label: block.label, insts: InstList::new() };
+        self.blocks.push(std::mem::replace(&mut self.current, next));
+        self.current_id = self.module.inst(block.label).result.unwrap_or(self.current_id);
+    }
+
+    /// The label of the block that is open.
+    pub fn block_id(&self) -> Id {
+        self.current_id
+    }
+
+    /// The blocks of a function that was built again; the last one has its terminator.
+    pub fn blocks(mut self) -> Vec<Block> {
+        self.blocks.push(self.current);
+        if let Some(entry) = self.blocks.first_mut() {
+            entry.insts.insert_many(0, self.variables);
+        }
+        self.blocks
+    }
+
     /// The function's id.
     pub fn id(&self) -> Id {
         self.id
@@ -371,14 +417,26 @@ impl<'m> FunctionBuilder<'m> {
             (0..count).for_each(|i| body(self, Index::Const(i)));
             return;
         }
+        self.count(Index::Const(0), Index::Const(count), Index::Const(1), unroll, body);
+    }
+
+    /// A loop that runs `body` with `first`, `first + step`, ... as long as they are less than `end`.
+    pub fn count(
+        &mut self,
+        first: Index,
+        end: Index,
+        step: Index,
+        unroll: Unroll,
+        body: &mut dyn FnMut(&mut Self, Index),
+    ) {
         let [header, check, inside, next, merge] = std::array::from_fn(|_| self.module.fresh_id());
         let (i, i_next) = (self.module.fresh_id(), self.module.fresh_id());
-        let (ty, zero, one) = (self.u32_type(), self.u32(0), self.u32(1));
+        let (ty, first, step) = (self.u32_type(), self.index(first), self.index(step));
         let before = self.current_id;
         self.effect(Op::Branch, [header.into()]);
 
         self.start_block(header);
-        let phi = [zero, before, i_next, next].map(Operand::Id);
+        let phi = [first, before, i_next, next].map(Operand::Id);
         let r = self.module.add(Inst::new(Op::Phi, Some(ty), Some(i), phi));
         self.current.insts.push(r);
         let control = if unroll == Unroll::Ask { LoopControl::UNROLL } else { LoopControl::NONE };
@@ -386,7 +444,7 @@ impl<'m> FunctionBuilder<'m> {
         self.effect(Op::Branch, [check.into()]);
 
         self.start_block(check);
-        let more = self.compare(Op::ULessThan, Index::Value(i), Index::Const(count));
+        let more = self.compare(Op::ULessThan, Index::Value(i), end);
         self.effect(Op::BranchConditional, [more.into(), inside.into(), merge.into()]);
 
         self.start_block(inside);
@@ -394,7 +452,7 @@ impl<'m> FunctionBuilder<'m> {
         self.effect(Op::Branch, [next.into()]);
 
         self.start_block(next);
-        let r = self.module.add(Inst::new(Op::IAdd, Some(ty), Some(i_next), [i, one].map(Operand::Id)));
+        let r = self.module.add(Inst::new(Op::IAdd, Some(ty), Some(i_next), [i, step].map(Operand::Id)));
         self.current.insts.push(r);
         self.effect(Op::Branch, [header.into()]);
 

@@ -67,6 +67,11 @@ impl Builtins {
         Index::Value(if ty == u32_type { value } else { b.ids(Op::Bitcast, u32_type, &[value]) })
     }
 
+    /// Whether anything was read.
+    pub(crate) fn is_read(&self) -> bool {
+        !self.read.is_empty()
+    }
+
     /// Adds the variables that were read to the interfaces of the entry points.
     pub(crate) fn finish(&self, m: &mut Module) {
         add_to_interfaces(m, &self.read);

@@ -11,11 +11,13 @@ pub struct LoweredMatrix {
     pub id: u32,
     /// As messages name it: `f16 16x16 A`.
     pub matrix: String,
-    /// Lanes that share it, as grid rows and columns.
+    /// Rows and columns of the device's matrices that it is cut into; none where it is cut into elements.
+    pub tile: Option<[u32; 2]>,
+    /// Lanes that share it (subgroups, where it is cut into tiles), as grid rows and columns.
     pub grid: [u32; 2],
-    /// Rows and columns that a lane holds.
+    /// Rows and columns of elements, or of tiles, that each of them holds.
     pub per_lane: [u32; 2],
-    /// Whether several lanes hold copies of one element.
+    /// Whether several of them hold copies of one element.
     pub replicated: bool,
 }
 

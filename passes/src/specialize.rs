@@ -6,7 +6,7 @@
 //! can't be evaluated.
 
 use crate::pipeline::PassCx;
-use crate::{Lanes, Refusal};
+use crate::{Lanes, Refusal, Target};
 use coop_ir::builder::literal_operands;
 use coop_ir::constant::{Const, Constants};
 use coop_ir::decorate::Decorations;
@@ -24,6 +24,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         return Err(Refusal::new("refused-spec-value", None, reason, "give a value of the constant's type"));
     }
     let roots = roots(m, cx.options.lanes);
+    let tiles = cx.options.target != Target::Scalar;
     let mut pass = Specialize { constants, frozen: FxHashSet::default() };
     for (at, id, what) in &roots {
         let (at, id) = (*at, *id);
@@ -52,6 +53,14 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         }
         pass.freeze(m, id);
     }
+    if tiles {
+        // Subgroups share what they exchange in shared memory, so their number is decided where it can be.
+        for (_, id, _) in workgroup_size(m) {
+            if matches!(pass.constants.get(id), Const::Fixed(_)) || cx.options.spec_defaults {
+                pass.freeze(m, id);
+            }
+        }
+    }
     pass.apply(m, cx);
     Ok(())
 }
@@ -59,6 +68,19 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
 /// Capabilities of what moves elements between lanes: reductions, conversions of use, per-element operations, tensor
 /// addressing (SPV_NV_cooperative_matrix2, SPV_EXT_cooperative_matrix_maintenance1).
 const MOVES_ELEMENTS: [u32; 5] = [5429, 5430, 5431, 5432, 5433];
+
+/// The constants of the workgroup's size.
+fn workgroup_size(m: &Module) -> Vec<(InstRef, Id, &'static str)> {
+    let mut out = Vec::new();
+    for size in entry_points(m, &Decorations::new(m)).iter().filter_map(|e| e.workgroup_size) {
+        let constants = size.extents.into_iter().filter_map(|e| match e {
+            Extent::Constant(id) => Some(id),
+            Extent::Literal(_) => None,
+        });
+        out.extend(constants.map(|id| (size.at, id, "the size of the workgroup")));
+    }
+    out
+}
 
 /// The constants whose values decide the lowering: where, which, and what it is in words.
 fn roots(m: &Module, lanes: Lanes) -> Vec<(InstRef, Id, &'static str)> {
@@ -81,13 +103,7 @@ fn roots(m: &Module, lanes: Lanes) -> Vec<(InstRef, Id, &'static str)> {
         }
     }
     if whole_workgroup {
-        for size in entry_points(m, &Decorations::new(m)).iter().filter_map(|e| e.workgroup_size) {
-            let constants = size.extents.into_iter().filter_map(|e| match e {
-                Extent::Constant(id) => Some(id),
-                Extent::Literal(_) => None,
-            });
-            out.extend(constants.map(|id| (size.at, id, "the size of the workgroup")));
-        }
+        out.extend(workgroup_size(m));
     }
     out
 }

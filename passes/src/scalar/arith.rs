@@ -29,7 +29,7 @@ const UNROLL_MULADD: u32 = 256;
 const ASK_MULADD: u32 = 4096;
 
 /// Instructions that apply to each element by itself.
-pub(super) fn is_elementwise(op: Op) -> bool {
+pub(crate) fn is_elementwise(op: Op) -> bool {
     matches!(
         op,
         Op::SNegate
@@ -70,7 +70,7 @@ fn is_conversion(op: Op) -> bool {
 }
 
 /// Decorations of results that say how an operation computes, and so belong to the operation on an element.
-const OF_OPERATIONS: [u32; 7] = [
+pub(crate) const OF_OPERATIONS: [u32; 7] = [
     Decoration::RelaxedPrecision as u32,
     Decoration::FPRoundingMode as u32,
     Decoration::FPFastMathMode as u32,
@@ -410,22 +410,7 @@ impl MulAdd {
             let under = b.ids(Op::SLessThan, bool_type, &[total, least]);
             return b.ids(Op::Select, ty, &[under, least, total]);
         }
-        let total = b.ids(Op::IAdd, ty, &[sum, c]);
-        if !signed {
-            let wrapped = b.ids(Op::ULessThan, bool_type, &[total, sum]);
-            let most = b.globals.constant(b.module, wide, u64::MAX >> (64 - width));
-            return b.ids(Op::Select, ty, &[wrapped, most, total]);
-        }
-        // It overflows when both operands have the sign that the total has not.
-        let zero = b.globals.constant(b.module, wide, 0);
-        let most = b.globals.constant(b.module, wide, u64::MAX >> (65 - width));
-        let least = b.globals.constant(b.module, wide, 1 << (width - 1));
-        let [x, y] = [sum, c].map(|v| b.ids(Op::BitwiseXor, ty, &[v, total]));
-        let both = b.ids(Op::BitwiseAnd, ty, &[x, y]);
-        let overflows = b.ids(Op::SLessThan, bool_type, &[both, zero]);
-        let negative = b.ids(Op::SLessThan, bool_type, &[sum, zero]);
-        let limit = b.ids(Op::Select, ty, &[negative, least, most]);
-        b.ids(Op::Select, ty, &[overflows, limit, total])
+        saturated_sum(b, ty, wide, sum, c, signed)
     }
 
     fn unrolled(&self, b: &mut FunctionBuilder<'_>) -> Id {
@@ -509,4 +494,26 @@ impl MulAdd {
         });
         b.ids(Op::Load, self.d.ty, &[out])
     }
+}
+
+/// `x + y`, saturated in their own width, in the sign that is asked for whatever that of the type is.
+pub(crate) fn saturated_sum(b: &mut FunctionBuilder<'_>, ty: Id, scalar: Scalar, x: Id, y: Id, signed: bool) -> Id {
+    let width = scalar.width();
+    let bool_type = b.globals.bool(b.module);
+    let total = b.ids(Op::IAdd, ty, &[x, y]);
+    if !signed {
+        let wrapped = b.ids(Op::ULessThan, bool_type, &[total, x]);
+        let most = b.globals.constant_of(b.module, ty, scalar, u64::MAX >> (64 - width));
+        return b.ids(Op::Select, ty, &[wrapped, most, total]);
+    }
+    // It overflows when both operands have the sign that the total has not.
+    let zero = b.globals.constant_of(b.module, ty, scalar, 0);
+    let most = b.globals.constant_of(b.module, ty, scalar, u64::MAX >> (65 - width));
+    let least = b.globals.constant_of(b.module, ty, scalar, 1 << (width - 1));
+    let flipped = [x, y].map(|v| b.ids(Op::BitwiseXor, ty, &[v, total]));
+    let both = b.ids(Op::BitwiseAnd, ty, &flipped);
+    let overflows = b.ids(Op::SLessThan, bool_type, &[both, zero]);
+    let negative = b.ids(Op::SLessThan, bool_type, &[x, zero]);
+    let limit = b.ids(Op::Select, ty, &[negative, least, most]);
+    b.ids(Op::Select, ty, &[overflows, limit, total])
 }

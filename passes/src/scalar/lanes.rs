@@ -35,7 +35,7 @@ pub(super) struct LaneSource {
 }
 
 /// The refusal when nobody said how many lanes there are.
-pub(super) fn unknown_size(at: Option<InstRef>, workgroup: bool) -> Refusal {
+pub(crate) fn unknown_size(at: Option<InstRef>, workgroup: bool) -> Refusal {
     if workgroup {
         let why = "the size of the workgroup is not known";
         Refusal::new("refused-unknown-size", at, why, "give the spec constants of the workgroup's size with --spec")

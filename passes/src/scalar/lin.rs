@@ -54,6 +54,22 @@ impl Lin {
         sum
     }
 
+    /// The value, if nothing is added to the constant.
+    pub(crate) fn known(&self) -> Option<u32> {
+        self.terms.iter().all(|t| t.1 == 0).then_some(self.constant)
+    }
+
+    /// The quotient by `d`, if `d` divides every part.
+    pub(crate) fn exact(&self, d: u32) -> Option<Lin> {
+        let divides = self.terms.iter().all(|t| t.1.is_multiple_of(d)) && self.constant.is_multiple_of(d);
+        divides.then(|| {
+            let mut quotient = self.clone();
+            quotient.terms.iter_mut().for_each(|t| t.1 /= d);
+            quotient.constant /= d;
+            quotient
+        })
+    }
+
     /// Quotient and remainder by `d`. Exact without code when `d` divides every coefficient.
     pub(crate) fn div_rem(&self, b: &mut FunctionBuilder<'_>, d: u32) -> (Lin, Index) {
         if self.terms.iter().all(|t| t.1.is_multiple_of(d)) {

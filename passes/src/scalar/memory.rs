@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 use spirv::{Decoration, MemoryAccess, StorageClass};
 
 /// Memory operands of a matrix access, for one number of `bytes` bytes: alignment can't be more than its own.
-fn access_operands(operands: &[Operand], bytes: u32) -> Vec<Operand> {
+pub(crate) fn access_operands(operands: &[Operand], bytes: u32) -> Vec<Operand> {
     let mut out = operands.to_vec();
     let aligned = MemoryAccess::ALIGNED.bits();
     if out.first().is_some_and(|m| m.word() & aligned != 0)
@@ -484,7 +484,7 @@ fn element(b: &mut FunctionBuilder<'_>, mat: &Mat, object: Id, array: Option<Id>
 }
 
 /// A 32-bit value of an index of any integer type.
-fn narrow(b: &mut FunctionBuilder<'_>, id: Id, known: &dyn Fn(Id) -> Option<u64>) -> Index {
+pub(crate) fn narrow(b: &mut FunctionBuilder<'_>, id: Id, known: &dyn Fn(Id) -> Option<u64>) -> Index {
     if let Some(value) = known(id).and_then(|v| u32::try_from(v).ok()) {
         return Index::Const(value);
     }

@@ -11,14 +11,14 @@
 //! Refuses: instructions of other matrix extensions, scopes other than subgroup and workgroup, stores that would write
 //! a part of a word that another lane owns, element indices that no lane has.
 
-mod arith;
+pub(crate) mod arith;
 mod array;
 pub(crate) mod bits;
 mod callback;
 mod exchange;
 pub(crate) mod lanes;
 pub(crate) mod lin;
-mod memory;
+pub(crate) mod memory;
 pub(crate) mod place;
 mod spot;
 mod stage;
@@ -197,6 +197,7 @@ impl Lower<'_, '_> {
             self.cx.report.matrices.push(LoweredMatrix {
                 id: mat.ty.get(),
                 matrix: view.unwrap_or_default(),
+                tile: None,
                 grid: [mat.grid.rows, mat.grid.cols],
                 per_lane: [band.rows.held, band.cols.held],
                 replicated: band.copies(mat.grid),

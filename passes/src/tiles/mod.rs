@@ -1,13 +1,399 @@
 //! Replaces cooperative matrices by arrays of those that the device has.
+//!
+//! Precondition: scope, rows, columns, use and layouts are fixed (`specialize`); no function takes or returns a matrix
+//! (`inline`). Effect: every matrix type that the device does not have becomes an array of *tiles* under the same id,
+//! so variables, arrays and structs need no change; a value of such a type becomes a value for each tile. What is cut
+//! how, and which subgroup holds which, is said in [`shape`].
+//!
+//! # Values
+//!
+//! - [`Tiles::parts`] has the tiles of every value of a matrix type that becomes an array. One of them keeps the id of
+//!   the value, so that names, decorations and debug information have something to refer to. Where a value comes out of
+//!   a struct or an array, the id stays that of the array of tiles.
+//! - Matrix code is made in place, never in functions that take or return matrices: not every driver has those.
+//! - A block may become several. Phis that name it as where they come from are mended when the function is done.
+//!
+//! Refuses: instructions of other matrix extensions, scopes other than subgroup and workgroup, types that the profile
+//! does not list.
 
-use crate::Refusal;
+mod inst;
+mod memory;
+mod muladd;
+mod shape;
+
+use crate::arena::{Arena, Elem};
+use crate::builtins::Builtins;
 use crate::pipeline::PassCx;
-use coop_ir::{Module, Op};
+use crate::placement::Grid;
+use crate::scalar::arith::{OF_OPERATIONS, is_elementwise};
+use crate::scalar::lanes::invocations;
+use crate::{LoweredMatrix, Refusal};
+use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
+use coop_ir::constant::{Constants, Specialization};
+use coop_ir::decorate::Decorations;
+use coop_ir::entry::entry_points;
+use coop_ir::rewrite::sort_globals;
+use coop_ir::types::Scalar;
+use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
+use rustc_hash::{FxHashMap, FxHashSet};
+use shape::{Choice, Logical, Mat};
+use spirv::{BuiltIn, Capability, Scope};
 
 /// The opcodes that no module has afterwards.
 pub(crate) const REMOVED: &[Op] = &[];
 
-pub(crate) fn run(_: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
-    let why = format!("the target {} is not there yet", cx.options.target);
-    Err(Refusal::new("refused-target", None, why, "use --target scalar"))
+/// The tiles of a value, row by row.
+type Parts = Vec<Id>;
+
+/// A phi for one tile, whose operands are not filled in yet.
+struct Phi {
+    at: InstRef,
+    tile: usize,
+    /// Values, and the blocks that they come from.
+    from: Vec<(Id, Id)>,
+}
+
+struct Tiles<'a, 'cx> {
+    cx: &'a mut PassCx<'cx>,
+    constants: Constants,
+    mats: FxHashMap<Id, Mat>,
+    parts: FxHashMap<Id, (Mat, Parts)>,
+    /// Values of matrix types that are arrays under their own id.
+    boxed: FxHashSet<Id>,
+    phis: Vec<Phi>,
+    builtins: Builtins,
+    arena: Arena,
+    /// In the function that is being changed: the place of the subgroup in the grid of workgroup matrices.
+    group: Option<(Index, Index)>,
+    /// Decorations that say how an operation computes, as operands of `OpDecorate` from the second on.
+    decorated: FxHashMap<Id, Vec<Vec<Operand>>>,
+}
+
+pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    if let Some(r) = m.globals_with(Op::TypeCooperativeMatrixNV).next() {
+        let why = "matrices of SPV_NV_cooperative_matrix are not lowered yet";
+        return Err(Refusal::new("refused-dialect", Some(r), why, "use SPV_KHR_cooperative_matrix"));
+    }
+    let Some(profile) = cx.options.profile else {
+        let why =
+            format!("which matrices the device has is not known, and the target {} needs them", cx.options.target);
+        return Err(Refusal::new(
+            "refused-no-profile",
+            None,
+            why,
+            "name the device with --profile, or use --target scalar",
+        ));
+    };
+    let constants = Constants::new(m, &Specialization::new());
+    let logical = shape::logical(m, &constants)?;
+    let size = cx.options.subgroup_size.unwrap_or(profile.limits.subgroup_size).max(1);
+    let invocations = workgroup(m, &constants);
+    let subgroups = invocations.map(|n| n.div_ceil(size));
+    let partners = partners(m, &logical);
+    let shapes = Choice::new(m, profile, &logical, &partners).solve()?;
+    let mut g = Globals::new(m);
+    let mats = cut(m, &mut g, &logical, &shapes, subgroups)?;
+    let mut tiles = Tiles {
+        arena: Arena::new(m, &constants, Some(profile), subgroups),
+        builtins: Builtins::new(m),
+        decorated: decorated(m),
+        cx,
+        constants,
+        mats,
+        parts: FxHashMap::default(),
+        boxed: FxHashSet::default(),
+        phis: Vec::new(),
+        group: None,
+    };
+    tiles.report(&logical);
+    tiles.globals(m, &mut g)?;
+    for i in 0..m.functions.len() {
+        tiles.function(m, &mut g, i)?;
+    }
+    tiles.types(m, &mut g);
+    tiles.cx.report.added_shared_memory = tiles.arena.finish(m, &mut g);
+    if tiles.builtins.is_read() {
+        require_capability(m, Capability::GroupNonUniform as u32);
+    }
+    tiles.builtins.finish(m);
+    tiles.cx.report.required_subgroup_size = Some(size);
+    tiles.cx.report.full_subgroups = true;
+    sort_globals(m);
+    Ok(())
+}
+
+/// The number of invocations of a workgroup, where all entry points agree on a known one.
+fn workgroup(m: &Module, constants: &Constants) -> Option<u32> {
+    let entries = entry_points(m, &Decorations::new(m));
+    let sizes: Vec<Option<u32>> = entries.iter().map(|e| invocations(e, constants)).collect();
+    sizes.first().copied().flatten().filter(|s| sizes.iter().all(|o| *o == Some(*s)))
+}
+
+/// Pairs of matrix types that meet in an instruction that works element by element.
+fn partners(m: &Module, logical: &[Logical]) -> Vec<(Id, Id)> {
+    let ids: FxHashSet<Id> = logical.iter().map(|l| l.ty.id).collect();
+    let mut out = Vec::new();
+    for f in &m.functions {
+        for r in f.blocks.iter().flat_map(|b| b.insts.iter()) {
+            let i = m.inst(*r);
+            let Some(ty) = i.ty.filter(|t| is_elementwise(i.op) && ids.contains(t)) else { continue };
+            let types = i.ids().filter_map(|id| m.type_of(id)).filter(|t| *t != ty && ids.contains(t));
+            out.extend(types.map(|t| (ty, t)));
+        }
+    }
+    out
+}
+
+/// How each matrix type is cut, with the types of the tiles.
+fn cut(
+    m: &mut Module,
+    g: &mut Globals,
+    logical: &[Logical],
+    shapes: &shape::Shapes,
+    subgroups: Option<u32>,
+) -> Result<FxHashMap<Id, Mat>, Refusal> {
+    let of_workgroup: Vec<Logical> = logical.iter().filter(|l| l.workgroup).copied().collect();
+    let mut workgroup_grid = Grid::new(1, 1);
+    if let Some(first) = of_workgroup.first() {
+        let Some(count) = subgroups else {
+            return Err(crate::scalar::lanes::unknown_size(Some(first.at), true));
+        };
+        workgroup_grid = shape::grid(count, &of_workgroup, shapes);
+    }
+    let mut types: FxHashMap<(Id, u32, u32, u32), Id> = FxHashMap::default();
+    let kept = |l: &Logical, shape: (u32, u32)| !l.workgroup && (l.shape.rows, l.shape.cols) == shape;
+    for l in logical {
+        let (r, c) = shapes[&l.ty.id];
+        if kept(l, (r, c)) {
+            types.entry((l.ty.component, r, c, l.shape.use_ as u32)).or_insert(l.ty.id);
+        }
+    }
+    let mut mats = FxHashMap::default();
+    for l in logical {
+        let (tile_rows, tile_cols) = shapes[&l.ty.id];
+        let use_ = l.shape.use_ as u32;
+        let grid = if l.workgroup { workgroup_grid } else { Grid::new(1, 1) };
+        let tile = if kept(l, (tile_rows, tile_cols)) {
+            l.ty.id
+        } else {
+            *types.entry((l.ty.component, tile_rows, tile_cols, use_)).or_insert_with(|| {
+                let operands = [Scope::Subgroup as u32, tile_rows, tile_cols, use_].map(|v| Operand::Id(g.u32(m, v)));
+                let operands = [Operand::Id(l.ty.component)].into_iter().chain(operands);
+                let id = m.fresh_id();
+                let r = m.add(Inst::new(Op::TypeCooperativeMatrixKHR, None, Some(id), operands));
+                m.globals.push(r);
+                id
+            })
+        };
+        let elem = Elem { scalar: l.scalar, ty: l.ty.component };
+        let mut mat = Mat {
+            ty: l.ty.id,
+            elem,
+            shape: l.shape,
+            workgroup: l.workgroup,
+            tile,
+            tile_rows,
+            tile_cols,
+            grid,
+            rows: 1,
+            cols: 1,
+        };
+        let (row_groups, col_groups) = mat.groups();
+        mat.rows = l.shape.rows.div_ceil(tile_rows).div_ceil(row_groups).max(1);
+        mat.cols = l.shape.cols.div_ceil(tile_cols).div_ceil(col_groups).max(1);
+        mats.insert(l.ty.id, mat);
+    }
+    Ok(mats)
+}
+
+fn decorated(m: &Module) -> FxHashMap<Id, Vec<Vec<Operand>>> {
+    let mut out: FxHashMap<Id, Vec<Vec<Operand>>> = FxHashMap::default();
+    for r in m.globals_with(Op::Decorate) {
+        let i = m.inst(r);
+        if let (Some(id), Some(d)) = (i.id(0), i.word(1))
+            && OF_OPERATIONS.contains(&d)
+        {
+            out.entry(id).or_default().push(i.operands.iter().skip(1).copied().collect());
+        }
+    }
+    out
+}
+
+impl Tiles<'_, '_> {
+    fn report(&mut self, logical: &[Logical]) {
+        for l in logical {
+            let mat = self.mats[&l.ty.id];
+            let (row_groups, col_groups) = mat.groups();
+            self.cx.report.matrices.push(LoweredMatrix {
+                id: mat.ty.get(),
+                matrix: mat.name() + if mat.workgroup { " workgroup" } else { "" },
+                tile: Some([mat.tile_rows, mat.tile_cols]),
+                grid: [mat.grid.rows, mat.grid.cols],
+                per_lane: [mat.rows, mat.cols],
+                replicated: row_groups * col_groups != mat.grid.lanes(),
+            });
+        }
+    }
+
+    /// The matrix type of a value, if it has one.
+    fn mat_of(&self, m: &Module, value: Id) -> Option<Mat> {
+        // The instruction behind the id may have become one for a tile.
+        match self.parts.get(&value) {
+            Some((mat, _)) => Some(*mat),
+            None => self.mats.get(&m.type_of(value)?).copied(),
+        }
+    }
+
+    /// Constants of matrix types: tiles, and arrays of them under the old ids. Lengths that are constants.
+    fn globals(&mut self, m: &mut Module, g: &mut Globals) -> Result<(), Refusal> {
+        for r in m.globals.clone() {
+            let inst = m.inst(r).clone();
+            if inst.op == Op::SpecConstantOp && inst.word(0) == Some(u32::from(Op::CooperativeMatrixLengthKHR.0)) {
+                self.constant_length(m, g, r, &inst);
+                continue;
+            }
+            let Some(mat) = inst.ty.and_then(|t| self.mats.get(&t)).copied().filter(|m| !m.is_kept()) else { continue };
+            let (Some(result), true) = (inst.result, inst.op.is_constant() || inst.op == Op::Undef) else { continue };
+            let tile = m.fresh_id();
+            let operands = inst.operands.iter().copied();
+            let t = m.add(Inst::new(inst.op, Some(mat.tile), Some(tile), operands).at(inst.origin));
+            m.globals.push(t);
+            let count = mat.tiles() as usize;
+            let op = match inst.op {
+                Op::ConstantCompositeReplicateEXT => Op::ConstantComposite,
+                Op::SpecConstantCompositeReplicateEXT => Op::SpecConstantComposite,
+                op => op,
+            };
+            if matches!(op, Op::ConstantComposite | Op::SpecConstantComposite) {
+                let all = std::iter::repeat_n(Operand::Id(tile), count);
+                m.replace(r, Inst::new(op, inst.ty, inst.result, all).at(inst.origin));
+            }
+            self.boxed.insert(result);
+            self.parts.insert(result, (mat, vec![tile; count]));
+        }
+        Ok(())
+    }
+
+    fn constant_length(&mut self, m: &mut Module, g: &mut Globals, r: InstRef, inst: &Inst) {
+        let Some(mat) = inst.id(1).and_then(|t| self.mats.get(&t)).copied() else { return };
+        if mat.is_kept() {
+            return;
+        }
+        let length = m.fresh_id();
+        let operands = [inst.operands[0], mat.tile.into()];
+        let l = m.add(Inst::new(Op::SpecConstantOp, inst.ty, Some(length), operands).at(inst.origin));
+        m.globals.push(l);
+        let ty = inst.ty.unwrap_or_else(|| g.uint(m, 32));
+        let scalar = coop_ir::types::scalar(m, ty).unwrap_or(Scalar::Int { width: 32, signed: false });
+        let tiles = g.constant_of(m, ty, scalar, u64::from(mat.tiles()));
+        let operands = [Operand::Word(u32::from(Op::IMul.0)), length.into(), tiles.into()];
+        m.replace(r, Inst::new(Op::SpecConstantOp, Some(ty), inst.result, operands).at(inst.origin));
+    }
+
+    /// Changes a function, if it has to do with matrices.
+    fn function(&mut self, m: &mut Module, g: &mut Globals, index: usize) -> Result<(), Refusal> {
+        let function = m.functions[index].clone();
+        self.check_signature(m, &function)?;
+        if !function.insts().any(|r| self.touches(m, m.inst(r))) {
+            return Ok(());
+        }
+        m.functions[index].blocks.clear();
+        let Some(mut b) = FunctionBuilder::rebuild(m, g, &function) else { return Ok(()) };
+        let mut last: FxHashMap<Id, Id> = FxHashMap::default();
+        for (n, block) in function.blocks.iter().enumerate() {
+            if n > 0 {
+                b.reopen(block);
+            }
+            let label = b.block_id();
+            let variable = |r: &InstRef| b.module.inst(*r).op == Op::Variable;
+            let variables = if n == 0 { block.insts.iter().rposition(variable).map_or(0, |at| at + 1) } else { 0 };
+            for (at, r) in block.insts.iter().enumerate() {
+                if n == 0 && at == variables {
+                    self.prologue(&mut b);
+                }
+                self.inst(&mut b, *r)?;
+            }
+            last.insert(label, b.block_id());
+        }
+        let blocks = b.blocks();
+        let old = function.blocks.iter().flat_map(|b| b.insts.iter().copied()).filter(|r| m.inst(*r).op == Op::Phi);
+        let old: Vec<InstRef> = old.collect();
+        self.mend_phis(m, &old, &last)?;
+        m.functions[index].blocks = blocks;
+        self.group = None;
+        Ok(())
+    }
+
+    /// The place of the subgroup, for all of the function.
+    fn prologue(&mut self, b: &mut FunctionBuilder<'_>) {
+        let grid = self.mats.values().find(|m| m.workgroup).map(|m| m.grid);
+        let Some(grid) = grid else { return };
+        self.group = Some(if grid.lanes() == 1 {
+            (Index::Const(0), Index::Const(0))
+        } else {
+            let subgroup = self.builtins.load(b, BuiltIn::SubgroupId);
+            (b.div(subgroup, grid.cols), b.rem(subgroup, grid.cols))
+        });
+    }
+
+    fn check_signature(&self, m: &Module, function: &Function) -> Result<(), Refusal> {
+        let is_mat = |t: Option<Id>| t.and_then(|t| self.mats.get(&t)).is_some_and(|m| !m.is_kept());
+        let refused = |at: InstRef| {
+            let why = "a function takes or returns a matrix that the device does not have";
+            Err(Refusal::new(
+                "refused-function",
+                Some(at),
+                why,
+                "inline the function (spirv-opt --inline-entry-points-exhaustive)",
+            ))
+        };
+        if is_mat(m.inst(function.def).ty) {
+            return refused(function.def);
+        }
+        match function.params.iter().find(|p| is_mat(m.inst(**p).ty)) {
+            Some(p) => refused(*p),
+            None => Ok(()),
+        }
+    }
+
+    /// Fills in the operands of phis of tiles, and mends the blocks that the other phis of the input (`old`) name.
+    fn mend_phis(&mut self, m: &mut Module, old: &[InstRef], last: &FxHashMap<Id, Id>) -> Result<(), Refusal> {
+        for r in old.iter().copied().filter(|r| self.phis.iter().all(|p| p.at != *r)) {
+            let moved = |id: Id| last.get(&id).copied().filter(|l| *l != id);
+            let any = m.inst(r).ids_from(0).skip(1).step_by(2).any(|id| moved(id).is_some());
+            if any {
+                for o in m.inst_mut(r).operands.iter_mut().skip(1).step_by(2) {
+                    if let Operand::Id(id) = o {
+                        *id = moved(*id).unwrap_or(*id);
+                    }
+                }
+            }
+        }
+        for phi in std::mem::take(&mut self.phis) {
+            let mut operands = Vec::new();
+            for (value, block) in phi.from {
+                let tile = self.parts.get(&value).and_then(|(_, p)| p.get(phi.tile)).copied();
+                let Some(tile) = tile else {
+                    let why = "a value that comes into a phi is no matrix of its type";
+                    return Err(Refusal::new("refused-malformed", Some(phi.at), why, "see what coopcheck says"));
+                };
+                operands.extend([tile, last.get(&block).copied().unwrap_or(block)].map(Operand::Id));
+            }
+            m.inst_mut(phi.at).operands = operands.into_iter().collect();
+        }
+        Ok(())
+    }
+
+    /// Matrix types become arrays, under the same ids.
+    fn types(&mut self, m: &mut Module, g: &mut Globals) {
+        let mut mats: Vec<Mat> = self.mats.values().copied().filter(|m| !m.is_kept()).collect();
+        mats.sort_by_key(|m| m.ty);
+        for mat in mats {
+            let Some(r) = m.def(mat.ty) else { continue };
+            let len = g.u32(m, mat.tiles());
+            let array = Inst::new(Op::TypeArray, None, Some(mat.ty), [mat.tile.into(), len.into()]);
+            let origin = m.inst(r).origin;
+            m.replace(r, array.at(origin));
+        }
+    }
 }

@@ -1,0 +1,250 @@
+//! Modules lowered to the matrices that a device has: spirv-val and coopcheck accept what comes out, and it gives what
+//! the case expects, on the device and in the interpreter.
+
+use coop_exec::case::Number;
+use coop_exec::interp::Interpreted;
+use coop_exec::vulkan::VulkanExecutor;
+use coop_exec::{Case, Executor, Outcome, RunOptions, vulkan_test};
+use coop_ir::profile::Profile;
+use coop_ir::types::Type;
+use coop_ir::{Module, Op, binary};
+use coop_passes::{Lowered, Options, Target, lower};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn testdata(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata").join(folder)
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned())
+}
+
+/// A module with a case and the case's variant.
+struct Job {
+    name: String,
+    module: Module,
+    case: Case,
+}
+
+/// Every kernel with every case and variant that is made for subgroups of 8.
+fn kernels() -> Vec<Job> {
+    let files: Vec<PathBuf> =
+        std::fs::read_dir(testdata("kernels")).expect("testdata/kernels").flatten().map(|e| e.path()).collect();
+    let of = |extension: &str| {
+        let mut some: Vec<PathBuf> =
+            files.iter().filter(|p| p.extension().is_some_and(|e| e == extension)).cloned().collect();
+        some.sort();
+        some
+    };
+    let mut out = Vec::new();
+    for path in of("spv") {
+        let module = binary::read(&std::fs::read(&path).expect("readable")).expect("a module");
+        let kernel = stem(&path);
+        let base = kernel.split('.').next().unwrap_or_default().to_owned();
+        for case_path in of("toml").into_iter().filter(|p| stem(p).split('.').next() == Some(&base)) {
+            let case = Case::load(&case_path).unwrap_or_else(|e| panic!("{}: {e}", case_path.display()));
+            let variants: Vec<String> = case.variant.keys().cloned().collect();
+            let mut all = vec![(stem(&case_path), case.clone())];
+            for v in variants {
+                let variant = case.clone().with_variant(&v).unwrap_or_else(|e| panic!("{}: {e}", case_path.display()));
+                all.push((format!("{}:{v}", stem(&case_path)), variant));
+            }
+            for (label, mut case) in all {
+                // SpecId 3 is the subgroup size in all kernels.
+                if matches!(case.spec.get("3"), Some(Number::Int(8))) {
+                    case.subgroup_size = Some(8);
+                    case.full_subgroups = true;
+                    out.push(Job { name: format!("{kernel} with {label}"), module: module.clone(), case });
+                }
+            }
+        }
+    }
+    out
+}
+
+fn options<'a>(case: &Case, target: Target, profile: &'a Profile) -> Options<'a> {
+    Options {
+        spec: case.specialization().expect("values"),
+        spec_defaults: true,
+        profile: Some(profile),
+        ..Options::new(target)
+    }
+}
+
+/// Kernels whose types lavapipe's matrices don't have, with what is said then.
+fn refused(name: &str) -> Option<&'static str> {
+    name.starts_with("gemm_bf16").then_some("refused-device-types")
+}
+
+/// What is wrong with an outcome, in words; nothing if it is as expected.
+fn wrong(what: &str, outcome: Result<Outcome, coop_exec::Error>, case: &Case) -> Vec<String> {
+    let outcome = match outcome {
+        Ok(o) => o,
+        Err(e) => return vec![format!("{what}: {e}")],
+    };
+    let mut out: Vec<String> = outcome.messages.iter().chain(&outcome.faults).map(|w| format!("{what}: {w}")).collect();
+    match outcome.check(case) {
+        Ok(differences) => out.extend(differences.iter().map(|d| format!("{what}: {d}"))),
+        Err(e) => out.push(format!("{what}: {e}")),
+    }
+    out
+}
+
+/// The matrices that a module declares and the profile has not.
+fn foreign(module: &Module, profile: &Profile) -> Vec<String> {
+    let constants = coop_ir::constant::Constants::new(module, &coop_ir::constant::Specialization::new());
+    let mut out = Vec::new();
+    for r in module.globals_with(Op::TypeCooperativeMatrixKHR) {
+        let view = module.inst(r).result.and_then(|id| Type::of(module, id)?.coop_mat());
+        let view = view.expect("a matrix type").view(module, &constants);
+        let (rows, cols, use_) = (view.rows.fixed(), view.cols.fixed(), view.use_.fixed());
+        let has = profile.khr_properties.iter().any(|p| {
+            let shape = match use_ {
+                Some(0) => (p.m, p.k),
+                Some(1) => (p.k, p.n),
+                _ => (p.m, p.n),
+            };
+            (rows, cols) == (Some(shape.0.into()), Some(shape.1.into()))
+        });
+        if !has || view.scope.fixed() != Some(3) {
+            out.push(view.to_string());
+        }
+    }
+    out
+}
+
+/// What spirv-val and coopcheck have against a lowered module, and which of its matrices the device has not.
+fn invalid(what: &str, lowered: &Lowered, profile: &Profile) -> Vec<String> {
+    let mut out: Vec<String> =
+        foreign(&lowered.module, profile).into_iter().map(|m| format!("{what}: declares {m}")).collect();
+    let report = coop_validate::check(&lowered.module, &coop_validate::Options::default());
+    let errors = report.findings.iter().filter(|f| f.level == coop_validate::Level::Error);
+    out.extend(errors.map(|f| format!("{what}: coopcheck: {}", f.message)));
+    out.extend(spirv_val(&lowered.module).map(|said| format!("{what}: spirv-val: {said}")));
+    out
+}
+
+/// What spirv-val says against a module. Without the fetched tool nothing, aloud.
+fn spirv_val(module: &Module) -> Option<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let cache = std::env::var_os("COOP_CACHE").map_or(root.join(".cache"), PathBuf::from);
+    let tool = cache.join("bin/spirv-val");
+    if !tool.is_file() {
+        assert!(
+            std::env::var_os("COOP_REQUIRE_TOOLS").is_none(),
+            "spirv-val is not there: scripts/drivers.sh fetches it"
+        );
+        eprintln!("SKIPPED: spirv-val is not there; scripts/drivers.sh fetches it");
+        return None;
+    }
+    let mut child = Command::new(tool)
+        .args(["--target-env", "vulkan1.3", "-"])
+        .stdin(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("it starts");
+    std::io::Write::write_all(&mut child.stdin.take().expect("piped"), &binary::write(module)).expect("it reads");
+    let out = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&out.stderr).lines().next().unwrap_or("no reason given").to_owned();
+    (!out.status.success()).then_some(said)
+}
+
+/// Lowers every kernel for the profile, and hands each to `run` with its name and case.
+fn each_kernel(profile: &Profile, run: &mut dyn FnMut(&str, &Lowered, &Job) -> Vec<String>) {
+    let mut failures = Vec::new();
+    let mut done = 0;
+    for job in kernels() {
+        let what = &job.name;
+        match (lower(&job.module, &options(&job.case, Target::Khr, profile)), refused(what)) {
+            (Ok(lowered), None) => {
+                done += 1;
+                failures.extend(run(what, &lowered, &job));
+            }
+            (Ok(_), Some(why)) => failures.push(format!("{what}: lowered, not {why}")),
+            (Err(e), Some(why)) if e.to_string().contains(why) => {}
+            (Err(e), _) => failures.push(format!("{what}: {e}")),
+        }
+    }
+    assert!(done >= 50, "only {done} kernels were lowered");
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+vulkan_test!(
+    Lavapipe,
+    fn kernels_cut_into_tiles_run_on_lavapipe(device) {
+        on_device(device);
+    }
+);
+
+fn on_device(device: &VulkanExecutor<'_>) {
+    each_kernel(device.profile(), &mut |what, lowered, job| {
+        let outcome = device.run(&binary::write_words(&lowered.module), &job.case, &RunOptions::default());
+        wrong(what, outcome, &job.case)
+    });
+}
+
+#[test]
+fn kernels_cut_into_tiles_are_valid_and_right_in_the_interpreter() {
+    let profile = Profile::builtin("mesa-lavapipe").expect("built in");
+    let mut interpreter = Interpreted::default();
+    interpreter.config.subgroup_size = 8;
+    each_kernel(&profile, &mut |what, lowered, job| {
+        let mut failures = invalid(what, lowered, &profile);
+        let outcome = interpreter.run(&binary::write_words(&lowered.module), &job.case, &RunOptions::default());
+        failures.extend(wrong(what, outcome, &job.case));
+        failures
+    });
+}
+
+#[test]
+fn kernels_that_fit_come_out_as_they_are() {
+    let profile = Profile::builtin("mesa-lavapipe").expect("built in");
+    let mut same = 0;
+    for job in kernels().iter().filter(|j| matches!(j.case.spec.get("0"), Some(Number::Int(8)))) {
+        let Ok(lowered) = lower(&job.module, &options(&job.case, Target::Khr, &profile)) else { continue };
+        let count = |m: &Module, op: Op| m.all().filter(|r| m.inst(*r).op == op).count();
+        let saturates = job.name.starts_with("gemm_i8_sat");
+        // Functions that take matrices are inlined, as often as they are called.
+        let inlined = job.name.starts_with("functions") || job.name.starts_with("acc_private");
+        for op in [Op::CooperativeMatrixLoadKHR, Op::CooperativeMatrixMulAddKHR, Op::CooperativeMatrixStoreKHR] {
+            assert!(inlined || count(&job.module, op) == count(&lowered.module, op), "{}: {op}", job.name);
+        }
+        assert!(inlined || job.module.functions.len() == lowered.module.functions.len(), "{}", job.name);
+        assert!(saturates || lowered.report.added_capabilities.is_empty(), "{}", job.name);
+        assert_eq!(lowered.report.added_shared_memory, 0, "{}", job.name);
+        same += 1;
+    }
+    assert!(same > 20, "only {same}");
+}
+
+#[test]
+fn auto_takes_what_the_device_has() {
+    let lavapipe = Profile::builtin("mesa-lavapipe").expect("built in");
+    let none = Profile::builtin("mesa-lavapipe-debian12").expect("built in");
+    for job in kernels().iter().filter(|j| j.name.starts_with("gemm_")) {
+        let chosen = |profile| {
+            let lowered =
+                lower(&job.module, &options(&job.case, Target::Auto, profile)).unwrap_or_else(|e| panic!("{e}"));
+            (lowered.report.target, lowered.report.not_taken)
+        };
+        assert_eq!(chosen(&none), ("scalar".to_owned(), Vec::new()), "{}", job.name);
+        let (target, not_taken) = chosen(&lavapipe);
+        if refused(&job.name).is_some() {
+            assert_eq!(target, "scalar", "{}", job.name);
+            assert!(not_taken.iter().any(|n| n.starts_with("khr: ")), "{}: {not_taken:?}", job.name);
+        } else {
+            assert_eq!((target.as_str(), not_taken.len()), ("khr", 0), "{}", job.name);
+        }
+    }
+}
+
+#[test]
+fn a_device_must_be_named() {
+    let job = kernels().into_iter().next().expect("a kernel");
+    let mut options = Options::new(Target::Khr);
+    options.spec_defaults = true;
+    let refusal = lower(&job.module, &options).expect_err("nobody knows the shapes").to_string();
+    assert!(refusal.contains("refused-no-profile") && refusal.contains("--profile"), "{refusal}");
+}

@@ -1,0 +1,428 @@
+//! Instructions of a function, one after the other: each is kept, or becomes one for each tile.
+
+use super::shape::Mat;
+use super::{Parts, Phi, Tiles};
+use crate::Refusal;
+use crate::scalar::arith::is_elementwise;
+use crate::scalar::memory::narrow;
+use coop_ir::builder::{FunctionBuilder, add_global};
+use coop_ir::types::{self, Type};
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+
+/// The first instruction made for an old one takes its place and its id; the others get ids of their own.
+pub(super) struct Slot {
+    at: InstRef,
+    used: bool,
+}
+
+impl Slot {
+    pub(super) fn new(at: InstRef) -> Slot {
+        Slot { at, used: false }
+    }
+
+    pub(super) fn op(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        op: Op,
+        ty: Id,
+        operands: impl IntoIterator<Item = Operand>,
+    ) -> Id {
+        let old = b.module.inst(self.at);
+        match old.result.filter(|_| !self.used) {
+            Some(id) => {
+                let new = Inst::new(op, Some(ty), Some(id), operands).at(old.origin);
+                b.module.replace(self.at, new);
+                b.keep(self.at);
+                self.used = true;
+                id
+            }
+            None => b.op(op, ty, operands),
+        }
+    }
+}
+
+/// The refusal of what breaks a rule of SPIR-V.
+pub(super) fn malformed<T>(r: InstRef, why: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"))
+}
+
+/// Where a chain of indices goes through a matrix: how many indices come before, and the matrix.
+type Through = Option<(usize, Mat)>;
+
+impl Tiles<'_, '_> {
+    /// Whether an instruction has to do with a matrix that becomes an array.
+    pub(super) fn touches(&self, m: &Module, inst: &Inst) -> bool {
+        let cut = |t: Id| self.mats.get(&t).is_some_and(|m| !m.is_kept());
+        let cut_value = |id: Id| self.mat_of(m, id).is_some_and(|m| !m.is_kept());
+        match inst.op {
+            Op::CooperativeMatrixLengthKHR => inst.id(0).is_some_and(cut),
+            Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
+                matches!(self.chain_through(m, inst), Some((_, mat)) if !mat.is_kept())
+            }
+            Op::CooperativeMatrixMulAddKHR if self.must_saturate(inst) => true,
+            Op::CompositeExtract | Op::CompositeInsert => {
+                inst.ty.is_some_and(cut)
+                    || inst.ids().any(cut_value)
+                    || matches!(self.literals_through(m, inst), Some((_, mat)) if !mat.is_kept())
+            }
+            Op::Variable | Op::FunctionParameter | Op::Function => false,
+            _ => inst.ty.is_some_and(cut) || inst.ids().any(cut_value),
+        }
+    }
+
+    pub(super) fn inst(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef) -> Result<(), Refusal> {
+        let inst = b.module.inst(r).clone();
+        if !self.touches(b.module, &inst) {
+            b.keep(r);
+            return Ok(());
+        }
+        let result = inst.ty.and_then(|t| self.mats.get(&t)).copied();
+        match inst.op {
+            Op::CooperativeMatrixLoadKHR => self.load_khr(b, r, &inst),
+            Op::CooperativeMatrixStoreKHR => self.store_khr(b, r, &inst),
+            Op::CooperativeMatrixMulAddKHR => self.muladd(b, r, &inst),
+            Op::CooperativeMatrixLengthKHR => self.length(b, r, &inst),
+            Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
+                self.access_chain(b, r, &inst)
+            }
+            Op::CompositeExtract => self.extract(b, r, &inst),
+            Op::CompositeInsert => self.insert(b, r, &inst),
+            Op::Load => match result {
+                Some(mat) => self.load(b, r, &inst, mat),
+                None => self.other(b, r, &inst),
+            },
+            Op::Store => self.store(b, r, &inst),
+            Op::Phi => match result {
+                Some(mat) => self.phi(b, r, &inst, mat),
+                None => malformed(r, "a phi of matrices that gives none"),
+            },
+            Op::Undef | Op::CopyObject | Op::Select => match result {
+                Some(mat) => self.each(b, r, &inst, mat),
+                None => malformed(r, format!("{} of a matrix that gives none", inst.op)),
+            },
+            Op::CompositeConstruct | Op::CompositeConstructReplicateEXT => match result {
+                Some(mat) => self.splat(b, r, &inst, mat),
+                None => self.construct(b, r, inst),
+            },
+            op if is_elementwise(op) => match result {
+                Some(mat) => self.each(b, r, &inst, mat),
+                None => malformed(r, format!("{op} of a matrix that gives none")),
+            },
+            // Debug information may name matrices, and keeps doing so.
+            Op::ExtInst if result.is_none() => {
+                b.keep(r);
+                Ok(())
+            }
+            _ => self.other(b, r, &inst),
+        }
+    }
+
+    fn other(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
+        match inst.op {
+            // Pointers to matrices go about as before.
+            Op::CopyMemory | Op::Load => {
+                b.keep(r);
+                Ok(())
+            }
+            Op::FunctionCall | Op::ReturnValue => {
+                let why = "a function takes or returns a matrix that the device does not have";
+                let remedy = "inline the function (spirv-opt --inline-entry-points-exhaustive)";
+                Err(Refusal::new("refused-function", Some(r), why, remedy))
+            }
+            op => {
+                let why = format!("{op} on a matrix has no lowering to tiles yet");
+                Err(Refusal::new("refused-instruction", Some(r), why, "see the table of instructions in the README"))
+            }
+        }
+    }
+
+    /// The tiles of a value.
+    pub(super) fn tiles_of(&self, m: &Module, r: InstRef, value: Id) -> Result<(Mat, Parts), Refusal> {
+        let Some(mat) = self.mat_of(m, value) else { return malformed(r, format!("{value} is no matrix")) };
+        if mat.is_kept() {
+            return Ok((mat, vec![value]));
+        }
+        match self.parts.get(&value) {
+            Some((_, parts)) => Ok((mat, parts.clone())),
+            None => malformed(r, format!("{value} is used before it is defined")),
+        }
+    }
+
+    /// The value as an array of its tiles.
+    fn boxed(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, value: Id) -> Result<Id, Refusal> {
+        if self.boxed.contains(&value) {
+            return Ok(value);
+        }
+        let (mat, parts) = self.tiles_of(b.module, r, value)?;
+        if mat.is_kept() {
+            return Ok(value);
+        }
+        Ok(b.ids(Op::CompositeConstruct, mat.ty, &parts))
+    }
+
+    /// Takes a value that is an array under its own id apart.
+    fn unbox(&mut self, b: &mut FunctionBuilder<'_>, value: Id, mat: Mat) {
+        let parts = (0..mat.tiles()).map(|t| b.op(Op::CompositeExtract, mat.tile, [value.into(), t.into()])).collect();
+        self.boxed.insert(value);
+        self.parts.insert(value, (mat, parts));
+    }
+
+    /// Says what the tiles of the result are.
+    pub(super) fn define(&mut self, inst: &Inst, mat: Mat, parts: Parts) {
+        if let Some(id) = inst.result.filter(|_| !mat.is_kept()) {
+            self.parts.insert(id, (mat, parts));
+        }
+    }
+
+    fn length(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
+        let mat = inst.id(0).and_then(|t| self.mats.get(&t)).copied();
+        let (Some(mat), Some(ty)) = (mat, inst.ty) else { return malformed(r, "a length of no matrix") };
+        let Some(scalar) = types::scalar(b.module, ty).filter(|s| s.is_int()) else {
+            return malformed(r, "a length that is no integer");
+        };
+        let length = b.ids(Op::CooperativeMatrixLengthKHR, ty, &[mat.tile]);
+        let tiles = b.globals.constant_of(b.module, ty, scalar, u64::from(mat.tiles()));
+        Slot::new(r).op(b, Op::IMul, ty, [length, tiles].map(Operand::Id));
+        Ok(())
+    }
+
+    /// The matrix that a chain of accesses steps into, if there is one.
+    fn chain_through(&self, m: &Module, inst: &Inst) -> Through {
+        let Type::Pointer { pointee, .. } = Type::of(m, m.type_of(inst.id(0)?)?)? else { return None };
+        let first = if matches!(inst.op, Op::PtrAccessChain | Op::InBoundsPtrAccessChain) { 2 } else { 1 };
+        let mut ty = pointee;
+        for (n, index) in inst.ids_from(first).enumerate() {
+            if let Some(mat) = self.mats.get(&ty) {
+                return Some((first + n, *mat));
+            }
+            ty = match Type::of(m, ty)? {
+                Type::Array { elem, .. } | Type::RuntimeArray { elem } | Type::Vector { elem, .. } => elem,
+                Type::Struct { members } => *members.get(self.constants.get(index).value()? as usize)?,
+                Type::Matrix { column, .. } => column,
+                _ => return None,
+            };
+        }
+        None
+    }
+
+    /// The same for the literal indices of an extraction or insertion.
+    fn literals_through(&self, m: &Module, inst: &Inst) -> Through {
+        let first = if inst.op == Op::CompositeInsert { 2 } else { 1 };
+        let composite = inst.id(first - 1)?;
+        let mut ty = self.mat_of(m, composite).map(|mat| mat.ty).or_else(|| m.type_of(composite))?;
+        for (n, index) in inst.operands.iter().enumerate().skip(first) {
+            if let Some(mat) = self.mats.get(&ty) {
+                return Some((n, *mat));
+            }
+            ty = match Type::of(m, ty)? {
+                Type::Array { elem, .. } | Type::Vector { elem, .. } => elem,
+                Type::Struct { members } => *members.get(index.word() as usize)?,
+                Type::Matrix { column, .. } => column,
+                _ => return None,
+            };
+        }
+        None
+    }
+
+    fn access_chain(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
+        let through = self.chain_through(b.module, inst);
+        let (Some((at, mat)), Some(ty)) = (through, inst.ty) else { return malformed(r, "a chain of accesses") };
+        let Some(index) = inst.id(at).filter(|_| inst.operands.len() == at + 1) else {
+            return malformed(r, "a chain of accesses goes on behind an element");
+        };
+        let constants = &self.constants;
+        let index = narrow(b, index, &|id| constants.get(id).fixed());
+        let (tile, element) = (b.rem(index, mat.tiles()), b.div(index, mat.tiles()));
+        let (tile, element) = (b.index(tile), b.index(element));
+        let operands = inst.operands[..at].iter().copied().chain([tile, element].map(Operand::Id));
+        Slot::new(r).op(b, inst.op, ty, operands);
+        Ok(())
+    }
+
+    fn extract(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
+        let (Some(ty), Some(from)) = (inst.ty, inst.id(0)) else { return malformed(r, "an extraction of nothing") };
+        if let Some((at, mat)) = self.literals_through(b.module, inst).filter(|(_, mat)| !mat.is_kept()) {
+            let Some(index) = inst.word(at).filter(|_| inst.operands.len() == at + 1) else {
+                return malformed(r, "an extraction goes on behind an element");
+            };
+            let (tile, element) = (index % mat.tiles(), index / mat.tiles());
+            if at == 1 {
+                let (_, parts) = self.tiles_of(b.module, r, from)?;
+                Slot::new(r).op(b, Op::CompositeExtract, ty, [parts[tile as usize].into(), element.into()]);
+            } else {
+                let before = inst.operands[..at].iter().copied();
+                Slot::new(r).op(b, Op::CompositeExtract, ty, before.chain([tile, element].map(Operand::Word)));
+            }
+            return Ok(());
+        }
+        b.keep(r);
+        if let (Some(mat), Some(id)) = (self.mats.get(&ty).copied().filter(|m| !m.is_kept()), inst.result) {
+            self.unbox(b, id, mat);
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
+        let (Some(ty), Some(object), Some(into)) = (inst.ty, inst.id(0), inst.id(1)) else {
+            return malformed(r, "an insertion of nothing");
+        };
+        let through = self.literals_through(b.module, inst).filter(|(_, mat)| !mat.is_kept());
+        let mut operands = inst.operands.clone();
+        if let Some((at, mat)) = through {
+            let Some(index) = inst.word(at).filter(|_| inst.operands.len() == at + 1) else {
+                return malformed(r, "an insertion goes on behind an element");
+            };
+            let (tile, element) = (index % mat.tiles(), index / mat.tiles());
+            if at == 2 {
+                let (_, mut parts) = self.tiles_of(b.module, r, into)?;
+                let operands = [object.into(), parts[tile as usize].into(), Operand::Word(element)];
+                parts[tile as usize] = Slot::new(r).op(b, Op::CompositeInsert, mat.tile, operands);
+                self.define(inst, mat, parts);
+                return Ok(());
+            }
+            operands.truncate(at);
+            operands.extend([tile, element].map(Operand::Word));
+        }
+        if self.mat_of(b.module, object).is_some() {
+            operands[0] = self.boxed(b, r, object)?.into();
+        }
+        Slot::new(r).op(b, Op::CompositeInsert, ty, operands);
+        Ok(())
+    }
+
+    /// The pointer to a tile of a matrix in memory of the shader.
+    pub(super) fn tile_of_variable(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        pointer: Id,
+        mat: Mat,
+        tile: u32,
+    ) -> Result<Id, Refusal> {
+        let Some(Type::Pointer { storage, .. }) = b.module.type_of(pointer).and_then(|t| Type::of(b.module, t)) else {
+            return malformed(r, "a pointer without a type");
+        };
+        let ty = b.globals.pointer(b.module, storage, mat.tile);
+        let tile = b.u32(tile);
+        Ok(b.ids(Op::AccessChain, ty, &[pointer, tile]))
+    }
+
+    fn load(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst, mat: Mat) -> Result<(), Refusal> {
+        let Some(pointer) = inst.id(0) else { return malformed(r, "a load from nowhere") };
+        let mut slot = Slot::new(r);
+        let mut parts = Parts::new();
+        for t in 0..mat.tiles() {
+            let from = self.tile_of_variable(b, r, pointer, mat, t)?;
+            let operands = [Operand::Id(from)].into_iter().chain(inst.operands.iter().skip(1).copied());
+            parts.push(slot.op(b, Op::Load, mat.tile, operands));
+        }
+        self.define(inst, mat, parts);
+        Ok(())
+    }
+
+    fn store(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
+        let (Some(pointer), Some(object)) = (inst.id(0), inst.id(1)) else { return malformed(r, "a store of nothing") };
+        let (mat, parts) = self.tiles_of(b.module, r, object)?;
+        for (t, part) in (0..).zip(parts) {
+            let to = self.tile_of_variable(b, r, pointer, mat, t)?;
+            let operands = [to, part].map(Operand::Id).into_iter().chain(inst.operands.iter().skip(2).copied());
+            b.effect(Op::Store, operands);
+        }
+        Ok(())
+    }
+
+    fn phi(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst, mat: Mat) -> Result<(), Refusal> {
+        let ids: Vec<Id> = inst.ids().collect();
+        let from: Vec<(Id, Id)> = ids.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+        let mut slot = Slot::new(r);
+        let mut parts = Parts::new();
+        for tile in 0..mat.tiles() as usize {
+            let id = slot.op(b, Op::Phi, mat.tile, []);
+            let at = if tile == 0 { Some(r) } else { b.module.def(id) };
+            if let Some(at) = at {
+                self.phis.push(Phi { at, tile, from: from.clone() });
+            }
+            parts.push(id);
+        }
+        self.define(inst, mat, parts);
+        Ok(())
+    }
+
+    /// An instruction that works on each tile by itself.
+    fn each(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst, mat: Mat) -> Result<(), Refusal> {
+        let mut arguments: Vec<(Operand, Option<Parts>)> = Vec::new();
+        for o in &inst.operands {
+            let id = o.id().filter(|id| self.mat_of(b.module, *id).is_some());
+            let Some(id) = id else {
+                arguments.push((*o, None));
+                continue;
+            };
+            let (from, parts) = self.tiles_of(b.module, r, id)?;
+            let alike = from.shape == mat.shape && from.workgroup == mat.workgroup;
+            if !alike {
+                let why = format!("{} makes a {} matrix of a {} one", inst.op, mat.name(), from.name());
+                let remedy = "convert between matrices of one shape and use";
+                return Err(Refusal::new("refused-instruction", Some(r), why, remedy));
+            }
+            if (from.tile_rows, from.tile_cols) != (mat.tile_rows, mat.tile_cols) {
+                let tiles = |m: Mat| format!("{}x{} of {}", m.tile_rows, m.tile_cols, m.elem.scalar);
+                let why = format!("{} goes from tiles of {} to tiles of {}", inst.op, tiles(from), tiles(mat));
+                return Err(Refusal::new(
+                    "refused-instruction",
+                    Some(r),
+                    why,
+                    "lower to scalar code (--target scalar)",
+                ));
+            }
+            arguments.push((*o, Some(parts)));
+        }
+        let decorations = inst.result.and_then(|id| self.decorated.get(&id)).cloned().unwrap_or_default();
+        let mut slot = Slot::new(r);
+        let mut parts = Parts::new();
+        let one = arguments.iter().all(|(_, parts)| parts.as_ref().is_none_or(|p| p.iter().all(|t| *t == p[0])));
+        for tile in 0..mat.tiles() as usize {
+            if one && tile > 0 {
+                parts.push(parts[0]);
+                continue;
+            }
+            let operand = |(o, parts): &(Operand, Option<Parts>)| match parts {
+                Some(parts) => Operand::Id(parts[tile]),
+                None => *o,
+            };
+            let operands: Vec<Operand> = arguments.iter().map(operand).collect();
+            let id = slot.op(b, inst.op, mat.tile, operands);
+            if Some(id) != inst.result {
+                for d in &decorations {
+                    let operands = [Operand::Id(id)].into_iter().chain(d.iter().copied());
+                    add_global(b.module, Inst::new(Op::Decorate, None, None, operands));
+                }
+            }
+            parts.push(id);
+        }
+        self.define(inst, mat, parts);
+        Ok(())
+    }
+
+    fn splat(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst, mat: Mat) -> Result<(), Refusal> {
+        let Some(value) = inst.id(0).filter(|_| inst.operands.len() == 1) else {
+            return malformed(r, "a matrix is made of one number");
+        };
+        let tile = Slot::new(r).op(b, inst.op, mat.tile, [value.into()]);
+        self.define(inst, mat, vec![tile; mat.tiles() as usize]);
+        Ok(())
+    }
+
+    /// A struct or array of matrices.
+    fn construct(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, mut inst: Inst) -> Result<(), Refusal> {
+        for o in &mut inst.operands {
+            if let Operand::Id(id) = o
+                && self.mat_of(b.module, *id).is_some()
+            {
+                *id = self.boxed(b, r, *id)?;
+            }
+        }
+        b.module.replace(r, inst);
+        b.keep(r);
+        Ok(())
+    }
+}

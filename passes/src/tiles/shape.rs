@@ -1,0 +1,332 @@
+//! Which matrices of the device stand for which of the module, and which subgroup holds which.
+//!
+//! A matrix is cut into *tiles*, each a matrix of the device: all of one shape, in a grid that begins at row 0 and
+//! column 0. The subgroups of its scope are a grid too ([`Grid`], one for all matrices of a scope): A is cut by rows
+//! of tiles among grid rows, B by columns of tiles among grid columns, C both ways, as [`crate::placement`] says with
+//! "lane" read as "subgroup" and "element" as "tile".
+//!
+//! # Invariants
+//!
+//! 1. The tiles of the operands of a MulAdd are one row of the profile's list, so rows of A's tiles are rows of C's,
+//!    and so on. Where the input is well formed, bands fit then too.
+//! 2. Element `e` of a matrix, as an invocation counts them, is element `e / tiles` of tile `e % tiles`: so a constant
+//!    index is a constant tile, whatever the device's number of elements is.
+//! 3. What a tile holds beyond the last row or column is zero in A and B, and anything in C. A subgroup whose tiles
+//!    would lie beyond the matrix holds such tiles.
+
+use crate::Refusal;
+use crate::arena::Elem;
+use crate::placement::{Grid, Shape, Use, choose};
+use coop_ir::constant::Constants;
+use coop_ir::profile::{ComponentType, MatrixProperties, Profile, Scope};
+use coop_ir::types::{self, CoopMat, Scalar};
+use coop_ir::{Id, InstRef, Module, Op};
+use rustc_hash::FxHashMap;
+use spirv::CooperativeMatrixOperands as Bits;
+
+/// A matrix type of the module.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mat {
+    /// Its id, which will be that of an array of tiles.
+    pub(super) ty: Id,
+    pub(super) elem: Elem,
+    pub(super) shape: Shape,
+    pub(super) workgroup: bool,
+    /// The type of a tile; the matrix's own where that needs no change.
+    pub(super) tile: Id,
+    /// Rows and columns of a tile.
+    pub(super) tile_rows: u32,
+    pub(super) tile_cols: u32,
+    /// The subgroups of the scope.
+    pub(super) grid: Grid,
+    /// How many rows and columns of tiles a subgroup holds.
+    pub(super) rows: u32,
+    pub(super) cols: u32,
+}
+
+impl Mat {
+    /// The number of tiles that a subgroup holds.
+    pub(super) fn tiles(&self) -> u32 {
+        self.rows * self.cols
+    }
+
+    /// Whether the type stays what it is.
+    pub(super) fn is_kept(&self) -> bool {
+        self.tile == self.ty
+    }
+
+    /// The index of the tile in row `i` and column `j` of those held.
+    pub(super) fn at(&self, i: u32, j: u32) -> usize {
+        (i * self.cols + j) as usize
+    }
+
+    /// Groups of subgroups among which rows and columns of tiles are divided.
+    pub(super) fn groups(&self) -> (u32, u32) {
+        match self.shape.use_ {
+            Use::A => (self.grid.rows, 1),
+            Use::B => (1, self.grid.cols),
+            Use::Accumulator => (self.grid.rows, self.grid.cols),
+        }
+    }
+
+    /// Whether tiles hold something beyond the last row or column (whole tiles beyond are not meant).
+    pub(super) fn has_partial_tiles(&self) -> bool {
+        !self.shape.rows.is_multiple_of(self.tile_rows) || !self.shape.cols.is_multiple_of(self.tile_cols)
+    }
+
+    /// As messages name it.
+    pub(super) fn name(&self) -> String {
+        let use_ = types::use_name(self.shape.use_ as u64).unwrap_or("?");
+        format!("{} {}x{} {use_}", self.elem.scalar, self.shape.rows, self.shape.cols)
+    }
+}
+
+/// A matrix type as the module says it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Logical {
+    /// Where it is declared.
+    pub(super) at: InstRef,
+    pub(super) ty: CoopMat,
+    pub(super) scalar: Scalar,
+    pub(super) shape: Shape,
+    pub(super) workgroup: bool,
+}
+
+/// The matrix types of the module.
+pub(super) fn logical(m: &Module, constants: &Constants) -> Result<Vec<Logical>, Refusal> {
+    let mut found = Vec::new();
+    for r in m.globals_with(Op::TypeCooperativeMatrixKHR) {
+        let bad = |reason: String, remedy: &str| Err(Refusal::new("refused-type", Some(r), reason, remedy));
+        let Some(ty) = m.inst(r).result.and_then(|id| types::coop_mat(m, id)) else { continue };
+        let view = ty.view(m, constants);
+        let Some(scalar) = view.component.filter(|s| matches!(s.width(), 8 | 16 | 32 | 64)) else {
+            return bad("the component type is no number of 8, 16, 32 or 64 bits".into(), "see what coopcheck says");
+        };
+        let workgroup = match view.scope.fixed() {
+            Some(3) => false,
+            Some(2) => true,
+            _ => return bad(format!("no lowering of {view} is known"), "use Subgroup or Workgroup scope"),
+        };
+        let dim = |c: &coop_ir::constant::Const| c.fixed().and_then(|v| u32::try_from(v).ok()).filter(|v| *v > 0);
+        let (Some(rows), Some(cols)) = (dim(&view.rows), dim(&view.cols)) else {
+            return bad(format!("{view} has no elements"), "give it rows and columns of at least 1");
+        };
+        if u64::from(rows) * u64::from(cols) > 1 << 20 {
+            return bad(format!("{view} has more than 2^20 elements"), "no device has such matrices");
+        }
+        let Some(use_) = view.use_.fixed().and_then(Use::from_value) else {
+            return bad(format!("{view} has an unknown use"), "use A, B or Accumulator");
+        };
+        found.push(Logical { at: r, ty, scalar, shape: Shape { rows, cols, use_ }, workgroup });
+    }
+    Ok(found)
+}
+
+/// Whether a component type of the profile is this one. The operand bits of a MulAdd decide whether integers have a
+/// sign; where there is none, either will do.
+fn is(component: ComponentType, scalar: Scalar, signed: Option<bool>) -> bool {
+    match scalar {
+        Scalar::Int { width, .. } => {
+            let sign = match signed {
+                Some(true) => component.is_signed_integer(),
+                Some(false) => component.is_unsigned_integer(),
+                None => component.is_integer(),
+            };
+            let packed = matches!(component, ComponentType::S8Packed | ComponentType::U8Packed);
+            sign && !packed && component.bits() == Some(width)
+        }
+        Scalar::Float { width: 16 } => component == ComponentType::F16,
+        Scalar::Float { width: 32 } => component == ComponentType::F32,
+        Scalar::Float { width: 64 } => component == ComponentType::F64,
+        Scalar::BF16 => component == ComponentType::Bf16,
+        Scalar::E4M3 => component == ComponentType::E4m3,
+        Scalar::E5M2 => component == ComponentType::E5m2,
+        _ => false,
+    }
+}
+
+/// The types that meet in a MulAdd: A, B, C and the result, with the operand bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Product {
+    at: InstRef,
+    types: [Id; 4],
+    bits: u32,
+}
+
+/// Rows and columns of a tile, by matrix type.
+pub(super) type Shapes = FxHashMap<Id, (u32, u32)>;
+
+/// What the choice of tiles works with.
+pub(super) struct Choice<'a> {
+    profile: &'a Profile,
+    by_id: FxHashMap<Id, Logical>,
+    products: Vec<Product>,
+    /// Types that meet in an instruction that works tile by tile.
+    partners: Vec<(Id, Id)>,
+    /// What is left of the search.
+    steps: u32,
+}
+
+impl<'a> Choice<'a> {
+    pub(super) fn new(m: &Module, profile: &'a Profile, mats: &[Logical], same: &[(Id, Id)]) -> Choice<'a> {
+        let by_id: FxHashMap<Id, Logical> = mats.iter().map(|l| (l.ty.id, *l)).collect();
+        let mut products: Vec<Product> = Vec::new();
+        for r in m.all().filter(|r| m.inst(*r).op == Op::CooperativeMatrixMulAddKHR) {
+            let i = m.inst(r);
+            let operands: Vec<Id> = i.ids().take(3).filter_map(|id| m.type_of(id)).chain(i.ty).collect();
+            let Ok(types) = <[Id; 4]>::try_from(operands) else { continue };
+            if !types.iter().all(|t| by_id.contains_key(t)) {
+                continue;
+            }
+            let bits = i.word(3).unwrap_or(0) & !Bits::SATURATING_ACCUMULATION_KHR.bits();
+            if !products.iter().any(|p| p.types == types && p.bits == bits) {
+                products.push(Product { at: r, types, bits });
+            }
+        }
+        Choice { profile, by_id, products, partners: same.to_vec(), steps: 20_000 }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &'a MatrixProperties> {
+        self.profile.khr_properties.iter().filter(|p| p.scope == Scope::Subgroup)
+    }
+
+    /// The rows of the list that a product can use, best first.
+    fn candidates(&self, product: &Product) -> Result<Vec<&'a MatrixProperties>, Refusal> {
+        let [a, b, c, d] = product.types.map(|t| self.by_id[&t]);
+        let bits = Bits::from_bits_retain(product.bits);
+        let signed = |bit: Bits| Some(bits.contains(bit));
+        let mut rows: Vec<&MatrixProperties> = self
+            .rows()
+            .filter(|p| {
+                is(p.a, a.scalar, signed(Bits::MATRIX_A_SIGNED_COMPONENTS_KHR))
+                    && is(p.b, b.scalar, signed(Bits::MATRIX_B_SIGNED_COMPONENTS_KHR))
+                    && is(p.c, c.scalar, signed(Bits::MATRIX_C_SIGNED_COMPONENTS_KHR))
+                    && is(p.result, d.scalar, signed(Bits::MATRIX_RESULT_SIGNED_COMPONENTS_KHR))
+                    && !p.saturating
+            })
+            .collect();
+        if rows.is_empty() {
+            let why = format!(
+                "{} has no matrices that multiply {} by {} into {} (C of {})",
+                device(self.profile),
+                a.scalar,
+                b.scalar,
+                d.scalar,
+                c.scalar
+            );
+            let remedy = "lower to scalar code (--target scalar, or auto), or use types that the device has";
+            return Err(Refusal::new("refused-device-types", Some(product.at), why, remedy));
+        }
+        let (m, n, k) = (d.shape.rows, d.shape.cols, a.shape.cols);
+        rows.sort_by_key(|p| {
+            let padded = |extent: u32, tile: u32| u64::from(extent.next_multiple_of(tile.max(1)));
+            let volume = padded(m, p.m) * padded(n, p.n) * padded(k, p.k);
+            (volume, u64::MAX - u64::from(p.m) * u64::from(p.n) * u64::from(p.k))
+        });
+        Ok(rows)
+    }
+
+    /// A tile for every type.
+    pub(super) fn solve(&mut self) -> Result<Shapes, Refusal> {
+        let mut all = Vec::new();
+        for product in &self.products {
+            all.push((product.types, self.candidates(product)?));
+        }
+        // Those with the least choice first.
+        let mut order: Vec<usize> = (0..all.len()).collect();
+        order.sort_by_key(|i| all[*i].1.len());
+        let mut shapes = Shapes::default();
+        if !self.search(&all, &order, &mut shapes) {
+            let why = format!("no choice of matrices of {} serves all products of the module", device(self.profile));
+            let remedy = "lower to scalar code (--target scalar, or auto)";
+            return Err(Refusal::new("refused-device-types", self.products.first().map(|p| p.at), why, remedy));
+        }
+        self.rest(&mut shapes)?;
+        Ok(shapes)
+    }
+
+    fn search(&mut self, all: &[([Id; 4], Vec<&'a MatrixProperties>)], order: &[usize], shapes: &mut Shapes) -> bool {
+        let Some((first, rest)) = order.split_first() else { return true };
+        let (types, rows) = &all[*first];
+        for p in rows {
+            if self.steps == 0 {
+                return false;
+            }
+            self.steps -= 1;
+            let wanted = [(p.m, p.k), (p.k, p.n), (p.m, p.n), (p.m, p.n)];
+            if types.iter().zip(wanted).any(|(t, w)| shapes.get(t).is_some_and(|s| *s != w)) {
+                continue;
+            }
+            let mut next = shapes.clone();
+            next.extend(types.iter().copied().zip(wanted));
+            if self.search(all, rest, &mut next) {
+                *shapes = next;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Types that no product decides: like those that they meet, else the best of the list.
+    fn rest(&self, shapes: &mut Shapes) -> Result<(), Refusal> {
+        let mut open: Vec<Id> = self.by_id.keys().copied().filter(|t| !shapes.contains_key(t)).collect();
+        open.sort_unstable();
+        while !open.is_empty() {
+            let partner = |t: &Id| {
+                self.partners.iter().find_map(|(a, b)| {
+                    let other = if a == t { b } else { a };
+                    (a == t || b == t).then(|| shapes.get(other).copied()).flatten()
+                })
+            };
+            let decided = open.iter().enumerate().find_map(|(n, t)| Some((n, partner(t)?)));
+            let (n, wanted) = decided.map_or((0, None), |(n, shape)| (n, Some(shape)));
+            let ty = open.remove(n);
+            let mut choices = self.tiles(self.by_id[&ty])?;
+            if let Some(at) = choices.iter().position(|c| Some(*c) == wanted) {
+                choices.swap(0, at);
+            }
+            shapes.insert(ty, choices[0]);
+        }
+        Ok(())
+    }
+
+    /// The tiles that the device has for a type, best first; at least one.
+    fn tiles(&self, of: Logical) -> Result<Vec<(u32, u32)>, Refusal> {
+        let fits = |p: &MatrixProperties| match of.shape.use_ {
+            Use::A => is(p.a, of.scalar, None).then_some((p.m, p.k)),
+            Use::B => is(p.b, of.scalar, None).then_some((p.k, p.n)),
+            Use::Accumulator => (is(p.c, of.scalar, None) || is(p.result, of.scalar, None)).then_some((p.m, p.n)),
+        };
+        let mut tiles: Vec<(u32, u32)> = self.rows().filter_map(fits).collect();
+        if tiles.is_empty() {
+            let use_ = types::use_name(of.shape.use_ as u64).unwrap_or("?");
+            let why = format!("{} has no matrices of {} for {use_}", device(self.profile), of.scalar);
+            let remedy = "lower to scalar code (--target scalar, or auto), or use types that the device has";
+            return Err(Refusal::new("refused-device-types", Some(of.at), why, remedy));
+        }
+        tiles.sort_by_key(|(r, c)| {
+            let padded = u64::from(of.shape.rows.next_multiple_of(*r)) * u64::from(of.shape.cols.next_multiple_of(*c));
+            (padded, u64::MAX - u64::from(*r) * u64::from(*c))
+        });
+        tiles.dedup();
+        Ok(tiles)
+    }
+}
+
+/// The grid of `subgroups` subgroups of a scope's matrices.
+pub(super) fn grid(subgroups: u32, mats: &[Logical], shapes: &Shapes) -> Grid {
+    let in_tiles: Vec<Shape> = mats
+        .iter()
+        .filter_map(|l| {
+            let (r, c) = *shapes.get(&l.ty.id)?;
+            let Shape { rows, cols, use_ } = l.shape;
+            Some(Shape { rows: rows.div_ceil(r), cols: cols.div_ceil(c), use_ })
+        })
+        .collect();
+    choose(subgroups, &in_tiles, &[])
+}
+
+/// What messages call the device.
+fn device(profile: &Profile) -> &str {
+    if profile.name.is_empty() { &profile.device } else { &profile.name }
+}
