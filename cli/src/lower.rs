@@ -2,6 +2,7 @@
 
 use crate::Status;
 use crate::args::{OutputStyle, ProfileArgs, SpecArgs, TargetArg};
+use crate::interp::SemanticsName;
 use crate::io::{self, FileError, Loaded};
 use crate::render::{self, Problem, Renderer};
 use clap::{Parser, ValueEnum};
@@ -52,6 +53,10 @@ struct Cli {
     /// What a lane of a subgroup-scope matrix is
     #[arg(long, value_enum, default_value = "subgroup")]
     lanes: LanesArg,
+    /// What holds where texts and hardware differ: default strides with partial blocks, clips with an offset, matrices
+    /// larger than their spans, the step of a decode function's pointer
+    #[arg(long, value_enum, default_value = "spec")]
+    semantics: SemanticsName,
     #[command(flatten)]
     profile: ProfileArgs,
     #[command(flatten)]
@@ -124,6 +129,10 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     options.spec_defaults = cli.spec_defaults;
     options.profile = profile.as_ref();
     options.subgroup_size = cli.profile.subgroup_size;
+    options.semantics = match cli.semantics {
+        SemanticsName::Spec => coop_passes::Semantics::Spec,
+        SemanticsName::Nvidia => coop_passes::Semantics::Nvidia,
+    };
     options.lanes = match cli.lanes {
         LanesArg::Subgroup => Lanes::Subgroup,
         LanesArg::LocalIndex => Lanes::LocalIndex,

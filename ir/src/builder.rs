@@ -470,6 +470,40 @@ impl<'m> FunctionBuilder<'m> {
         self.start_block(merge);
     }
 
+    /// Runs `yes` where `condition` holds and `no` elsewhere; answers what they answer, as many values of the given types.
+    pub fn choose(
+        &mut self,
+        condition: Id,
+        types: &[Id],
+        yes: &mut dyn FnMut(&mut Self) -> Vec<Id>,
+        no: &mut dyn FnMut(&mut Self) -> Vec<Id>,
+    ) -> Vec<Id> {
+        let [first, second, merge] = std::array::from_fn(|_| self.module.fresh_id());
+        self.effect(Op::SelectionMerge, [merge.into(), SelectionControl::NONE.bits().into()]);
+        self.effect(Op::BranchConditional, [condition.into(), first.into(), second.into()]);
+        self.start_block(first);
+        let a = yes(self);
+        let from_a = self.current_id;
+        self.effect(Op::Branch, [merge.into()]);
+        self.start_block(second);
+        let b = no(self);
+        let from_b = self.current_id;
+        self.effect(Op::Branch, [merge.into()]);
+        self.start_block(merge);
+        let pairs = a.into_iter().zip(b).zip(types);
+        pairs.map(|((a, b), ty)| if a == b { a } else { self.ids(Op::Phi, *ty, &[a, from_a, b, from_b]) }).collect()
+    }
+
+    /// `a` where `condition` holds, else `b`: numbers.
+    pub fn select(&mut self, condition: Id, a: Index, b: Index) -> Index {
+        if a == b {
+            return a;
+        }
+        let ty = self.u32_type();
+        let (a, b) = (self.index(a), self.index(b));
+        Index::Value(self.ids(Op::Select, ty, &[condition, a, b]))
+    }
+
     /// Returns `value` (or nothing) and puts the function into the module.
     pub fn finish(mut self, value: Option<Id>) -> Id {
         match value {

@@ -18,6 +18,8 @@ mod report;
 mod scalar;
 mod specialize;
 mod ssa;
+#[allow(dead_code, reason = "the realisations begin to use it")]
+mod tensor;
 mod tiles;
 
 use coop_ir::constant::Specialization;
@@ -70,6 +72,16 @@ pub enum Lanes {
     LocalIndex,
 }
 
+/// What holds where texts and hardware differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Semantics {
+    /// The specifications.
+    #[default]
+    Spec,
+    /// What was observed on an NVIDIA H100.
+    Nvidia,
+}
+
 /// How to lower.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
@@ -85,6 +97,8 @@ pub struct Options<'a> {
     pub subgroup_size: Option<u32>,
     /// What a lane is.
     pub lanes: Lanes,
+    /// What holds where texts and hardware differ.
+    pub semantics: Semantics,
     /// Check the module after each pass.
     pub verify_each: bool,
     /// Run only this many passes.
@@ -101,6 +115,7 @@ impl Options<'_> {
             profile: None,
             subgroup_size: None,
             lanes: Lanes::default(),
+            semantics: Semantics::default(),
             verify_each: cfg!(debug_assertions),
             fuel: None,
         }

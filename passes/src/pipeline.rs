@@ -1,7 +1,8 @@
 //! The passes in order, and the one loop that runs them.
 
 use crate::{
-    Error, Lowered, Options, Refusal, Report, Target, Timing, bfloat16, cleanup, inline, scalar, specialize, tiles,
+    Error, Lowered, Options, Refusal, Report, Target, Timing, bfloat16, cleanup, inline, scalar, specialize, tensor,
+    tiles,
 };
 use coop_ir::profile::Feature;
 use coop_ir::{Module, Op};
@@ -41,6 +42,13 @@ pub static PASSES: &[Pass] = &[
         targets: Target::ALL,
         leaves_no: &[],
         run: inline::run,
+    },
+    Pass {
+        name: "tensor",
+        summary: "make the layout and the view of each tensor load and store in front of it, of plain numbers",
+        targets: Target::ALL,
+        leaves_no: &[],
+        run: tensor::run,
     },
     Pass {
         name: "scalar",

@@ -97,6 +97,15 @@ fn roots(m: &Module, lanes: Lanes) -> Vec<(InstRef, Id, &'static str)> {
                 let subgroup = inst.id(1).and_then(|s| m.def_inst(s)).and_then(|s| s.word(0)) == Some(3);
                 whole_workgroup |= !subgroup;
             }
+            Op::TypeTensorLayoutNV | Op::TypeTensorViewNV => {
+                let names: &[&str] = if inst.op == Op::TypeTensorLayoutNV {
+                    &["the number of dimensions of a tensor layout", "the clamp mode of a tensor layout"]
+                } else {
+                    &["the number of dimensions of a tensor view", "whether a tensor view has dimensions"]
+                };
+                let what = |at: usize| names.get(at).copied().unwrap_or("the permutation of a tensor view");
+                out.extend(inst.ids().enumerate().map(|(at, id)| (r, id, what(at))));
+            }
             Op::CooperativeMatrixLoadKHR => out.extend(inst.id(1).map(|l| (r, l, "the layout of a load"))),
             Op::CooperativeMatrixStoreKHR => out.extend(inst.id(2).map(|l| (r, l, "the layout of a store"))),
             _ => {}

@@ -1,0 +1,489 @@
+//! Tensor loads and stores as code: what the realisations of matrices call.
+//!
+//! ```text
+//! let mut tensors = Tensors::new(m, cx.options);
+//! let access = tensors.access(m, g, r)?;                 // one OpCooperativeMatrix{Load,Store}TensorNV
+//! let types = access.param_types(m) ++ yours;
+//! let mut b = FunctionBuilder::new(m, g, "..", ret, &types);
+//! let mut visit = access.begin(&mut b, 0);               // what does not depend on the element, computed once
+//! b.repeat(.., |b, i| {
+//!     let got = visit.load(b, row, col);                 // or visit.load_run(b, row, col, count): neighbours
+//!     // got.value, but where got.keep holds the element stays what it was (the Object operand's)
+//! });
+//! // a call of the function has the operands access.args ++ yours
+//! tensors.finish(m);                                     // when every access is realised
+//! ```
+//!
+//! `row` and `col` must be inside the matrix: nothing here knows of padding. A run is `count` elements side by side,
+//! a power of two, all of them inside the matrix, that begins at a multiple of `count`; along the row unless
+//! [`Access::runs_down`], when it is along the column: the direction in which neighbours are neighbours in memory.
+//!
+//! Two accesses with equal [`Access::key`] have the same code, and differ in `args` only.
+
+use super::align::align;
+use super::calc::{Calc, Num, Step};
+use super::locate::{Rules, Spot};
+use super::memory::Memory;
+use super::parts::{LayoutType, TensorType, ViewType, chain, layout};
+use super::{OF_LAYOUT, OF_VIEW};
+use crate::arena::Elem;
+use crate::{Options, Refusal, Semantics, inline, ssa};
+use coop_ir::builder::{FunctionBuilder, Globals, Index};
+use coop_ir::constant::{Constants, Specialization};
+use coop_ir::types::{self, Scalar};
+use coop_ir::{Id, InstRef, Module, Op, Operand};
+use rustc_hash::FxHashSet;
+
+/// What the tensor accesses of a module share.
+pub(crate) struct Tensors {
+    constants: Constants,
+    semantics: Semantics,
+}
+
+/// A tensor load or store, read.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    /// The instruction.
+    pub(crate) at: InstRef,
+    /// The matrix type.
+    pub(crate) matrix: Id,
+    /// Its component type.
+    pub(crate) elem: Elem,
+    /// Its number of rows.
+    pub(crate) rows: u32,
+    /// Its number of columns.
+    pub(crate) cols: u32,
+    /// Whether it is a store.
+    pub(crate) store: bool,
+    /// The matrix that is stored; for a load, the one whose elements stay where the view clips.
+    pub(crate) object: Id,
+    /// Whether elements can be clipped: a load then needs the elements of `object`.
+    pub(crate) clips: bool,
+    /// Whether runs are along columns.
+    pub(crate) runs_down: bool,
+    /// The values that the code takes as parameters, in order.
+    pub(crate) args: Vec<Id>,
+    layout: LayoutType,
+    view: Option<ViewType>,
+    parts: Vec<Arg>,
+    view_parts: Vec<Arg>,
+    plain_strides: bool,
+    semantics: Semantics,
+    memory: Memory,
+}
+
+/// A number that an access goes by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Arg {
+    Known(u32),
+    /// A value of the module, such as a constant that can still be specialised.
+    Global(Id),
+    /// A parameter, and a power of two that divides it.
+    Param(usize, u32),
+}
+
+/// Collects the values that code takes as parameters.
+pub(super) struct Args<'a> {
+    pub(super) m: &'a Module,
+    pub(super) constants: &'a Constants,
+    pub(super) list: Vec<Id>,
+}
+
+impl Args<'_> {
+    /// The argument for a value of the function.
+    pub(super) fn of(&mut self, id: Id) -> Arg {
+        let fixed = self.constants.get(id).fixed().and_then(|v| u32::try_from(v).ok());
+        let own = self.m.def_inst(id).filter(|i| i.op == Op::Constant).and_then(|i| i.word(0));
+        if let Some(v) = fixed.or(own) {
+            return Arg::Known(v);
+        }
+        if self.m.def_inst(id).is_some_and(|i| i.op.is_constant()) {
+            return Arg::Global(id);
+        }
+        Arg::Param(self.pass(id), align(self.m, self.constants, id))
+    }
+
+    /// Passes a value; answers which parameter it is.
+    pub(super) fn pass(&mut self, id: Id) -> usize {
+        self.list.iter().position(|a| *a == id).unwrap_or_else(|| {
+            self.list.push(id);
+            self.list.len() - 1
+        })
+    }
+}
+
+impl Arg {
+    /// The number in a function whose parameters for the access begin at `first`.
+    pub(super) fn num(self, b: &FunctionBuilder<'_>, first: usize) -> Num {
+        match self {
+            Arg::Known(v) => Num::known(v),
+            Arg::Global(id) => Num::value(id, 1),
+            Arg::Param(at, align) => Num::value(b.param(first + at), align),
+        }
+    }
+
+    /// What stands for it where no code is made: equal arguments are equal numbers.
+    fn dry(self) -> Num {
+        let number = |n: u32| Id::new(n).unwrap_or_else(|| unreachable!("more than 0"));
+        match self {
+            Arg::Known(v) => Num::known(v),
+            Arg::Global(id) => Num::value(id, 1),
+            Arg::Param(at, align) => Num::value(number(0x8000_0000 + at as u32), align),
+        }
+    }
+
+    pub(super) fn key(self, out: &mut Vec<Operand>) {
+        match self {
+            Arg::Known(v) => out.extend([Operand::Word(0), Operand::Word(v)]),
+            Arg::Global(id) => out.extend([Operand::Word(1), Operand::Id(id)]),
+            Arg::Param(at, align) => out.extend([2, at as u32, align].map(Operand::Word)),
+        }
+    }
+}
+
+/// An element that was loaded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loaded {
+    /// The element.
+    pub(crate) value: Id,
+    /// Whether it stays what it was instead. `None`: never.
+    pub(crate) keep: Option<Id>,
+}
+
+impl Tensors {
+    /// For a module after the passes `inline` and `tensor`.
+    pub(crate) fn new(m: &Module, options: &Options<'_>) -> Tensors {
+        Tensors { constants: Constants::new(m, &Specialization::new()), semantics: options.semantics }
+    }
+
+    /// Reads a tensor load or store, and makes what its code will use: clones of callbacks, further views of buffers.
+    pub(crate) fn access(&mut self, m: &mut Module, _g: &mut Globals, r: InstRef) -> Result<Access, Refusal> {
+        let inst = m.inst(r).clone();
+        let malformed = |why: &str| Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says");
+        let store = inst.op == Op::CooperativeMatrixStoreTensorNV;
+        let (Some(pointer), Some(object), Some(layout_id)) = (inst.id(0), inst.id(1), inst.id(2)) else {
+            return Err(malformed("the operands don't fit the instruction"));
+        };
+        let matrix = if store { m.type_of(object) } else { inst.ty };
+        let Some(ty) = matrix.and_then(|t| types::coop_mat(m, t)) else {
+            return Err(malformed("what is loaded or stored is no matrix"));
+        };
+        let view = ty.view(m, &self.constants);
+        let dim = |c: &coop_ir::constant::Const| c.fixed().and_then(|v| u32::try_from(v).ok()).filter(|v| *v > 0);
+        let (Some(scalar), Some(rows), Some(cols)) = (view.component, dim(&view.rows), dim(&view.cols)) else {
+            return Err(malformed("the matrix type is not known"));
+        };
+        let operands = Operands::of(&inst).ok_or_else(|| malformed("the operands don't fit the instruction"))?;
+        let chained = |id: Id| chain(m, &self.constants, id);
+        let Some((TensorType::Layout(layout_type), parts)) = chained(layout_id) else {
+            return Err(malformed("the tensor layout can't be followed"));
+        };
+        let view = match operands.view.map(chained) {
+            None => None,
+            Some(Some((TensorType::View(v), parts))) => Some((v, parts)),
+            Some(_) => return Err(malformed("the tensor view can't be followed")),
+        };
+        if operands.decode.is_some() {
+            let why = "decode functions have no lowering yet";
+            return Err(Refusal::new(
+                "refused-instruction",
+                Some(r),
+                why,
+                "see the table of instructions in the README",
+            ));
+        }
+        let plain_strides = view.as_ref().is_some_and(|(v, parts)| plain_strides(m, v.order.len(), parts));
+        let mut args = Args { m, constants: &self.constants, list: Vec::new() };
+        let parts: Vec<Arg> = parts.into_iter().map(|id| args.of(id)).collect();
+        let view_parts = view.iter().flat_map(|v| &v.1).map(|id| args.of(*id)).collect();
+        let elem = Elem { scalar, ty: ty.component };
+        let memory = Memory::new(&mut args, r, pointer, elem, operands.memory)?;
+        let args = args.list;
+        let mut access = Access {
+            at: r,
+            matrix: ty.id,
+            elem,
+            rows,
+            cols,
+            store,
+            object,
+            clips: false,
+            runs_down: false,
+            args,
+            layout: layout_type,
+            view: view.map(|v| v.0),
+            parts,
+            view_parts,
+            plain_strides,
+            semantics: self.semantics,
+            memory,
+        };
+        access.check()?;
+        let rules = access.rules(&mut Calc::dry(1), &Arg::dry);
+        access.clips = rules.clips();
+        let contiguous = |down| access.probe(2, down).is_some_and(|s| s.linear.step == Step::One);
+        access.runs_down = !contiguous(false) && contiguous(true);
+        Ok(access)
+    }
+
+    /// Removes the layouts and views, with their types, when every access is realised.
+    pub(crate) fn finish(&mut self, m: &mut Module) {
+        let of_tensors = |op: Op| OF_LAYOUT.contains(&op) || OF_VIEW.contains(&op);
+        let mut results: FxHashSet<Id> = FxHashSet::default();
+        for f in 0..m.functions.len() {
+            let gone: FxHashSet<InstRef> = m.functions[f].insts().filter(|r| of_tensors(m.inst(*r).op)).collect();
+            results.extend(gone.iter().filter_map(|r| m.inst(*r).result));
+            ssa::remove_insts(m, f, &gone);
+        }
+        ssa::forget_notes(m, &results);
+        let _ = inline::remove;
+    }
+}
+
+/// The operands of a tensor load or store behind the layout.
+struct Operands {
+    memory: Vec<Operand>,
+    view: Option<Id>,
+    decode: Option<Id>,
+    #[allow(dead_code)]
+    decode_vector: Option<Id>,
+}
+
+impl Operands {
+    fn of(inst: &coop_ir::Inst) -> Option<Operands> {
+        use spirv::MemoryAccess;
+        let mask = inst.word(3)?;
+        let mut at = 4;
+        let with_one = [
+            MemoryAccess::ALIGNED,
+            MemoryAccess::MAKE_POINTER_AVAILABLE,
+            MemoryAccess::MAKE_POINTER_VISIBLE,
+            MemoryAccess::ALIAS_SCOPE_INTEL_MASK,
+            MemoryAccess::NO_ALIAS_INTEL_MASK,
+        ];
+        at += with_one.iter().filter(|bit| mask & bit.bits() != 0).count();
+        let memory = inst.operands.get(3..at)?.to_vec();
+        let tensor = inst.word(at)?;
+        let mut rest = inst.operands.get(at + 1..)?.iter().map(|o| o.id());
+        let mut next = |bit: u32| if tensor & bit != 0 { rest.next().map(|id| id.ok_or(())) } else { Some(Err(())) };
+        let (view, decode, decode_vector) = (next(1)?.ok(), next(2)?.ok(), next(4)?.ok());
+        Some(Operands { memory, view, decode, decode_vector })
+    }
+}
+
+/// Whether a view's strides are what its dimensions imply.
+fn plain_strides(m: &Module, rank: usize, parts: &[Id]) -> bool {
+    let value = |id: Id| m.def_inst(id).filter(|i| i.op == Op::Constant).and_then(|i| i.word(0));
+    let (dims, strides) = (&parts[..rank], &parts[rank..2 * rank]);
+    if value(strides[rank - 1]) != Some(1) {
+        return false;
+    }
+    (0..rank - 1).all(|d| {
+        let (stride, inner, dim) = (strides[d], strides[d + 1], dims[d + 1]);
+        if let (Some(s), Some(i), Some(n)) = (value(stride), value(inner), value(dim)) {
+            return i.checked_mul(n) == Some(s);
+        }
+        let product = m.def_inst(stride).filter(|i| i.op == Op::IMul);
+        let one = value(inner) == Some(1) && stride == dim;
+        one || product.is_some_and(|i| [i.id(0), i.id(1)] == [Some(inner), Some(dim)])
+    })
+}
+
+impl Access {
+    /// The types of the parameters for [`Access::args`].
+    pub(crate) fn param_types(&self, m: &Module) -> Vec<Id> {
+        self.args.iter().filter_map(|a| m.type_of(*a)).collect()
+    }
+
+    /// What the code depends on, but for the types of the parameters.
+    pub(crate) fn key(&self) -> Vec<Operand> {
+        let mut out = vec![Operand::Id(self.matrix), Operand::Word(u32::from(self.store))];
+        out.push(Operand::Word(self.layout.clamp << 8 | self.layout.rank as u32));
+        let view = self.view.as_ref().map_or(0, |v| {
+            v.order.iter().fold(1 + u32::from(v.sized) + 2 * u32::from(self.plain_strides), |k, d| k * 8 + *d as u32)
+        });
+        out.push(Operand::Word(view));
+        self.parts.iter().chain(&self.view_parts).for_each(|a| a.key(&mut out));
+        self.memory.key(&mut out);
+        out
+    }
+
+    /// Refuses what is undefined whatever the values are.
+    fn check(&self) -> Result<(), Refusal> {
+        let refuse = |why: String| Err(Refusal::new("refused-tensor", Some(self.at), why, "see what coopcheck says"));
+        let rank = self.layout.rank;
+        for d in 0..rank {
+            if self.parts[layout::SPAN * rank + d] == Arg::Known(0) {
+                return refuse(format!("the span of dimension {d} of the tensor layout is 0"));
+            }
+            if self.parts[layout::BLOCK * rank + d] == Arg::Known(0) {
+                return refuse(format!("the block size of dimension {d} of the tensor layout is 0"));
+            }
+        }
+        if let Some(v) = &self.view {
+            if v.order.len() > rank && !v.sized {
+                return refuse(format!(
+                    "a tensor view of {} dimensions without sizes of its own, with a layout of {rank}",
+                    v.order.len()
+                ));
+            }
+            if let Some(d) = (0..v.order.len()).find(|d| v.sized && self.view_parts[*d] == Arg::Known(0)) {
+                return refuse(format!("dimension {d} of the tensor view is 0"));
+            }
+        }
+        if !matches!(self.elem.scalar.width(), 8 | 16 | 32 | 64) {
+            let why = format!("components of type {} have no lowering yet", self.elem.scalar);
+            return Err(Refusal::new("refused-type", Some(self.at), why, "use components of 8, 16, 32 or 64 bits"));
+        }
+        Ok(())
+    }
+
+    fn rules(&self, c: &mut Calc<'_, '_>, num: &dyn Fn(Arg) -> Num) -> Rules {
+        let parts = self.parts.iter().map(|a| num(*a)).collect();
+        let view_parts = self.view_parts.iter().map(|a| num(*a)).collect();
+        Rules::new(
+            c,
+            self.layout,
+            self.view.clone(),
+            (self.rows, self.cols),
+            self.store,
+            self.semantics,
+            (parts, view_parts),
+            self.plain_strides,
+        )
+    }
+
+    /// What a run of `count` elements is like, if its elements can be found at once.
+    fn probe(&self, count: u32, down: bool) -> Option<Spot> {
+        let c = &mut Calc::dry(count);
+        let rules = self.rules(c, &Arg::dry);
+        let some = |n: u32| Id::new(0x9000_0000 + n).unwrap_or_else(|| unreachable!("more than 0"));
+        let mut at = [Num::value(some(0), 1), Num::value(some(1), 1)];
+        let moving = &mut at[usize::from(!down)];
+        (moving.step, moving.align) = (Step::One, count);
+        let spot = rules.locate(c, at[0], at[1]);
+        spot.is_run().then_some(spot)
+    }
+
+    /// Begins the code: parameters from `first` on are [`Access::args`].
+    pub(crate) fn begin(&self, b: &mut FunctionBuilder<'_>, first: usize) -> Visit {
+        let nums: Vec<Num> = self.parts.iter().chain(&self.view_parts).map(|a| a.num(b, first)).collect();
+        let args: Vec<Arg> = self.parts.iter().chain(&self.view_parts).copied().collect();
+        let num = |arg: Arg| nums[args.iter().position(|a| *a == arg).unwrap_or_default()];
+        let rules = self.rules(&mut Calc::new(b, 1), &num);
+        let memory = self.memory.begin(b, first);
+        let rank = self.layout.rank;
+        let fill = rules.fills().then(|| {
+            let bits = num(self.parts[5 * rank]);
+            fill_value(b, self.elem, bits)
+        });
+        Visit { access: self.clone(), rules, memory, fill }
+    }
+}
+
+/// The low bits of the clamp value as an element.
+fn fill_value(b: &mut FunctionBuilder<'_>, elem: Elem, bits: Num) -> Id {
+    let width = elem.scalar.width();
+    if let Some(bits) = bits.constant() {
+        let bits = if width < 32 { u64::from(bits) & ((1 << width) - 1) } else { u64::from(bits) };
+        return match elem.scalar {
+            // Constants of these types are not everywhere; their bits are.
+            Scalar::Encoded { .. } if bits != 0 => {
+                let raw = b.globals.constant(b.module, Scalar::Int { width, signed: false }, bits);
+                crate::scalar::bits::small_type(b.module, Scalar::Int { width, signed: false });
+                b.ids(Op::Bitcast, elem.ty, &[raw])
+            }
+            scalar => b.globals.constant_of(b.module, elem.ty, scalar, bits),
+        };
+    }
+    let word = b.index(bits.at);
+    let unsigned = Scalar::Int { width, signed: false };
+    let raw = match width {
+        32 => word,
+        _ => {
+            crate::scalar::bits::small_type(b.module, unsigned);
+            let ty = b.globals.uint(b.module, width);
+            b.ids(Op::UConvert, ty, &[word])
+        }
+    };
+    let raw_type = b.module.type_of(raw);
+    if raw_type == Some(elem.ty) { raw } else { b.ids(Op::Bitcast, elem.ty, &[raw]) }
+}
+
+/// The code of an access, being made. See [`Access::begin`].
+pub(crate) struct Visit {
+    access: Access,
+    rules: Rules,
+    memory: super::memory::Root,
+    fill: Option<Id>,
+}
+
+fn still(at: Index) -> Num {
+    match at {
+        Index::Const(v) => Num::known(v),
+        Index::Value(id) => Num::value(id, 1),
+    }
+}
+
+impl Visit {
+    /// Whether an element is clipped, and whether it is outside in a way that keeps it from memory.
+    fn locate(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index) -> Spot {
+        self.rules.locate(&mut Calc::new(b, 1), still(row), still(col))
+    }
+
+    /// Loads an element.
+    pub(crate) fn load(&mut self, b: &mut FunctionBuilder<'_>, row: Index, col: Index) -> Loaded {
+        let spot = self.locate(b, row, col);
+        let value = self.load_at(b, &spot);
+        Loaded { value, keep: spot.clipped }
+    }
+
+    fn load_at(&mut self, b: &mut FunctionBuilder<'_>, spot: &Spot) -> Id {
+        let elem = self.access.elem.ty;
+        let no = Calc::new(b, 1).or(spot.clipped, spot.outside);
+        let Some(no) = no else { return self.memory.load(b, spot.linear) };
+        let other = match self.fill {
+            Some(fill) => fill,
+            None => b.globals.null(b.module, elem),
+        };
+        let memory = &self.memory;
+        let values = b.choose(no, &[elem], &mut |_| vec![other], &mut |b| vec![memory.load(b, spot.linear)]);
+        values[0]
+    }
+
+    /// Loads a run of `count` elements.
+    pub(crate) fn load_run(&mut self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, count: u32) -> Vec<Loaded> {
+        (0..count)
+            .map(|j| {
+                let (row, col) = self.along(b, row, col, j);
+                self.load(b, row, col)
+            })
+            .collect()
+    }
+
+    /// Stores an element.
+    pub(crate) fn store(&mut self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, value: Id) {
+        let spot = self.locate(b, row, col);
+        let memory = &self.memory;
+        match Calc::new(b, 1).or(spot.clipped, spot.outside) {
+            Some(no) => {
+                let bool_type = b.globals.bool(b.module);
+                let yes = b.ids(Op::LogicalNot, bool_type, &[no]);
+                b.when(yes, &mut |b| memory.store(b, spot.linear, value));
+            }
+            None => memory.store(b, spot.linear, value),
+        }
+    }
+
+    /// Stores a run of elements.
+    pub(crate) fn store_run(&mut self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, values: &[Id]) {
+        for (j, value) in (0..).zip(values) {
+            let (row, col) = self.along(b, row, col, j);
+            self.store(b, row, col, *value);
+        }
+    }
+
+    fn along(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, j: u32) -> (Index, Index) {
+        if self.access.runs_down { (b.add(row, Index::Const(j)), col) } else { (row, b.add(col, Index::Const(j))) }
+    }
+}

@@ -1,0 +1,78 @@
+//! What values are multiples of.
+
+use super::calc::power;
+use coop_ir::constant::Constants;
+use coop_ir::{Id, Module, Op};
+
+/// How far definitions are followed.
+const DEPTH: usize = 24;
+
+const MAX: u32 = 1 << 31;
+
+/// A power of two that divides a 32-bit integer, as far as its definition tells.
+pub(super) fn align(m: &Module, constants: &Constants, id: Id) -> u32 {
+    Finder { m, constants, path: Vec::new(), budget: 2000 }.of(id)
+}
+
+struct Finder<'a> {
+    m: &'a Module,
+    constants: &'a Constants,
+    /// The phis on the way: what comes round a loop is assumed to be a multiple of whatever the rest is.
+    path: Vec<Id>,
+    budget: u32,
+}
+
+impl Finder<'_> {
+    fn of(&mut self, id: Id) -> u32 {
+        if self.budget == 0 || self.path.len() > DEPTH {
+            return 1;
+        }
+        self.budget -= 1;
+        if let Some(value) = self.constants.get(id).fixed() {
+            return power(value as u32);
+        }
+        let Some(inst) = self.m.def_inst(id) else { return 1 };
+        let x = |this: &mut Self, at: usize| inst.id(at).map_or(1, |id| this.of(id));
+        match inst.op {
+            Op::Constant => power(inst.word(0).unwrap_or(1)),
+            Op::IAdd | Op::ISub | Op::BitwiseOr | Op::BitwiseXor => x(self, 0).min(x(self, 1)),
+            Op::BitwiseAnd => x(self, 0).max(x(self, 1)),
+            Op::IMul => x(self, 0).saturating_mul(x(self, 1)).min(MAX),
+            Op::Select => x(self, 1).min(x(self, 2)),
+            Op::CopyObject | Op::SNegate => x(self, 0),
+            Op::Bitcast => {
+                // Of numbers: a vector's bits are not known here.
+                let scalar = inst.id(0).and_then(|i| self.m.type_of(i)).and_then(|t| self.m.def_inst(t));
+                if scalar.is_some_and(|t| t.op == Op::TypeInt) { x(self, 0) } else { 1 }
+            }
+            Op::ShiftLeftLogical => {
+                let shift = inst.id(1).and_then(|s| self.known(s)).unwrap_or(0).min(31);
+                (u64::from(x(self, 0)) << shift).min(u64::from(MAX)) as u32
+            }
+            Op::ShiftRightLogical => {
+                let shift = inst.id(1).and_then(|s| self.known(s)).unwrap_or(31).min(31);
+                (x(self, 0) >> shift).max(1)
+            }
+            Op::UDiv => match inst.id(1).and_then(|d| self.known(d)) {
+                Some(d) if d.is_power_of_two() => (x(self, 0) / d).max(1),
+                _ => 1,
+            },
+            Op::UMod => x(self, 0).min(x(self, 1)),
+            Op::Phi => {
+                if self.path.contains(&id) {
+                    return MAX;
+                }
+                self.path.push(id);
+                let values: Vec<Id> = inst.operands.iter().step_by(2).filter_map(|o| o.id()).collect();
+                let all = values.into_iter().map(|v| self.of(v)).min().unwrap_or(1);
+                self.path.pop();
+                all
+            }
+            _ => 1,
+        }
+    }
+
+    fn known(&self, id: Id) -> Option<u32> {
+        self.constants.get(id).fixed().map(|v| v as u32)
+    }
+}

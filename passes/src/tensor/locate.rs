@@ -1,0 +1,410 @@
+//! Where an element is: from row and column, by view, slice and clamping, to a number of the tensor's storage.
+//!
+//! An element's number in the matrix is kept as digits of a mixed radix: row and column are digits already, of the
+//! radices that the matrix has. Taking a coordinate out of the number then costs nothing where a span equals the
+//! number of columns, and little where one divides the other. Only where nothing is known of the radices do the digits
+//! become one number that is divided.
+//!
+//! All elements of a run are found at once where each coordinate stays or goes up by one ([`Step`]).
+
+use super::calc::{Calc, Num, Step};
+use super::parts::{LayoutType, ViewType, layout};
+use super::{CLAMP_CONSTANT, CLAMP_MIRRORED, CLAMP_REPEAT, CLAMP_TO_EDGE, CLAMP_UNDEFINED};
+use crate::Semantics;
+use coop_ir::builder::Index;
+use coop_ir::{Id, Op};
+
+/// What an access goes by, as numbers of the code that is made, and what follows from them for all elements.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    pub(super) layout: LayoutType,
+    pub(super) view: Option<ViewType>,
+    pub(super) rows: u32,
+    pub(super) cols: u32,
+    pub(super) store: bool,
+    pub(super) semantics: Semantics,
+    /// The parts of the layout.
+    pub(super) parts: Vec<Num>,
+    /// The parts of the view.
+    pub(super) view_parts: Vec<Num>,
+    /// Whether the view's strides are those of its dimensions.
+    pub(super) plain_strides: bool,
+    /// Extents, with all that are too large to be reached made equal; by dimension.
+    limits: Vec<Num>,
+    /// The period of mirroring, by dimension.
+    periods: Vec<Num>,
+    /// The number of the storage element at the slice's offset, for dimensions that are not clamped to others.
+    base: Num,
+    /// Where the rows and the columns that are not clipped end.
+    ends: [Option<Num>; 2],
+}
+
+/// A coordinate in the tensor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Coordinate {
+    pub(super) block: Num,
+    pub(super) within: Num,
+}
+
+/// Where an element or a run of them is.
+#[derive(Clone, Debug)]
+pub(super) struct Spot {
+    /// Whether the view clips it (any of them).
+    pub(super) clipped: Option<Id>,
+    /// Whether it (any of them) is outside of the tensor, where that means something else than another place.
+    pub(super) outside: Option<Id>,
+    /// The number of the storage element.
+    pub(super) linear: Num,
+    pub(super) coordinates: Vec<Coordinate>,
+}
+
+impl Spot {
+    /// Whether the elements of a run follow each other, each coordinate moving in a known way.
+    pub(super) fn is_run(&self) -> bool {
+        let known = |n: &Num| n.step != Step::Free;
+        known(&self.linear) && self.coordinates.iter().all(|c| known(&c.block) && known(&c.within))
+    }
+}
+
+/// A digit: less than its radix, if it has one.
+#[derive(Clone, Copy, Debug)]
+struct Digit {
+    num: Num,
+    radix: Option<Num>,
+}
+
+impl Rules {
+    #[allow(clippy::too_many_arguments, reason = "these are what an access consists of")]
+    pub(super) fn new(
+        c: &mut Calc<'_, '_>,
+        layout: LayoutType,
+        view: Option<ViewType>,
+        shape: (u32, u32),
+        store: bool,
+        semantics: Semantics,
+        parts: (Vec<Num>, Vec<Num>),
+        plain_strides: bool,
+    ) -> Rules {
+        let (parts, view_parts) = parts;
+        let mut rules = Rules {
+            layout,
+            view,
+            rows: shape.0,
+            cols: shape.1,
+            store,
+            semantics,
+            parts,
+            view_parts,
+            plain_strides,
+            limits: Vec::new(),
+            periods: Vec::new(),
+            base: Num::known(0),
+            ends: [None, None],
+        };
+        rules.prepare(c);
+        rules
+    }
+
+    fn part(&self, kind: usize, d: usize) -> Num {
+        self.parts[kind * self.layout.rank + d]
+    }
+
+    /// Whether what is outside of the tensor is another place in it.
+    fn wraps(&self) -> bool {
+        !self.store && matches!(self.layout.clamp, CLAMP_TO_EDGE | CLAMP_REPEAT | CLAMP_MIRRORED)
+    }
+
+    fn is_plain(&self, d: usize) -> bool {
+        self.part(layout::BLOCK, d).constant() == Some(1) && !self.wraps()
+    }
+
+    /// What does not depend on the element.
+    fn prepare(&mut self, c: &mut Calc<'_, '_>) {
+        for d in 0..self.layout.rank {
+            let extent = self.part(layout::EXTENT, d);
+            // Coordinates are signed: those from 2^31 on are negative, and outside of any tensor.
+            let half = Num::known(1 << 31);
+            let limit = match extent.constant() {
+                _ if self.layout.clamp == CLAMP_UNDEFINED => extent,
+                Some(e) => Num::known(e.min(1 << 31)),
+                None => {
+                    let large = c.compare(Op::UGreaterThan, extent, half);
+                    c.select(large, half, extent)
+                }
+            };
+            self.limits.push(limit);
+            if self.wraps() && self.layout.clamp == CLAMP_MIRRORED {
+                let period = self.period(c, extent);
+                self.periods.push(period);
+            }
+            if self.is_plain(d) {
+                let (offset, stride) = (self.part(layout::OFFSET, d), self.part(layout::STRIDE, d));
+                let offset = c.mul(offset, stride);
+                self.base = c.add(self.base, offset);
+            }
+        }
+        if let Some(v) = &self.view {
+            let clip = 2 * v.order.len();
+            for (k, extent) in [(0, self.rows), (1, self.cols)] {
+                let (offset, span) = (self.view_parts[clip + 2 * k], self.view_parts[clip + 2 * k + 1]);
+                self.ends[k] = clip_end(c, offset, span, extent, self.semantics);
+            }
+        }
+    }
+
+    /// `2 * extent - 2`, but never 0: an extent of 1 has one place only. No coordinate gets round larger extents.
+    fn period(&self, c: &mut Calc<'_, '_>, extent: Num) -> Num {
+        if let Some(e) = extent.constant() {
+            return Num::known(if e > 1 << 31 { u32::MAX } else { (2 * e).wrapping_sub(2).max(1) });
+        }
+        let double = c.add(extent, extent);
+        let period = c.sub(double, Num::known(2));
+        let none = c.compare(Op::IEqual, period, Num::known(0));
+        let period = c.select(none, Num::known(1), period);
+        let large = c.compare(Op::UGreaterThan, extent, Num::known(1 << 31));
+        c.select(large, Num::known(u32::MAX), period)
+    }
+
+    /// Whether some elements can be clipped.
+    pub(super) fn clips(&self) -> bool {
+        let Some(v) = &self.view else { return false };
+        let clip = 2 * v.order.len();
+        (0..2).any(|k| self.ends[k].is_some() || self.view_parts[clip + 2 * k].constant() != Some(0))
+    }
+
+    /// Where the element at a row and a column is, or the run that begins there.
+    pub(super) fn locate(&self, c: &mut Calc<'_, '_>, row: Num, col: Num) -> Spot {
+        let (row, col) = (row.less_than(self.rows), col.less_than(self.cols));
+        let (mut digits, clipped) = self.number(c, row, col);
+        if let Some(v) = &self.view {
+            digits = self.through_view(c, v, digits);
+        }
+        let rank = self.layout.rank;
+        let mut slice = vec![Num::known(0); rank];
+        let mut inside_span = vec![true; rank];
+        for d in (0..rank).rev() {
+            if d == 0 && self.view.is_none() && self.semantics == Semantics::Nvidia {
+                (slice[0], inside_span[0]) = (flatten(c, &digits), false);
+            } else {
+                slice[d] = peel(c, &mut digits, self.part(layout::SPAN, d));
+            }
+        }
+        let mut spot = Spot { clipped, outside: None, linear: self.base, coordinates: Vec::new() };
+        for d in 0..rank {
+            self.coordinate(c, d, slice[d], inside_span[d], &mut spot);
+        }
+        spot
+    }
+
+    /// The digits of the element's number, and whether it is clipped.
+    fn number(&self, c: &mut Calc<'_, '_>, row: Num, col: Num) -> (Vec<Digit>, Option<Id>) {
+        let digit = |num, radix| Digit { num, radix: Some(radix) };
+        let plain = |row, col| vec![digit(row, Num::known(self.rows)), digit(col, Num::known(self.cols))];
+        let Some(v) = self.view.as_ref().filter(|_| self.clips()) else { return (plain(row, col), None) };
+        let clip = 2 * v.order.len();
+        let mut clipped = None;
+        let mut at = [row, col];
+        for (k, x) in at.iter_mut().enumerate() {
+            let offset = self.view_parts[clip + 2 * k];
+            let mut out = Vec::new();
+            if offset.constant() != Some(0) {
+                out.push(c.compare(Op::ULessThan, *x, offset));
+            }
+            if let Some(end) = self.ends[k] {
+                let last = c.last(*x);
+                out.push(c.compare(Op::UGreaterThanEqual, last, end));
+            }
+            for test in out {
+                let test = match test {
+                    Ok(id) => Some(id),
+                    Err(false) => None,
+                    Err(true) => c.truth(),
+                };
+                clipped = c.or(clipped, test);
+            }
+            *x = c.sub(*x, offset);
+        }
+        let span = self.view_parts[clip + 3];
+        let radix = match span.constant() {
+            Some(s) => Num::known(s.min(self.cols)),
+            None => {
+                let cols = Num::known(self.cols);
+                let narrow = c.compare(Op::ULessThan, span, cols);
+                c.select(narrow, span, cols).less_than(self.cols.saturating_add(1))
+            }
+        };
+        // What is clipped may have any digits: nobody looks at them.
+        let col = match radix.constant() {
+            Some(r) => at[1].less_than(r),
+            None => at[1].less_than(self.cols),
+        };
+        (vec![digit(at[0].less_than(self.rows), Num::known(self.rows)), digit(col, radix)], clipped)
+    }
+
+    fn through_view(&self, c: &mut Calc<'_, '_>, v: &ViewType, mut digits: Vec<Digit>) -> Vec<Digit> {
+        let rank = v.order.len();
+        let dims: Vec<Num> =
+            if v.sized { self.view_parts[..rank].to_vec() } else { (0..rank).map(|d| self.span(d)).collect() };
+        let mut at = vec![Num::known(0); rank];
+        for d in v.order.iter().rev() {
+            at[*d] = peel(c, &mut digits, dims[*d]);
+        }
+        if !v.sized || self.plain_strides {
+            return at.into_iter().zip(dims).map(|(num, radix)| Digit { num, radix: Some(radix) }).collect();
+        }
+        let mut sum = Num::known(0);
+        for (x, stride) in at.into_iter().zip(&self.view_parts[rank..2 * rank]) {
+            let term = c.mul(x, *stride);
+            sum = c.add(sum, term);
+        }
+        vec![Digit { num: sum, radix: None }]
+    }
+
+    /// The span of a dimension of the layout; a view of more dimensions has none to go by.
+    fn span(&self, d: usize) -> Num {
+        if d < self.layout.rank { self.part(layout::SPAN, d) } else { Num::known(1) }
+    }
+
+    /// Adds what dimension `d` contributes.
+    fn coordinate(&self, c: &mut Calc<'_, '_>, d: usize, slice: Num, inside_span: bool, spot: &mut Spot) {
+        let (offset, extent) = (self.part(layout::OFFSET, d), self.part(layout::EXTENT, d));
+        let mut t = c.add(slice, offset);
+        let within_span = inside_span && offset.constant() == Some(0) && extent.at == self.part(layout::SPAN, d).at;
+        let surely = within_span
+            || offset.constant().is_some_and(|o| o < 1 << 31)
+                && t.below.zip(extent.constant()).is_some_and(|(b, e)| b <= e.min(1 << 31));
+        if !surely && self.layout.clamp != CLAMP_UNDEFINED {
+            if !self.wraps() || c.count > 1 {
+                let mut tests = vec![c.compare(Op::UGreaterThanEqual, t, self.limits[d])];
+                if t.step == Step::One {
+                    let last = c.last(t);
+                    tests.push(c.compare(Op::UGreaterThanEqual, last, self.limits[d]));
+                }
+                for test in tests {
+                    let test = match test {
+                        Ok(id) => Some(id),
+                        Err(false) => None,
+                        Err(true) => c.truth(),
+                    };
+                    spot.outside = c.or(spot.outside, test);
+                }
+            } else {
+                t = self.wrapped(c, d, t);
+            }
+        }
+        let block_size = self.part(layout::BLOCK, d);
+        let stride = self.part(layout::STRIDE, d);
+        if self.is_plain(d) {
+            // The offset is in the base.
+            let term = c.mul(slice, stride);
+            spot.linear = c.add(spot.linear, term);
+            spot.coordinates.push(Coordinate { block: t, within: Num::known(0) });
+            return;
+        }
+        let (block, within) = c.div_rem(t, block_size);
+        let term = c.mul(block, stride);
+        spot.linear = c.add(spot.linear, term);
+        spot.coordinates.push(Coordinate { block, within });
+    }
+
+    /// Another coordinate for one that is outside.
+    fn wrapped(&self, c: &mut Calc<'_, '_>, d: usize, t: Num) -> Num {
+        let extent = self.part(layout::EXTENT, d);
+        let negative = c.compare(Op::SLessThan, t, Num::known(0));
+        let end = c.sub(extent, Num::known(1));
+        match self.layout.clamp {
+            CLAMP_TO_EDGE => {
+                let over = c.compare(Op::UGreaterThanEqual, t, extent);
+                let at = c.select(over, end, t);
+                c.select(negative, Num::known(0), at)
+            }
+            CLAMP_REPEAT => {
+                // Below zero the remainder is taken from the other side.
+                let other = c.not(t);
+                let x = c.select(negative, other, t);
+                let (_, rest) = c.div_rem(x, extent);
+                let mirrored = c.sub(end, rest);
+                c.select(negative, mirrored, rest)
+            }
+            _ => {
+                let minus = c.sub(Num::known(0), t);
+                let x = c.select(negative, minus, t);
+                let (_, rest) = c.div_rem(x, self.periods[d]);
+                let back = c.sub(self.periods[d], rest);
+                let over = c.compare(Op::UGreaterThanEqual, rest, extent);
+                c.select(over, back, rest)
+            }
+        }
+    }
+
+    /// Whether elements outside of the tensor take the clamp value.
+    pub(super) fn fills(&self) -> bool {
+        !self.store && self.layout.clamp == CLAMP_CONSTANT
+    }
+}
+
+/// The first row or column behind those that are not clipped; `None` if that is behind the matrix.
+fn clip_end(c: &mut Calc<'_, '_>, offset: Num, span: Num, extent: u32, semantics: Semantics) -> Option<Num> {
+    if let (Some(o), Some(s)) = (offset.constant(), span.constant()) {
+        let end = if semantics == Semantics::Nvidia { o.saturating_add(s) } else { o.wrapping_add(s) };
+        return (end < extent).then(|| Num::known(end));
+    }
+    let sum = c.add(offset, span);
+    if semantics == Semantics::Spec || offset.constant() == Some(0) {
+        return Some(sum);
+    }
+    let wrapped = c.compare(Op::ULessThan, sum, offset);
+    Some(c.select(wrapped, Num::known(u32::MAX), sum))
+}
+
+/// Takes the last coordinate, of `radix` values, out of a number; the number is then the quotient.
+fn peel(c: &mut Calc<'_, '_>, digits: &mut Vec<Digit>, radix: Num) -> Num {
+    if radix.constant() == Some(1) {
+        return Num::known(0);
+    }
+    let Some(digit) = digits.pop() else { return Num::known(0) };
+    if digit.radix.is_some_and(|r| r.at == radix.at && r.step == Step::Still) {
+        return digit.num;
+    }
+    if let Some(k) = radix.constant() {
+        if digits.is_empty() && digit.num.below.is_some_and(|b| b <= k) {
+            return digit.num;
+        }
+        let own = digit.radix.and_then(Num::constant).filter(|e| *e > 0);
+        if let Some(e) = own
+            && k.is_multiple_of(e)
+        {
+            let high = peel(c, digits, Num::known(k / e));
+            let high = c.mul(high, Num::known(e));
+            return c.add(high, digit.num);
+        }
+        if own.is_some_and(|e| e.is_multiple_of(k)) || digits.is_empty() {
+            let (quotient, rest) = c.div_rem(digit.num, radix);
+            digits.push(Digit { num: quotient, radix: own.map(|e| Num::known(e.div_ceil(k))) });
+            return rest;
+        }
+    }
+    digits.push(digit);
+    let all = flatten(c, digits);
+    let (quotient, rest) = c.div_rem(all, radix);
+    digits.clear();
+    digits.push(Digit { num: quotient, radix: None });
+    let mut rest = rest;
+    if let Index::Value(_) = radix.at {
+        rest.below = all.below;
+    }
+    rest
+}
+
+/// The number of which these are the digits.
+fn flatten(c: &mut Calc<'_, '_>, digits: &[Digit]) -> Num {
+    let mut all = Num::known(0);
+    for digit in digits {
+        // Only the first digit can be without a radix.
+        if let Some(radix) = digit.radix {
+            all = c.mul(all, radix);
+        }
+        all = c.add(all, digit.num);
+    }
+    all
+}
