@@ -11,6 +11,7 @@ mod figures;
 mod json;
 mod on;
 mod record;
+mod replay;
 mod smith;
 mod verify;
 
@@ -35,6 +36,7 @@ Examples:
   cooprun compare gemm.spv lowered.spv --case gemm.toml
   cooprun verify gemm.spv --target scalar --case gemm.toml
   cooprun record testdata/hardware --device 0 -o testdata/hardware/h100
+  cooprun replay testdata/hardware --on interp --semantics nvidia
 
 Exit status:
   0    done, nothing differs
@@ -70,6 +72,8 @@ enum Command {
     Verify(verify::Verify),
     /// Run every module of a folder on a device and keep what it wrote
     Record(record::Record),
+    /// Run every module of a folder, as it is or lowered, and compare with what a device wrote
+    Replay(replay::Replay),
     /// Generate modules, run each in every way there is, and compare
     Smith(smith::Smith),
     /// Measure kernels, and what the lowerings make of them, beside hand-written ones
@@ -194,6 +198,7 @@ pub fn main() -> Status {
         Command::Compare(command) => (command.run(&cli.style), command.json()),
         Command::Verify(command) => (command.run(&cli.style), command.json()),
         Command::Record(command) => (command.run(), false),
+        Command::Replay(command) => (command.run(&cli.style), false),
         Command::Smith(command) => (command.run(), false),
         Command::Figures(command) => (command.run(), false),
     };

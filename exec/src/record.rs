@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use coop_ir::constant::SpecValue;
 
 use crate::error::Error;
-use crate::{Case, Outcome};
+use crate::{Case, Difference, Outcome, compare};
 
 /// What came of one run.
 #[derive(Clone, PartialEq, Debug)]
@@ -130,7 +130,33 @@ pub fn keep(case: &Case, first: &Outcome, second: &Outcome) -> Result<Vec<(Strin
     Ok(kept)
 }
 
+/// How a run differs from what was kept of another of the same case. What varied there is free here.
+pub fn differences(case: &Case, kept: &[(String, Kept)], outcome: &Outcome) -> Result<Vec<Difference>, Error> {
+    let mut differences = Vec::new();
+    for (index, buffer) in case.buffer.iter().enumerate() {
+        let got = outcome.buffer(&buffer.name).unwrap_or_default();
+        match kept.iter().find(|(name, _)| *name == buffer.name).map(|(_, kept)| kept) {
+            Some(Kept::Same) => differences.extend(compare(buffer, got, &case.contents(index, &|_| 0)?)?),
+            Some(Kept::Bytes(wanted)) => differences.extend(compare(buffer, got, wanted)?),
+            Some(Kept::Varies) | None => {}
+        }
+    }
+    Ok(differences)
+}
+
 impl Recording {
+    /// The run of a case or of its variant, if there is one with the same inputs.
+    pub fn run(&self, case_name: &str, variant: Option<&str>, case: &Case) -> Result<Option<&Run>, Error> {
+        let inputs = hash_of_inputs(case)?;
+        let found = self.runs.iter().find(|run| run.case == case_name && run.variant.as_deref() == variant);
+        match found {
+            Some(run) if run.inputs != inputs => {
+                Err(Error::case(format!("{run}: the inputs are not those that were recorded: record it again")))
+            }
+            other => Ok(other),
+        }
+    }
+
     /// The bytes of a file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let line = |text: &str| text.replace(['\n', '\r'], " ");

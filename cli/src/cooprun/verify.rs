@@ -43,7 +43,7 @@ pub(super) struct Verify {
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum LanesName {
+pub(super) enum LanesName {
     /// Invocations of a subgroup of the device
     #[default]
     Subgroup,
@@ -113,22 +113,42 @@ impl Verify {
     }
 
     fn lower(&self, module: &Module, case: &Case, profile: Option<&Profile>) -> Result<Lowered, Failure> {
-        let asked = self.on.interp.subgroup_size.or(case.subgroup_size);
-        let options = Options {
-            spec: case.specialization()?,
-            // A dispatch takes the defaults of what the case leaves open, and so does its replacement.
-            spec_defaults: true,
-            profile,
-            // Where there is no device, the interpreter's default.
-            subgroup_size: asked.or(profile.is_none().then(|| self.on.interp.subgroup_size(case, None).0)),
-            lanes: match self.lanes {
-                LanesName::Subgroup => Lanes::Subgroup,
-                LanesName::LocalIndex => Lanes::LocalIndex,
-            },
-            ..Options::new(self.target.into())
-        };
-        coop_passes::lower(module, &options).map_err(Failure::Lower)
+        lower(module, case, self.target, self.lanes, profile, &self.on)
     }
+}
+
+/// Lowers a module for how a case runs it.
+pub(super) fn lower(
+    module: &Module,
+    case: &Case,
+    target: TargetArg,
+    lanes: LanesName,
+    profile: Option<&Profile>,
+    on: &OnArgs,
+) -> Result<Lowered, Failure> {
+    let asked = on.interp.subgroup_size.or(case.subgroup_size);
+    let options = Options {
+        spec: case.specialization()?,
+        // A dispatch takes the defaults of what the case leaves open, and so does its replacement.
+        spec_defaults: true,
+        profile,
+        // Where there is no device, the interpreter's default.
+        subgroup_size: asked.or(profile.is_none().then(|| on.interp.subgroup_size(case, None).0)),
+        lanes: match lanes {
+            LanesName::Subgroup => Lanes::Subgroup,
+            LanesName::LocalIndex => Lanes::LocalIndex,
+        },
+        ..Options::new(target.into())
+    };
+    coop_passes::lower(module, &options).map_err(Failure::Lower)
+}
+
+/// The case with what a lowered module asks of the pipeline.
+pub(super) fn asked(case: &Case, report: &Report) -> Case {
+    let mut asked = case.clone();
+    asked.subgroup_size = report.required_subgroup_size.or(case.subgroup_size);
+    asked.full_subgroups |= report.full_subgroups;
+    asked
 }
 
 /// Runs the lowered module with what it asks of the pipeline, and the original, and compares.
@@ -140,10 +160,7 @@ fn verify<'a>(
     case: &Case,
     options: &RunOptions,
 ) -> Result<Verification<'a>, Error> {
-    let mut asked = case.clone();
-    asked.subgroup_size = report.required_subgroup_size.or(case.subgroup_size);
-    asked.full_subgroups |= report.full_subgroups;
-    let ran = runner.run(lowered, &asked, options)?;
+    let ran = runner.run(lowered, &asked(case, report), options)?;
     let (original, not_compared) = match runner.run(original, case, options) {
         Ok(original) if original.is_clean() => (Some(original), None),
         Ok(original) => {

@@ -1,0 +1,156 @@
+//! `cooprun replay`: every module of a folder, as it is or lowered, against what a device wrote.
+//!
+//! A run that the device failed is left out and counted; so is a module that can't be lowered or that does not run here. That
+//! nothing at all was compared is an error.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use coop_exec::record::{self, Ended, Kept, Recording, Run, Subject};
+use coop_exec::{Case, Error, RunOptions, Vulkan};
+use coop_ir::Module;
+
+use super::on::{OnArgs, Runner};
+use super::record::matches;
+use super::verify::{LanesName, asked, lower};
+use super::{Failure, print};
+use crate::Status;
+use crate::args::{OutputStyle, TargetArg};
+use crate::io;
+
+#[derive(Args, Debug)]
+pub(super) struct Replay {
+    /// The folder with modules and their cases
+    folder: PathBuf,
+    /// Where the recordings are; FOLDER/h100 without this
+    #[arg(long, value_name = "DIR")]
+    recorded: Option<PathBuf>,
+    /// Only the module of this name, or, with a * at the end, those whose names begin so
+    #[arg(long, value_name = "NAME", default_value = "*")]
+    only: String,
+    /// Lower each module first
+    #[arg(long, value_enum)]
+    target: Option<TargetArg>,
+    /// What a lane of a lowered matrix is
+    #[arg(long, value_enum, default_value_t)]
+    lanes: LanesName,
+    #[command(flatten)]
+    on: OnArgs,
+}
+
+/// What came of the runs.
+#[derive(Default)]
+struct Tally {
+    agree: usize,
+    differ: usize,
+    /// The device has no answer.
+    no_answer: usize,
+    /// There is no recording.
+    missing: usize,
+    /// Can't be lowered, or does not run here.
+    refused: usize,
+}
+
+impl Replay {
+    pub(super) fn run(&self, style: &OutputStyle) -> Result<Status, Failure> {
+        let vulkan = self.on.open()?;
+        let mut tally = Tally::default();
+        for subject in record::subjects(&self.folder)?.iter().filter(|subject| matches(&self.only, &subject.name)) {
+            self.subject(subject, vulkan.as_ref(), style, &mut tally)?;
+        }
+        let Tally { agree, differ, no_answer, missing, refused } = tally;
+        print(&format!(
+            "{agree} runs agree with what was recorded, {differ} differ; {refused} do not run here, {no_answer} did not run there, \
+             {missing} were never recorded"
+        ));
+        match (agree, differ) {
+            (0, 0) => Err(Failure::Usage("nothing was compared".into())),
+            (_, 0) => Ok(Status::Success),
+            _ => Ok(Status::Findings),
+        }
+    }
+
+    fn subject(
+        &self,
+        subject: &Subject,
+        vulkan: Option<&Vulkan>,
+        style: &OutputStyle,
+        tally: &mut Tally,
+    ) -> Result<(), Failure> {
+        let module = io::load(&subject.module)?.module;
+        let folder = self.recorded.clone().unwrap_or_else(|| self.folder.join("h100"));
+        let path = folder.join(format!("{}.rec", subject.name));
+        let recording = if path.exists() { Some(Recording::load(&path)?) } else { None };
+        let hash = record::hash_of_words(&coop_ir::binary::write_words(&module));
+        if recording.as_ref().is_some_and(|recording| recording.module != hash) {
+            return Err(Error::Case(format!("{}: the module is not the one that was recorded", subject.name)).into());
+        }
+        for path in &subject.cases {
+            for (variant, case) in Case::load(path)?.all_variants()? {
+                let name = record::case_name(path);
+                let run = match &recording {
+                    Some(recording) => recording.run(&name, variant.as_deref(), &case)?,
+                    None => None,
+                };
+                match run {
+                    None => tally.missing += 1,
+                    Some(Run { ended: Ended::Failed(_), .. }) => tally.no_answer += 1,
+                    Some(Run { ended: Ended::Ran(kept), .. }) => {
+                        let title = format!("{} {name} {}", subject.name, variant.as_deref().unwrap_or("-"));
+                        self.one(&module, &case, kept, vulkan, style, &title, tally)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all of them are different things")]
+    fn one(
+        &self,
+        module: &Module,
+        case: &Case,
+        kept: &[(String, Kept)],
+        vulkan: Option<&Vulkan>,
+        style: &OutputStyle,
+        title: &str,
+        tally: &mut Tally,
+    ) -> Result<(), Failure> {
+        let runners = self.on.runners(vulkan, case, style)?;
+        for runner in &runners {
+            let outcome = match self.outcome(runner, &runners, module, case) {
+                Ok(outcome) => outcome,
+                Err(why) => {
+                    if style.verbose > 0 {
+                        print(&format!("{title}: {why}"));
+                    }
+                    tally.refused += 1;
+                    continue;
+                }
+            };
+            let mut wrong: Vec<String> = outcome.messages.iter().chain(&outcome.faults).cloned().collect();
+            wrong.extend(record::differences(case, kept, &outcome)?.iter().map(ToString::to_string));
+            if wrong.is_empty() {
+                tally.agree += 1;
+            } else {
+                tally.differ += 1;
+                print(&format!("{title}, {}:\n{}", outcome.device, wrong.join("\n")));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a place leaves; the error says why it does not run there.
+    fn outcome(
+        &self,
+        runner: &Runner<'_>,
+        runners: &[Runner<'_>],
+        module: &Module,
+        case: &Case,
+    ) -> Result<coop_exec::Outcome, Failure> {
+        let options = RunOptions::default();
+        let Some(target) = self.target else { return Ok(runner.run(module, case, &options)?.outcome) };
+        let lowered = lower(module, case, target, self.lanes, OnArgs::profile(runners), &self.on)?;
+        Ok(runner.run(&lowered.module, &asked(case, &lowered.report), &options)?.outcome)
+    }
+}
