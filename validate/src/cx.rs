@@ -4,19 +4,95 @@ use crate::env::TargetEnv;
 use crate::options::Options;
 use crate::verdict::Verdict;
 use coop_ir::constant::{Const, Constants};
-use coop_ir::types::{CoopMatView, Scalar, Type, coop_mat, scalar};
+use coop_ir::decorate::Decorations;
+use coop_ir::entry::{CallGraph, EntryPoint, entry_points};
+use coop_ir::types::{CoopMatView, Scalar, Type, coop_mat, scalar, scope_name};
 use coop_ir::{Id, IdMap, Inst, InstRef, Kind, Module, Op};
 use spirv::{AddressingModel, Capability};
+use std::cell::OnceCell;
+use std::fmt;
 
 /// How a type, or the type of a value, has to do with matrices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Class {
-    /// It is a matrix.
+    /// It is a matrix of SPV_KHR_cooperative_matrix.
     Matrix,
+    /// It is a matrix of SPV_NV_cooperative_matrix.
+    MatrixNv,
     /// It is an array or a struct with a matrix somewhere inside.
     Holder,
     /// It points to one of these.
     Pointer,
+    /// It is a tensor layout.
+    Layout,
+    /// It is a tensor view.
+    View,
+    /// It is an array or a struct with a layout or view somewhere inside, and no matrix.
+    TensorHolder,
+    /// It points to one of these three.
+    TensorPointer,
+}
+
+impl Class {
+    /// Of what has something of this class inside.
+    fn around(self) -> Option<Class> {
+        match self {
+            Class::Matrix | Class::MatrixNv | Class::Holder => Some(Class::Holder),
+            Class::Layout | Class::View | Class::TensorHolder => Some(Class::TensorHolder),
+            Class::Pointer | Class::TensorPointer => None,
+        }
+    }
+
+    /// Of a pointer to something of this class.
+    fn pointer(self) -> Option<Class> {
+        match self.around()? {
+            Class::Holder => Some(Class::Pointer),
+            _ => Some(Class::TensorPointer),
+        }
+    }
+}
+
+/// The type of a matrix of SPV_NV_cooperative_matrix, which has no use. Displays as `f16 16x16 NV`.
+#[derive(Clone, Debug)]
+pub(crate) struct NvMatrix {
+    pub(crate) id: Id,
+    pub(crate) component_id: Id,
+    pub(crate) component: Option<Scalar>,
+    pub(crate) scope: Id,
+    pub(crate) rows: Id,
+    pub(crate) cols: Id,
+    values: [Const; 3],
+}
+
+impl NvMatrix {
+    fn of(module: &Module, constants: &Constants, inst: &Inst) -> Option<NvMatrix> {
+        let (component_id, scope, rows, cols) = (inst.id(0)?, inst.id(1)?, inst.id(2)?, inst.id(3)?);
+        Some(NvMatrix {
+            id: inst.result?,
+            component_id,
+            component: scalar(module, component_id),
+            scope,
+            rows,
+            cols,
+            values: [scope, rows, cols].map(|id| constants.get(id)),
+        })
+    }
+}
+
+impl fmt::Display for NvMatrix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.component {
+            Some(s) => write!(f, "{s} ")?,
+            None => f.write_str("(no scalar) ")?,
+        }
+        let [scope, rows, cols] = &self.values;
+        write!(f, "{rows}x{cols} NV")?;
+        match scope.value().map(scope_name) {
+            Some(Some("subgroup")) => Ok(()),
+            Some(Some(name)) => write!(f, " {name}"),
+            _ => f.write_str(" scope ?"),
+        }
+    }
 }
 
 /// The capabilities of a module, those that others imply included.
@@ -60,6 +136,19 @@ pub(crate) struct Cx<'a> {
     /// By type, the place in `matrices`.
     matrix_index: IdMap<u32>,
     matrices: Vec<CoopMatView>,
+    /// Those of SPV_NV_cooperative_matrix; few, and mostly none.
+    nv_matrices: Vec<NvMatrix>,
+    /// Whether anything is decorated to transpose.
+    has_transpose: bool,
+    /// Whether there is a type or an instruction of SPV_NV_cooperative_matrix.
+    has_nv1: bool,
+    /// Whether a float type has an encoding.
+    has_small_floats: bool,
+    /// Whether there is a tensor layout, or a load or store that needs one.
+    has_tensors: bool,
+    decorations: OnceCell<Decorations>,
+    calls: OnceCell<CallGraph>,
+    entries: OnceCell<Vec<EntryPoint>>,
 }
 
 impl<'a> Cx<'a> {
@@ -77,6 +166,14 @@ impl<'a> Cx<'a> {
             classes: module.id_map(),
             matrix_index: module.id_map(),
             matrices: Vec::new(),
+            nv_matrices: Vec::new(),
+            has_transpose: false,
+            has_nv1: false,
+            has_small_floats: false,
+            has_tensors: false,
+            decorations: OnceCell::new(),
+            calls: OnceCell::new(),
+            entries: OnceCell::new(),
         };
         for &r in &module.globals {
             cx.classify_global(r);
@@ -93,7 +190,10 @@ impl<'a> Cx<'a> {
     /// nothing, since a matrix can't be reached by way of memory.
     fn classify_global(&mut self, r: InstRef) {
         let inst = self.module.inst(r);
-        let Some(result) = inst.result else { return };
+        let Some(result) = inst.result else {
+            self.has_transpose |= inst.op == Op::Decorate && inst.word(1) == Some(TRANSPOSE);
+            return;
+        };
         let class = match inst.op {
             Op::TypeCooperativeMatrixKHR => {
                 if let Some(view) = coop_mat(self.module, result).map(|m| m.view(self.module, &self.constants)) {
@@ -102,26 +202,39 @@ impl<'a> Cx<'a> {
                 }
                 Some(Class::Matrix)
             }
-            Op::TypeArray | Op::TypeRuntimeArray => inst.id(0).and_then(|e| self.inside(e)),
-            Op::TypeStruct => inst.ids().find_map(|m| self.inside(m)),
-            Op::TypePointer => inst.id(1).and_then(|p| self.inside(p)).map(|_| Class::Pointer),
+            Op::TypeCooperativeMatrixNV => {
+                self.has_nv1 = true;
+                self.nv_matrices.extend(NvMatrix::of(self.module, &self.constants, inst));
+                Some(Class::MatrixNv)
+            }
+            Op::TypeFloat => {
+                self.has_small_floats |= inst.operands.len() > 1;
+                None
+            }
+            Op::TypeTensorLayoutNV => Some(Class::Layout),
+            Op::TypeTensorViewNV => Some(Class::View),
+            Op::TypeArray | Op::TypeRuntimeArray => inst.id(0).and_then(|e| self.class(e)?.around()),
+            // A matrix counts for more than a layout beside it.
+            Op::TypeStruct => {
+                let mut inside = inst.ids().filter_map(|m| self.class(m)?.around());
+                let first = inside.next();
+                if first == Some(Class::TensorHolder) && inside.any(|c| c == Class::Holder) {
+                    Some(Class::Holder)
+                } else {
+                    first
+                }
+            }
+            Op::TypePointer => inst.id(1).and_then(|p| self.class(p)?.pointer()),
             _ => inst.ty.and_then(|t| self.class(t)),
         };
         if let Some(class) = class {
             self.classes.insert(result, class);
         }
         let of_matrix = class.is_some()
-            || (matches!(inst.op, Op::SpecConstantOp) && inst.ids().any(|o| self.class(o).is_some()))
+            || (inst.op == Op::SpecConstantOp && inst.ids().any(|o| self.class(o).is_some()))
             || matches!(inst.op, Op::UntypedVariableKHR) && inst.ids().any(|o| self.class(o).is_some());
         if of_matrix {
             self.globals.push(r);
-        }
-    }
-
-    fn inside(&self, ty: Id) -> Option<Class> {
-        match self.class(ty) {
-            Some(Class::Matrix | Class::Holder) => Some(Class::Holder),
-            _ => None,
         }
     }
 
@@ -135,6 +248,10 @@ impl<'a> Cx<'a> {
             self.classes.insert(result, class);
         }
         if own.is_some() || is_matrix_op(inst.op) || inst.ids().any(|o| self.class(o).is_some()) {
+            self.has_nv1 |= (5358..=5362).contains(&inst.op.0);
+            self.has_tensors |=
+                matches!(inst.op, Op::CooperativeMatrixLoadTensorNV | Op::CooperativeMatrixStoreTensorNV)
+                    || own == Some(Class::Layout);
             self.body.push(r);
         }
         if has_scopes(inst.op) {
@@ -164,6 +281,58 @@ impl<'a> Cx<'a> {
     /// Every matrix type.
     pub(crate) fn matrices(&self) -> &[CoopMatView] {
         &self.matrices
+    }
+
+    /// The type `ty` of a matrix of SPV_NV_cooperative_matrix.
+    pub(crate) fn nv_matrix(&self, ty: Id) -> Option<&NvMatrix> {
+        self.nv_matrices.iter().find(|m| m.id == ty)
+    }
+
+    /// Whether there is a bfloat16 or an 8-bit float.
+    pub(crate) fn has_small_floats(&self) -> bool {
+        self.has_small_floats
+    }
+
+    /// Whether there is anything of SPV_NV_cooperative_matrix.
+    pub(crate) fn has_nv1(&self) -> bool {
+        self.has_nv1
+    }
+
+    /// Whether the module names an extension.
+    pub(crate) fn has_extension(&self, name: &str) -> bool {
+        let mut all = self.module.globals_with(Op::Extension);
+        all.any(|r| self.inst(r).string(0).is_some_and(|(n, _)| n == name))
+    }
+
+    /// Whether an instruction is decorated to exchange rows and columns (SPV_EXT_cooperative_matrix_maintenance1).
+    pub(crate) fn transposes(&self, at: InstRef) -> bool {
+        let decorated = |id| self.decorations().of(id).any(|d| d.decoration == TRANSPOSE);
+        self.has_transpose && self.inst(at).result.is_some_and(decorated)
+    }
+
+    /// Whether anything is decorated to exchange rows and columns.
+    pub(crate) fn has_transpose(&self) -> bool {
+        self.has_transpose
+    }
+
+    /// Whether anything is loaded or stored through a tensor layout.
+    pub(crate) fn has_tensors(&self) -> bool {
+        self.has_tensors
+    }
+
+    /// Names and decorations; collected when first asked for.
+    pub(crate) fn decorations(&self) -> &Decorations {
+        self.decorations.get_or_init(|| Decorations::new(self.module))
+    }
+
+    /// Who calls whom; collected when first asked for.
+    pub(crate) fn calls(&self) -> &CallGraph {
+        self.calls.get_or_init(|| CallGraph::new(self.module))
+    }
+
+    /// The entry points; collected when first asked for.
+    pub(crate) fn entries(&self) -> &[EntryPoint] {
+        self.entries.get_or_init(|| entry_points(self.module, self.decorations()))
     }
 
     /// Where `id` is defined.
@@ -201,6 +370,9 @@ impl<'a> Cx<'a> {
         if let Some(m) = self.matrix(ty) {
             return m.to_string();
         }
+        if let Some(m) = self.nv_matrix(ty) {
+            return m.to_string();
+        }
         match Type::of(self.module, ty) {
             Some(Type::Void) => "void".into(),
             Some(Type::Bool) => "bool".into(),
@@ -216,6 +388,9 @@ impl<'a> Cx<'a> {
             Some(Type::Struct { .. }) => "a struct".into(),
             Some(Type::Pointer { .. } | Type::UntypedPointer { .. }) => "a pointer".into(),
             Some(Type::Function { .. }) => "a function type".into(),
+            Some(Type::Other(Op::TypeTensorLayoutNV)) => "a tensor layout".into(),
+            Some(Type::Other(Op::TypeTensorViewNV)) => "a tensor view".into(),
+            Some(Type::Other(op)) if op.0 == LONG_VECTOR => "a long vector".into(),
             Some(Type::Other(op)) => format!("{op}"),
             None => "no type".into(),
         }
@@ -254,14 +429,30 @@ impl<'a> Cx<'a> {
     }
 }
 
-/// Instructions that are about matrices whatever their operands turn out to be.
-fn is_matrix_op(op: Op) -> bool {
+/// The decoration CooperativeMatrixTransposeEXT.
+pub(crate) const TRANSPOSE: u32 = 5440;
+
+/// `OpTypeVectorIdEXT`, which cooperative vectors share.
+pub(crate) const LONG_VECTOR: u16 = 5288;
+
+/// Instructions that are about matrices, tensor layouts or views whatever their operands turn out to be.
+pub(crate) fn is_matrix_op(op: Op) -> bool {
     matches!(
-        op,
-        Op::CooperativeMatrixLoadKHR
-            | Op::CooperativeMatrixStoreKHR
-            | Op::CooperativeMatrixMulAddKHR
-            | Op::CooperativeMatrixLengthKHR
+        op.0,
+        // KHR; QCOM; ConvertNV; NV, GetCoordinate, NV2 and tensor addressing; Intel.
+        4456..=4460
+            | 4497
+            | 4540..=4542
+            | 5293
+            | 5358..=5363
+            | 5366..=5379
+            | 5382
+            | 5384
+            | 5390
+            | 6193..=6195
+            | 6239..=6240
+            | 6440
+            | 6448..=6449
     )
 }
 

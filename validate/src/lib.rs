@@ -29,7 +29,7 @@ pub use report::{Finding, Label, Part, Report};
 pub use rule::{Level, Rule};
 pub use rules::RULES;
 
-use coop_ir::{Module, Op};
+use coop_ir::Module;
 use cx::Cx;
 use report::Sink;
 
@@ -41,31 +41,12 @@ pub fn check(module: &Module, options: &Options) -> Report {
     }
     let cx = Cx::new(module, options);
 
-    rules::module::check(&cx, &mut out);
-    rules::sync::check(&cx, &mut out);
-    rules::types::check(&cx, &mut out);
-    rules::access::check(&cx, &mut out);
-    rules::muladd::check(&cx, &mut out);
-    rules::length::check(&cx, &mut out);
-    rules::composite::check(&cx, &mut out);
-    rules::convert::check(&cx, &mut out);
-    rules::arithmetic::check(&cx, &mut out);
-    rules::element::check(&cx, &mut out);
-
+    rules::check(&cx, &mut out);
     out.finish()
 }
 
-/// Whether anything in the module is about the matrices of SPV_KHR_cooperative_matrix. Modules without any are
-/// answered without a single table being built.
+/// Whether anything in the module is about cooperative matrices, of any extension. Modules without any are answered
+/// without a single table being built.
 pub fn concerns_matrices(module: &Module) -> bool {
-    module.all().any(|r| {
-        matches!(
-            module.inst(r).op,
-            Op::TypeCooperativeMatrixKHR
-                | Op::CooperativeMatrixLoadKHR
-                | Op::CooperativeMatrixStoreKHR
-                | Op::CooperativeMatrixMulAddKHR
-                | Op::CooperativeMatrixLengthKHR
-        )
-    })
+    module.all().any(|r| cx::is_matrix_op(module.inst(r).op))
 }

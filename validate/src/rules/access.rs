@@ -1,7 +1,7 @@
 //! Rules about `OpCooperativeMatrixLoadKHR` and `OpCooperativeMatrixStoreKHR`: the matrix, the pointer and the layout.
 //! Strides and memory operands have files of their own.
 
-use super::{memory, stride};
+use super::{component, memory, stride};
 use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
@@ -225,39 +225,42 @@ impl Access<'_> {
     pub(crate) fn verb(&self) -> &'static str {
         if self.is_load { "load" } else { "store" }
     }
+}
+
+impl Pointer {
+    /// The value `id`, which need not be a pointer.
+    pub(crate) fn of(cx: &Cx, id: Id) -> Pointer {
+        let ty = cx.module.type_of(id);
+        let (storage, pointee) = match ty.and_then(|t| Type::of(cx.module, t)) {
+            Some(Type::Pointer { storage, pointee }) => (Some(storage), Some(pointee)),
+            Some(Type::UntypedPointer { storage }) => (Some(storage), None),
+            _ => (None, None),
+        };
+        Pointer { id, ty: ty.unwrap_or(id), storage, pointee }
+    }
 
     /// The scalar that memory is made of and how many bytes the stride counts in, where known.
     pub(crate) fn unit(&self, cx: &Cx) -> Option<(Scalar, u64)> {
-        let (scalar, len) = scalar_or_vector(cx.module, self.pointer.pointee?)?;
+        let (scalar, len) = scalar_or_vector(cx.module, self.pointee?)?;
         Some((scalar, u64::from(scalar.bytes()) * u64::from(len)))
     }
 }
 
-pub(crate) fn check(cx: &Cx, out: &mut Sink) {
-    for &r in &cx.body {
-        let is_load = match cx.inst(r).op {
-            Op::CooperativeMatrixLoadKHR => true,
-            Op::CooperativeMatrixStoreKHR => false,
-            _ => continue,
-        };
-        let Some(access) = decode(cx, r, is_load) else { continue };
-        object(cx, &access, out);
-        pointer(cx, &access, out);
-        layout(cx, &access, out);
-        stride::check(cx, &access, out);
-        memory::check(cx, &access, out);
-    }
+/// A load, or a store.
+pub(crate) fn check(cx: &Cx, at: InstRef, is_load: bool, out: &mut Sink) {
+    let Some(access) = decode(cx, at, is_load) else { return };
+    object(cx, &access, out);
+    pointer(cx, &access, out);
+    layout(cx, &access, out);
+    stride::check(cx, &access, out);
+    component::memory(cx, at, &access.pointer, out);
+    let site = memory::Site { at, is_load, memory: access.memory, pointer: access.pointer };
+    memory::check(cx, &site, out);
 }
 
 fn decode<'a>(cx: &'a Cx, at: InstRef, is_load: bool) -> Option<Access<'a>> {
     let inst = cx.inst(at);
-    let pointer = inst.id(0)?;
-    let ty = cx.module.type_of(pointer);
-    let (storage, pointee) = match ty.and_then(|t| Type::of(cx.module, t)) {
-        Some(Type::Pointer { storage, pointee }) => (Some(storage), Some(pointee)),
-        Some(Type::UntypedPointer { storage }) => (Some(storage), None),
-        _ => (None, None),
-    };
+    let pointer = Pointer::of(cx, inst.id(0)?);
     let matrix_type = if is_load { inst.ty } else { inst.id(1).and_then(|o| cx.module.type_of(o)) };
     let layout_at = if is_load { 1 } else { 2 };
     let layout = inst.id(layout_at)?;
@@ -265,7 +268,7 @@ fn decode<'a>(cx: &'a Cx, at: InstRef, is_load: bool) -> Option<Access<'a>> {
         at,
         is_load,
         matrix: matrix_type.and_then(|t| cx.matrix(t)),
-        pointer: Pointer { id: pointer, ty: ty.unwrap_or(pointer), storage, pointee },
+        pointer,
         layout,
         layout_value: cx.constant(layout),
         stride: inst.id(layout_at + 1).map(|s| (s, layout_at + 1)),
@@ -402,7 +405,7 @@ fn source(cx: &Cx, a: &Access, out: &mut Sink) {
 }
 
 /// Whether a pointer points into an array; `None` where that can't be seen.
-fn in_array(cx: &Cx, pointer: Id) -> Option<bool> {
+pub(crate) fn in_array(cx: &Cx, pointer: Id) -> Option<bool> {
     let mut id = pointer;
     // Chains of chains are short; a cycle (which only broken modules have) must end.
     for _ in 0..64 {

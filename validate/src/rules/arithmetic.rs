@@ -59,7 +59,7 @@ declare_rule! {
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, Arithmetic Instructions",
         vuids: [],
-        digest: ["khr.arith-type-match", "types.signedness-ids"],
+        digest: ["khr.arith-type-match", "types.signedness-ids", "nv1.no-mix"],
     }
 }
 
@@ -171,25 +171,16 @@ declare_rule! {
     }
 }
 
-pub(crate) fn check(cx: &Cx, out: &mut Sink) {
-    for &r in &cx.body {
-        match cx.inst(r).op {
-            Op::FNegate | Op::FAdd | Op::FSub | Op::FMul | Op::FDiv => arithmetic(cx, r, false, out),
-            Op::SNegate | Op::IAdd | Op::ISub | Op::IMul | Op::SDiv | Op::UDiv => arithmetic(cx, r, true, out),
-            Op::MatrixTimesScalar => times_scalar(cx, r, out),
-            Op::Select => select(cx, r, out),
-            Op::FunctionCall => call(cx, r, out),
-            op if refuses_matrices(op) => refused(cx, r, out),
-            Op::ExtInst | Op::ExtInstWithForwardRefsKHR if !non_semantic(cx, r) => refused(cx, r, out),
-            _ => {}
-        }
+/// An extended instruction, which takes no matrix unless it means nothing.
+pub(crate) fn extended(cx: &Cx, at: InstRef, out: &mut Sink) {
+    if is_semantic(cx, at) {
+        refused(cx, at, out);
     }
-    returns(cx, out);
 }
 
 /// Instructions that take scalars and vectors, or other matrices, only. Those that are not here either take any type,
 /// or belong to extensions that have their own say.
-fn refuses_matrices(op: Op) -> bool {
+pub(crate) fn refuses_matrices(op: Op) -> bool {
     let ranges = [
         (Op::VectorExtractDynamic, Op::VectorShuffle),
         (Op::Transpose, Op::Transpose),
@@ -208,21 +199,22 @@ fn refuses_matrices(op: Op) -> bool {
     ranges.iter().any(|(first, last)| (first.0..=last.0).contains(&op.0))
 }
 
-fn non_semantic(cx: &Cx, at: InstRef) -> bool {
+/// Whether an extended instruction is of a set that computes.
+pub(crate) fn is_semantic(cx: &Cx, at: InstRef) -> bool {
     let set = cx.inst(at).id(0).and_then(|s| cx.module.def_inst(s)).and_then(|i| i.string(0));
     // What an unknown set takes is not known either.
-    set.is_none_or(|(name, _)| !matches!(name.as_str(), "GLSL.std.450" | "OpenCL.std"))
+    set.is_some_and(|(name, _)| matches!(name.as_str(), "GLSL.std.450" | "OpenCL.std"))
 }
 
 /// The first matrix among the operands and where it stands; else the result's type.
-fn matrix_operand<'a>(cx: &'a Cx, at: InstRef) -> Option<(&'a CoopMatView, Part)> {
+pub(crate) fn matrix_operand<'a>(cx: &'a Cx, at: InstRef) -> Option<(&'a CoopMatView, Part)> {
     let inst = cx.inst(at);
     let operands = inst.operands.iter().enumerate();
     let mut found = operands.filter_map(|(i, o)| Some((cx.matrix_of(o.id()?)?, Part::Operand(i))));
     found.next().or_else(|| Some((cx.matrix(inst.ty?)?, Part::Type)))
 }
 
-fn refused(cx: &Cx, at: InstRef, out: &mut Sink) {
+pub(crate) fn refused(cx: &Cx, at: InstRef, out: &mut Sink) {
     let Some((matrix, part)) = matrix_operand(cx, at) else { return };
     let inst = cx.inst(at);
     out.report(&NOT_ALLOWED, at, || {
@@ -236,35 +228,56 @@ fn refused(cx: &Cx, at: InstRef, out: &mut Sink) {
     });
 }
 
-fn arithmetic(cx: &Cx, at: InstRef, integers: bool, out: &mut Sink) {
+/// An operation on one or two matrices.
+pub(crate) fn arithmetic(cx: &Cx, at: InstRef, integers: bool, out: &mut Sink) {
     let inst = cx.inst(at);
     let Some((first, _)) = matrix_operand(cx, at) else { return };
     let Some(result) = inst.ty else { return };
-    // Every type, the result's first.
-    let operands = inst.operands.iter().enumerate().filter_map(|(i, o)| {
-        let value = o.id()?;
-        Some((Part::Operand(i), cx.module.type_of(value)?, value))
-    });
-    for (part, ty, value) in operands {
+    one_type(cx, at, out);
+    let matrix = cx.matrix(result).unwrap_or(first);
+    if let Some(component) = matrix.component {
+        suits(cx, at, integers, component, &matrix.to_string(), cx.decl(matrix), out);
+    }
+    if matches!(inst.op, Op::SDiv | Op::UDiv) {
+        division(cx, at, matrix, out);
+    }
+}
+
+/// Whether all operands have the type of the result.
+pub(crate) fn one_type(cx: &Cx, at: InstRef, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let Some(result) = inst.ty else { return };
+    for (i, o) in inst.operands.iter().enumerate() {
+        let Some((value, ty)) = o.id().and_then(|v| Some((v, cx.module.type_of(v)?))) else { continue };
         if ty != result {
             out.report(&TYPE_MISMATCH, at, || {
                 let (is, wanted) = (cx.describe_value(value), cx.describe(result));
                 let again = if is == wanted { "another type that looks the same, " } else { "" };
                 Draft::new(format!("{} gives {wanted}, but an operand is {again}{is}", inst.op))
-                    .label(at, part, format!("this is {is}"))
+                    .label(at, Part::Operand(i), format!("this is {is}"))
                     .label_opt(cx.def(result), Part::Whole, "type of the result")
                     .label_opt(cx.def(ty), Part::Whole, "type of the operand")
             });
         }
     }
-    let matrix = cx.matrix(result).unwrap_or(first);
-    let suits = |c: Scalar| match (inst.op, c) {
+}
+
+/// Whether the components suit the operation.
+pub(crate) fn suits(
+    cx: &Cx,
+    at: InstRef,
+    integers: bool,
+    component: Scalar,
+    matrix: &str,
+    decl: Option<InstRef>,
+    out: &mut Sink,
+) {
+    let inst = cx.inst(at);
+    let suits = match (inst.op, component) {
         (Op::UDiv, Scalar::Int { signed, .. }) => !signed,
-        _ => c.is_int() == integers,
+        _ => component.is_int() == integers,
     };
-    if let Some(component) = matrix.component
-        && !suits(component)
-    {
+    if !suits {
         out.report(&COMPONENT, at, || {
             let works_on = match inst.op {
                 Op::UDiv => "unsigned integers",
@@ -273,11 +286,8 @@ fn arithmetic(cx: &Cx, at: InstRef, integers: bool, out: &mut Sink) {
             };
             Draft::new(format!("{} works on {works_on}; this is {matrix}", inst.op))
                 .label(at, Part::Whole, format!("on {component}"))
-                .label_opt(cx.decl(matrix), Part::Operand(0), format!("the component type is {component}"))
+                .label_opt(decl, Part::Operand(0), format!("the component type is {component}"))
         });
-    }
-    if matches!(inst.op, Op::SDiv | Op::UDiv) {
-        division(cx, at, matrix, out);
     }
 }
 
@@ -313,29 +323,11 @@ fn division(cx: &Cx, at: InstRef, matrix: &CoopMatView, out: &mut Sink) {
     });
 }
 
-fn times_scalar(cx: &Cx, at: InstRef, out: &mut Sink) {
+pub(crate) fn times_scalar(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let Some((matrix, _)) = matrix_operand(cx, at) else { return };
     let (Some(left), Some(scalar), Some(result)) = (inst.id(0), inst.id(1), inst.ty) else { return };
-    if cx.module.type_of(left) != Some(result) {
-        out.report(&SCALAR_TYPE, at, || {
-            let (is, wanted) = (cx.describe_value(left), cx.describe(result));
-            Draft::new(format!("OpMatrixTimesScalar gives {wanted}, but the matrix is {is}")).label(
-                at,
-                Part::Operand(0),
-                format!("this is {is}"),
-            )
-        });
-    } else if cx.module.type_of(scalar) != Some(matrix.ty.component) {
-        out.report(&SCALAR_TYPE, at, || {
-            let is = cx.describe_value(scalar);
-            let wanted = cx.describe(matrix.ty.component);
-            Draft::new(format!("{matrix} is multiplied by {is}, not by a scalar of its component type {wanted}"))
-                .label(at, Part::Operand(1), format!("this is {is}"))
-                .label_opt(cx.decl(matrix), Part::Operand(0), format!("the component type is {wanted}"))
-                .help(format!("convert the scalar to {wanted}"))
-        });
-    }
+    scalar_types(cx, at, (left, scalar, result), matrix.ty.component, &matrix.to_string(), out);
     if matrix.component.is_some_and(Scalar::is_int) {
         out.report(&SCALAR_INTEGER, at, || {
             Draft::new(format!("OpMatrixTimesScalar is defined for floats; this is {matrix}")).label(
@@ -354,7 +346,37 @@ fn times_scalar(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-fn select(cx: &Cx, at: InstRef, out: &mut Sink) {
+/// Whether a matrix is multiplied by a scalar of its component type.
+pub(crate) fn scalar_types(
+    cx: &Cx,
+    at: InstRef,
+    (left, scalar, result): (Id, Id, Id),
+    component: Id,
+    matrix: &str,
+    out: &mut Sink,
+) {
+    if cx.module.type_of(left) != Some(result) {
+        out.report(&SCALAR_TYPE, at, || {
+            let (is, wanted) = (cx.describe_value(left), cx.describe(result));
+            Draft::new(format!("OpMatrixTimesScalar gives {wanted}, but the matrix is {is}")).label(
+                at,
+                Part::Operand(0),
+                format!("this is {is}"),
+            )
+        });
+    } else if cx.module.type_of(scalar) != Some(component) {
+        out.report(&SCALAR_TYPE, at, || {
+            let is = cx.describe_value(scalar);
+            let wanted = cx.describe(component);
+            Draft::new(format!("{matrix} is multiplied by {is}, not by a scalar of its component type {wanted}"))
+                .label(at, Part::Operand(1), format!("this is {is}"))
+                .label_opt(cx.def(result), Part::Operand(0), format!("the component type is {wanted}"))
+                .help(format!("convert the scalar to {wanted}"))
+        });
+    }
+}
+
+pub(crate) fn select(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let (Some(matrix), Some(condition)) = (inst.ty.and_then(|t| cx.matrix(t)), inst.id(0)) else { return };
     let ty = cx.module.type_of(condition).and_then(|t| Type::of(cx.module, t));
@@ -370,7 +392,7 @@ fn select(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
+pub(crate) fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let Some(function) = inst.id(0).and_then(|f| cx.module.def_inst(f)) else { return };
     // Decoded in place: a function may have more parameters than are worth copying for each call.
@@ -400,7 +422,7 @@ fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-fn returns(cx: &Cx, out: &mut Sink) {
+pub(crate) fn returns(cx: &Cx, out: &mut Sink) {
     for f in &cx.module.functions {
         let Some(ret) = cx.inst(f.def).ty else { continue };
         if f.blocks.is_empty() {

@@ -4,7 +4,7 @@ use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use crate::rule::Rule;
-use coop_ir::{InstRef, Op};
+use coop_ir::InstRef;
 
 declare_rule! {
     /// ## What it checks
@@ -20,7 +20,7 @@ declare_rule! {
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpConstantComposite and OpSpecConstantComposite",
         vuids: [],
-        digest: ["khr.const-single"],
+        digest: ["khr.const-single", "nv1.const-single"],
     }
 }
 
@@ -38,41 +38,56 @@ declare_rule! {
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpCompositeConstruct",
         vuids: [],
-        digest: ["khr.construct-single"],
+        digest: ["khr.construct-single", "nv1.const-single"],
     }
 }
 
-pub(crate) fn check(cx: &Cx, out: &mut Sink) {
-    for &r in cx.globals.iter().chain(&cx.body) {
-        match cx.inst(r).op {
-            Op::ConstantComposite | Op::SpecConstantComposite => constituents(cx, &CONSTANT, r, out),
-            Op::CompositeConstruct => constituents(cx, &CONSTRUCT, r, out),
-            _ => {}
-        }
+declare_rule! {
+    /// ## What it checks
+    /// What is replicated into a matrix (OpConstantCompositeReplicateEXT and its relatives) is a value of its component
+    /// type.
+    /// ## Why
+    /// The one value is given to all elements.
+    /// ## Example
+    /// `OpCompositeConstructReplicateEXT %matrix_of_half %a_float`
+    pub(crate) static REPLICATE = {
+        id: "replicate-constituent",
+        summary: "a matrix is not replicated from one component",
+        level: Error,
+        since: "0.2.0",
+        spec: "SPV_EXT_replicated_composites",
+        vuids: [],
+        digest: ["types.replicate"],
     }
 }
 
-fn constituents(cx: &Cx, rule: &'static Rule, at: InstRef, out: &mut Sink) {
+pub(crate) fn constituents(cx: &Cx, rule: &'static Rule, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
-    let Some(matrix) = inst.ty.and_then(|t| cx.matrix(t)) else { return };
+    let Some(ty) = inst.ty else { return };
+    let component = match (cx.matrix(ty), cx.nv_matrix(ty)) {
+        (Some(m), _) => m.ty.component,
+        (None, Some(m)) => m.component_id,
+        (None, None) => return,
+    };
+    let matrix = || cx.describe(ty);
     let n = inst.operands.len();
     if n != 1 {
         out.report(rule, at, || {
             Draft::new(format!("a matrix is made of one component, given to all its elements; here are {n}")).label(
                 at,
                 Part::Whole,
-                format!("{n} constituents of {matrix}"),
+                format!("{n} constituents of {}", matrix()),
             )
         });
         return;
     }
     let Some(value) = inst.id(0) else { return };
-    if cx.module.type_of(value) != Some(matrix.ty.component) {
+    if cx.module.type_of(value) != Some(component) {
         let what = cx.describe_value(value);
         out.report(rule, at, || {
-            Draft::new(format!("{matrix} is made of a component of its type; this is {what}"))
+            Draft::new(format!("{} is made of a component of its type; this is {what}", matrix()))
                 .label(at, Part::Operand(0), format!("this is {what}"))
-                .label_opt(cx.decl(matrix), Part::Operand(0), "the component type")
+                .label_opt(cx.def(ty), Part::Operand(0), "the component type")
         });
     }
 }

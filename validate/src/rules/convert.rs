@@ -1,5 +1,6 @@
 //! Rules about conversions of matrices, `OpBitcast` included.
 
+use super::relabel;
 use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
@@ -137,32 +138,8 @@ declare_rule! {
     }
 }
 
-pub(crate) fn check(cx: &Cx, out: &mut Sink) {
-    let transposed = transposed(cx);
-    for &r in &cx.body {
-        match cx.inst(r).op {
-            Op::ConvertFToU
-            | Op::ConvertFToS
-            | Op::ConvertSToF
-            | Op::ConvertUToF
-            | Op::UConvert
-            | Op::SConvert
-            | Op::FConvert
-            | Op::Bitcast => conversion(cx, r, &transposed, out),
-            Op::QuantizeToF16
-            | Op::ConvertPtrToU
-            | Op::SatConvertSToU
-            | Op::SatConvertUToS
-            | Op::ConvertUToPtr
-            | Op::PtrCastToGeneric
-            | Op::GenericCastToPtr
-            | Op::GenericCastToPtrExplicit => not_allowed(cx, r, out),
-            _ => {}
-        }
-    }
-}
-
-fn not_allowed(cx: &Cx, at: InstRef, out: &mut Sink) {
+/// A conversion that takes no matrix.
+pub(crate) fn not_allowed(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let operand = inst.id(0).and_then(|v| cx.matrix_of(v));
     let Some(matrix) = operand.or_else(|| inst.ty.and_then(|t| cx.matrix(t))) else { return };
@@ -173,7 +150,8 @@ fn not_allowed(cx: &Cx, at: InstRef, out: &mut Sink) {
     });
 }
 
-fn conversion(cx: &Cx, at: InstRef, transposed: &Option<Vec<Id>>, out: &mut Sink) {
+/// A conversion that takes matrices too.
+pub(crate) fn conversion(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let Some(value) = inst.id(0) else { return };
     let (from, to) = match (cx.matrix_of(value), inst.ty.and_then(|t| cx.matrix(t))) {
@@ -196,11 +174,12 @@ fn conversion(cx: &Cx, at: InstRef, transposed: &Option<Vec<Id>>, out: &mut Sink
         }
     };
     // A transposing conversion exchanges rows and columns; that has rules of its own.
-    let result = inst.result;
-    if transposed.as_ref().is_some_and(|ids| result.is_some_and(|r| ids.binary_search(&r).is_err())) {
+    if cx.transposes(at) && inst.op != Op::Bitcast {
+        relabel::transposed(cx, at, from, to, out);
+    } else {
         shape(cx, at, from, to, out);
+        uses(cx, at, inst.op, from, to, out);
     }
-    uses(cx, at, inst.op, from, to, out);
     if let (Some(f), Some(t)) = (from.component, to.component) {
         components(cx, at, inst.op, (from, f), (to, t), out);
     }
@@ -222,24 +201,8 @@ fn shape(cx: &Cx, at: InstRef, from: &CoopMatView, to: &CoopMatView, out: &mut S
     }
 }
 
-/// The results that carry the transposing decoration of SPV_EXT_cooperative_matrix_maintenance1, sorted; `None` if a
-/// decoration group may give it to any.
-fn transposed(cx: &Cx) -> Option<Vec<Id>> {
-    const TRANSPOSE: u32 = 5440;
-    if !cx.capabilities.has(CONVERSIONS_EXT) {
-        return Some(Vec::new());
-    }
-    if cx.module.globals_with(Op::GroupDecorate).next().is_some() {
-        return None;
-    }
-    let decorations = cx.module.globals_with(Op::Decorate).map(|r| cx.inst(r));
-    let mut ids: Vec<Id> = decorations.filter(|i| i.word(1) == Some(TRANSPOSE)).filter_map(|i| i.id(0)).collect();
-    ids.sort_unstable();
-    Some(ids)
-}
-
 /// CooperativeMatrixConversionsEXT, newer than the enumerants of the `spirv` crate.
-const CONVERSIONS_EXT: u32 = 5429;
+pub(crate) const CONVERSIONS_EXT: u32 = 5429;
 
 fn uses(cx: &Cx, at: InstRef, op: Op, from: &CoopMatView, to: &CoopMatView, out: &mut Sink) {
     let verdict = cx.equal(from.ty.use_, to.ty.use_);

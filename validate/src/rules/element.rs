@@ -81,19 +81,6 @@ declare_rule! {
     }
 }
 
-pub(crate) fn check(cx: &Cx, out: &mut Sink) {
-    for &r in &cx.body {
-        match cx.inst(r).op {
-            Op::CompositeExtract => extract(cx, r, out),
-            Op::CompositeInsert => insert(cx, r, out),
-            Op::AccessChain | Op::InBoundsAccessChain => chain(cx, r, 1, out),
-            // One index steps over whole objects before the others go into them.
-            Op::PtrAccessChain | Op::InBoundsPtrAccessChain => chain(cx, r, 2, out),
-            _ => {}
-        }
-    }
-}
-
 /// One index of an access: an operand, and its value.
 struct Index {
     operand: usize,
@@ -181,7 +168,7 @@ fn element_type(cx: &Cx, at: InstRef, matrix: &CoopMatView, ty: Option<Id>, part
     });
 }
 
-fn extract(cx: &Cx, at: InstRef, out: &mut Sink) {
+pub(crate) fn extract(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let Some(base) = inst.id(0).and_then(|v| cx.module.type_of(v)) else { return };
     if let Some(matrix) = one_index(cx, at, base, &literals(cx, at, 1), out) {
@@ -189,7 +176,7 @@ fn extract(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-fn insert(cx: &Cx, at: InstRef, out: &mut Sink) {
+pub(crate) fn insert(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let Some(base) = inst.ty else { return };
     if let Some(matrix) = one_index(cx, at, base, &literals(cx, at, 2), out) {
@@ -198,7 +185,8 @@ fn insert(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-fn chain(cx: &Cx, at: InstRef, first: usize, out: &mut Sink) {
+/// An access chain; `first` is the operand of the first index into the object.
+pub(crate) fn chain(cx: &Cx, at: InstRef, first: usize, out: &mut Sink) {
     let inst = cx.inst(at);
     let pointer = inst.id(0).and_then(|v| cx.module.type_of(v)).and_then(|t| Type::of(cx.module, t));
     let Some(Type::Pointer { pointee, .. }) = pointer else { return };

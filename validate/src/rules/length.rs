@@ -4,7 +4,7 @@ use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use coop_ir::types::Scalar;
-use coop_ir::{Id, InstRef, Op};
+use coop_ir::{Id, InstRef};
 
 declare_rule! {
     /// ## What it checks
@@ -61,25 +61,36 @@ declare_rule! {
     }
 }
 
-pub(crate) fn check(cx: &Cx, out: &mut Sink) {
-    for &r in &cx.globals {
-        let inst = cx.inst(r);
-        if inst.op == Op::SpecConstantOp && inst.word(0) == Some(u32::from(Op::CooperativeMatrixLengthKHR.0)) {
-            length(cx, r, inst.ty, inst.id(1), 1, out);
-            out.report(&SPECIALIZED, r, || {
-                Draft::new("the length of a matrix inside OpSpecConstantOp is not in the KHR extension's text").label(
-                    r,
-                    Part::Operand(0),
-                    "accepted in practice",
-                )
-            });
-        }
-    }
-    for &r in &cx.body {
-        let inst = cx.inst(r);
-        if inst.op == Op::CooperativeMatrixLengthKHR {
-            length(cx, r, inst.ty, inst.id(0), 0, out);
-        }
+/// The length inside `OpSpecConstantOp`.
+pub(crate) fn specialized(cx: &Cx, at: InstRef, out: &mut Sink) {
+    let inst = cx.inst(at);
+    length(cx, at, inst.ty, inst.id(1), 1, out);
+    out.report(&SPECIALIZED, at, || {
+        Draft::new("the length of a matrix inside OpSpecConstantOp is not in the KHR extension's text").label(
+            at,
+            Part::Operand(0),
+            "accepted in practice",
+        )
+    });
+}
+
+/// The length where it is asked for.
+pub(crate) fn check(cx: &Cx, at: InstRef, out: &mut Sink) {
+    let inst = cx.inst(at);
+    length(cx, at, inst.ty, inst.id(0), 0, out);
+}
+
+/// The length of a matrix of SPV_NV_cooperative_matrix.
+pub(crate) fn nv(cx: &Cx, at: InstRef, ty: Id, operand: usize, out: &mut Sink) {
+    if cx.nv_matrix(ty).is_none() {
+        let is = cx.describe_value(ty);
+        out.report(&OPERAND_TYPE, at, || {
+            Draft::new(format!("the length is that of a type of SPV_NV_cooperative_matrix; this is {is}")).label(
+                at,
+                Part::Operand(operand),
+                "must be a matrix type",
+            )
+        });
     }
 }
 

@@ -1,12 +1,12 @@
 //! Rules about the memory operands of loads and stores.
 
-use super::access::Access;
+use super::access::Pointer;
 use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use crate::verdict::Verdict;
 use coop_ir::types::scope_name;
-use coop_ir::{Id, Kind};
+use coop_ir::{Id, Inst, InstRef, Kind};
 use spirv::{Capability, MemoryAccess, Scope, StorageClass};
 
 declare_rule! {
@@ -174,6 +174,21 @@ declare_rule! {
     }
 }
 
+/// A load or store, as far as its memory operands are concerned.
+pub(crate) struct Site {
+    pub(crate) at: InstRef,
+    pub(crate) is_load: bool,
+    /// Where the memory operands begin.
+    pub(crate) memory: usize,
+    pub(crate) pointer: Pointer,
+}
+
+impl Site {
+    fn verb(&self) -> &'static str {
+        if self.is_load { "load" } else { "store" }
+    }
+}
+
 /// The memory operands, decoded: each with the operand where it stands.
 #[derive(Default)]
 struct Operands {
@@ -182,6 +197,8 @@ struct Operands {
     aligned: Option<(u32, usize)>,
     available: Option<(Id, usize)>,
     visible: Option<(Id, usize)>,
+    /// The operand after the last.
+    end: usize,
 }
 
 const ALIGNED: u32 = MemoryAccess::ALIGNED.bits();
@@ -189,8 +206,9 @@ const AVAILABLE: u32 = MemoryAccess::MAKE_POINTER_AVAILABLE.bits();
 const VISIBLE: u32 = MemoryAccess::MAKE_POINTER_VISIBLE.bits();
 const NON_PRIVATE: u32 = MemoryAccess::NON_PRIVATE_POINTER.bits();
 
-pub(crate) fn check(cx: &Cx, a: &Access, out: &mut Sink) {
-    let m = decode(cx, a);
+/// The memory operands of a load or store; answers which operand follows them, if they are understood.
+pub(crate) fn check(cx: &Cx, a: &Site, out: &mut Sink) -> Option<usize> {
+    let m = decode(cx.inst(a.at), a.memory);
     let mask = Part::Operand(a.memory);
     if m.unknown != 0 {
         out.report(&UNKNOWN, a.at, || {
@@ -229,13 +247,19 @@ pub(crate) fn check(cx: &Cx, a: &Access, out: &mut Sink) {
             check_scope(cx, a, name, id, operand, out);
         }
     }
+    (m.unknown == 0).then_some(m.end)
 }
 
-fn decode(cx: &Cx, a: &Access) -> Operands {
-    let inst = cx.inst(a.at);
-    let Some(mask) = inst.word(a.memory) else { return Operands::default() };
+/// Which operand follows the memory operands that begin at `first`, if they are understood.
+pub(crate) fn end(inst: &Inst, first: usize) -> Option<usize> {
+    let m = decode(inst, first);
+    (m.unknown == 0).then_some(m.end)
+}
+
+fn decode(inst: &Inst, first: usize) -> Operands {
+    let Some(mask) = inst.word(first) else { return Operands { end: first, ..Operands::default() } };
     let mut m = Operands { mask, ..Operands::default() };
-    let mut at = a.memory + 1;
+    let mut at = first + 1;
     let mut rest = mask;
     while rest != 0 {
         let bit = rest & rest.wrapping_neg();
@@ -256,10 +280,11 @@ fn decode(cx: &Cx, a: &Access) -> Operands {
         }
         at += row.params.len();
     }
+    m.end = at;
     m
 }
 
-fn alignment(cx: &Cx, a: &Access, m: &Operands, out: &mut Sink) {
+fn alignment(cx: &Cx, a: &Site, m: &Operands, out: &mut Sink) {
     let physical = a.pointer.storage == Some(StorageClass::PhysicalStorageBuffer as u32);
     let Some((n, operand)) = m.aligned else {
         if physical && m.mask & ALIGNED == 0 {
@@ -281,7 +306,7 @@ fn alignment(cx: &Cx, a: &Access, m: &Operands, out: &mut Sink) {
         });
         return;
     }
-    if let (true, Some((scalar, _))) = (physical, a.unit(cx))
+    if let (true, Some((scalar, _))) = (physical, a.pointer.unit(cx))
         // A width of 0 is wrong, but not for us to say.
         && !n.is_multiple_of(scalar.bytes().max(1))
     {
@@ -294,7 +319,7 @@ fn alignment(cx: &Cx, a: &Access, m: &Operands, out: &mut Sink) {
     }
 }
 
-fn check_scope(cx: &Cx, a: &Access, name: &str, id: Id, operand: usize, out: &mut Sink) {
+fn check_scope(cx: &Cx, a: &Site, name: &str, id: Id, operand: usize, out: &mut Sink) {
     let Some(def) = cx.module.def_inst(id) else { return };
     if cx.has(Capability::Shader) && !def.op.is_constant() {
         out.report(&SCOPE_NOT_CONSTANT, a.at, || {

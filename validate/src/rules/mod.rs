@@ -2,18 +2,184 @@
 
 pub(crate) mod access;
 pub(crate) mod arithmetic;
+pub(crate) mod callback;
+pub(crate) mod component;
 pub(crate) mod composite;
 pub(crate) mod convert;
+pub(crate) mod coordinate;
+pub(crate) mod decode;
 pub(crate) mod element;
 pub(crate) mod length;
 pub(crate) mod memory;
 pub(crate) mod module;
 pub(crate) mod muladd;
+pub(crate) mod nv1;
+pub(crate) mod perelement;
+pub(crate) mod reduce;
+pub(crate) mod relabel;
+pub(crate) mod requirements;
 pub(crate) mod stride;
 pub(crate) mod sync;
+pub(crate) mod tensor;
 pub(crate) mod types;
 
+use crate::cx::Cx;
+use crate::report::Sink;
 use crate::rule::Rule;
+use coop_ir::{InstRef, Op};
+use tensor::state::States;
+
+/// Every rule that looks at the module as a whole, then one walk over the instructions that have to do with matrices.
+pub(crate) fn check(cx: &Cx, out: &mut Sink) {
+    module::check(cx, out);
+    if cx.has_transpose() {
+        relabel::targets(cx, out);
+    }
+    if cx.has_small_floats() {
+        component::globals(cx, out);
+    }
+    sync::check(cx, out);
+    types::check(cx, out);
+    for &at in &cx.globals {
+        global(cx, at, out);
+    }
+    let small = cx.matrices().iter().any(|m| m.component.is_some_and(|c| component::storage_only(c).is_some()));
+    for &at in &cx.body {
+        instruction(cx, at, out);
+        if cx.has_nv1() {
+            nv1::instruction(cx, at, out);
+        }
+        if small {
+            component::instruction(cx, at, out);
+        }
+    }
+    if cx.has_tensors() {
+        tensors(cx, out);
+    }
+    arithmetic::returns(cx, out);
+}
+
+fn global(cx: &Cx, at: InstRef, out: &mut Sink) {
+    match cx.inst(at).op {
+        Op::Variable | Op::UntypedVariableKHR => variable(cx, at, out),
+        Op::TypeCooperativeMatrixNV => nv1::matrix_type(cx, at, out),
+        Op::TypeTensorLayoutNV => tensor::types::layout(cx, at, out),
+        Op::TypeTensorViewNV => tensor::types::view(cx, at, out),
+        Op::ConstantComposite | Op::SpecConstantComposite => {
+            composite::constituents(cx, &composite::CONSTANT, at, out);
+        }
+        Op::ConstantCompositeReplicateEXT | Op::SpecConstantCompositeReplicateEXT => {
+            composite::constituents(cx, &composite::REPLICATE, at, out);
+        }
+        Op::SpecConstantOp => specialized(cx, at, out),
+        _ => {}
+    }
+}
+
+fn specialized(cx: &Cx, at: InstRef, out: &mut Sink) {
+    let op = cx.inst(at).word(0).and_then(|w| u16::try_from(w).ok()).map(Op);
+    match op {
+        Some(Op::CooperativeMatrixLengthKHR) => length::specialized(cx, at, out),
+        Some(Op::CooperativeMatrixLengthNV) => {
+            if let Some(ty) = cx.inst(at).id(1) {
+                length::nv(cx, at, ty, 1, out);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
+    types::variable(cx, at, out);
+    tensor::types::variable(cx, at, out);
+}
+
+/// Loads, stores and changes of layouts: these need to know what layouts hold, function by function.
+fn tensors(cx: &Cx, out: &mut Sink) {
+    for f in &cx.module.functions {
+        let states = States::new(cx, f);
+        for at in f.insts() {
+            match cx.inst(at).op {
+                Op::CooperativeMatrixLoadTensorNV => tensor::access::check(cx, at, true, states.as_ref(), out),
+                Op::CooperativeMatrixStoreTensorNV => tensor::access::check(cx, at, false, states.as_ref(), out),
+                Op::TensorLayoutSetStrideNV | Op::TensorLayoutSetClampValueNV => {
+                    if let Some(states) = &states {
+                        tensor::values::change(cx, at, states, out);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
+    match cx.inst(at).op {
+        Op::CooperativeMatrixLoadKHR => access::check(cx, at, true, out),
+        Op::CooperativeMatrixStoreKHR => access::check(cx, at, false, out),
+        Op::CooperativeMatrixMulAddKHR => muladd::muladd(cx, at, out),
+        Op::CooperativeMatrixLengthKHR => length::check(cx, at, out),
+
+        Op::CooperativeMatrixReduceNV => reduce::check(cx, at, out),
+        Op::CooperativeMatrixConvertNV => relabel::convert(cx, at, out),
+        Op::CooperativeMatrixTransposeNV => relabel::transpose(cx, at, out),
+        Op::CooperativeMatrixPerElementOpNV => perelement::check(cx, at, out),
+        Op::CooperativeMatrixGetCoordinateEXT | Op::CooperativeMatrixGetElementCoordINTEL => {
+            coordinate::check(cx, at, out);
+        }
+        Op::CreateTensorLayoutNV
+        | Op::CreateTensorViewNV
+        | Op::TensorLayoutSliceNV
+        | Op::TensorLayoutSetDimensionNV
+        | Op::TensorLayoutSetStrideNV
+        | Op::TensorLayoutSetBlockSizeNV
+        | Op::TensorLayoutSetClampValueNV
+        | Op::TensorViewSetDimensionNV
+        | Op::TensorViewSetStrideNV
+        | Op::TensorViewSetClipNV => tensor::ops::check(cx, at, out),
+
+        Op::Variable | Op::UntypedVariableKHR => variable(cx, at, out),
+        Op::SizeOf => types::size_of(cx, at, out),
+        Op::CompositeConstruct => composite::constituents(cx, &composite::CONSTRUCT, at, out),
+        Op::CompositeConstructReplicateEXT => composite::constituents(cx, &composite::REPLICATE, at, out),
+        Op::CompositeExtract => element::extract(cx, at, out),
+        Op::CompositeInsert => element::insert(cx, at, out),
+        Op::AccessChain | Op::InBoundsAccessChain => element::chain(cx, at, 1, out),
+        // One index steps over whole objects before the others go into them.
+        Op::PtrAccessChain | Op::InBoundsPtrAccessChain => element::chain(cx, at, 2, out),
+
+        Op::Bitcast => {
+            types::pointer_bitcast(cx, at, out);
+            convert::conversion(cx, at, out);
+        }
+        Op::ConvertFToU
+        | Op::ConvertFToS
+        | Op::ConvertSToF
+        | Op::ConvertUToF
+        | Op::UConvert
+        | Op::SConvert
+        | Op::FConvert => convert::conversion(cx, at, out),
+        Op::QuantizeToF16
+        | Op::ConvertPtrToU
+        | Op::SatConvertSToU
+        | Op::SatConvertUToS
+        | Op::ConvertUToPtr
+        | Op::PtrCastToGeneric
+        | Op::GenericCastToPtr
+        | Op::GenericCastToPtrExplicit => convert::not_allowed(cx, at, out),
+
+        Op::FNegate | Op::FAdd | Op::FSub | Op::FMul | Op::FDiv => arithmetic::arithmetic(cx, at, false, out),
+        Op::SNegate | Op::IAdd | Op::ISub | Op::IMul | Op::SDiv | Op::UDiv => {
+            arithmetic::arithmetic(cx, at, true, out);
+        }
+        Op::MatrixTimesScalar => arithmetic::times_scalar(cx, at, out),
+        Op::Select => arithmetic::select(cx, at, out),
+        Op::FunctionCall => arithmetic::call(cx, at, out),
+        Op::ExtInst | Op::ExtInstWithForwardRefsKHR => arithmetic::extended(cx, at, out),
+        op if arithmetic::refuses_matrices(op) => arithmetic::refused(cx, at, out),
+        _ => {}
+    }
+}
 
 /// Every rule, sorted by id.
 pub static RULES: &[&Rule] = &[
@@ -25,6 +191,7 @@ pub static RULES: &[&Rule] = &[
     &access::POINTEE_TYPE,
     &access::POINTER_SOURCE,
     &access::POINTER_TYPE,
+    &component::STORED,
     &access::STORAGE_CLASS,
     &stride::MISALIGNED,
     &stride::MISSING,
@@ -38,6 +205,12 @@ pub static RULES: &[&Rule] = &[
     &arithmetic::SCALAR_TYPE,
     &arithmetic::TYPE_MISMATCH,
     &arithmetic::CALL,
+    &component::ARITHMETIC,
+    &component::INTERFACE,
+    &component::MICROSCALING,
+    &component::REDUCE,
+    &component::SATURATED,
+    &component::WIDTH,
     &composite::CONSTANT,
     &composite::CONSTRUCT,
     &convert::BITCAST_COMPONENT,
@@ -47,6 +220,21 @@ pub static RULES: &[&Rule] = &[
     &convert::OPERAND_NOT_MATRIX,
     &convert::SHAPE_MISMATCH,
     &convert::USE_MISMATCH,
+    &coordinate::RANGE,
+    &coordinate::INDEX,
+    &coordinate::NOT_MATRIX,
+    &coordinate::RESULT,
+    &decode::NOT_FUNCTION,
+    &decode::COORDINATES,
+    &decode::COUNT,
+    &decode::POINTER,
+    &decode::RETURN,
+    &decode::SIDE_EFFECTS,
+    &decode::STORAGE,
+    &decode::VECTOR_ALONE,
+    &decode::BLOCK_MULTIPLE,
+    &decode::VECTOR_EIGHT,
+    &decode::VECTOR_RETURN,
     &element::INDEX_COUNT,
     &element::INDEX_RANGE,
     &element::INDEX_TYPE,
@@ -68,7 +256,9 @@ pub static RULES: &[&Rule] = &[
     &module::CAPABILITY_MISSING,
     &module::EXTENSION_MISSING,
     &module::MEMORY_MODEL,
+    &module::VERSION_EXTENSION,
     &module::VERSION_TOO_OLD,
+    &module::WORKGROUP_SIZE,
     &muladd::COMPONENT_WIDER,
     &muladd::K_MISMATCH,
     &muladd::M_MISMATCH,
@@ -80,12 +270,79 @@ pub static RULES: &[&Rule] = &[
     &muladd::SIGNED_DISAGREES,
     &muladd::SIGNED_NOT_INTEGER,
     &muladd::USE_MISMATCH,
+    &nv1::ACCESS,
+    &nv1::COLUMN_MAJOR,
+    &nv1::CONVERT,
+    &nv1::SHAPE,
+    &nv1::NOT_ALLOWED,
+    &nv1::NOT_MATRIX,
+    &nv1::STORAGE,
+    &nv1::TYPE,
+    &perelement::COUNT,
+    &perelement::ARGUMENT,
+    &perelement::NOT_FUNCTION,
+    &perelement::SIDE_EFFECTS,
+    &perelement::SIGNATURE,
+    &perelement::TYPE,
+    &tensor::values::CLIP,
+    &decode::STEP,
+    &tensor::values::DEFAULT_STRIDES,
+    &tensor::values::ENDLESS,
+    &tensor::values::EXCEEDS,
+    &reduce::COMPONENT,
+    &reduce::MASK,
+    &reduce::NOT_FUNCTION,
+    &reduce::NOT_MATRIX,
+    &reduce::SCOPE,
+    &reduce::SHAPE,
+    &reduce::SIGNATURE,
+    &reduce::USE,
+    &composite::REPLICATE,
     &arithmetic::SELECT,
     &access::STORE_OBJECT,
     &stride::ROWS_OVERLAP,
     &stride::STORE_NOT_POSITIVE,
+    &sync::EXECUTION_SCOPE,
     &sync::SCOPE_NOT_CONSTANT,
     &sync::SEMANTICS_NOT_CONSTANT,
+    &tensor::access::NOT_MATRIX,
+    &tensor::values::BLOCK_AFTER,
+    &tensor::values::BLOCK_ZERO,
+    &tensor::types::CLAMP_NOT_CONSTANT,
+    &tensor::types::CLAMP_UNKNOWN,
+    &tensor::values::CLAMP_UNUSED,
+    &tensor::values::CLAMP_64,
+    &tensor::types::DIMENSION_NOT_CONSTANT,
+    &tensor::types::DIMENSION_RANGE,
+    &tensor::types::HAS_DIMENSIONS,
+    &tensor::access::LAYOUT,
+    &tensor::values::MIRROR,
+    &tensor::access::OBJECT,
+    &tensor::ops::COUNT,
+    &tensor::ops::OPERAND,
+    &tensor::access::UNKNOWN,
+    &tensor::values::OUT_OF_BOUNDS,
+    &tensor::types::PERMUTATION,
+    &tensor::types::PERMUTATION_COUNT,
+    &tensor::access::NOT_IN_ARRAY,
+    &tensor::access::POINTER,
+    &tensor::ops::RESULT,
+    &tensor::values::SPAN_ZERO,
+    &tensor::access::STORAGE,
+    &tensor::values::STORE_BLOCK,
+    &tensor::access::STORE_DECODE,
+    &tensor::values::STORE_OVERLAP,
+    &tensor::values::STRIDE_BROADCAST,
+    &tensor::values::STRIDE_ORDER,
+    &tensor::types::STORAGE,
+    &tensor::values::VIEW_ZERO,
+    &tensor::access::VIEW,
+    &tensor::values::RANK_EXCEEDS,
+    &tensor::values::RANK_LESS,
+    &relabel::TRANSPOSE_COMPONENT,
+    &relabel::TARGET,
+    &relabel::TRANSPOSE_SHAPE,
+    &relabel::TRANSPOSE_USE,
     &types::COLUMNS_NOT_CONSTANT,
     &types::COMPONENT_NOT_SCALAR,
     &types::DIMENSION_ZERO,
@@ -98,4 +355,8 @@ pub static RULES: &[&Rule] = &[
     &types::USE_NOT_CONSTANT,
     &types::USE_UNKNOWN,
     &types::VARIABLE_STORAGE,
+    &relabel::TYPES,
+    &relabel::DIRECTION,
+    &relabel::NOT_MATRIX,
+    &relabel::SHAPE,
 ];

@@ -1,46 +1,50 @@
-//! Rules about the module as a whole: capability, extension, version, memory model.
+//! Rules about the module as a whole: capabilities, extensions, version, memory model, workgroup size.
 
 use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
-use coop_ir::{InstRef, Op};
-use spirv::{Capability, MemoryModel};
+use crate::rules::requirements::{self, EXTENSIONS, Provider};
+use crate::verdict::Verdict;
+use coop_ir::entry::Extent;
+use coop_ir::{InstRef, Kind, Op};
+use spirv::{Capability, ExecutionModel, MemoryModel};
 
 declare_rule! {
     /// ## What it checks
-    /// A module with types or instructions of SPV_KHR_cooperative_matrix declares capability CooperativeMatrixKHR, or
-    /// a capability that implies it.
+    /// Types, instructions and operands that have to do with matrices come with a capability that enables them, declared
+    /// itself or through one that implies it.
     /// ## Why
     /// Consumers enable the feature by the capability; without it the instructions are not available.
     /// ## Example
     /// `OpTypeCooperativeMatrixKHR` in a module that declares only `OpCapability Shader`.
     pub(crate) static CAPABILITY_MISSING = {
         id: "module-capability-missing",
-        summary: "matrices are used without capability CooperativeMatrixKHR",
+        summary: "matrices are used without the capability that enables them",
         level: Error,
         since: "0.1.0",
-        spec: "SPV_KHR_cooperative_matrix, capabilities",
+        spec: "SPV_KHR_cooperative_matrix and its followers, capabilities",
         vuids: [],
-        digest: ["khr.cap-declared"],
+        digest: ["khr.cap-declared", "nv1.cap", "nv2.caps", "nv2.decode-cap", "nv2.lt-view-cap", "tensor.cap",
+                 "decode.cap", "ext.caps", "ext.transpose-cap", "qcom.cap", "types.bf16-cap", "types.fp8-cap",
+                 "types.int4-cap", "types.replicate"],
     }
 }
 
 declare_rule! {
     /// ## What it checks
-    /// A module that declares capability CooperativeMatrixKHR also declares
-    /// `OpExtension "SPV_KHR_cooperative_matrix"`.
+    /// A capability of an extension for matrices comes with `OpExtension` for it, or for one of several that have it.
     /// ## Why
-    /// The capability is not part of core SPIR-V in any version.
+    /// None of them is part of core SPIR-V in any version.
     /// ## Example
-    /// `OpCapability CooperativeMatrixKHR` and no `OpExtension`.
+    /// `OpCapability CooperativeMatrixKHR` and no `OpExtension "SPV_KHR_cooperative_matrix"`.
     pub(crate) static EXTENSION_MISSING = {
         id: "module-extension-missing",
-        summary: "capability CooperativeMatrixKHR without its extension",
+        summary: "a capability without its extension",
         level: Error,
         since: "0.1.0",
-        spec: "SPV_KHR_cooperative_matrix, extension name",
+        spec: "SPV_KHR_cooperative_matrix and its followers, extension names",
         vuids: [],
-        digest: ["khr.cap-declared"],
+        digest: ["khr.cap-declared", "nv1.cap", "tensor.cap", "decode.cap", "ext.caps", "qcom.cap", "intel.caps"],
     }
 }
 
@@ -82,31 +86,53 @@ declare_rule! {
     }
 }
 
-const EXTENSION: &str = "SPV_KHR_cooperative_matrix";
+declare_rule! {
+    /// ## What it checks
+    /// The version in the module's header is not older than the one that a declared extension is written against: 1.6
+    /// for SPV_NV_cooperative_matrix2 and SPV_NV_cooperative_matrix_decode_vector, 1.3 for
+    /// SPV_EXT_cooperative_matrix_maintenance1 and SPV_QCOM_cooperative_matrix_conversion.
+    /// ## Why
+    /// The extensions say so. Of the consumers that are known none insists.
+    /// ## Example
+    /// `OpExtension "SPV_NV_cooperative_matrix2"` in a module of version 1.5.
+    pub(crate) static VERSION_EXTENSION = {
+        id: "module-version-extension",
+        summary: "the module's version is older than an extension asks for",
+        level: Warning,
+        since: "0.2.0",
+        spec: "SPV_NV_cooperative_matrix2 and others, dependencies",
+        vuids: [],
+        digest: ["nv2.spirv-version", "decode.cap", "ext.caps", "qcom.cap"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// In a module with matrices of scope Workgroup, each entry point has a workgroup size (LocalSize, LocalSizeId or
+    /// the built-in WorkgroupSize), and constants of LocalSizeId are defined before the type.
+    /// ## Why
+    /// How such a matrix is spread depends on the number of invocations, which must be known where its type is declared.
+    /// ## Example
+    /// `OpExecutionModeId %main LocalSizeId %x %y %z` with `%x` defined after the matrix type.
+    pub(crate) static WORKGROUP_SIZE = {
+        id: "module-workgroup-size",
+        summary: "a matrix of scope Workgroup without a workgroup size before it",
+        level: Error,
+        since: "0.2.0",
+        spec: "SPV_NV_cooperative_matrix2, 2.16.1 Universal Validation Rules",
+        vuids: [],
+        digest: ["nv2.wg-size-before-type"],
+    }
+}
 
 pub(crate) fn check(cx: &Cx, out: &mut Sink) {
-    let declared = capability(cx, Capability::CooperativeMatrixKHR);
+    requirements::check(cx, out);
+    extensions(cx, out);
+    versions(cx, out);
     let Some(first) = first_use(cx) else { return };
-
-    if !cx.has(Capability::CooperativeMatrixKHR) {
-        out.report(&CAPABILITY_MISSING, first, || {
-            Draft::new("cooperative matrices are used without capability CooperativeMatrixKHR")
-                .label(first, Part::Whole, "the first of them")
-                .help(format!("declare `OpCapability CooperativeMatrixKHR` and `OpExtension \"{EXTENSION}\"`"))
-        });
-    }
-    if let Some(at) = declared
-        && !has_extension(cx)
-    {
-        out.report(&EXTENSION_MISSING, at, || {
-            Draft::new(format!("capability CooperativeMatrixKHR is declared without extension \"{EXTENSION}\""))
-                .label(at, Part::Whole, "this is not in core SPIR-V")
-                .help(format!("declare `OpExtension \"{EXTENSION}\"`"))
-        });
-    }
     let (major, minor) = cx.module.header.version_pair();
     if (major, minor) < (1, 3) {
-        let at = declared.unwrap_or(first);
+        let at = capability(cx, Capability::CooperativeMatrixKHR as u32).unwrap_or(first);
         out.report(&VERSION_TOO_OLD, at, || {
             Draft::new(format!("the module is SPIR-V {major}.{minor}; cooperative matrices need 1.3")).label(
                 at,
@@ -118,6 +144,63 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     if cx.has(Capability::Shader) {
         memory_model(cx, first, out);
     }
+    workgroup_size(cx, out);
+}
+
+/// Reports what a capability is missing for; the rule is here, the places are everywhere.
+pub(crate) fn missing(at: InstRef, part: Part, what: &str, any_of: &[u32], out: &mut Sink) {
+    let names: Vec<String> = any_of.iter().map(|c| requirements::capability_name(*c)).collect();
+    out.report(&CAPABILITY_MISSING, at, || {
+        let (first, rest) = names.split_first().map_or(("?", &[][..]), |(f, r)| (f.as_str(), r));
+        let or = if rest.is_empty() { String::new() } else { format!(" (or {})", rest.join(", ")) };
+        let draft =
+            Draft::new(format!("{what} needs capability {first}{or}")).label(at, part, "the first that needs it");
+        let extension = any_of.first().and_then(|c| EXTENSIONS.iter().find(|p| p.capability == *c));
+        match extension {
+            Some(p) => draft.help(format!("declare `OpCapability {first}` and `OpExtension \"{}\"`", p.extensions[0])),
+            None => draft.help(format!("declare `OpCapability {first}`")),
+        }
+    });
+}
+
+fn extensions(cx: &Cx, out: &mut Sink) {
+    for at in cx.module.globals_with(Op::Capability) {
+        let Some(declared) = cx.inst(at).word(0) else { continue };
+        let Some(Provider { extensions, .. }) = EXTENSIONS.iter().find(|p| p.capability == declared) else { continue };
+        if extensions.iter().any(|e| cx.has_extension(e)) {
+            continue;
+        }
+        out.report(&EXTENSION_MISSING, at, || {
+            let name = Kind::Capability.enumerant(declared).map_or("?", |e| e.name);
+            let or = if extensions.len() > 1 {
+                format!(" (or \"{}\")", extensions[1..].join("\", \""))
+            } else {
+                String::new()
+            };
+            Draft::new(format!("capability {name} is declared without extension \"{}\"{or}", extensions[0]))
+                .label(at, Part::Whole, "this is not in core SPIR-V")
+                .help(format!("declare `OpExtension \"{}\"`", extensions[0]))
+        });
+    }
+}
+
+fn versions(cx: &Cx, out: &mut Sink) {
+    let (major, minor) = cx.module.header.version_pair();
+    for at in cx.module.globals_with(Op::Extension) {
+        let Some((name, _)) = cx.inst(at).string(0) else { continue };
+        let least = match name.as_str() {
+            "SPV_NV_cooperative_matrix2" | "SPV_NV_cooperative_matrix_decode_vector" => (1, 6),
+            "SPV_EXT_cooperative_matrix_maintenance1" | "SPV_QCOM_cooperative_matrix_conversion" => (1, 3),
+            _ => continue,
+        };
+        if (major, minor) < least {
+            out.report(&VERSION_EXTENSION, at, || {
+                Draft::new(format!("the module is SPIR-V {major}.{minor}; {name} asks for {}.{}", least.0, least.1))
+                    .label(at, Part::Whole, format!("written against SPIR-V {}.{}", least.0, least.1))
+                    .help("let the compiler make a later version: `--target-env spv1.6` or vulkan1.3, say")
+            });
+        }
+    }
 }
 
 fn memory_model(cx: &Cx, first: InstRef, out: &mut Sink) {
@@ -128,7 +211,7 @@ fn memory_model(cx: &Cx, first: InstRef, out: &mut Sink) {
     if let (Some(at), Some(word)) = (model, says)
         && word != MemoryModel::Vulkan as u32
     {
-        let name = coop_ir::Kind::MemoryModel.enumerant(word).map_or("unknown", |e| e.name);
+        let name = Kind::MemoryModel.enumerant(word).map_or("unknown", |e| e.name);
         out.report(&MEMORY_MODEL, at, || {
             Draft::new(format!("a shader with cooperative matrices needs the Vulkan memory model; this is {name}"))
                 .label(at, Part::Operand(1), "must be Vulkan")
@@ -145,18 +228,54 @@ fn memory_model(cx: &Cx, first: InstRef, out: &mut Sink) {
 }
 
 /// The instruction that declares a capability.
-fn capability(cx: &Cx, wanted: Capability) -> Option<InstRef> {
-    cx.module.globals_with(Op::Capability).find(|r| cx.inst(*r).word(0) == Some(wanted as u32))
+fn capability(cx: &Cx, wanted: u32) -> Option<InstRef> {
+    cx.module.globals_with(Op::Capability).find(|r| cx.inst(*r).word(0) == Some(wanted))
 }
 
-fn has_extension(cx: &Cx) -> bool {
-    cx.module.globals_with(Op::Extension).any(|r| cx.inst(r).string(0).is_some_and(|(name, _)| name == EXTENSION))
-}
-
-/// The first type or instruction of the extension.
+/// The first type or instruction of SPV_KHR_cooperative_matrix.
 fn first_use(cx: &Cx) -> Option<InstRef> {
     cx.globals.iter().chain(&cx.body).copied().find(|r| {
         let op = cx.inst(*r).op;
         (Op::TypeCooperativeMatrixKHR.0..=Op::CooperativeMatrixLengthKHR.0).contains(&op.0)
     })
+}
+
+fn workgroup_size(cx: &Cx, out: &mut Sink) {
+    let Some(matrix) = cx.matrices().iter().find(|m| m.scope.value() == Some(2)) else { return };
+    let Some(at) = cx.decl(matrix) else { return };
+    let verdict = Verdict::of(&matrix.scope, |s| s != 2);
+    let compute = [
+        ExecutionModel::GLCompute,
+        ExecutionModel::Kernel,
+        ExecutionModel::TaskNV,
+        ExecutionModel::MeshNV,
+        ExecutionModel::TaskEXT,
+        ExecutionModel::MeshEXT,
+    ];
+    for entry in cx.entries().iter().filter(|e| compute.iter().any(|m| *m as u32 == e.model)) {
+        let Some(size) = entry.workgroup_size else {
+            out.judge(&WORKGROUP_SIZE, verdict.clone(), at, || {
+                Draft::new(format!(
+                    "{matrix} has scope Workgroup, but entry point {} has no workgroup size",
+                    entry.name
+                ))
+                .label(at, Part::Operand(1), "scope Workgroup")
+                .label(entry.at, Part::Whole, "no LocalSize")
+                .help("declare `OpExecutionMode %main LocalSize x y z`")
+            });
+            continue;
+        };
+        let late = size.extents.iter().find_map(|e| match e {
+            Extent::Constant(id) => cx.def(*id).filter(|d| d.index() > at.index()),
+            Extent::Literal(_) => None,
+        });
+        if let Some(late) = late {
+            out.judge(&WORKGROUP_SIZE, verdict.clone(), at, || {
+                Draft::new(format!("{matrix} has scope Workgroup, but the workgroup size is defined after it"))
+                    .label(at, Part::Operand(1), "scope Workgroup")
+                    .label(late, Part::Whole, "a part of the workgroup size")
+                    .help("define the constants of the workgroup size first")
+            });
+        }
+    }
 }

@@ -7,7 +7,7 @@ use crate::rule::Rule;
 use crate::verdict::Verdict;
 use coop_ir::constant::Const;
 use coop_ir::types::{CoopMatView, Scalar, scope_name, use_name};
-use coop_ir::{Id, Inst, InstRef, Kind, Op};
+use coop_ir::{Id, Inst, InstRef, Kind};
 use spirv::{Capability, CooperativeMatrixOperands as Mask};
 
 declare_rule! {
@@ -24,7 +24,7 @@ declare_rule! {
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixMulAddKHR",
         vuids: [],
-        digest: ["khr.muladd-types"],
+        digest: ["khr.muladd-types", "nv1.no-mix"],
     }
 }
 
@@ -221,15 +221,7 @@ struct Role<'a> {
     matrix: &'a CoopMatView,
 }
 
-pub(crate) fn check(cx: &Cx, out: &mut Sink) {
-    for &r in &cx.body {
-        if cx.inst(r).op == Op::CooperativeMatrixMulAddKHR {
-            muladd(cx, r, out);
-        }
-    }
-}
-
-fn muladd(cx: &Cx, at: InstRef, out: &mut Sink) {
+pub(crate) fn muladd(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let mask = inst.word(3).unwrap_or(0);
     operands_known(cx, at, inst, mask, out);

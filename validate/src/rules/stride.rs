@@ -242,7 +242,7 @@ fn sizes(cx: &Cx, a: &Access, stride: Id, operand: usize, out: &mut Sink) {
         return;
     }
     let unit = match a.pointer.pointee {
-        Some(_) => match a.unit(cx) {
+        Some(_) => match a.pointer.unit(cx) {
             Some((_, bytes)) => bytes,
             None => return,
         },

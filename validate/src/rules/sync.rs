@@ -3,9 +3,11 @@
 use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
+use crate::verdict::Verdict;
 use coop_ir::decode::{Piece, decode};
+use coop_ir::types::scope_name;
 use coop_ir::{Id, InstRef, Kind, Op};
-use spirv::Capability;
+use spirv::{Capability, ExecutionModel, Scope};
 
 declare_rule! {
     /// ## What it checks
@@ -43,9 +45,62 @@ declare_rule! {
     }
 }
 
+declare_rule! {
+    /// ## What it checks
+    /// In Vulkan, the execution scope of a control barrier is Workgroup or Subgroup, and Workgroup only in stages that
+    /// have workgroups.
+    /// ## Why
+    /// Vulkan has no other.
+    /// ## Example
+    /// `OpControlBarrier %device %device %semantics`
+    pub(crate) static EXECUTION_SCOPE = {
+        id: "sync-execution-scope",
+        summary: "the execution scope of a barrier is none of Vulkan's",
+        level: Error,
+        since: "0.2.0",
+        spec: "Vulkan, Standalone SPIR-V Validation",
+        vuids: ["VUID-StandaloneSpirv-None-04636", "VUID-StandaloneSpirv-None-04637"],
+        digest: ["vk.exec-scope"],
+    }
+}
+
+fn execution_scope(cx: &Cx, at: InstRef, out: &mut Sink) {
+    let Some(id) = cx.inst(at).id(0) else { return };
+    let value = cx.constant(id);
+    let stages = [
+        ExecutionModel::GLCompute,
+        ExecutionModel::TessellationControl,
+        ExecutionModel::TaskNV,
+        ExecutionModel::MeshNV,
+        ExecutionModel::TaskEXT,
+        ExecutionModel::MeshEXT,
+    ];
+    let workgroups =
+        cx.entries().is_empty() || cx.entries().iter().any(|e| stages.iter().any(|s| *s as u32 == e.model));
+    let ok = |v: u64| v == Scope::Subgroup as u64 || v == Scope::Workgroup as u64 && workgroups;
+    out.judge(&EXECUTION_SCOPE, Verdict::of(&value, ok), at, || {
+        let name = value.value().and_then(scope_name).unwrap_or("unknown");
+        let message = if value.value() == Some(Scope::Workgroup as u64) {
+            "a barrier for the workgroup in a stage without workgroups".to_owned()
+        } else {
+            format!("a barrier waits for a workgroup or a subgroup; the execution scope is {value} ({name})")
+        };
+        Draft::new(message).label(at, Part::Operand(0), format!("scope {name}")).label_opt(
+            cx.def(id),
+            Part::Whole,
+            "comes from here",
+        )
+    });
+}
+
 pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     if !cx.has(Capability::Shader) {
         return;
+    }
+    if cx.env.is_vulkan() {
+        for &at in cx.synchronising.iter().filter(|r| cx.inst(**r).op == Op::ControlBarrier) {
+            execution_scope(cx, at, out);
+        }
     }
     for &at in &cx.synchronising {
         let inst = cx.inst(at);

@@ -1,5 +1,6 @@
 //! Rules about matrix types and where matrices may live.
 
+use super::{component, tensor};
 use crate::cx::{Class, Cx};
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
@@ -167,7 +168,7 @@ declare_rule! {
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, 2.16.1 Universal Validation Rules",
         vuids: [],
-        digest: ["khr.storage-class", "khr.no-memory-interface"],
+        digest: ["khr.storage-class", "khr.no-memory-interface", "nv1.storage"],
     }
 }
 
@@ -229,30 +230,24 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     for m in cx.matrices() {
         if let Some(at) = cx.decl(m) {
             matrix_type(cx, m, at, out);
-        }
-    }
-    for &r in &cx.globals {
-        if matches!(cx.inst(r).op, Op::Variable | Op::UntypedVariableKHR) {
-            variable(cx, r, out);
+            component::matrix_type(cx, m, at, out);
         }
     }
     blocks(cx, out);
-    for &r in &cx.body {
-        match cx.inst(r).op {
-            Op::Variable | Op::UntypedVariableKHR => variable(cx, r, out),
-            Op::SizeOf => {
-                out.report(&SIZE_OF, r, || {
-                    Draft::new("a cooperative matrix has no size that OpSizeOf could tell").label(
-                        r,
-                        Part::Operand(0),
-                        "points to a matrix, or has one inside",
-                    )
-                });
-            }
-            Op::Bitcast if cx.has(Capability::Shader) => pointer_bitcast(cx, r, out),
-            _ => {}
-        }
+}
+
+/// `OpSizeOf` of something that has to do with matrices.
+pub(crate) fn size_of(cx: &Cx, at: InstRef, out: &mut Sink) {
+    if cx.inst(at).id(0).is_none_or(|p| cx.class(p) != Some(Class::Pointer)) {
+        return;
     }
+    out.report(&SIZE_OF, at, || {
+        Draft::new("a cooperative matrix has no size that OpSizeOf could tell").label(
+            at,
+            Part::Operand(0),
+            "points to a matrix, or has one inside",
+        )
+    });
 }
 
 fn matrix_type(cx: &Cx, m: &CoopMatView, at: InstRef, out: &mut Sink) {
@@ -304,14 +299,15 @@ fn matrix_type(cx: &Cx, m: &CoopMatView, at: InstRef, out: &mut Sink) {
     }
 }
 
-fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
+/// A variable of a type that has to do with matrices.
+pub(crate) fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let Some(storage) = inst.word(0) else { return };
     let holds = match inst.op {
         // The type is a pointer to something with a matrix inside, or it would not be in the list.
         Op::Variable => inst.result.and_then(|v| cx.class(v)) == Some(Class::Pointer),
         // The data type follows the storage class.
-        _ => inst.id(1).is_some_and(|t| matches!(cx.class(t), Some(Class::Matrix | Class::Holder))),
+        _ => inst.id(1).is_some_and(|t| matches!(cx.class(t), Some(Class::Matrix | Class::MatrixNv | Class::Holder))),
     };
     if holds && storage != StorageClass::Function as u32 && storage != StorageClass::Private as u32 {
         let name = storage_name(storage);
@@ -334,13 +330,22 @@ fn blocks(cx: &Cx, out: &mut Sink) {
         let inst = cx.inst(r);
         let block = [Decoration::Block as u32, Decoration::BufferBlock as u32];
         let (Some(ty), Some(decoration)) = (inst.id(0), inst.word(1)) else { continue };
-        if !block.contains(&decoration) || cx.class(ty) != Some(Class::Holder) {
+        if !block.contains(&decoration) {
             continue;
         }
         let Some(at) = cx.def(ty) else { continue };
+        match cx.class(ty) {
+            Some(Class::Holder) => {}
+            Some(Class::TensorHolder) => {
+                tensor::types::in_block(at, r, out);
+                continue;
+            }
+            _ => continue,
+        }
         let member = match Type::of(cx.module, ty) {
             Some(Type::Struct { members }) => {
-                members.iter().position(|m| matches!(cx.class(*m), Some(Class::Matrix | Class::Holder)))
+                let inside = |m: &Id| matches!(cx.class(*m), Some(Class::Matrix | Class::MatrixNv | Class::Holder));
+                members.iter().position(inside)
             }
             _ => None,
         };
@@ -354,7 +359,11 @@ fn blocks(cx: &Cx, out: &mut Sink) {
     }
 }
 
-fn pointer_bitcast(cx: &Cx, at: InstRef, out: &mut Sink) {
+/// `OpBitcast` of a pointer to a matrix.
+pub(crate) fn pointer_bitcast(cx: &Cx, at: InstRef, out: &mut Sink) {
+    if !cx.has(Capability::Shader) {
+        return;
+    }
     let inst = cx.inst(at);
     let from = inst.id(0).is_some_and(|v| cx.class(v) == Some(Class::Pointer));
     let to = inst.ty.is_some_and(|t| cx.class(t) == Some(Class::Pointer));

@@ -1,0 +1,82 @@
+//! Functions that an instruction runs: per element, to combine two, or to decode a block.
+
+use crate::cx::Cx;
+use coop_ir::types::{Scalar, Type};
+use coop_ir::{Id, InstRef, Op, Operand};
+use spirv::StorageClass;
+
+/// A function and what its type says. Parameters are not copied: there may be more than are worth it.
+pub(crate) struct Callback<'a> {
+    /// The `OpFunction`.
+    pub(crate) at: InstRef,
+    pub(crate) ret: Id,
+    params: &'a [Operand],
+}
+
+impl<'a> Callback<'a> {
+    /// The function `id`; `None` if it is none, or has no function type.
+    pub(crate) fn of(cx: &Cx<'a>, id: Id) -> Option<Callback<'a>> {
+        let at = cx.def(id).filter(|r| cx.inst(*r).op == Op::Function)?;
+        let ty = cx.inst(at).id(1).and_then(|t| cx.module.def_inst(t)).filter(|i| i.op == Op::TypeFunction)?;
+        Some(Callback { at, ret: ty.id(0)?, params: ty.operands.get(1..)? })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.params.len()
+    }
+
+    /// The type of a parameter.
+    pub(crate) fn param(&self, i: usize) -> Option<Id> {
+        self.params.get(i)?.id()
+    }
+
+    /// The `OpFunctionParameter`, for labels; else the function.
+    pub(crate) fn param_at(&self, cx: &Cx, i: usize) -> InstRef {
+        let function = cx.module.functions.iter().find(|f| f.def == self.at);
+        let mut params = function.iter().flat_map(|f| &f.params).filter(|r| cx.inst(**r).op == Op::FunctionParameter);
+        params.nth(i).copied().unwrap_or(self.at)
+    }
+
+    /// The types of the parameters in words: `u32, u32, f16`.
+    pub(crate) fn signature(&self, cx: &Cx) -> String {
+        let params: Vec<String> = (0..self.len().min(8)).filter_map(|i| Some(cx.describe(self.param(i)?))).collect();
+        let more = if self.len() > 8 { ", ..." } else { "" };
+        format!("{} ({}{more})", cx.describe(self.ret), params.join(", "))
+    }
+}
+
+/// A 32-bit integer type of either sign.
+pub(crate) fn is_int32(cx: &Cx, ty: Id) -> bool {
+    matches!(cx.scalar(ty), Some(Scalar::Int { width: 32, .. }))
+}
+
+/// The first instruction that `function` runs and that writes memory which outlives it.
+pub(crate) fn side_effect(cx: &Cx, function: Id) -> Option<InstRef> {
+    let calls = cx.calls();
+    let reached = calls.reachable(calls.function(function));
+    let insts = reached.iter().flat_map(|f| cx.module.functions[*f].insts());
+    insts.into_iter().find(|r| writes(cx, *r))
+}
+
+fn writes(cx: &Cx, at: InstRef) -> bool {
+    let inst = cx.inst(at);
+    let outlives = |pointer: Option<Id>| {
+        let ty = pointer.and_then(|p| cx.module.type_of(p)).and_then(|t| Type::of(cx.module, t));
+        match ty {
+            Some(Type::Pointer { storage, .. } | Type::UntypedPointer { storage }) => {
+                storage != StorageClass::Function as u32
+            }
+            _ => false,
+        }
+    };
+    match inst.op {
+        Op::Store
+        | Op::CopyMemory
+        | Op::CopyMemorySized
+        | Op::CooperativeMatrixStoreKHR
+        | Op::CooperativeMatrixStoreNV
+        | Op::CooperativeMatrixStoreTensorNV => outlives(inst.id(0)),
+        Op::ImageWrite => true,
+        op => op.name().is_some_and(|n| n.starts_with("Atomic") && n != "AtomicLoad"),
+    }
+}

@@ -1,0 +1,332 @@
+//! Rules about what matrices are made of: bfloat16, 8-bit floats, 4-bit integers, and types that need a capability.
+
+use crate::cx::Cx;
+use crate::declare_rule;
+use crate::report::{Draft, Part, Sink};
+use crate::rules::access::Pointer;
+use crate::rules::{arithmetic, requirements};
+use coop_ir::types::{CoopMatView, Scalar, Type};
+use coop_ir::{Id, InstRef, Op};
+use spirv::{Capability, StorageClass};
+
+declare_rule! {
+    /// ## What it checks
+    /// There is no arithmetic on matrices of bfloat16, 8-bit floats or 4-bit integers, matrix times scalar included.
+    /// ## Why
+    /// These types are for storage, conversions and multiply-adds; their extensions list the instructions that take them.
+    /// ## Example
+    /// `OpFAdd` of matrices of bf16.
+    pub(crate) static ARITHMETIC = {
+        id: "component-arithmetic",
+        summary: "arithmetic on components that are only for storage",
+        level: Error,
+        since: "0.2.0",
+        spec: "SPV_KHR_bfloat16, SPV_EXT_float8 and SPV_INTEL_int4, 2.16.1 Universal Validation Rules",
+        vuids: [],
+        digest: ["types.bf16-ops", "types.fp8-ops", "types.int4-cap"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// Matrices of bfloat16 or 8-bit floats are reduced only with SPV_EXT_cooperative_matrix_maintenance1.
+    /// ## Why
+    /// SPV_NV_cooperative_matrix2 counts the instruction as arithmetic, which these types do not have; the later
+    /// extension counts it as a call.
+    /// ## Example
+    /// `OpCooperativeMatrixReduceNV` of an accumulator of bf16.
+    pub(crate) static REDUCE = {
+        id: "component-reduce",
+        summary: "a reduction of components that are only for storage",
+        level: Warning,
+        since: "0.2.0",
+        spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixReduceNV; SPV_KHR_bfloat16; SPV_EXT_float8",
+        vuids: [],
+        digest: ["types.bf16-ops", "types.fp8-ops"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// In Vulkan, no Input or Output variable is or has a bfloat16 or an 8-bit float.
+    /// ## Why
+    /// Stages do not pass them to each other.
+    /// ## Example
+    /// `OpVariable %ptr_Output_bf16 Output`
+    pub(crate) static INTERFACE = {
+        id: "component-interface",
+        summary: "an input or output of bfloat16 or 8-bit floats",
+        level: Error,
+        since: "0.2.0",
+        spec: "Vulkan, Standalone SPIR-V Validation",
+        vuids: ["VUID-StandaloneSpirv-OpTypeFloat-10370", "VUID-StandaloneSpirv-OpTypeFloat-10823"],
+        digest: ["types.bf16-io", "types.fp8-io"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// SaturatedToLargestFloat8NormalConversionEXT decorates only OpFConvert, OpConvertSToF and OpConvertUToF that give
+    /// 8-bit floats.
+    /// ## Why
+    /// It says what becomes of values that are too large for them.
+    /// ## Example
+    /// The decoration on an `OpFConvert` to f16.
+    pub(crate) static SATURATED = {
+        id: "component-saturation-target",
+        summary: "the decoration of saturation on something that makes no 8-bit floats",
+        level: Error,
+        since: "0.2.0",
+        spec: "SPV_EXT_float8, SaturatedToLargestFloat8NormalConversionEXT",
+        vuids: [],
+        digest: ["types.fp8-sat-target"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// No matrix has components of a microscaling format: 4-bit and 6-bit floats, E8M0, MXINT8.
+    /// ## Why
+    /// SPV_EXT_ocp_microscaling_types leaves matrices of them to a later extension.
+    /// ## Example
+    /// A matrix of Float4E2M1EXT.
+    pub(crate) static MICROSCALING = {
+        id: "component-microscaling",
+        summary: "a matrix of a microscaling format",
+        level: Error,
+        since: "0.2.0",
+        spec: "SPV_EXT_ocp_microscaling_types",
+        vuids: [],
+        digest: ["types.ocp"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// In a shader, components of 8, 16 or 64 bits come with the capability for them: Int8, Int16, Int64, Float16 or
+    /// Float64, or one for storing such types.
+    /// ## Why
+    /// The component type can't be declared without it.
+    /// ## Example
+    /// A matrix of f16 without capability Float16.
+    pub(crate) static WIDTH = {
+        id: "component-width-capability",
+        summary: "components of a width that no capability allows",
+        level: Error,
+        since: "0.2.0",
+        spec: "SPIR-V, OpTypeInt and OpTypeFloat",
+        vuids: [],
+        digest: ["types.width-caps"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// In a shader, memory that a matrix is loaded from or stored to, if it is of 8-bit or 16-bit scalars, comes with the
+    /// capability for storing these in memory of that storage class, or for computing with them.
+    /// ## Why
+    /// A capability that lets such types be stored elsewhere does not let them be stored here.
+    /// ## Example
+    /// A load from a buffer of f16 with no capability for f16 but StoragePushConstant16.
+    pub(crate) static STORED = {
+        id: "access-storage-capability",
+        summary: "memory of small scalars without the capability for it",
+        level: Error,
+        since: "0.2.0",
+        spec: "SPIR-V, 2.16.2 Validation Rules for Shader Capabilities",
+        vuids: [],
+        digest: ["types.storage-caps"],
+    }
+}
+
+/// Why arithmetic is none of a component type's business.
+pub(crate) fn storage_only(component: Scalar) -> Option<&'static str> {
+    match component {
+        Scalar::BF16 => Some("SPV_KHR_bfloat16"),
+        Scalar::E4M3 | Scalar::E5M2 => Some("SPV_EXT_float8"),
+        Scalar::Int { width: 4, .. } => Some("SPV_INTEL_int4"),
+        _ => None,
+    }
+}
+
+/// The matrix type `OpTypeCooperativeMatrixKHR`.
+pub(crate) fn matrix_type(cx: &Cx, m: &CoopMatView, at: InstRef, out: &mut Sink) {
+    let Some(component) = m.component else { return };
+    if let Scalar::Encoded { encoding: 4223..=4227, .. } = component {
+        out.report(&MICROSCALING, at, || {
+            Draft::new(format!("there are no matrices of microscaling formats yet; this is one of {component}"))
+                .label(at, Part::Operand(0), format!("{component}"))
+                .label_opt(cx.def(m.ty.component), Part::Whole, "the component type")
+                .help("decode to f16 or e4m3 when the matrix is loaded, by a decode function for one")
+        });
+        return;
+    }
+    width(cx, component, m.ty.component, at, out);
+}
+
+fn width(cx: &Cx, component: Scalar, id: Id, at: InstRef, out: &mut Sink) {
+    if !cx.has(Capability::Shader) {
+        return;
+    }
+    // What allows to declare the type; storing it is enough.
+    let any_of: &[u32] = match component {
+        Scalar::Int { width: 8, .. } => &[39, 4448, 4449, 4450, 4429],
+        Scalar::Int { width: 16, .. } => &[22, 4433, 4434, 4435, 4436, 4430],
+        Scalar::Int { width: 64, .. } => &[11],
+        Scalar::Float { width: 16 } => &[9, 8, 4433, 4434, 4435, 4436, 4430],
+        Scalar::Float { width: 64 } => &[10],
+        _ => return,
+    };
+    if any_of.iter().any(|c| cx.capabilities.has(*c)) {
+        return;
+    }
+    out.report(&WIDTH, at, || {
+        let name = requirements::capability_name(any_of[0]);
+        Draft::new(format!("components of {component} need capability {name}"))
+            .label(at, Part::Operand(0), format!("{component}"))
+            .label_opt(cx.def(id), Part::Whole, "the component type")
+            .help(format!("declare `OpCapability {name}`"))
+    });
+}
+
+/// Arithmetic, or a reduction, on the matrix that an instruction gives or takes.
+pub(crate) fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let arithmetic = matches!(
+        inst.op,
+        Op::FNegate
+            | Op::FAdd
+            | Op::FSub
+            | Op::FMul
+            | Op::FDiv
+            | Op::SNegate
+            | Op::IAdd
+            | Op::ISub
+            | Op::IMul
+            | Op::SDiv
+            | Op::UDiv
+            | Op::MatrixTimesScalar
+    );
+    let reduction = inst.op == Op::CooperativeMatrixReduceNV;
+    if !arithmetic && !reduction {
+        return;
+    }
+    let Some((matrix, part)) = arithmetic::matrix_operand(cx, at) else { return };
+    let Some((component, extension)) = matrix.component.and_then(|c| Some((c, storage_only(c)?))) else { return };
+    if arithmetic {
+        out.report(&ARITHMETIC, at, || {
+            Draft::new(format!("{} on {matrix}: {extension} has no arithmetic on {component}", inst.op))
+                .label(at, part, format!("{matrix}"))
+                .label_opt(cx.decl(matrix), Part::Operand(0), format!("{component}"))
+                .help("convert to a matrix of f32 or f16 first")
+        });
+    } else if !component.is_int() && !cx.has_extension("SPV_EXT_cooperative_matrix_maintenance1") {
+        out.report(&REDUCE, at, || {
+            Draft::new(format!(
+                "a reduction of {matrix}: SPV_NV_cooperative_matrix2 counts it as arithmetic on {component}"
+            ))
+            .label(at, part, format!("{matrix}"))
+            .help("convert to a matrix of f32 first, or declare SPV_EXT_cooperative_matrix_maintenance1")
+        });
+    }
+}
+
+/// Variables of the interface, and decorations, in a module that has small floats.
+pub(crate) fn globals(cx: &Cx, out: &mut Sink) {
+    const SATURATED_TO_LARGEST: u32 = 4216;
+    for &at in &cx.module.globals {
+        let inst = cx.inst(at);
+        match inst.op {
+            Op::Variable if cx.env.is_vulkan() => interface(cx, at, out),
+            Op::Decorate if inst.word(1) == Some(SATURATED_TO_LARGEST) => {
+                if let Some(target) = inst.id(0) {
+                    saturated(cx, at, target, out);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn interface(cx: &Cx, at: InstRef, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let input_output = [StorageClass::Input as u32, StorageClass::Output as u32];
+    if !inst.word(0).is_some_and(|s| input_output.contains(&s)) {
+        return;
+    }
+    let Some(Type::Pointer { pointee, .. }) = inst.ty.and_then(|t| Type::of(cx.module, t)) else { return };
+    let Some(small) = small_float(cx, pointee, 0) else { return };
+    out.report(&INTERFACE, at, || {
+        Draft::new(format!("inputs and outputs have no {small}"))
+            .label(at, Part::Whole, "an input or output")
+            .label_opt(cx.def(pointee), Part::Whole, format!("is or has {small}"))
+            .help("pass its bits as an integer")
+    });
+}
+
+/// The first bfloat16 or 8-bit float in a type.
+fn small_float(cx: &Cx, ty: Id, depth: u32) -> Option<Scalar> {
+    if depth > 16 {
+        return None;
+    }
+    match Type::of(cx.module, ty)? {
+        Type::Scalar(s @ (Scalar::BF16 | Scalar::E4M3 | Scalar::E5M2)) => Some(s),
+        Type::Vector { elem, .. } | Type::Array { elem, .. } | Type::RuntimeArray { elem } => {
+            small_float(cx, elem, depth + 1)
+        }
+        Type::Struct { members } => members.iter().take(64).find_map(|m| small_float(cx, *m, depth + 1)),
+        _ => None,
+    }
+}
+
+fn saturated(cx: &Cx, decoration: InstRef, target: Id, out: &mut Sink) {
+    let Some(at) = cx.def(target) else { return };
+    let inst = cx.inst(at);
+    let component = inst.ty.and_then(|t| match (cx.matrix(t), Type::of(cx.module, t)) {
+        (Some(m), _) => m.component,
+        (None, Some(Type::Vector { elem, .. })) => cx.scalar(elem),
+        (None, _) => cx.scalar(t),
+    });
+    let converts = matches!(inst.op, Op::FConvert | Op::ConvertSToF | Op::ConvertUToF);
+    if converts && matches!(component, Some(Scalar::E4M3 | Scalar::E5M2)) || inst.op == Op::DecorationGroup {
+        return;
+    }
+    out.report(&SATURATED, at, || {
+        let is = inst.ty.map_or_else(|| inst.op.to_string(), |t| format!("{} to {}", inst.op, cx.describe(t)));
+        Draft::new(format!("saturation to the largest 8-bit float is for conversions to such; this is {is}"))
+            .label(at, Part::Whole, "makes no 8-bit floats by conversion")
+            .label(decoration, Part::Whole, "the decoration")
+    });
+}
+
+/// The memory behind a pointer that a matrix is loaded or stored through.
+pub(crate) fn memory(cx: &Cx, at: InstRef, pointer: &Pointer, out: &mut Sink) {
+    let (Some(storage), true) = (pointer.storage, cx.has(Capability::Shader)) else { return };
+    let Some((scalar, _)) = pointer.unit(cx) else { return };
+    let buffer = [StorageClass::StorageBuffer as u32, StorageClass::PhysicalStorageBuffer as u32].contains(&storage);
+    let workgroup = storage == StorageClass::Workgroup as u32;
+    // Shared memory without an explicit layout needs what arithmetic needs.
+    let any_of: &[u32] = match (scalar, scalar.width()) {
+        // The capabilities of encoded floats allow to store them.
+        (Scalar::Encoded { .. }, _) => return,
+        // Whoever may compute with a type may also store it; whether a device can is another question.
+        (_, 8) if buffer => &[4448, 4449, 39],
+        (Scalar::Int { .. }, 16) if buffer => &[4433, 4434, 22],
+        (_, 16) if buffer => &[4433, 4434, 9],
+        (Scalar::Int { .. }, 8) if workgroup => &[39, 4429],
+        (Scalar::Int { .. }, 16) if workgroup => &[22, 4430],
+        (Scalar::Float { .. }, 16) if workgroup => &[9, 4430],
+        _ => return,
+    };
+    if any_of.iter().any(|c| cx.capabilities.has(*c)) {
+        return;
+    }
+    out.report(&STORED, at, || {
+        let name = requirements::capability_name(any_of[0]);
+        let class = crate::rules::types::storage_name(storage);
+        Draft::new(format!("memory of {scalar} in {class} needs capability {name}"))
+            .label(at, Part::Operand(0), format!("points to {scalar}"))
+            .label_opt(cx.def(pointer.ty), Part::Whole, format!("in {class} memory"))
+            .help(format!("declare `OpCapability {name}`"))
+    });
+}

@@ -1,0 +1,631 @@
+//! Rules about what layouts and views hold where it is fixed: what a load or store does with them.
+
+use super::access::TensorAccess;
+use super::state::{Layout, States, View};
+use super::{CLAMP_MODES, MAX_DIM};
+use crate::cx::Cx;
+use crate::declare_rule;
+use crate::report::{Draft, Part, Sink};
+use crate::rule::Rule;
+use crate::verdict::Verdict;
+use coop_ir::types::Scalar;
+use coop_ir::{InstRef, Op};
+
+declare_rule! {
+    /// ## What it checks
+    /// Where a layout is used, its dimensions and spans are not 0; those of a layout without
+    /// OpTensorLayoutSetDimensionNV are.
+    /// ## Why
+    /// The coordinates of an element are found by dividing by the spans.
+    /// ## Example
+    /// `%layout = OpCreateTensorLayoutNV %type` used by a load at once.
+    pub(crate) static SPAN_ZERO = {
+        id: "tensor-span-zero",
+        summary: "a layout is used whose dimensions or spans are 0",
+        level: Error,
+        since: "0.2.0",
+        spec: "SPV_NV_cooperative_matrix2, tensor addressing",
+        vuids: [],
+        digest: ["tensor.span-nonzero", "tensor.dim-set-before-use"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// Where a layout is used, none of its block sizes is 0.
+    /// ## Why
+    /// Coordinates are divided by them.
+    /// ## Example
+    /// `OpTensorLayoutSetBlockSizeNV %type %layout %uint_1 %uint_0`
+    pub(crate) static BLOCK_ZERO = {
+        id: "tensor-block-zero",
+        summary: "a layout is used with a block size of 0",
+        level: Error,
+        since: "0.2.0",
+        spec: "SPV_NV_cooperative_matrix2, tensor addressing",
+        vuids: [],
+        digest: ["tensor.block-nonzero"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// Where a view with HasDimensions is used, none of its dimensions is 0; those of a view without
+    /// OpTensorViewSetDimensionNV are.
+    /// ## Why
+    /// Elements are numbered by dividing by the dimensions.
+    /// ## Example
+    /// `%view = OpCreateTensorViewNV %type` with HasDimensions, used by a load at once.
+    pub(crate) static VIEW_ZERO = {
+        id: "tensor-view-dimension-zero",
+        summary: "a view is used whose dimensions are 0",
+        level: Error,
+        since: "0.2.0",
+        spec: "SPV_NV_cooperative_matrix2, tensor addressing",
+        vuids: [],
+        digest: ["tensor.view-dim-nonzero"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// Each stride of a layout is at least the extent, in blocks, of the dimension inside it times that dimension's
+    /// stride. A stride of 0 has a note of its own.
+    /// ## Why
+    /// The text demands it: otherwise elements of a tensor lie on top of each other.
+    /// ## Example
+    /// Dimensions 16 and 64 with strides 32 and 1.
+    pub(crate) static STRIDE_ORDER = {
+        id: "tensor-stride-order",
+        summary: "strides of a layout let its elements overlap",
+        level: Warning,
+        since: "0.2.0",
+        spec: "SPV_NV_tensor_addressing, OpTensorLayoutSetStrideNV",
+        vuids: [],
+        digest: ["tensor.set-stride-monotone", "tensor.slice-stride-erratum"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// No stride of a layout is 0.
+    /// ## Why
+    /// It spreads one row over the tensor, which is common for bias vectors and works on the devices that were tried,
+    /// but the text demands that strides do not let elements overlap.
+    /// ## Example
+    /// Strides 0 and 1.
+    pub(crate) static STRIDE_BROADCAST = {
+        id: "tensor-stride-broadcast",
+        summary: "a stride of a layout is 0",
+        level: Note,
+        since: "0.2.0",
+        spec: "SPV_NV_tensor_addressing, OpTensorLayoutSetStrideNV",
+        vuids: [],
+        digest: ["tensor.set-stride-monotone"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// The block size of a layout is not changed after its dimensions while it has default strides.
+    /// ## Why
+    /// OpTensorLayoutSetDimensionNV computes strides in blocks; a block size that comes later does not change them.
+    /// ## Example
+    /// `OpTensorLayoutSetBlockSizeNV` after `OpTensorLayoutSetDimensionNV`.
+    pub(crate) static BLOCK_AFTER = {
+        id: "tensor-block-after-dimension",
+        summary: "a block size is set after the dimensions",
+        level: Warning,
+        since: "0.2.0",
+        spec: "SPV_NV_tensor_addressing, OpTensorLayoutSetBlockSizeNV",
+        vuids: [],
+        digest: ["tensor.order-block-dim"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// With clamp mode RepeatMirrored no dimension of a layout is 1.
+    /// ## Why
+    /// Read to the letter, the mirrored coordinate is found by a division by 0. Devices that were tried take coordinate 0.
+    /// ## Example
+    /// Dimensions 1 and 64 with RepeatMirrored.
+    pub(crate) static MIRROR = {
+        id: "tensor-mirror-single",
+        summary: "a dimension of 1 is mirrored",
+        level: Warning,
+        since: "0.2.0",
+        spec: "SPV_NV_cooperative_matrix2, tensor addressing",
+        vuids: [],
+        digest: ["tensor.mirror-extent-one"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// The clip offset and span of a view do not add up to more than 32 bits; the default span is 0xFFFFFFFF.
+    /// ## Why
+    /// By the text the sum wraps, so that everything is clipped. An H100 clips what lies below the offset only, which is
+    /// what authors mean; other devices may do as the text says.
+    /// ## Example
+    /// `OpTensorViewSetClipNV %type %view %uint_4 %uint_max %uint_0 %uint_max`
+    pub(crate) static CLIP = {
+        id: "portability-clip-offset",
+        summary: "the clip offset and span of a view wrap",
+        level: Warning,
+        since: "0.2.0",
+        spec: "SPV_NV_cooperative_matrix2, tensor addressing; seen on an H100 (580.159)",
+        vuids: [],
+        digest: ["tensor.clip-wrap"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// A view without dimensions of its own has no more dimensions than the layout.
+    /// ## Why
+    /// It takes them from the layout's spans.
+    /// ## Example
+    /// A view of 3 dimensions with a layout of 2.
+    pub(crate) static RANK_EXCEEDS = {
+        id: "tensor-view-rank-exceeds",
+        summary: "a view has more dimensions than the layout that it takes them from",
+        level: Error,
+        since: "0.2.0",
+        spec: "SPV_NV_cooperative_matrix2, tensor addressing",
+        vuids: [],
+        digest: ["tensor.view-vdim-le-ldim"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// A view without dimensions of its own has as many dimensions as the layout.
+    /// ## Why
+    /// The text does not say which spans it takes when it has fewer. An H100 takes the first.
+    /// ## Example
+    /// A view of 2 dimensions with a layout of 3.
+    pub(crate) static RANK_LESS = {
+        id: "tensor-view-rank-less",
+        summary: "a view has fewer dimensions than the layout that it takes them from",
+        level: Warning,
+        since: "0.2.0",
+        spec: "SPV_NV_cooperative_matrix2, tensor addressing",
+        vuids: [],
+        digest: ["tensor.view-vdim-le-ldim"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// A matrix has no more elements than the spans of the layout.
+    /// ## Why
+    /// By the text the outermost coordinate begins again; an H100 runs on instead, and the clamp mode decides. With a
+    /// view it begins again on both.
+    /// ## Example
+    /// A 16x16 matrix and spans of 8 and 16.
+    pub(crate) static EXCEEDS = {
+        id: "portability-matrix-exceeds-span",
+        summary: "a matrix has more elements than the spans of its layout",
+        level: Warning,
+        since: "0.2.0",
+        spec: "SPV_NV_cooperative_matrix2, tensor addressing; seen on an H100 (580.159)",
+        vuids: [],
+        digest: ["tensor.elements-fit-span"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// With clamp mode Undefined, no element that is loaded or stored is outside of the tensor.
+    /// ## Why
+    /// The mode says that this does not happen.
+    /// ## Example
+    /// A slice at 8 of span 16 in a dimension of 16.
+    pub(crate) static OUT_OF_BOUNDS = {
+        id: "tensor-out-of-bounds",
+        summary: "elements outside of the tensor with clamp mode Undefined",
+        level: Warning,
+        since: "0.2.0",
+        spec: "SPV_NV_cooperative_matrix2, tensor addressing",
+        vuids: [],
+        digest: ["tensor.clamp-undefined-oob"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// A clamp value is set only for layouts with clamp mode Constant.
+    /// ## Why
+    /// The others never look at it.
+    /// ## Example
+    /// `OpTensorLayoutSetClampValueNV` on a layout with clamp mode ClampToEdge.
+    pub(crate) static CLAMP_UNUSED = {
+        id: "tensor-clamp-value-unused",
+        summary: "a clamp value that nothing looks at",
+        level: Note,
+        since: "0.2.0",
+        spec: "SPV_NV_tensor_addressing, OpTensorLayoutSetClampValueNV",
+        vuids: [],
+        digest: ["tensor.clampvalue-mode"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// No matrix with components of 64 bits is loaded through a layout with clamp mode Constant.
+    /// ## Why
+    /// The clamp value has 32 bits; nothing says what the others are.
+    /// ## Example
+    /// A load of f64 16x16 with clamp mode Constant.
+    pub(crate) static CLAMP_64 = {
+        id: "tensor-clamp-value-wide",
+        summary: "components of 64 bits and a clamp value of 32",
+        level: Warning,
+        since: "0.2.0",
+        spec: "SPV_NV_cooperative_matrix2, tensor addressing",
+        vuids: [],
+        digest: ["tensor.clampvalue-64"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// A tensor store has block sizes of 1.
+    /// ## Why
+    /// A block is decoded, and can't be encoded.
+    /// ## Example
+    /// A store through a layout with `OpTensorLayoutSetBlockSizeNV %type %layout %uint_1 %uint_32`.
+    pub(crate) static STORE_BLOCK = {
+        id: "tensor-store-block",
+        summary: "a tensor store with a block size other than 1",
+        level: Error,
+        since: "0.2.0",
+        spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixStoreTensorNV",
+        vuids: [],
+        digest: ["nv2.st-block-one"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// A tensor store writes each element to a place of its own: no stride is 0, and the spans hold the matrix.
+    /// ## Why
+    /// What several elements write to one place comes in no order.
+    /// ## Example
+    /// A store of 16x16 through a layout with strides 0 and 1.
+    pub(crate) static STORE_OVERLAP = {
+        id: "tensor-store-overlap",
+        summary: "elements of a tensor store go to the same place",
+        level: Warning,
+        since: "0.2.0",
+        spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixStoreTensorNV",
+        vuids: [],
+        digest: ["nv2.st-overlap"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// A layout that is used has default strides only if each dimension is a multiple of its block size.
+    /// ## Why
+    /// By the text the last, partial block counts; an H100 and Mesa leave it out.
+    /// ## Example
+    /// Dimensions 16 and 40 in blocks of 1 and 32, without `OpTensorLayoutSetStrideNV`.
+    pub(crate) static DEFAULT_STRIDES = {
+        id: "portability-default-strides",
+        summary: "default strides of a tensor with partial blocks",
+        level: Warning,
+        since: "0.2.0",
+        spec: "SPV_NV_tensor_addressing, OpTensorLayoutSetDimensionNV; seen on an H100 (580.159) and in Mesa",
+        vuids: [],
+        digest: ["tensor.order-block-dim"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// With clamp mode Constant, a dimension of 0xFFFFFFFF is not reached with a negative offset.
+    /// ## Why
+    /// The dimension says that nothing is out of bounds upwards. What lies below 0 is, by the text; an H100 does not
+    /// clamp in such a dimension, and a dispatch was seen to hang.
+    /// ## Example
+    /// `OpTensorLayoutSliceNV` with offset -8 in a dimension of 0xFFFFFFFF.
+    pub(crate) static ENDLESS = {
+        id: "portability-endless-dimension",
+        summary: "a negative offset in a dimension of 0xFFFFFFFF",
+        level: Warning,
+        since: "0.2.0",
+        spec: "SPV_NV_cooperative_matrix2, tensor addressing; seen on an H100 (580.159)",
+        vuids: [],
+        digest: ["tensor.clamp-undefined-oob"],
+    }
+}
+
+/// Rules about an instruction that changes a layout or view.
+pub(crate) fn change(cx: &Cx, at: InstRef, states: &States, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let Some(layout) = inst.result.and_then(|r| states.layout(r)) else { return };
+    match inst.op {
+        Op::TensorLayoutSetStrideNV => strides(at, layout, out),
+        Op::TensorLayoutSetClampValueNV => {
+            let Some(ty) = inst.ty.and_then(|t| cx.layout_type(t)) else { return };
+            let mode = cx.constant(ty.clamp);
+            // Of a mode that can be specialised the value may well be used.
+            if let Some(m) = mode.fixed().filter(|m| *m != 1) {
+                let name = CLAMP_MODES.get(m as usize).copied().unwrap_or("unknown");
+                out.report(&CLAMP_UNUSED, at, || {
+                    Draft::new(format!("a clamp value is set, but the clamp mode is {name}"))
+                        .label(at, Part::Whole, "nothing looks at it")
+                        .label(ty.at, Part::Operand(1), format!("clamp mode {name}"))
+                        .help("give the layout clamp mode Constant, or leave the value out")
+                });
+            }
+        }
+        _ => {}
+    }
+}
+
+fn strides(at: InstRef, l: &Layout, out: &mut Sink) {
+    for i in 0..l.dims.saturating_sub(1) {
+        let (Some(outer), Some(inner), Some(n)) = (l.stride[i], l.stride[i + 1], l.dim[i + 1]) else { continue };
+        let Some(block) = l.block[i + 1].filter(|b| *b > 0) else { continue };
+        // A dimension of all ones says that nothing is out of bounds, not how far the tensor reaches.
+        if n == u32::MAX {
+            continue;
+        }
+        let least = u64::from(inner) * u64::from(n.div_ceil(block));
+        if u64::from(outer) >= least {
+            continue;
+        }
+        let rule: &'static Rule = if outer == 0 { &STRIDE_BROADCAST } else { &STRIDE_ORDER };
+        out.report(rule, at, || {
+            let message = if outer == 0 {
+                format!("stride 0 of dimension {i} spreads one row over the tensor; the text wants {least} at least")
+            } else {
+                format!("stride {outer} of dimension {i} is less than the {least} that the dimension inside it takes")
+            };
+            Draft::new(message)
+                .label(at, Part::Operand(1 + i), format!("stride {outer}"))
+                .label_opt(l.dim_at, Part::Operand(2 + i), format!("{n} elements inside it"))
+                .help(format!("{least} is the stride of a tensor without gaps"))
+        });
+    }
+}
+
+/// Rules about the layout and the view of a load or store.
+pub(crate) fn access(cx: &Cx, a: &TensorAccess, states: &States, out: &mut Sink) {
+    let view = a.view.map(|(v, _)| v);
+    ranks(cx, a, out);
+    if let Some(layout) = states.layout(a.layout) {
+        let clamp = cx.module.type_of(a.layout).and_then(|t| cx.layout_type(t)).map(|t| cx.constant(t.clamp));
+        let clamp = clamp.and_then(|c| c.fixed());
+        zeros(a, layout, out);
+        blocks(a, layout, out);
+        elements(a, layout, view.is_some(), clamp, out);
+        if clamp == Some(4)
+            && let Some(d) = (0..layout.dims).find(|d| layout.dim[*d] == Some(1))
+        {
+            out.report(&MIRROR, a.at, || {
+                Draft::new(format!("dimension {d} is 1: mirrored, its coordinate is found by a division by 0"))
+                    .label(a.at, Part::Operand(2), "clamp mode RepeatMirrored")
+                    .label_opt(layout.dim_at, Part::Operand(1 + d), "dimension 1")
+            });
+        }
+        if clamp == Some(1) && a.is_load {
+            wide(cx, a, out);
+        }
+    }
+    if let Some((id, operand)) = a.view
+        && let Some(view) = states.view(id)
+    {
+        view_values(cx, a, view, (id, operand), out);
+    }
+}
+
+fn ranks(cx: &Cx, a: &TensorAccess, out: &mut Sink) {
+    let Some((view, operand)) = a.view else { return };
+    let Some(view) = cx.module.type_of(view).and_then(|t| cx.view_type(t)) else { return };
+    let Some(layout) = cx.module.type_of(a.layout).and_then(|t| cx.layout_type(t)) else { return };
+    if cx.constant(view.has_dimensions).fixed() != Some(0) {
+        return;
+    }
+    let (v, l) = (cx.constant(view.dim), cx.constant(layout.dim));
+    let (Some(vn), Some(ln)) = (v.value(), l.value()) else { return };
+    if vn == ln {
+        return;
+    }
+    let rule: &'static Rule = if vn > ln { &RANK_EXCEEDS } else { &RANK_LESS };
+    let verdict = match cx.equal(view.dim, layout.dim) {
+        Verdict::Holds => return,
+        other => other,
+    };
+    out.judge(rule, verdict, a.at, || {
+        Draft::new(format!("a view of {vn} dimensions takes them from the spans of a layout of {ln}"))
+            .label(a.at, Part::Operand(operand), "the view")
+            .label(view.at, Part::Operand(0), format!("{vn} dimensions"))
+            .label(layout.at, Part::Operand(0), format!("{ln} dimensions"))
+            .help("give the view as many dimensions as the layout, or HasDimensions and dimensions of its own")
+    });
+}
+
+fn zeros(a: &TensorAccess, l: &Layout, out: &mut Sink) {
+    if let Some(d) = (0..l.dims).find(|d| l.span[*d] == Some(0)) {
+        out.report(&SPAN_ZERO, a.at, || {
+            let draft = match l.span_at {
+                None => Draft::new("the layout has no dimensions: all its spans are 0")
+                    .help("set its dimensions by OpTensorLayoutSetDimensionNV"),
+                Some(at) => Draft::new(format!("dimension {d} of the layout has span 0"))
+                    .label(at, Part::Whole, "spans are set here")
+                    .help("nothing is in a slice of span 0, and coordinates are divided by it"),
+            };
+            draft.label(a.at, Part::Operand(2), "coordinates are divided by the spans")
+        });
+    }
+    if let Some(d) = (0..l.dims).find(|d| l.block[*d] == Some(0)) {
+        out.report(&BLOCK_ZERO, a.at, || {
+            Draft::new(format!("dimension {d} of the layout has block size 0"))
+                .label(a.at, Part::Operand(2), "coordinates are divided by the block sizes")
+                .label_opt(l.block_at, Part::Operand(1 + d), "block size 0")
+        });
+    }
+}
+
+fn blocks(a: &TensorAccess, l: &Layout, out: &mut Sink) {
+    if let Some((d, n)) = (0..l.dims).find_map(|d| Some((d, l.block[d].filter(|b| *b > 1)?)))
+        && !a.is_load
+    {
+        out.report(&STORE_BLOCK, a.at, || {
+            Draft::new(format!("a tensor store has block sizes of 1; dimension {d} has {n}"))
+                .label(a.at, Part::Operand(2), "stored through this layout")
+                .label_opt(l.block_at, Part::Operand(1 + d), format!("block size {n}"))
+        });
+    }
+    if l.block_after == Some(true) {
+        out.report(&BLOCK_AFTER, a.at, || {
+            Draft::new("the block size was set after the dimensions, so that the default strides do not count blocks")
+                .label(a.at, Part::Operand(2), "used here")
+                .label_opt(l.block_at, Part::Whole, "the block size")
+                .label_opt(l.dim_at, Part::Whole, "the dimensions, and with them the strides")
+                .help("set the block size first, or the strides last")
+        });
+    }
+    // The outermost dimension has no part in the strides.
+    let partial =
+        |d: usize| Some((d, l.dim[d]?, l.block[d].filter(|b| *b > 1)?)).filter(|(_, n, b)| !n.is_multiple_of(*b));
+    if l.default_strides == Some(true)
+        && l.block_after == Some(false)
+        && let Some((d, n, b)) = (1..l.dims).find_map(partial)
+    {
+        out.report(&DEFAULT_STRIDES, a.at, || {
+            let (text, seen) = (n.div_ceil(b), n / b);
+            Draft::new(format!(
+                "dimension {d} of {n} has a partial block of {b}: by the text it counts {text} blocks, on NVIDIA and in Mesa {seen}"
+            ))
+            .label(a.at, Part::Operand(2), "used with default strides")
+            .label_opt(l.dim_at, Part::Operand(1 + d), format!("{n} elements"))
+            .label_opt(l.block_at, Part::Operand(1 + d), format!("in blocks of {b}"))
+            .help("set the strides by OpTensorLayoutSetStrideNV")
+        });
+    }
+}
+
+/// The product of the spans, if all are fixed and none is 0.
+fn volume(l: &Layout) -> Option<u64> {
+    let spans = l.span.iter().take(l.dims);
+    spans.copied().try_fold(1u64, |all, n| all.checked_mul(u64::from(n?))).filter(|n| *n > 0)
+}
+
+fn elements(a: &TensorAccess, l: &Layout, viewed: bool, clamp: Option<u64>, out: &mut Sink) {
+    if !a.is_load
+        && let Some(d) = (0..l.dims).find(|d| l.stride[*d] == Some(0) && l.span[*d].is_some_and(|n| n > 1))
+    {
+        out.report(&STORE_OVERLAP, a.at, || {
+            Draft::new(format!("stride 0 of dimension {d}: elements are stored to the same place, in no order"))
+                .label(a.at, Part::Operand(2), "stored through this layout")
+                .label_opt(l.stride_at, Part::Operand(1 + d), "stride 0")
+        });
+    }
+    let endless = |d: &usize| l.dim[*d] == Some(u32::MAX) && l.offset[*d].is_some_and(|o| (o as i32) < 0);
+    if clamp == Some(1)
+        && let Some(d) = (0..l.dims).find(endless)
+    {
+        let offset = l.offset[d].unwrap_or(0) as i32;
+        out.report(&ENDLESS, a.at, || {
+            Draft::new(format!(
+                "offset {offset} in dimension {d} of 0xFFFFFFFF: an H100 does not clamp there, and may hang"
+            ))
+            .label(a.at, Part::Operand(2), "used here")
+            .label_opt(l.span_at, Part::Whole, format!("offset {offset}"))
+            .help("give the dimension its size")
+        });
+    }
+    let Some(matrix) = a.matrix else { return };
+    let (Some(rows), Some(cols)) = (matrix.rows.fixed(), matrix.cols.fixed()) else { return };
+    let (count, Some(volume)) = (rows.saturating_mul(cols), volume(l)) else { return };
+    if count > volume && !viewed {
+        let rule: &'static Rule = if a.is_load { &EXCEEDS } else { &STORE_OVERLAP };
+        out.report(rule, a.at, || {
+            let then = if a.is_load {
+                "by the text coordinates begin again, an H100 runs on"
+            } else {
+                "by the text coordinates begin again, and places are stored to more than once"
+            };
+            Draft::new(format!("{matrix} has {count} elements, the spans of the layout {volume}: {then}"))
+                .label(a.at, Part::Operand(2), format!("spans {}", list(l)))
+                .label_opt(l.span_at, Part::Whole, "spans are set here")
+                .help("make the matrix and the slice the same size")
+        });
+    }
+    // With all elements of the slice in use, its last coordinates are.
+    if clamp == Some(0) && count >= volume && !viewed {
+        bounds(a, l, out);
+    }
+}
+
+fn list(l: &Layout) -> String {
+    let spans: Vec<String> = l.span.iter().take(l.dims.min(MAX_DIM)).flatten().map(u32::to_string).collect();
+    spans.join("x")
+}
+
+fn bounds(a: &TensorAccess, l: &Layout, out: &mut Sink) {
+    for d in 0..l.dims {
+        let (Some(dim), Some(offset), Some(span)) = (l.dim[d], l.offset[d], l.span[d]) else { continue };
+        let first = i64::from(offset as i32);
+        let last = first + i64::from(span) - 1;
+        if first >= 0 && last < i64::from(dim) {
+            continue;
+        }
+        out.report(&OUT_OF_BOUNDS, a.at, || {
+            Draft::new(format!(
+                "coordinates {first} to {last} of dimension {d}, which has {dim}: with clamp mode Undefined none may be outside"
+            ))
+            .label(a.at, Part::Operand(2), "used here")
+            .label_opt(l.dim_at, Part::Operand(1 + d), format!("{dim} elements"))
+            .label_opt(l.span_at.filter(|s| Some(*s) != l.dim_at), Part::Whole, format!("{span} from {first} on"))
+            .help("give the layout another clamp mode, such as Constant")
+        });
+        return;
+    }
+}
+
+fn wide(cx: &Cx, a: &TensorAccess, out: &mut Sink) {
+    let Some(matrix) = a.matrix else { return };
+    if matrix.component.map(Scalar::width) != Some(64) {
+        return;
+    }
+    out.report(&CLAMP_64, a.at, || {
+        Draft::new(format!("components of {matrix} that are out of bounds get a clamp value of 32 bits"))
+            .label(a.at, Part::Operand(2), "clamp mode Constant")
+            .label_opt(cx.decl(matrix), Part::Operand(0), "64 bits")
+    });
+}
+
+fn view_values(cx: &Cx, a: &TensorAccess, view: &View, (id, operand): (coop_ir::Id, usize), out: &mut Sink) {
+    let has = cx.module.type_of(id).and_then(|t| cx.view_type(t)).map(|t| cx.constant(t.has_dimensions));
+    if has.and_then(|c| c.fixed()) == Some(1)
+        && let Some(d) = (0..view.dims).find(|d| view.dim[*d] == Some(0))
+    {
+        out.report(&VIEW_ZERO, a.at, || {
+            let draft = match view.dim_at {
+                None => Draft::new("the view has no dimensions: all of them are 0")
+                    .help("set them by OpTensorViewSetDimensionNV, or take those of the layout (HasDimensions false)"),
+                Some(at) => Draft::new(format!("dimension {d} of the view is 0")).label(at, Part::Operand(1 + d), "0"),
+            };
+            draft.label(a.at, Part::Operand(operand), "elements are numbered by dividing by the dimensions")
+        });
+    }
+    for (name, first) in [("row", 0), ("column", 2)] {
+        let (Some(offset), Some(span)) = (view.clip[first], view.clip[first + 1]) else { continue };
+        if offset > 0 && offset.checked_add(span).is_none() {
+            out.report(&CLIP, a.at, || {
+                Draft::new(format!(
+                    "clip {name} offset {offset} and span {span:#x} wrap: by the text everything is clipped, on an H100 what lies below the offset"
+                ))
+                .label(a.at, Part::Operand(operand), "the view")
+                .label_opt(view.clip_at, Part::Operand(1 + first), format!("offset {offset}, span {span:#x}"))
+                .help(format!("give a span of no more than {:#x}", u32::MAX - offset))
+            });
+        }
+    }
+}
