@@ -1,77 +1,121 @@
 //! Generated modules give the same results in every way that they can be run: natively on the device, by the
-//! interpreter, and lowered to scalar code for subgroups of several sizes. `cooprun smith` does the same at length.
+//! interpreter, and lowered. `cooprun smith` does the same at length.
 
-use coop_cli::smith::{Differential, Tally, entropy, profile, shrink, try_seed};
+use coop_cli::args::TargetArg;
+use coop_cli::smith::{Differential, Row, Tally, entropy, shrink, try_seed};
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, vulkan_test};
-use coop_ir::smith::{Profile, generate};
+use coop_ir::smith::{Dialect, Limits, Profile, generate};
 use coop_ir::{Module, text};
+use coop_passes::Target;
 use std::path::Path;
 
-/// Modules that the device runs, and how many of them the interpreter runs as well: one of so many.
-const ON_DEVICE: u64 = 80;
-const EACH: u64 = 5;
+/// Modules of a dialect that the device runs.
+const ON_DEVICE: u64 = 40;
 /// The most entropy for each: drivers take their time to compile large modules.
 const BYTES: usize = 100;
-/// Modules that the interpreter alone runs.
+/// Modules of a dialect that the interpreter alone runs.
 const INTERPRETED: u64 = 20;
 
-fn run_all(device: Option<&VulkanExecutor<'_>>, seeds: std::ops::Range<u64>) -> Tally {
+fn run_all(differential: &Differential<'_>, profile: Profile, seeds: std::ops::Range<u64>) -> Row {
     let mut tally = Tally::default();
     let mut failures = Vec::new();
     for seed in seeds {
-        let differential = Differential { device, interpret: device.is_none() || seed % EACH == 0 };
-        if let Err(trouble) = try_seed(&differential, (seed, &entropy(seed, BYTES)), profile(seed), None, &mut tally) {
-            failures.push(format!("seed {seed} ({:?}): {}", profile(seed), trouble.message));
+        if let Err(trouble) = try_seed(differential, (seed, &entropy(seed, BYTES)), profile, None, &mut tally) {
+            failures.push(format!("seed {seed} ({profile}): {}", trouble.message));
         }
     }
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
-    tally
+    tally.total()
+}
+
+fn differential<'a>(device: Option<&'a VulkanExecutor<'a>>) -> Differential<'a> {
+    Differential { device, interpret: true, targets: vec![Target::Scalar], validator: None }
+}
+
+fn count(row: &Row, what: &str) -> u64 {
+    row.runs.get(what).copied().unwrap_or(0)
 }
 
 vulkan_test!(
     Lavapipe,
     fn generated_modules_run_alike_in_every_way(device) {
-        let tally = run_all(Some(device), 0..ON_DEVICE);
-        let native = tally.runs.get("native").copied().unwrap_or(0);
-        assert!(native >= ON_DEVICE / 3, "{native} modules ran natively: {tally:?}");
-        assert!(tally.refused.values().sum::<u64>() < ON_DEVICE / 2, "{tally:?}");
+        let d = differential(Some(device));
+        let row = run_all(&d, Profile::DEVICE8, 0..ON_DEVICE);
+        assert!(count(&row, "original vulkan") >= ON_DEVICE * 9 / 10, "{row:?}");
+        let row = run_all(&d, Profile::ANY, 0..ON_DEVICE);
+        assert!(count(&row, "scalar vulkan") >= ON_DEVICE * 8 / 10, "{row:?}");
+        assert!(row.refused.values().sum::<u64>() < ON_DEVICE / 5, "{row:?}");
+        let flexible = Profile { dialect: Dialect::Nv2, limits: Limits::Lavapipe };
+        let row = run_all(&d, flexible, 0..ON_DEVICE / 2);
+        assert!(count(&row, "original vulkan") >= ON_DEVICE / 4, "{row:?}");
     }
 );
 
 #[test]
 fn generated_modules_are_interpreted_alike_lowered_and_not() {
-    let tally = run_all(None, 10_000..10_000 + INTERPRETED);
-    assert_eq!(tally.modules, INTERPRETED);
-    assert!(tally.runs.len() >= 8, "{tally:?}");
+    for dialect in Dialect::ALL {
+        let row = run_all(&differential(None), Profile::any(dialect), 10_000..10_000 + INTERPRETED);
+        assert_eq!(row.modules, INTERPRETED);
+        assert_eq!(count(&row, "original interp"), 3 * INTERPRETED);
+        let lowered = count(&row, "scalar interp") + row.refused.values().sum::<u64>();
+        assert_eq!(lowered, INTERPRETED, "{row:?}");
+    }
 }
 
-/// What generated modules found, by name: `testdata/passes`.
-fn found() -> Vec<(String, Module, Case)> {
+/// A module that generated modules led to: `testdata/passes`.
+struct Found {
+    name: String,
+    module: Module,
+    case: Case,
+    targets: Vec<Target>,
+    /// Whether a device may have the module itself.
+    native: bool,
+}
+
+/// The words behind `; key:` at the top of a file.
+fn header<'a>(text: &'a str, key: &str) -> Option<Vec<&'a str>> {
+    let lines = text.lines().take_while(|l| l.starts_with(';'));
+    let found = lines.filter_map(|l| l.trim_start_matches(';').trim().strip_prefix(key)?.strip_prefix(':')).next()?;
+    Some(found.split_whitespace().collect())
+}
+
+fn found() -> Vec<Found> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/passes");
     let files = std::fs::read_dir(&folder).expect("testdata/passes").flatten().map(|e| e.path());
-    let mut all: Vec<_> = files
+    let mut all: Vec<Found> = files
         .filter(|p| p.extension().is_some_and(|e| e == "spvasm"))
         .map(|p| {
             let name = p.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
-            let text = std::fs::read_to_string(&p).expect("readable");
-            let module = text::parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let source = std::fs::read_to_string(&p).expect("readable");
+            let module = text::parse(&source).unwrap_or_else(|e| panic!("{name}: {e}"));
             let case = Case::load(&p.with_extension("toml")).unwrap_or_else(|e| panic!("{name}: {e}"));
-            (name, module, case)
+            let target = |n: &&str| <TargetArg as clap::ValueEnum>::from_str(n, false).map(Target::from);
+            let names = header(&source, "targets").unwrap_or(vec!["scalar"]);
+            let targets = names.iter().map(target).collect::<Result<_, _>>().unwrap_or_else(|e| panic!("{name}: {e}"));
+            let native = header(&source, "native").is_none_or(|w| w != ["no"]);
+            Found { name, module, case, targets, native }
         })
         .collect();
-    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all.sort_by(|a, b| a.name.cmp(&b.name));
     assert!(!all.is_empty());
     all
 }
 
 fn run_found(device: Option<&VulkanExecutor<'_>>) {
-    for (name, module, case) in found() {
-        let differential = Differential { device, interpret: true };
-        let mut tally = Tally::default();
-        let result = differential.check_case(Profile::DEVICE8, &module, &case, 0, &mut tally);
-        result.unwrap_or_else(|t| panic!("{name}: {}", t.message));
-        assert!(tally.refused.is_empty() && tally.runs.len() >= 4, "{name}: {tally:?}");
+    for f in found() {
+        let differential =
+            Differential { device: device.filter(|_| f.native), targets: f.targets.clone(), ..differential(None) };
+        for salt in 0..6 {
+            let mut row = Row::default();
+            let profile = Profile { dialect: Dialect::Khr, limits: Limits::Lavapipe };
+            let result = differential.check_case(profile, &f.module, &f.case, salt, &mut row);
+            result.unwrap_or_else(|t| panic!("{}: {}", f.name, t.message));
+            assert!(row.refused.is_empty(), "{}: {row:?}", f.name);
+            for target in &f.targets {
+                assert_eq!(count(&row, &format!("{target} interp")), 1, "{}: {row:?}", f.name);
+            }
+        }
     }
 }
 
@@ -94,12 +138,12 @@ vulkan_test!(
         let text = std::fs::read_to_string(folder.join("hardware/stride64.spvasm")).expect("readable");
         let module = text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
         let case = Case::load(&folder.join("passes/variable-initializer.toml")).unwrap_or_else(|e| panic!("{e}"));
-        let differential = Differential { device: Some(device), interpret: true };
-        let mut tally = Tally::default();
+        let mut row = Row::default();
         // Not natively: docs/hardware.md.
-        let result = differential.check_case(Profile::ANY, &module, &case, 0, &mut tally);
+        let result = differential(Some(device)).check_case(Profile::DEVICE8, &module, &case, 0, &mut row);
         result.unwrap_or_else(|t| panic!("{}", t.message));
-        assert!(tally.runs.len() >= 4, "{tally:?}");
+        assert!(row.skipped.keys().any(|k| k.contains("64 bits")), "{row:?}");
+        assert_eq!(count(&row, "scalar vulkan"), 1, "{row:?}");
     }
 );
 
@@ -119,7 +163,7 @@ fn entropy_shrinks() {
 /// invocation holds.
 #[test]
 fn a_module_that_depends_on_placement_is_noticed() {
-    let (_, module, case) = found().into_iter().find(|f| f.0 == "variable-initializer").expect("there");
+    let Found { module, case, .. } = found().into_iter().find(|f| f.name == "variable-initializer").expect("there");
     let text = text::print(&module, &text::PrintOptions { friendly_names: false, ..Default::default() }).text;
     let load = text.lines().find(|l| l.contains("OpLoad")).expect("a load");
     let id = load.split('=').next().expect("an id").trim();
@@ -130,9 +174,8 @@ fn a_module_that_depends_on_placement_is_noticed() {
          {id} = OpCompositeConstruct {mat} %9002"
     );
     let module = text::parse(&text.replace(load, &changed)).unwrap_or_else(|e| panic!("{e}\n{changed}"));
-    let differential = Differential { device: None, interpret: true };
     // Of the interpreter's placements, the replicated one has twice the length.
-    let trouble = differential.check_case(Profile::DEVICE8, &module, &case, 32, &mut Tally::default());
+    let trouble = differential(None).check_case(Profile::DEVICE8, &module, &case, 8, &mut Row::default());
     let trouble = trouble.expect_err("the results differ");
     assert!(trouble.class.contains("differs"), "{}", trouble.message);
 }

@@ -1,24 +1,55 @@
 //! `cooprun smith`.
+//!
+//! With the interpreter alone, jobs are threads. With a device each job is a process of its own: drivers crash, hang
+//! and share locks. A job writes down what it is at and what it has done, so that another can go on behind what took
+//! it down.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use coop_exec::Case;
+use coop_exec::vulkan::VulkanExecutor;
 use coop_ir::smith::{Dialect, Limits, Profile, generate};
 
 use super::{DeviceArgs, Failure, print};
 use crate::Status;
+use crate::args::TargetArg;
 use crate::io;
-use crate::smith::{Differential, Tally, Trouble, entropy, keep, profile, try_seed};
+use crate::smith::{Differential, Tally, Trouble, entropy, keep, reduce, salt, shrink, try_seed};
 
 /// The exit status of a process whose device did not answer in time.
 const GIVEN_UP: i32 = 102;
 
+/// Who runs modules.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Where {
+    /// The reference interpreter
+    Interp,
+    /// A Vulkan device
+    Vulkan,
+}
+
+/// What modules keep to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum LimitsArg {
+    /// With a device, every other module keeps to what it has; else nothing
+    Auto,
+    /// The specification only
+    Any,
+    /// What lavapipe runs
+    Lavapipe,
+    /// What an NVIDIA GPU runs
+    Nvidia,
+}
+
 #[derive(Args, Debug)]
 pub(super) struct Smith {
-    /// How many modules
+    /// Instructions that modules have, in this order: khr, nv2 and so on, or all
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "khr")]
+    dialect: Vec<String>,
+    /// How many modules of each dialect
     #[arg(long, value_name = "N", default_value_t = 1000)]
     count: u64,
     /// The seed of the first; each module has the next
@@ -27,155 +58,305 @@ pub(super) struct Smith {
     /// The most entropy for a module, which is how large it may become
     #[arg(long, value_name = "BYTES", default_value_t = 600)]
     bytes: usize,
-    /// Processes that share the work
+    /// Threads that share the work, or processes where there is a device
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: u64,
+    /// Who runs them
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "interp,vulkan")]
+    on: Vec<Where>,
+    /// What they are lowered to; none with an empty word
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "scalar")]
+    target: Vec<String>,
+    /// What modules keep to
+    #[arg(long, value_enum, default_value = "auto")]
+    limits: LimitsArg,
     /// Keep what fails here, shrunk
-    #[arg(long, value_name = "DIR")]
-    keep: Option<PathBuf>,
-    /// Only modules for what the device runs itself (device8), or only of every kind (any), or of a dialect
-    #[arg(long, value_name = "NAME", value_parser = ["device8", "any", "nv2", "nv2-lavapipe", "nv2-nvidia"])]
-    only: Option<String>,
-    /// Leave the interpreter out
+    #[arg(long, value_name = "DIR", default_value = "smith-found")]
+    keep: PathBuf,
+    /// Ask spirv-val about every module too
+    #[arg(long, value_name = "PROGRAM", num_args = 0..=1, default_missing_value = "spirv-val")]
+    spirv_val: Option<PathBuf>,
+    /// End a process that is at one module for longer
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    patience: u64,
+    /// Also say how often each construct was made
     #[arg(long)]
-    no_interpreter: bool,
-    /// Use no device: the interpreter runs everything
-    #[arg(long)]
-    no_device: bool,
-    /// Take every so many-th seed only: for the processes of --jobs
-    #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
-    step: u64,
+    constructs: bool,
+    /// Run one again: entropy (FILE.bin), or a module with the case beside it (FILE.spv or .spvasm, and FILE.toml)
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    again: Option<PathBuf>,
+    /// The profile that it is of: khr, nv2-lavapipe and so on
+    #[arg(long, value_name = "NAME", value_parser = profile_named)]
+    profile: Option<Profile>,
+    /// Which of the jobs this process is, and the first module for it
+    #[arg(long, value_name = "JOB,FIRST", value_delimiter = ',', hide = true)]
+    worker: Option<Vec<u64>>,
     #[command(flatten)]
     device: DeviceArgs,
 }
 
+fn profile_named(name: &str) -> Result<Profile, String> {
+    Profile::from_name(name).ok_or_else(|| format!("there is no profile '{name}'"))
+}
+
+/// What all jobs have to know.
+struct Plan {
+    dialects: Vec<Dialect>,
+    targets: Vec<coop_passes::Target>,
+    limits: Option<Limits>,
+}
+
 impl Smith {
     pub(super) fn run(&self) -> Result<Status, Failure> {
-        // With a folder there is always a process apart, that may come to grief.
-        if self.step == 0 && (self.jobs > 1 || self.keep.is_some()) {
-            return Ok(self.spread());
+        let plan = self.plan()?;
+        if let Some(worker) = &self.worker {
+            let vulkan = self.device.open()?;
+            let device = self.device.executor(&vulkan)?;
+            let (job, first) = (worker.first().copied().unwrap_or(0), worker.get(1).copied().unwrap_or(0));
+            // What is wrong inside is trouble of its module, not the end.
+            std::panic::set_hook(Box::new(|_| {}));
+            let tally = self.work(&plan, Some(&device), job, first);
+            return Ok(self.status(&tally));
         }
-        let vulkan = if self.no_device { None } else { Some(self.device.open()?) };
+        if let (Some(file), Some(profile)) = (&self.again, self.profile) {
+            return self.once_more(&plan, file, profile);
+        }
+        let start = Instant::now();
+        std::fs::create_dir_all(&self.keep).map_err(|e| Failure::Usage(format!("{}: {e}", self.keep.display())))?;
+        let device = self.on.contains(&Where::Vulkan);
+        let jobs = 0..self.jobs.max(1);
+        if !device {
+            std::panic::set_hook(Box::new(|_| {}));
+        }
+        let tallies: Vec<Tally> = std::thread::scope(|scope| {
+            let one = |job| if device { self.processes(job) } else { self.work(&plan, None, job, job) };
+            let threads: Vec<_> = jobs.map(|job| scope.spawn(move || one(job))).collect();
+            threads.into_iter().filter_map(|t| t.join().ok()).collect()
+        });
+        let mut tally = Tally::default();
+        tallies.iter().for_each(|t| tally.add(t));
+        let mut text = tally.table(start.elapsed().as_secs_f64());
+        if self.constructs {
+            text.push_str(&format!("made: {}\n", tally.constructs()));
+        }
+        print(text.trim_end());
+        Ok(self.status(&tally))
+    }
+
+    fn plan(&self) -> Result<Plan, Failure> {
+        let unknown = |what: &str, name: &str| Failure::Usage(format!("there is no {what} '{name}'"));
+        let mut dialects = Vec::new();
+        for name in &self.dialect {
+            match Dialect::from_name(name) {
+                Some(d) => dialects.push(d),
+                None if name == "all" => dialects.extend(Dialect::ALL),
+                None => return Err(unknown("dialect", name)),
+            }
+        }
+        let names = self.target.iter().filter(|n| !n.is_empty());
+        let targets = names
+            .map(|n| TargetArg::from_str(n, true).map(Into::into).map_err(|_| unknown("target", n)))
+            .collect::<Result<_, _>>()?;
+        let limits = match self.limits {
+            LimitsArg::Auto => None,
+            LimitsArg::Any => Some(Limits::Any),
+            LimitsArg::Lavapipe => Some(Limits::Lavapipe),
+            LimitsArg::Nvidia => Some(Limits::Nvidia),
+        };
+        Ok(Plan { dialects, targets, limits })
+    }
+
+    /// One module in every way, without more ado.
+    fn once_more(&self, plan: &Plan, file: &Path, profile: Profile) -> Result<Status, Failure> {
+        let vulkan = if self.on.contains(&Where::Vulkan) { Some(self.device.open()?) } else { None };
         let device = vulkan.as_ref().map(|v| self.device.executor(v)).transpose()?;
-        let differential = Differential { device: device.as_ref(), interpret: !self.no_interpreter };
+        let differential = self.differential(plan, device.as_ref());
+        let mut tally = Tally::default();
+        let result = if file.extension().is_some_and(|e| e == "bin") {
+            let bytes = std::fs::read(file).map_err(|e| Failure::Usage(format!("{}: {e}", file.display())))?;
+            try_seed(&differential, (self.seed, &bytes), profile, None, &mut tally)
+        } else {
+            let module = io::load(file)?.module;
+            let case = Case::load(&file.with_extension("toml"))?;
+            differential.check_case(profile, &module, &case, salt(self.seed), tally.row(profile))
+        };
+        print(tally.table(0.0).trim_end());
+        match result {
+            Ok(()) => Ok(Status::Success),
+            Err(trouble) => {
+                print(&format!("{}\n{}", trouble.class, trouble.message));
+                Ok(Status::Findings)
+            }
+        }
+    }
+
+    fn differential<'a>(&'a self, plan: &Plan, device: Option<&'a VulkanExecutor<'a>>) -> Differential<'a> {
+        Differential {
+            device,
+            interpret: self.on.contains(&Where::Interp),
+            targets: plan.targets.clone(),
+            validator: self.spirv_val.as_deref(),
+        }
+    }
+
+    fn status(&self, tally: &Tally) -> Status {
+        if tally.total().failed.is_empty() { Status::Success } else { Status::Findings }
+    }
+
+    /// What the module of a seed keeps to.
+    fn limits(&self, plan: &Plan, dialect: Dialect, seed: u64, device: Option<&VulkanExecutor<'_>>) -> Limits {
+        let wanted = match (plan.limits, device) {
+            (Some(limits), _) => limits,
+            (None, Some(device)) if seed.count_ones().is_multiple_of(2) => {
+                let nvidia = device.profile().limits.subgroup_size == 32;
+                if nvidia { Limits::Nvidia } else { Limits::Lavapipe }
+            }
+            _ => Limits::Any,
+        };
+        if dialect.has(wanted) { wanted } else { Limits::Any }
+    }
+
+    fn at(&self, job: u64, what: &str) -> PathBuf {
+        self.keep.join(format!("job-{job}.{what}"))
+    }
+
+    /// Every so many-th module from number `first` on.
+    fn work(&self, plan: &Plan, device: Option<&VulkanExecutor<'_>>, job: u64, first: u64) -> Tally {
+        let differential = self.differential(plan, device);
         let (start, mut said) = (Instant::now(), Instant::now());
         let mut tally = Tally::default();
-        let mut classes: BTreeMap<String, u64> = BTreeMap::new();
-        let mut done = 0;
-        let step = self.step.max(1);
-        while done < self.count {
-            let seed = self.seed.wrapping_add(done);
-            done += step;
-            let kind = match self.only.as_deref() {
-                Some("device8") => Profile::DEVICE8,
-                Some("nv2") => Profile::any(Dialect::Nv2),
-                Some("nv2-lavapipe") => Profile { dialect: Dialect::Nv2, limits: Limits::Lavapipe },
-                Some("nv2-nvidia") => Profile { dialect: Dialect::Nv2, limits: Limits::Nvidia },
-                Some(_) => Profile::ANY,
-                None => profile(seed / step),
-            };
+        let total = self.count * plan.dialects.len() as u64;
+        let mut number = first;
+        while number < total {
+            let (dialect, seed) = (plan.dialects[(number / self.count) as usize], self.seed + number % self.count);
+            let limits = self.limits(plan, dialect, seed, device);
+            let profile = Profile { dialect, limits };
             let bytes = entropy(seed, self.bytes);
-            if let Some(folder) = &self.keep {
+            if device.is_some() {
                 // Should the driver take the process down, this says with what.
-                let made = generate(kind, &bytes);
-                let running = folder.join(format!("running-{}", self.seed));
-                let why =
-                    Trouble { class: format!("seed {seed}, {kind}"), message: String::new(), modules: Vec::new() };
-                let _ = keep(&running, &made, &bytes, &why);
-                let _ = std::fs::write(running.join("seed"), seed.to_string());
+                let _ = std::fs::write(self.at(job, "now"), format!("{number} {seed} {profile}"));
+                let _ = std::fs::write(self.at(job, "json"), tally.to_json().to_string());
             }
-            if let Err(trouble) = try_seed(&differential, (seed, &bytes), kind, self.keep.as_deref(), &mut tally) {
-                *classes.entry(trouble.class.clone()).or_default() += 1;
-                print(&format!("seed {seed} ({kind}): {}", trouble.message));
+            let before = Instant::now();
+            let result = try_seed(&differential, (seed, &bytes), profile, Some(&self.keep), &mut tally);
+            tally.row(profile).seconds += before.elapsed().as_secs_f64();
+            if let Err(trouble) = result {
+                io::error(&format!("seed {seed} ({profile}): {}", trouble.message));
                 if trouble.is_timeout() {
-                    self.summary(&tally, &classes, start);
+                    let _ = std::fs::write(self.at(job, "json"), tally.to_json().to_string());
                     std::process::exit(GIVEN_UP);
                 }
             }
-            if said.elapsed() > Duration::from_secs(20) {
+            if job == 0 && said.elapsed() > Duration::from_secs(30) {
                 said = Instant::now();
-                let rate = tally.modules as f64 / start.elapsed().as_secs_f64();
-                let bad: u64 = classes.values().sum();
-                io::error(&format!("{} modules, {rate:.1} a second, {bad} failed", tally.modules));
+                let row = tally.total();
+                let (n, bad) = (row.modules, row.failed.values().sum::<u64>());
+                let rate = n as f64 / start.elapsed().as_secs_f64();
+                io::error(&format!(
+                    "{n} modules ({profile}), {rate:.1} a second, {bad} failed; of {} jobs one",
+                    self.jobs
+                ));
             }
+            number += self.jobs.max(1);
         }
-        let bad: u64 = classes.values().sum();
-        self.summary(&tally, &classes, start);
-        Ok(if bad == 0 { Status::Success } else { Status::Findings })
+        if device.is_some() {
+            let _ = std::fs::write(self.at(job, "json"), tally.to_json().to_string());
+        }
+        tally
     }
 
-    fn summary(&self, tally: &Tally, classes: &BTreeMap<String, u64>, start: Instant) {
-        let rate = tally.modules as f64 / start.elapsed().as_secs_f64();
-        let bad: u64 = classes.values().sum();
-        let mut lines = vec![format!("{} modules, {rate:.1} a second, {bad} failed", tally.modules)];
-        let counts = |title: &str, of: &mut dyn Iterator<Item = (String, u64)>| {
-            let parts: Vec<String> = of.map(|(k, n)| format!("{k} {n}")).collect();
-            format!("{title}: {}", if parts.is_empty() { "none".into() } else { parts.join(", ") })
-        };
-        lines.push(counts("runs", &mut tally.runs.iter().map(|(k, n)| (k.clone(), *n))));
-        lines.push(counts("refused", &mut tally.refused.iter().map(|(k, n)| (k.clone(), *n))));
-        lines.push(counts("made", &mut tally.made.iter().map(|(k, n)| ((*k).to_string(), *n))));
-        lines.push(counts("failures", &mut classes.iter().map(|(k, n)| (k.clone(), *n))));
-        print(&lines.join("\n"));
-    }
-
-    /// Starts a process for each job. They share nothing, so a driver that takes one down leaves the others; the job
-    /// goes on behind the module that did it.
-    fn spread(&self) -> Status {
-        let jobs: Vec<u64> = (0..self.jobs.max(1)).collect();
-        let results: Vec<Status> = std::thread::scope(|scope| {
-            let threads: Vec<_> = jobs.iter().map(|job| scope.spawn(move || self.job(*job))).collect();
-            threads.into_iter().map(|t| t.join().unwrap_or(Status::BadInput)).collect()
-        });
-        results.into_iter().max().unwrap_or(Status::Success)
-    }
-
-    fn job(&self, job: u64) -> Status {
-        let (mut seed, mut count) = (self.seed.wrapping_add(job), self.count.saturating_sub(job));
-        let mut worst = Status::Success;
-        while count > 0 {
-            let status = self.command(seed, count).status();
-            match status {
-                Ok(s) if s.success() => return worst,
-                Ok(s) if s.code() == Some(1) => return worst.max(Status::Findings),
-                Ok(s)
-                    if s.code().is_none()
-                        || s.code() == Some(101)
-                        || s.code() == Some(GIVEN_UP)
-                        || s.code() > Some(128) =>
-                {
-                    worst = worst.max(Status::Findings);
-                    let Some(at) = self.running(seed) else {
-                        io::error(&format!("a process ended with {s}; with --keep the rest would go on"));
-                        return worst;
-                    };
-                    io::error(&format!("seed {at}: the process ended with {s}"));
-                    let done = at.wrapping_sub(seed).wrapping_add(self.jobs.max(1));
-                    (seed, count) = (seed.wrapping_add(done), count.saturating_sub(done));
-                }
-                Ok(s) => {
-                    io::error(&format!("a process ended with {s}"));
-                    return Status::BadInput;
-                }
+    /// One job, in a process and in others behind what takes one down.
+    fn processes(&self, job: u64) -> Tally {
+        let mut tally = Tally::default();
+        let mut first = job;
+        loop {
+            let [json, now] = ["json", "now"].map(|w| self.at(job, w));
+            let (_, _) = (std::fs::remove_file(&json), std::fs::remove_file(&now));
+            let ended = match self.command(job, first).spawn() {
+                Ok(child) => self.watch(child, &now),
                 Err(error) => {
                     io::error(&format!("a process could not be started: {error}"));
-                    return Status::BadInput;
+                    return tally;
                 }
+            };
+            let text = std::fs::read_to_string(&json).unwrap_or_default();
+            tally.add(&Tally::from_json(&serde_json::from_str(&text).unwrap_or_default()));
+            let why = match ended {
+                Ok(status) if matches!(status.code(), Some(0 | 1)) => {
+                    let (_, _) = (std::fs::remove_file(&json), std::fs::remove_file(&now));
+                    return tally;
+                }
+                Ok(status) if status.code() == Some(GIVEN_UP) => None,
+                Ok(status) => Some(format!("the process ended with {status}")),
+                Err(seconds) => Some(format!("nothing happened for {seconds} seconds")),
+            };
+            let Some((number, seed, profile)) = running(&now) else {
+                io::error(&why.unwrap_or_else(|| "a process gave up".into()));
+                return tally;
+            };
+            if let Some(why) = why {
+                *tally.row(profile).failed.entry(why.clone()).or_default() += 1;
+                let small = self.crashed(seed, profile, &why, ended.is_err());
+                io::error(&format!("seed {seed} ({profile}): {why}; kept in {}", small.display()));
+            }
+            first = number + self.jobs.max(1);
+        }
+    }
+
+    /// Keeps what took a process down, shrunk if that is quick.
+    fn crashed(&self, seed: u64, profile: Profile, why: &str, slow: bool) -> PathBuf {
+        let bytes = entropy(seed, self.bytes);
+        let trouble = Trouble { class: why.to_owned(), message: why.to_owned(), modules: Vec::new() };
+        let folder = self.keep.join(format!("{profile}-{seed}-ended"));
+        let _ = keep(&folder.join("whole"), profile, &generate(profile, &bytes), &bytes, &trouble);
+        if slow {
+            return folder;
+        }
+        let (bin, spv) = (folder.join("try.bin"), folder.join("try.spv"));
+        let small = shrink(&bytes, 120, &mut |candidate| {
+            std::fs::write(&bin, candidate).is_ok() && self.goes_down(&bin, seed, profile)
+        });
+        let mut made = generate(profile, &small);
+        let _ = std::fs::write(spv.with_extension("toml"), &made.case);
+        made.module = reduce(&made.module, 120, &mut |module| {
+            std::fs::write(&spv, coop_ir::binary::write(module)).is_ok() && self.goes_down(&spv, seed, profile)
+        });
+        [bin, spv.with_extension("toml"), spv].iter().for_each(|f| drop(std::fs::remove_file(f)));
+        let _ = keep(&folder, profile, &made, &small, &trouble);
+        folder
+    }
+
+    /// Whether a process that runs this ends by a signal.
+    fn goes_down(&self, file: &Path, seed: u64, profile: Profile) -> bool {
+        let mut command = self.tool();
+        self.common(&mut command);
+        command.args(["--seed", &seed.to_string(), "--profile", &profile.to_string(), "--again"]).arg(file);
+        let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|s| s.code().is_none_or(|c| c > 128))
+    }
+
+    /// Waits for a process, as long as it goes on with new modules.
+    fn watch(&self, mut child: Child, now: &Path) -> Result<ExitStatus, u64> {
+        let (mut last, mut since) = (String::new(), Instant::now());
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) => {}
+                Err(_) => return Err(0),
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            let at = std::fs::read_to_string(now).unwrap_or_default();
+            if at != last {
+                (last, since) = (at, Instant::now());
+            } else if since.elapsed() > Duration::from_secs(self.patience) {
+                let (_, _) = (child.kill(), child.wait());
+                return Err(self.patience);
             }
         }
-        worst
     }
 
-    /// The seed at which the process that began with `first` was; what it was running is kept.
-    fn running(&self, first: u64) -> Option<u64> {
-        let folder = self.keep.as_ref()?;
-        let from = folder.join(format!("running-{first}"));
-        let seed: u64 = std::fs::read_to_string(from.join("seed")).ok()?.trim().parse().ok()?;
-        std::fs::rename(from, folder.join(format!("crash-{seed}"))).ok()?;
-        Some(seed)
-    }
-
-    fn command(&self, seed: u64, count: u64) -> Command {
+    /// This program.
+    fn tool(&self) -> Command {
         let program = std::env::args_os().next().unwrap_or_default();
         let mut command = match std::env::var_os("COOP_RUNNER") {
             Some(runner) => {
@@ -186,26 +367,53 @@ impl Smith {
             None => Command::new(&program),
         };
         command.arg("smith").stdin(Stdio::null());
-        for (name, value) in
-            [("--count", count), ("--seed", seed), ("--step", self.jobs.max(1)), ("--bytes", self.bytes as u64)]
-        {
-            command.args([name.to_string(), value.to_string()]);
+        // Jobs are enough threads.
+        if std::env::var_os("LP_NUM_THREADS").is_none() {
+            command.env("LP_NUM_THREADS", "1");
         }
-        if let Some(folder) = &self.keep {
-            command.arg("--keep").arg(folder);
-        }
-        if let Some(only) = &self.only {
-            command.args(["--only", only]);
+        command
+    }
+
+    /// The options that every process has.
+    fn common(&self, command: &mut Command) {
+        let on: Vec<String> =
+            self.on.iter().filter_map(|w| Some(w.to_possible_value()?.get_name().to_owned())).collect();
+        command.args(["--on", &on.join(","), "--target", &self.target.join(",")]);
+        if let Some(program) = &self.spirv_val {
+            command.arg("--spirv-val").arg(program);
         }
         if let Some(device) = &self.device.device {
             command.args(["--device", device]);
         }
-        let flags = [
-            ("--no-interpreter", self.no_interpreter),
-            ("--no-device", self.no_device),
-            ("--no-validation", self.device.no_validation),
-        ];
-        command.args(flags.iter().filter(|f| f.1).map(|f| f.0));
+        if self.device.no_validation {
+            command.arg("--no-validation");
+        }
+    }
+
+    fn command(&self, job: u64, first: u64) -> Command {
+        let limits = self.limits.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
+        let mut command = self.tool();
+        self.common(&mut command);
+        for (name, value) in [
+            ("--dialect", self.dialect.join(",")),
+            ("--count", self.count.to_string()),
+            ("--seed", self.seed.to_string()),
+            ("--bytes", self.bytes.to_string()),
+            ("--jobs", self.jobs.to_string()),
+            ("--limits", limits),
+            ("--worker", format!("{job},{first}")),
+        ] {
+            command.args([name, &value]);
+        }
+        command.arg("--keep").arg(&self.keep);
         command
     }
+}
+
+/// Number, seed and profile of the module that a job was at.
+fn running(now: &Path) -> Option<(u64, u64, Profile)> {
+    let text = std::fs::read_to_string(now).ok()?;
+    let mut words = text.split_whitespace();
+    let (number, seed) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    Some((number, seed, Profile::from_name(words.next()?)?))
 }

@@ -35,6 +35,9 @@ struct Trace {
 impl Gen<'_> {
     /// `OpCooperativeMatrixPerElementOp`.
     pub(super) fn per_element(&mut self) -> Option<Value> {
+        if self.tiled() {
+            return None;
+        }
         let x = self.find(|_| true)?;
         let (mat, scalar) = (x.mat, x.mat.scalar);
         let elem = self.scalar(scalar);
@@ -254,6 +257,9 @@ impl Gen<'_> {
     /// `OpCooperativeMatrixReduce`.
     pub(super) fn reduce(&mut self) -> Option<Value> {
         let any = self.profile.limits == Limits::Any;
+        if self.tiled() {
+            return None;
+        }
         let x = self.find(|v| v.mat.use_ == ACC && computes(v.mat.scalar))?;
         let (scalar, [rows, cols]) = (x.mat.scalar, self.extents(x.mat));
         let mask = self.e.pick(&[1, 2, 3, 4]);
@@ -301,6 +307,12 @@ impl Gen<'_> {
         self.effect(Op::ReturnValue, [result.id.into()]);
         self.end();
         function
+    }
+
+    /// Whether a matrix may be of several of lavapipe's tiles: then it has no functions, and no arrays of matrices
+    /// (docs/hardware.md).
+    pub(super) fn tiled(&self) -> bool {
+        self.profile.limits == Limits::Lavapipe && self.problems.iter().any(|p| p.dims.iter().any(|d| d.0 > 8))
     }
 
     /// Whether the limits allow a matrix of these extents.

@@ -441,6 +441,9 @@ impl Gen<'_> {
 
     /// A call of a new function, at one or two places.
     fn call(&mut self) -> Option<Value> {
+        if self.tiled() {
+            return None;
+        }
         let x = self.find(|_| true)?;
         let sites = 1 + self.e.below(2);
         if self.fun().count[0] * sites > MAX_EXECUTIONS || !self.enter() {

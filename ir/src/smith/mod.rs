@@ -52,6 +52,11 @@ impl Dialect {
         }
     }
 
+    /// Whether there are modules of the dialect that keep to these limits: some device must have it.
+    pub fn has(self, limits: Limits) -> bool {
+        limits == Limits::Any || matches!(self, Dialect::Khr | Dialect::Nv2)
+    }
+
     /// The dialect of a name.
     pub fn from_name(name: &str) -> Option<Dialect> {
         Dialect::ALL.into_iter().find(|d| d.name() == name)
@@ -69,6 +74,11 @@ pub enum Limits {
     /// What an NVIDIA GPU of compute capability 9 runs: multiples of 16, 16 and 32 (of workgroup scope 32, 32 and 32)
     /// in subgroups of 32, f16, bf16 or 8-bit integers.
     Nvidia,
+}
+
+impl Limits {
+    /// All of them.
+    pub const ALL: [Limits; 3] = [Limits::Any, Limits::Lavapipe, Limits::Nvidia];
 }
 
 /// What the modules may use.
@@ -89,6 +99,12 @@ impl Profile {
     /// Everything in a dialect.
     pub fn any(dialect: Dialect) -> Profile {
         Profile { dialect, limits: Limits::Any }
+    }
+
+    /// The profile of a name, as it is displayed.
+    pub fn from_name(name: &str) -> Option<Profile> {
+        let all = Dialect::ALL.into_iter().flat_map(|dialect| Limits::ALL.map(|limits| Profile { dialect, limits }));
+        all.into_iter().find(|p| p.to_string() == name)
     }
 
     /// The subgroup size of the module's case; it has variants for others where there are no limits.

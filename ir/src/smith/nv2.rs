@@ -23,7 +23,7 @@ impl Gen<'_> {
                 let x = self.find(|_| true)?;
                 self.tensor_through_shared(x)
             }
-            8 | 9 if !lavapipe => self.reduce(),
+            8 | 9 => self.reduce(),
             10 | 11 => self.convert_use(),
             12 => self.transpose(),
             _ => self.per_element(),

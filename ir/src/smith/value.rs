@@ -537,6 +537,7 @@ impl Gen<'_> {
         let range = x.range.hull(Gen::zero());
         let path = match self.e.below(6) {
             0..=2 => Path::Whole,
+            _ if self.tiled() => Path::Whole,
             3 => Path::Arrays(vec![1 + self.e.below(4)]),
             4 => Path::Arrays(vec![1 + self.e.below(3), 1 + self.e.below(3)]),
             _ => Path::Member(self.e.below(2)),

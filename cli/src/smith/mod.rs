@@ -1,0 +1,406 @@
+//! Generated modules, each in every way that it can be run, with results compared: by the interpreter with elements in
+//! several places, on a device as they are, and lowered for every target, by the interpreter and on the device.
+//!
+//! Outputs are compared bit by bit (zeros of different signs are the same). Whatever is not as it should be is a
+//! [`Trouble`]; [`shrink`] finds less entropy that still makes trouble of the same class, [`reduce`] fewer instructions.
+//! What a device does not have, and what a lowering refuses, is counted with the reason.
+
+mod can;
+mod shrink;
+mod tally;
+
+use std::path::Path;
+
+use coop_exec::interp::{Config, Interpreted, MulAddMode, Placement};
+use coop_exec::random::Random;
+use coop_exec::vulkan::VulkanExecutor;
+use coop_exec::{Case, Error, Executor, Outcome, RunOptions};
+use coop_ir::profile::{Feature, Properties2, Scope};
+use coop_ir::smith::{Generated, Profile, generate};
+use coop_ir::{Module, binary};
+use coop_passes::{Lanes, Options, Target, lower};
+
+pub use shrink::{keep, reduce, shrink};
+pub use tally::{Counts, Row, Tally};
+
+/// What is wrong with a generated module, or with what runs it.
+#[derive(Clone, Debug)]
+pub struct Trouble {
+    /// What it is like: shrinking keeps it.
+    pub class: String,
+    /// All of it.
+    pub message: String,
+    /// Modules that were made of it, by name.
+    pub modules: Vec<(String, Module)>,
+}
+
+/// What classes of trouble end with when the device did not answer in time.
+const TIMEOUT: &str = "too slow";
+
+impl Trouble {
+    fn new(class: impl Into<String>, message: impl Into<String>) -> Box<Trouble> {
+        Box::new(Trouble { class: class.into(), message: message.into(), modules: Vec::new() })
+    }
+
+    /// Whether the device did not answer in time, and so can't be used any further.
+    pub fn is_timeout(&self) -> bool {
+        self.class.ends_with(TIMEOUT)
+    }
+}
+
+/// The entropy of a seed: at most `most` bytes, few of them more often than many, as small modules are quick to run.
+pub fn entropy(seed: u64, most: usize) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let share = random.unit();
+    let len = 24 + (most as f64 * share * share) as usize;
+    (0..len.min(most)).map(|_| random.bits() as u8).collect()
+}
+
+/// Whoever runs modules.
+pub struct Differential<'a> {
+    /// Runs originals where it can, and lowered modules.
+    pub device: Option<&'a VulkanExecutor<'a>>,
+    /// Whether the interpreter is asked.
+    pub interpret: bool,
+    /// What modules are lowered to.
+    pub targets: Vec<Target>,
+    /// Looks at every module as well: spirv-val.
+    pub validator: Option<&'a Path>,
+}
+
+/// A module as it is, or lowered.
+#[derive(Clone, Copy)]
+struct Form {
+    /// How: target, what lanes are, and of how many a subgroup is.
+    lowered: Option<(Target, Lanes)>,
+    size: u32,
+}
+
+impl Form {
+    fn name(&self) -> String {
+        match self.lowered {
+            None => "original".into(),
+            Some((target, _)) => target.to_string(),
+        }
+    }
+
+    fn label(&self) -> String {
+        match self.lowered {
+            Some((Target::Scalar, lanes)) => format!("scalar, {lanes:?} of {}", self.size),
+            Some((target, _)) => format!("{target} of {}", self.size),
+            None => format!("original of {}", self.size),
+        }
+    }
+}
+
+/// One module's runs.
+struct Session<'a> {
+    profile: Profile,
+    case: &'a Case,
+    row: &'a mut Row,
+    /// The first outcome, with whose it is.
+    first: Option<(String, Outcome)>,
+    modules: Vec<(String, Module)>,
+}
+
+impl Session<'_> {
+    fn fail(&self, label: &str, class: &str, message: String) -> Box<Trouble> {
+        let (class, message) = (format!("{label}: {class}"), format!("{label}: {message}"));
+        Box::new(Trouble { class, message, modules: self.modules.clone() })
+    }
+
+    /// The case for subgroups of a size.
+    fn case_for(&self, form: Form, native: bool) -> Result<Case, Error> {
+        let mut case = self.case.clone();
+        if form.size != self.profile.lanes() {
+            case = case.with_variant(&format!("s{}", form.size))?;
+        }
+        // What runs ask of the pipeline; the interpreter takes the size from its configuration.
+        let sized = native && !matches!(form.lowered, Some((Target::Scalar, Lanes::LocalIndex)));
+        (case.subgroup_size, case.full_subgroups) = (sized.then_some(form.size), sized);
+        Ok(case)
+    }
+}
+
+impl Differential<'_> {
+    /// Runs a module in every way; `salt` chooses among ways where there are many.
+    pub fn check(&self, profile: Profile, made: &Generated, salt: u64, tally: &mut Tally) -> Result<(), Box<Trouble>> {
+        for (k, n) in &made.made {
+            *tally.made.entry((*k).to_owned()).or_default() += u64::from(*n);
+        }
+        let row = tally.row(profile);
+        row.modules += 1;
+        if let Err(problems) = coop_ir::verify::verify(&made.module) {
+            return Err(Trouble::new("not well formed", problems[0].to_string()));
+        }
+        let case = Case::parse(&made.case, Path::new("")).map_err(|e| Trouble::new("bad case", e.to_string()))?;
+        self.check_case(profile, &made.module, &case, salt, row)
+    }
+
+    /// Runs a module with a case in every way that the profile has.
+    pub fn check_case(
+        &self,
+        profile: Profile,
+        module: &Module,
+        case: &Case,
+        salt: u64,
+        row: &mut Row,
+    ) -> Result<(), Box<Trouble>> {
+        validate(module, case).map_err(|m| Trouble::new("coopcheck complains", m))?;
+        self.external(module).map_err(|m| Trouble::new("spirv-val complains", m))?;
+        let mut session = Session { profile, case, row, first: None, modules: Vec::new() };
+        self.originals(&mut session, module, salt)?;
+        for target in &self.targets {
+            for form in self.forms(profile, *target, salt) {
+                self.lowered(&mut session, module, form, salt)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Two placements and a permuted one, and the device.
+    fn originals(&self, s: &mut Session<'_>, module: &Module, salt: u64) -> Result<(), Box<Trouble>> {
+        let lanes = s.profile.lanes();
+        if self.interpret {
+            let sizes: Vec<u32> = [lanes].into_iter().chain(s.profile.variants().iter().copied()).collect();
+            let other = sizes[(salt % sizes.len() as u64) as usize];
+            let first = (salt / 4 % 3) as usize;
+            let second = (first + 1 + (salt / 16 % 2) as usize) % 3;
+            let placed = |i: usize| [Placement::BlockedRows, Placement::Interleaved, Placement::Replicated][i];
+            let ways = [(placed(first), lanes), (placed(second), other), (Placement::Permuted, lanes)];
+            for (placement, size) in ways {
+                let form = Form { lowered: None, size };
+                self.interpreted(s, module, form, placement)?;
+            }
+        }
+        match self.device {
+            Some(device) => self.native(s, module, device, Form { lowered: None, size: lanes }),
+            None => Ok(()),
+        }
+    }
+
+    fn device_lanes(&self) -> u32 {
+        self.device.map_or(8, |d| d.profile().limits.subgroup_size)
+    }
+
+    /// How to lower for a target: one way, which `salt` chooses.
+    fn forms(&self, profile: Profile, target: Target, salt: u64) -> Vec<Form> {
+        let lanes = profile.lanes();
+        if target != Target::Scalar {
+            return vec![Form { lowered: Some((target, Lanes::Subgroup)), size: lanes }];
+        }
+        let sizes: Vec<u32> = [lanes].into_iter().chain(profile.variants().iter().copied()).collect();
+        let other = sizes[(salt / 64 % sizes.len() as u64) as usize];
+        let (kind, size) = match salt % 3 {
+            // The device must have subgroups of that size.
+            0 if sizes.contains(&self.device_lanes()) => (Lanes::Subgroup, self.device_lanes()),
+            1 => (Lanes::LocalIndex, other),
+            _ => (Lanes::LocalIndex, lanes),
+        };
+        vec![Form { lowered: Some((target, kind)), size }]
+    }
+
+    fn lowered(&self, s: &mut Session<'_>, module: &Module, form: Form, salt: u64) -> Result<(), Box<Trouble>> {
+        let Some((target, lanes)) = form.lowered else { return Ok(()) };
+        let label = form.label();
+        let case = s.case_for(form, false).map_err(|e| s.fail(&label, "case", e.to_string()))?;
+        let device = self.profile_for(target);
+        let mut options = Options::new(target);
+        options.spec = case.specialization().unwrap_or_default();
+        options.subgroup_size = Some(form.size);
+        options.lanes = lanes;
+        options.verify_each = true;
+        options.profile = device.as_ref();
+        let lowered = match lower(module, &options) {
+            Ok(lowered) => lowered.module,
+            Err(coop_passes::Error::Refused(r)) => {
+                *s.row.refused.entry(format!("{target}: {}", r.rule)).or_default() += 1;
+                return Ok(());
+            }
+            Err(bug) => return Err(s.fail(&label, "not lowered", bug.to_string())),
+        };
+        s.modules.push((label.clone(), lowered.clone()));
+        validate(&lowered, &case).map_err(|m| s.fail(&label, "coopcheck complains", m))?;
+        self.external(&lowered).map_err(|m| s.fail(&label, "spirv-val complains", m))?;
+        if self.interpret {
+            let placement = Placement::ALL[(salt / 7 % 4) as usize];
+            self.interpreted(s, &lowered, form, placement)?;
+        }
+        match self.device {
+            Some(device) => self.native(s, &lowered, device, form),
+            None => Ok(()),
+        }
+    }
+
+    /// The device that a lowering is for: matrices are left only where it has them.
+    fn profile_for(&self, target: Target) -> Option<coop_ir::profile::Profile> {
+        if target == Target::Scalar {
+            return None;
+        }
+        let own = self.device.map(|d| d.profile().clone());
+        let profile = own.or_else(|| coop_ir::profile::Profile::builtin("mesa-lavapipe"))?;
+        Some(if target == Target::Ext { with_maintenance1(profile) } else { profile })
+    }
+
+    fn interpreted(
+        &self,
+        s: &mut Session<'_>,
+        module: &Module,
+        form: Form,
+        placement: Placement,
+    ) -> Result<(), Box<Trouble>> {
+        let label = format!("{}, interpreted, {placement:?}", form.label());
+        let case = s.case_for(form, false).map_err(|e| s.fail(&label, "case", e.to_string()))?;
+        let config = Config { subgroup_size: form.size, placement, mul_add: MulAddMode::Exact, ..Config::default() };
+        let run = || Interpreted { config }.run_module(module, &case);
+        let outcome = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
+            Ok(Ok((buffers, report))) => Interpreted::outcome(buffers, &report),
+            Ok(Err(e)) => return Err(s.fail(&label, "not run", e.to_string())),
+            Err(_) => return Err(s.fail(&label, "panic", "the interpreter panicked".into())),
+        };
+        self.compare(s, &label, format!("{} interp", form.name()), outcome)
+    }
+
+    fn native(
+        &self,
+        s: &mut Session<'_>,
+        module: &Module,
+        device: &VulkanExecutor<'_>,
+        form: Form,
+    ) -> Result<(), Box<Trouble>> {
+        let label = format!("{}, on the device", form.label());
+        let name = format!("{} vulkan", form.name());
+        let case = s.case_for(form, true).map_err(|e| s.fail(&label, "case", e.to_string()))?;
+        let spec = case.specialization().unwrap_or_default();
+        let invocations = coop_exec::facts::Facts::new(module, &spec)
+            .entries
+            .first()
+            .and_then(|e| e.local_size.iter().map(|c| c.value()).product::<Option<u64>>());
+        if let Some(why) = can::why_not(module, &spec, device.profile(), invocations.unwrap_or(0) as u32) {
+            *s.row.skipped.entry(format!("{name}: {why}")).or_default() += 1;
+            return Ok(());
+        }
+        match device.run(&binary::write_words(module), &case, &RunOptions::default()) {
+            Ok(outcome) => self.compare(s, &label, name, outcome),
+            Err(Error::Unsupported { missing, .. }) => {
+                let why = missing.first().cloned().unwrap_or_default();
+                *s.row.skipped.entry(format!("{name}: {why}")).or_default() += 1;
+                Ok(())
+            }
+            Err(e @ Error::Timeout { .. }) => Err(s.fail(&label, TIMEOUT, e.to_string())),
+            Err(e) => Err(s.fail(&label, "not run", e.to_string())),
+        }
+    }
+
+    fn compare(&self, s: &mut Session<'_>, label: &str, name: String, outcome: Outcome) -> Result<(), Box<Trouble>> {
+        *s.row.runs.entry(name.clone()).or_default() += 1;
+        let complaints: Vec<&str> = outcome.messages.iter().chain(&outcome.faults).map(String::as_str).collect();
+        if !complaints.is_empty() {
+            return Err(s.fail(label, "complaints", complaints.join("\n")));
+        }
+        let Some((other, wanted)) = &s.first else {
+            s.first = Some((label.to_owned(), outcome));
+            return Ok(());
+        };
+        let found = outcome.compare(wanted, s.case).map_err(|e| s.fail(label, "case", e.to_string()))?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        let lines: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let message = format!("{label} differs from {other}:\n{}", lines.join("\n"));
+        Err(Box::new(Trouble { class: format!("{name} differs"), message, modules: s.modules.clone() }))
+    }
+
+    /// What spirv-val says against a module.
+    fn external(&self, module: &Module) -> Result<(), String> {
+        let Some(tool) = self.validator else { return Ok(()) };
+        use std::io::Write;
+        use std::process::{Command, Stdio};
+        let start = Command::new(tool)
+            .args(["--target-env", "vulkan1.4", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = start.map_err(|e| format!("{}: {e}", tool.display()))?;
+        if let Some(mut pipe) = child.stdin.take() {
+            pipe.write_all(&binary::write(module)).map_err(|e| e.to_string())?;
+        }
+        let output = child.wait_with_output().map_err(|e| e.to_string())?;
+        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
+    }
+}
+
+/// A device with SPV_EXT_cooperative_matrix_maintenance1 besides what it has.
+fn with_maintenance1(mut profile: coop_ir::profile::Profile) -> coop_ir::profile::Profile {
+    const NAME: &str = "VK_EXT_cooperative_matrix_maintenance1";
+    if profile.has_extension(NAME) {
+        return profile;
+    }
+    profile.extensions.push(NAME.into());
+    for feature in [
+        Feature::CooperativeMatrixProperties2,
+        Feature::CooperativeMatrixReductionsExt,
+        Feature::CooperativeMatrixConversionsExt,
+        Feature::CooperativeMatrixPerElementOperationsExt,
+        Feature::CooperativeMatrixGetCoordinate,
+    ] {
+        profile.features.insert(feature);
+    }
+    let entries = profile.khr_properties.clone();
+    let scope = Scope::Subgroup;
+    profile.properties2 = vec![Properties2 { scope, invocations: 0, subgroup_size: 0, saturating: false, entries }];
+    profile
+}
+
+fn validate(module: &Module, case: &Case) -> Result<(), String> {
+    let mut options = coop_validate::Options::default();
+    options.specialization = case.specialization().map_err(|e| e.to_string())?;
+    let report = coop_validate::check(module, &options);
+    let errors = report.findings.iter().filter(|f| f.level == coop_validate::Level::Error);
+    let lines: Vec<String> = errors.map(|f| format!("[{}] {}", f.rule.id, f.message)).collect();
+    if lines.is_empty() { Ok(()) } else { Err(lines.join("\n")) }
+}
+
+/// What chooses among ways to run the module of a seed.
+pub fn salt(seed: u64) -> u64 {
+    Random::new(seed ^ 0x5a17).bits() >> 8
+}
+
+/// Generates the module of a seed's entropy and checks it. Trouble is shrunk and, with `folder`, kept there.
+pub fn try_seed(
+    differential: &Differential<'_>,
+    (seed, bytes): (u64, &[u8]),
+    profile: Profile,
+    folder: Option<&Path>,
+    tally: &mut Tally,
+) -> Result<(), Box<Trouble>> {
+    let salt = salt(seed);
+    let made = generate(profile, bytes);
+    let Err(trouble) = differential.check(profile, &made, salt, tally) else { return Ok(()) };
+    *tally.row(profile).failed.entry(trouble.class.clone()).or_default() += 1;
+    // A device that did not answer in time can't be asked again.
+    let Some(folder) = folder.filter(|_| !trouble.is_timeout()) else { return Err(trouble) };
+    let folder = folder.join(format!("{profile}-{seed}"));
+    // Kept before it is shrunk: that may end badly.
+    let kept = keep(&folder.join("whole"), profile, &made, bytes, &trouble);
+    let mut found = trouble.clone();
+    let mut again = |made: &Generated, class: &str| match differential.check(profile, made, salt, &mut Tally::default())
+    {
+        Err(other) if other.class == class => {
+            found = other;
+            true
+        }
+        _ => false,
+    };
+    let small = shrink(bytes, 400, &mut |candidate| again(&generate(profile, candidate), &trouble.class));
+    let mut least = generate(profile, &small);
+    least.module = reduce(&least.module, 500, &mut |module| {
+        again(&Generated { module: module.clone(), ..least.clone() }, &trouble.class)
+    });
+    let kept = kept.and_then(|()| keep(&folder, profile, &least, &small, &found));
+    if let Err(error) = kept {
+        found.message.push_str(&format!("\n(not kept: {}: {error})", folder.display()));
+    }
+    Err(found)
+}
