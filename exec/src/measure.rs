@@ -149,8 +149,12 @@ fn sample(expect: &Expect, case: &Case, contents: &[Vec<u8>]) -> Result<Sample, 
             let (rows, columns) = (some(gemm.m, &mut random), some(gemm.n, &mut random));
             gemm.sample(case, contents, &rows, &columns)?
         }
+        Expect::Attention(attention) => {
+            let rows = some(attention.heads * attention.n, &mut random);
+            attention.rows(case, &|index| Ok(contents[index].clone()), &rows)?
+        }
         Expect::Map(_) | Expect::Values(_) => {
-            return Err(Error::case("expect: only gemm can be sampled"));
+            return Err(Error::case("expect: only gemm and attention can be sampled"));
         }
     };
     let mut sample = Sample { buffer, elements: Vec::new(), wanted: Vec::new() };

@@ -3,6 +3,7 @@
 //! The answer does not depend on any driver or on the module. Floats are accumulated in `f64`, so the
 //! buffer's tolerance is against the true value; integers are exact, then wrap or saturate in the result's type.
 
+mod attention;
 mod gemm;
 mod map;
 
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use crate::case::{Case, Number};
 use crate::error::Error;
 use crate::number::{self, Value};
+pub use attention::Attention;
 pub use gemm::{Gemm, Layout, Step, View};
 pub use map::Map;
 
@@ -21,6 +23,8 @@ pub use map::Map;
 pub enum Expect {
     /// A matrix multiplication.
     Gemm(Box<Gemm>),
+    /// Attention.
+    Attention(Attention),
     /// The same expression for each element.
     Map(Map),
     /// A buffer holds these elements from the start; the rest is as it was.
@@ -42,6 +46,7 @@ impl Expect {
     pub(crate) fn check(&self, case: &Case) -> Result<(), Error> {
         match self {
             Expect::Gemm(gemm) => gemm.check(case),
+            Expect::Attention(attention) => attention.check(case),
             Expect::Map(map) => map.check(case),
             Expect::Values(values) => {
                 values.values.iter().try_for_each(|number| number.value().map(|_| ()))?;
@@ -54,6 +59,7 @@ impl Expect {
     pub fn buffer(&self) -> &str {
         match self {
             Expect::Gemm(gemm) => &gemm.d.buffer,
+            Expect::Attention(attention) => &attention.o,
             Expect::Map(map) => &map.buffer,
             Expect::Values(values) => &values.buffer,
         }
@@ -63,6 +69,7 @@ impl Expect {
     fn apply(&self, case: &Case, bytes: &mut [u8]) -> Result<(), Error> {
         match self {
             Expect::Gemm(gemm) => gemm.apply(case, bytes),
+            Expect::Attention(attention) => attention.apply(case, bytes),
             Expect::Map(map) => map.apply(case, bytes),
             Expect::Values(values) => {
                 let (_, kind) = locate(case, &values.buffer)?;

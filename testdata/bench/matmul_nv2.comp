@@ -1,7 +1,8 @@
 // D = A * B with workgroup-scope matrices and tensor layouts: VK_NV_cooperative_matrix2.
 //
 // A is M x K, row-major, in f16, bf16 or blocks; B is K x N with neighbours in k, D is M x N with neighbours in m.
-// A workgroup makes one BM x BN tile of D. Where a tile hangs over an edge, loads fill up with zeros.
+// A workgroup makes one BM x BN tile of D. Where a tile hangs over an edge, loads fill up with zeros. Where none does and rows begin
+// at multiples of 16 bytes, the code says so: `& ~7` changes nothing and lets a compiler load whole words.
 //
 // Macros: A_F16, A_BF16, A_Q4_0, A_Q8_0 or A_Q4_K; SUM is the type of the accumulator; VECTOR adds decode functions
 // that make four elements at a time.
@@ -12,6 +13,7 @@
 #extension GL_EXT_shader_explicit_arithmetic_types : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
 #extension GL_GOOGLE_include_directive : require
 #ifdef VECTOR
 #extension GL_NV_cooperative_matrix_decode_vector : require
@@ -112,6 +114,18 @@ f16vec4 decode4(const in Block from, const in uint at[2], const in uint inside[2
 #define DECODE
 #endif
 
+// Slices in one go of the loop.
+const uint UNROLL = 4;
+
+#define SLICE(at)                                                                                                      \
+    {                                                                                                                  \
+        coopmat<HALF, gl_ScopeWorkgroup, BM, BK, gl_MatrixUseA> left;                                                  \
+        coopmat<HALF, gl_ScopeWorkgroup, BK, BN, gl_MatrixUseB> right;                                                 \
+        coopMatLoadTensorNV(left, a, 0, sliceTensorLayoutNV(of_a, row, BM, at, BK) DECODE);                            \
+        coopMatLoadTensorNV(right, b, 0, sliceTensorLayoutNV(of_b, column, BN, at, BK), transposed);                   \
+        sums = coopMatMulAdd(left, right, sums);                                                                       \
+    }
+
 void main() {
     uint row = gl_WorkGroupID.x * BM;
     uint column = gl_WorkGroupID.y * BN;
@@ -119,37 +133,34 @@ void main() {
     coopmat<SUM, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator> sums =
         coopmat<SUM, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator>(0.0);
 
-    coopmat<HALF, gl_ScopeWorkgroup, BM, BK, gl_MatrixUseA> left;
-    coopmat<HALF, gl_ScopeWorkgroup, BK, BN, gl_MatrixUseB> right;
-
-    if (row + BM <= m && column + BN <= n && k % BK == 0) {
+    bool aligned = (stride_b & 7) == 0 && (BLOCK > 1 || (stride_a & 7) == 0);
+    if (aligned && row + BM <= m && column + BN <= n && k % BK == 0) {
         tensorLayoutNV<2> of_a = createTensorLayoutNV(2);
         tensorLayoutNV<2> of_b = createTensorLayoutNV(2);
-        tensorLayoutNV<2> of_d = createTensorLayoutNV(2);
 #if BLOCK > 1
         of_a = setTensorLayoutBlockSizeNV(of_a, 1, BLOCK);
-#endif
         of_a = setTensorLayoutDimensionNV(of_a, m, k);
         of_a = setTensorLayoutStrideNV(of_a, stride_a / BLOCK, 1);
+#else
+        of_a = setTensorLayoutDimensionNV(of_a, m, k);
+        of_a = setTensorLayoutStrideNV(of_a, stride_a & ~7, 1);
+#endif
         of_b = setTensorLayoutDimensionNV(of_b, n, k);
-        of_b = setTensorLayoutStrideNV(of_b, stride_b, 1);
-        of_d = setTensorLayoutDimensionNV(of_d, n, m);
-        of_d = setTensorLayoutStrideNV(of_d, stride_d, 1);
-        for (uint at = 0; at < k; at += BK) {
-            coopMatLoadTensorNV(left, a, 0, sliceTensorLayoutNV(of_a, row, BM, at, BK) DECODE);
-            coopMatLoadTensorNV(right, b, 0, sliceTensorLayoutNV(of_b, column, BN, at, BK), transposed);
-            sums = coopMatMulAdd(left, right, sums);
+        of_b = setTensorLayoutStrideNV(of_b, stride_b & ~7, 1);
+        uint at = 0;
+        for (; at + UNROLL * BK <= k; at += UNROLL * BK) {
+            [[unroll]] for (uint i = 0; i < UNROLL; i++) {
+                SLICE(at + i * BK)
+            }
         }
-        coopmat<float, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator> result =
-            coopmat<float, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator>(sums);
-        coopMatStoreTensorNV(result, d, 0, sliceTensorLayoutNV(of_d, column, BN, row, BM), transposed);
+        for (; at < k; at += BK) {
+            SLICE(at)
+        }
     } else {
         tensorLayoutNV<2, gl_CooperativeMatrixClampModeConstantNV> of_a =
             createTensorLayoutNV(2, gl_CooperativeMatrixClampModeConstantNV);
         tensorLayoutNV<2, gl_CooperativeMatrixClampModeConstantNV> of_b =
             createTensorLayoutNV(2, gl_CooperativeMatrixClampModeConstantNV);
-        tensorLayoutNV<2, gl_CooperativeMatrixClampModeConstantNV> of_d =
-            createTensorLayoutNV(2, gl_CooperativeMatrixClampModeConstantNV);
 #if BLOCK > 1
         of_a = setTensorLayoutBlockSizeNV(of_a, 1, BLOCK);
 #endif
@@ -157,15 +168,16 @@ void main() {
         of_a = setTensorLayoutStrideNV(of_a, stride_a / BLOCK, 1);
         of_b = setTensorLayoutDimensionNV(of_b, n, k);
         of_b = setTensorLayoutStrideNV(of_b, stride_b, 1);
-        of_d = setTensorLayoutDimensionNV(of_d, n, m);
-        of_d = setTensorLayoutStrideNV(of_d, stride_d, 1);
         for (uint at = 0; at < k; at += BK) {
-            coopMatLoadTensorNV(left, a, 0, sliceTensorLayoutNV(of_a, row, BM, at, BK) DECODE);
-            coopMatLoadTensorNV(right, b, 0, sliceTensorLayoutNV(of_b, column, BN, at, BK), transposed);
-            sums = coopMatMulAdd(left, right, sums);
+            SLICE(at)
         }
-        coopmat<float, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator> result =
-            coopmat<float, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator>(sums);
-        coopMatStoreTensorNV(result, d, 0, sliceTensorLayoutNV(of_d, column, BN, row, BM), transposed);
     }
+
+    tensorLayoutNV<2, gl_CooperativeMatrixClampModeConstantNV> of_d =
+        createTensorLayoutNV(2, gl_CooperativeMatrixClampModeConstantNV);
+    of_d = setTensorLayoutDimensionNV(of_d, n, m);
+    of_d = setTensorLayoutStrideNV(of_d, stride_d, 1);
+    coopmat<float, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator> result =
+        coopmat<float, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator>(sums);
+    coopMatStoreTensorNV(result, d, 0, sliceTensorLayoutNV(of_d, column, BN, row, BM), transposed);
 }

@@ -185,7 +185,7 @@ impl Figures {
                     }
                 }
                 Err(why) => {
-                    print(&format!("{line} {why}"));
+                    print(&format!("{line} {}", why.replace('\n', ";")));
                     results.failures.push(format!("{name}: {why}"));
                 }
             }

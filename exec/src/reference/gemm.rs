@@ -7,7 +7,7 @@ use super::{locate, outside, put};
 use crate::case::Case;
 use crate::error::Error;
 use crate::number::{self, Value};
-use crate::quantised::{BLOCK_ELEMENTS, Blocks};
+use crate::quantised::Blocks;
 
 /// A matrix multiplication.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -162,6 +162,9 @@ impl View {
         if self.format.is_some() && (buffer.element != ComponentType::U8 || matches!(what, "c" | "d")) {
             return fail("a format is for a and b in buffers of u8".into());
         }
+        if self.format.is_some_and(|blocks| !blocks.is_decoded()) {
+            return fail("the format is for fills only".into());
+        }
         if self.blocks.is_some_and(|blocks| blocks.contains(&0)) {
             return fail("blocks have no rows or columns".into());
         }
@@ -189,7 +192,7 @@ impl View {
 
     /// How many numbers a buffer of so many elements holds.
     fn elements_in(&self, count: u64) -> u64 {
-        self.format.map_or(count, |blocks| count / blocks.bytes() * BLOCK_ELEMENTS)
+        self.format.map_or(count, |blocks| count / blocks.bytes() * blocks.elements())
     }
 
     fn read(&self, case: &Case, rows: u64, columns: u64) -> Result<Matrix, Error> {
