@@ -56,13 +56,9 @@ pub(super) fn element(blocks: Blocks, block: &[u8], place: usize) -> Option<f64>
             let scale = number::decode(ComponentType::E4m3, &block[part..=part]).to_f64();
             scale * e2m1(nibble(block[4 + part * 8 + place % 8], place / 8 % 2))
         }
-        Blocks::Iq1S
-        | Blocks::Iq1M
-        | Blocks::Iq2Xxs
-        | Blocks::Iq2Xs
-        | Blocks::Iq2S
-        | Blocks::Iq3Xxs
-        | Blocks::Iq3S => return None,
+        Blocks::Iq1S | Blocks::Iq1M | Blocks::Iq2Xxs | Blocks::Iq2Xs | Blocks::Iq2S | Blocks::Iq3Xxs | Blocks::Iq3S => {
+            return None;
+        }
     })
 }
 
