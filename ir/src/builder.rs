@@ -280,6 +280,12 @@ impl<'m> FunctionBuilder<'m> {
         self.current_id = self.module.inst(block.label).result.unwrap_or(self.current_id);
     }
 
+    /// Ends the block that is open with a branch, and opens the one with this label.
+    pub fn branch_to(&mut self, label: Id) {
+        self.effect(Op::Branch, [label.into()]);
+        self.start_block(label);
+    }
+
     /// The label of the block that is open.
     pub fn block_id(&self) -> Id {
         self.current_id

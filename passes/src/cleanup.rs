@@ -3,14 +3,27 @@
 //! Precondition: none. Effect: capabilities and extensions of cooperative matrices are gone where no matrix is left;
 //! types, constants and names that nothing uses are gone. Variables, functions and everything with a binding stay.
 
-use crate::Refusal;
 use crate::pipeline::PassCx;
+use crate::{Refusal, Target};
 use coop_ir::rewrite::remove_globals;
 use coop_ir::{Id, InstRef, Module, Op};
 use rustc_hash::FxHashSet;
 use spirv::{Capability, Decoration};
 
-/// Capabilities that only matrices need, with their extensions.
+/// Instructions that SPV_KHR_cooperative_matrix does not have.
+const BEYOND_KHR: [Op; 9] = [
+    Op::TypeTensorLayoutNV,
+    Op::TypeTensorViewNV,
+    Op::CooperativeMatrixLoadTensorNV,
+    Op::CooperativeMatrixStoreTensorNV,
+    Op::CooperativeMatrixReduceNV,
+    Op::CooperativeMatrixPerElementOpNV,
+    Op::CooperativeMatrixConvertNV,
+    Op::CooperativeMatrixTransposeNV,
+    Op::CooperativeMatrixGetCoordinateEXT,
+];
+
+/// Capabilities that only matrices need, with their extensions; the first four of them with those of KHR.
 const OF_MATRICES: [(u32, &str); 13] = [
     (Capability::CooperativeMatrixKHR as u32, "SPV_KHR_cooperative_matrix"),
     (Capability::BFloat16CooperativeMatrixKHR as u32, ""),
@@ -38,10 +51,18 @@ const GET_COORDINATE: u32 = 5438;
 const REPLICATED: [Op; 3] =
     [Op::ConstantCompositeReplicateEXT, Op::SpecConstantCompositeReplicateEXT, Op::CompositeConstructReplicateEXT];
 
-pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
+pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    unused_globals(m);
     let matrices = m.globals.iter().any(|r| m.inst(*r).op == Op::TypeCooperativeMatrixKHR);
-    if !matrices {
-        for (capability, extension) in OF_MATRICES {
+    let beyond = m.all().any(|r| BEYOND_KHR.contains(&m.inst(r).op));
+    // Matrices that are left are those of KHR alone, unless an instruction says otherwise.
+    let gone = match (matrices, beyond) {
+        (false, _) => &OF_MATRICES[..],
+        (true, false) if cx.options.target != Target::Scalar => &OF_MATRICES[4..],
+        (true, _) => &[],
+    };
+    if !gone.is_empty() {
+        for (capability, extension) in gone.iter().copied() {
             if remove_capability(m, capability) {
                 implied(m, capability);
             }
@@ -52,7 +73,6 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
         remove_capability(m, Capability::ReplicatedCompositesEXT as u32);
         remove_extension(m, "SPV_EXT_replicated_composites");
     }
-    unused_globals(m);
     Ok(())
 }
 

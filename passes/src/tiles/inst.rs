@@ -9,6 +9,17 @@ use coop_ir::builder::{FunctionBuilder, add_global};
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
+/// Instructions that the device does not have, whatever the matrix is.
+const ALWAYS: [Op; 7] = [
+    Op::CooperativeMatrixLoadTensorNV,
+    Op::CooperativeMatrixStoreTensorNV,
+    Op::CooperativeMatrixReduceNV,
+    Op::CooperativeMatrixPerElementOpNV,
+    Op::CooperativeMatrixConvertNV,
+    Op::CooperativeMatrixTransposeNV,
+    Op::CooperativeMatrixGetCoordinateEXT,
+];
+
 /// The first instruction made for an old one takes its place and its id; the others get ids of their own.
 pub(super) struct Slot {
     at: InstRef,
@@ -60,6 +71,7 @@ impl Tiles<'_, '_> {
                 matches!(self.chain_through(m, inst), Some((_, mat)) if !mat.is_kept())
             }
             Op::CooperativeMatrixMulAddKHR if self.must_saturate(inst) => true,
+            op if ALWAYS.contains(&op) => true,
             Op::CompositeExtract | Op::CompositeInsert => {
                 inst.ty.is_some_and(cut)
                     || inst.ids().any(cut_value)
@@ -81,6 +93,8 @@ impl Tiles<'_, '_> {
             Op::CooperativeMatrixLoadKHR => self.load_khr(b, r, &inst),
             Op::CooperativeMatrixStoreKHR => self.store_khr(b, r, &inst),
             Op::CooperativeMatrixMulAddKHR => self.muladd(b, r, &inst),
+            Op::CooperativeMatrixLoadTensorNV => self.load_tensor(b, r, &inst),
+            Op::CooperativeMatrixStoreTensorNV => self.store_tensor(b, r),
             Op::CooperativeMatrixLengthKHR => self.length(b, r, &inst),
             Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
                 self.access_chain(b, r, &inst)

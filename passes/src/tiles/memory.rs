@@ -151,7 +151,7 @@ impl Tiles<'_, '_> {
     }
 
     /// Of subgroups that hold the same tiles, the first stores them: what tells it.
-    fn owner(&self, b: &mut FunctionBuilder<'_>, mat: Mat) -> Option<Id> {
+    pub(super) fn owner(&self, b: &mut FunctionBuilder<'_>, mat: Mat) -> Option<Id> {
         let (row, col) = self.group?;
         let group = match mat.shape.use_ {
             Use::A if mat.workgroup && mat.grid.cols > 1 => col,

@@ -20,6 +20,8 @@ mod inst;
 mod memory;
 mod muladd;
 mod shape;
+mod sheet;
+mod tensor;
 
 use crate::arena::{Arena, Elem};
 use crate::builtins::Builtins;
@@ -27,6 +29,7 @@ use crate::pipeline::PassCx;
 use crate::placement::Grid;
 use crate::scalar::arith::{OF_OPERATIONS, is_elementwise};
 use crate::scalar::lanes::invocations;
+use crate::tensor::{Access, Tensors};
 use crate::{LoweredMatrix, Refusal};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
 use coop_ir::constant::{Constants, Specialization};
@@ -34,13 +37,16 @@ use coop_ir::decorate::Decorations;
 use coop_ir::entry::entry_points;
 use coop_ir::rewrite::sort_globals;
 use coop_ir::types::Scalar;
-use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
+use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
 use rustc_hash::{FxHashMap, FxHashSet};
 use shape::{Choice, Logical, Mat};
 use spirv::{BuiltIn, Capability, Scope};
+use tensor::Key;
 
 /// The opcodes that no module has afterwards.
 pub(crate) const REMOVED: &[Op] = &[];
+
+const TENSOR: [Op; 2] = [Op::CooperativeMatrixLoadTensorNV, Op::CooperativeMatrixStoreTensorNV];
 
 /// The tiles of a value, row by row.
 type Parts = Vec<Id>;
@@ -51,6 +57,13 @@ struct Phi {
     tile: usize,
     /// Values, and the blocks that they come from.
     from: Vec<(Id, Id)>,
+}
+
+/// What was taken off the head of a loop.
+struct Split {
+    kept: Vec<InstRef>,
+    /// The block that the loop continues from, if it is a new one.
+    continues: Option<Id>,
 }
 
 struct Tiles<'a, 'cx> {
@@ -65,6 +78,14 @@ struct Tiles<'a, 'cx> {
     arena: Arena,
     /// In the function that is being changed: the place of the subgroup in the grid of workgroup matrices.
     group: Option<(Index, Index)>,
+    /// Invocations of a subgroup.
+    size: u32,
+    /// Invocations of a workgroup, and its subgroups.
+    invocations: Option<u32>,
+    subgroups: Option<u32>,
+    /// Tensor loads and stores.
+    accesses: FxHashMap<InstRef, Access>,
+    functions: FxHashMap<Key, Id>,
     /// Decorations that say how an operation computes, as operands of `OpDecorate` from the second on.
     decorated: FxHashMap<Id, Vec<Vec<Operand>>>,
 }
@@ -93,6 +114,11 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let shapes = Choice::new(m, profile, &logical, &partners).solve()?;
     let mut g = Globals::new(m);
     let mats = cut(m, &mut g, &logical, &shapes, subgroups)?;
+    let mut tensors = Tensors::new(m, cx.options);
+    let mut accesses = FxHashMap::default();
+    for r in m.all().filter(|r| TENSOR.contains(&m.inst(*r).op)).collect::<Vec<_>>() {
+        accesses.insert(r, tensors.access(m, &mut g, r)?);
+    }
     let mut tiles = Tiles {
         arena: Arena::new(m, &constants, Some(profile), subgroups),
         builtins: Builtins::new(m),
@@ -104,12 +130,18 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         boxed: FxHashSet::default(),
         phis: Vec::new(),
         group: None,
+        size,
+        invocations,
+        subgroups,
+        accesses,
+        functions: FxHashMap::default(),
     };
     tiles.report(&logical);
     tiles.globals(m, &mut g)?;
     for i in 0..m.functions.len() {
         tiles.function(m, &mut g, i)?;
     }
+    tensors.finish(m);
     tiles.types(m, &mut g);
     tiles.cx.report.added_shared_memory = tiles.arena.finish(m, &mut g);
     if tiles.builtins.is_read() {
@@ -305,11 +337,20 @@ impl Tiles<'_, '_> {
                 b.reopen(block);
             }
             let label = b.block_id();
+            let split = self.split_header(&mut b, block)?;
             let variable = |r: &InstRef| b.module.inst(*r).op == Op::Variable;
             let variables = if n == 0 { block.insts.iter().rposition(variable).map_or(0, |at| at + 1) } else { 0 };
             for (at, r) in block.insts.iter().enumerate() {
                 if n == 0 && at == variables {
                     self.prologue(&mut b);
+                }
+                if split.as_ref().is_some_and(|s| s.kept.contains(r)) {
+                    continue;
+                }
+                if at + 1 == block.insts.len()
+                    && let Some(next) = split.as_ref().and_then(|s| s.continues)
+                {
+                    b.branch_to(next);
                 }
                 self.inst(&mut b, *r)?;
             }
@@ -322,6 +363,44 @@ impl Tiles<'_, '_> {
         m.functions[index].blocks = blocks;
         self.group = None;
         Ok(())
+    }
+
+    /// Takes the head of a loop off a block that may become several: its phis, and the merge instruction.
+    fn split_header(&mut self, b: &mut FunctionBuilder<'_>, block: &Block) -> Result<Option<Split>, Refusal> {
+        let is = |b: &FunctionBuilder<'_>, r: &InstRef, op: Op| b.module.inst(*r).op == op;
+        let Some(merge) = block.insts.iter().copied().find(|r| is(b, r, Op::LoopMerge)) else { return Ok(None) };
+        let grows = |r: &InstRef| !is(b, r, Op::Phi) && self.touches(b.module, b.module.inst(*r));
+        if !block.insts.iter().any(grows) {
+            return Ok(None);
+        }
+        let label = b.block_id();
+        let (after, next) = (b.module.inst(merge).id(0), b.module.inst(merge).id(1));
+        if let Some(end) = block.terminator().filter(|t| is(b, t, Op::BranchConditional) || is(b, t, Op::Switch)) {
+            let leaves = |id: Id| Some(id) == after || Some(id) == next;
+            let inst = b.module.inst(end);
+            if !inst.ids_from(1).any(leaves) || inst.op == Op::Switch {
+                let why = "a loop begins with a choice between two of its blocks, behind an instruction that becomes several blocks";
+                let remedy = "branch in a block of its own behind the head of the loop";
+                return Err(Refusal::new("refused-control-flow", Some(end), why, remedy));
+            }
+        }
+        let mut kept: Vec<InstRef> = Vec::new();
+        for r in block.insts.iter().copied() {
+            if is(b, &r, Op::Phi) {
+                self.inst(b, r)?;
+                kept.push(r);
+            }
+        }
+        // A block that is a loop by itself gets a block to continue from.
+        let continues = (next == Some(label)).then(|| b.module.fresh_id());
+        if let Some(id) = continues {
+            b.module.inst_mut(merge).operands[1] = id.into();
+        }
+        b.keep(merge);
+        kept.push(merge);
+        let inside = b.module.fresh_id();
+        b.branch_to(inside);
+        Ok(Some(Split { kept, continues }))
     }
 
     /// The place of the subgroup, for all of the function.

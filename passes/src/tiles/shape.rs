@@ -69,6 +69,17 @@ impl Mat {
         }
     }
 
+    /// Rows and columns of elements that all tiles together cover.
+    pub(super) fn covered(&self) -> (u32, u32) {
+        let (row_groups, col_groups) = self.groups();
+        (self.rows * self.tile_rows * row_groups, self.cols * self.tile_cols * col_groups)
+    }
+
+    /// The name in the names of functions.
+    pub(super) fn label(&self) -> String {
+        self.name().replace(|c: char| !c.is_ascii_alphanumeric(), "_")
+    }
+
     /// Whether tiles hold something beyond the last row or column (whole tiles beyond are not meant).
     pub(super) fn has_partial_tiles(&self) -> bool {
         !self.shape.rows.is_multiple_of(self.tile_rows) || !self.shape.cols.is_multiple_of(self.tile_cols)
