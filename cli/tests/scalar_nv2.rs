@@ -12,50 +12,19 @@ use coop_validate::Level;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A shader of the interpreter's tests, and how it is run.
+/// A module, and how it is run.
 struct Sample {
-    module: &'static str,
-    case: &'static str,
-    variant: Option<&'static str>,
-    /// The SpecId of the size of the workgroup, which is given the size of a subgroup; matrices of workgroup scope
-    /// keep the size of the case.
+    label: String,
+    module: Module,
+    case: Case,
+    /// The SpecId of the size of the workgroup, where that is to be the size of a subgroup.
     threads: Option<&'static str>,
 }
 
-const fn subgroup(module: &'static str, threads: &'static str) -> Sample {
-    Sample { module, case: module, variant: None, threads: Some(threads) }
-}
-
-const fn workgroup(module: &'static str, case: &'static str) -> Sample {
-    Sample { module, case, variant: None, threads: None }
-}
-
-const SAMPLES: &[Sample] = &[
-    subgroup("reduce", "4"),
-    Sample { variant: Some("tall"), ..subgroup("reduce", "4") },
-    workgroup("reduce.workgroup", "reduce.workgroup"),
-    subgroup("element", "0"),
-    workgroup("element.workgroup", "element"),
-];
-
 impl Sample {
-    fn label(&self) -> String {
-        format!("{}{}", self.module, self.variant.map_or_else(String::new, |v| format!(":{v}")))
-    }
-
-    fn module(&self) -> Module {
-        let path = folder().join(format!("{}.spv", self.module));
-        let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        binary::read(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-    }
-
-    /// The case for subgroups of `size`.
+    /// For subgroups of `size`.
     fn case(&self, size: u32) -> Case {
-        let path = folder().join(format!("{}.toml", self.case));
-        let mut case = Case::load(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        if let Some(variant) = self.variant {
-            case = case.with_variant(variant).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        }
+        let mut case = self.case.clone();
         if let Some(threads) = self.threads {
             case.spec.insert(threads.to_owned(), Number::Int(size.into()));
         }
@@ -64,9 +33,81 @@ impl Sample {
     }
 }
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../exec/tests/interp")
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
 }
+
+fn read(path: &Path) -> Module {
+    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    binary::read(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// A shader of the interpreter's tests.
+fn sample(module: &str, case: &str, variant: Option<&str>, threads: Option<&'static str>) -> Sample {
+    let folder = folder("exec/tests/interp");
+    let path = folder.join(format!("{case}.toml"));
+    let mut case = Case::load(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    if let Some(variant) = variant {
+        case = case.with_variant(variant).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    }
+    let label = format!("{module}{}", variant.map_or_else(String::new, |v| format!(":{v}")));
+    Sample { label, module: read(&folder.join(format!("{module}.spv"))), case, threads }
+}
+
+/// Reductions, per-element operations, conversions.
+fn exchanges() -> Vec<Sample> {
+    vec![
+        sample("reduce", "reduce", None, Some("4")),
+        sample("reduce", "reduce", Some("tall"), Some("4")),
+        sample("reduce.workgroup", "reduce.workgroup", None, None),
+        sample("element", "element", None, Some("0")),
+        sample("element.workgroup", "element", None, None),
+    ]
+}
+
+/// M, N, K of a step, steps, invocations.
+type Extents = [u32; 5];
+
+/// A variant of `testdata/nv2/product.comp`.
+fn product(variant: &str, [m, n, k, steps, lanes]: Extents) -> Sample {
+    let (factor, sum) = match variant.split('_').next().unwrap_or_default() {
+        "s8" => ("s8", "s32"),
+        "u8" => ("u8", "u32"),
+        "f32" => ("f32", "f32"),
+        "f16acc" => ("f16", "f16"),
+        _ => ("f16", "f32"),
+    };
+    let buffer = |name: &str, binding: u32, ty: &str, count: u32, fill: &str| {
+        format!("[[buffer]]\nname = '{name}'\nbinding = {binding}\ntype = '{ty}'\ncount = {count}\nfill = {fill}\n")
+    };
+    let buffers = [
+        buffer("A", 0, factor, m * k * steps, "{ small-ints = [0, 3] }"),
+        buffer("B", 1, factor, k * n * steps, "{ small-ints = [0, 3] }"),
+        buffer("C", 2, sum, m * n, "'small-ints'"),
+        buffer("D", 3, sum, m * n, "{ constant = 99 }"),
+    ];
+    let spec = format!("spec = {{ 0 = {m}, 1 = {n}, 2 = {k}, 3 = {steps}, 4 = {lanes} }}");
+    let text = format!("workgroups = [1, 1, 1]\nseed = 1\n{spec}\n{}", buffers.concat());
+    let case = Case::parse(&text, Path::new(".")).unwrap_or_else(|e| panic!("{variant}: {e}"));
+    let label = format!("product {variant} {m}x{n}x{k} {steps} steps {lanes} lanes");
+    let module = read(&folder("testdata/nv2").join(format!("product.{variant}.spv")));
+    Sample { label, module, case, threads: None }
+}
+
+const PRODUCTS: [&str; 7] = ["f16", "f16_across", "f16_twice", "s8", "u8", "f32", "f16acc"];
+
+/// Products of matrices of workgroup scope: whole and odd extents, more lanes than elements, several slices, tiles that
+/// no registers hold.
+const EXTENTS: [Extents; 8] = [
+    [32, 32, 16, 2, 64],
+    [64, 64, 32, 1, 32],
+    [16, 16, 16, 2, 128],
+    [20, 12, 6, 2, 32],
+    [33, 17, 5, 1, 64],
+    [48, 80, 24, 2, 96],
+    [64, 128, 64, 1, 128],
+    [64, 64, 8, 1, 8],
+];
 
 fn scalar(module: &Module, case: &Case, lanes: Lanes) -> Result<Lowered, String> {
     let mut options = Options::new(Target::Scalar);
@@ -128,63 +169,91 @@ fn spirv_val(label: &str, module: &Module) -> Vec<String> {
     vec![format!("spirv-val: {}", String::from_utf8_lossy(&[out.stdout, out.stderr].concat()))]
 }
 
-#[test]
-fn lowered_and_original_agree_in_the_interpreter() {
+/// Samples in the interpreter, with their lowerings; what is wrong with these.
+fn interpret(samples: &[Sample], size: u32) -> Vec<String> {
     let mut failures = Vec::new();
-    for sample in SAMPLES {
-        for size in [8, 32] {
-            let (module, case) = (sample.module(), sample.case(size));
-            let label = format!("{} in subgroups of {size}", sample.label());
-            let original = interpreted(&module, &case).unwrap_or_else(|e| panic!("{label}: {e}"));
-            assert!(original.faults.is_empty(), "{label}: {:?}", original.faults);
-            for lanes in [Lanes::Subgroup, Lanes::LocalIndex] {
-                let label = format!("{label}, {lanes:?}");
-                let lowered = match scalar(&module, &case, lanes) {
-                    Ok(l) => l.module,
-                    Err(e) => {
-                        failures.push(format!("{label}: {e}"));
-                        continue;
-                    }
-                };
-                let mut found = wrong(interpreted(&lowered, &case), &original, &case);
-                found.extend(findings(&lowered));
-                found.extend(spirv_val(&label, &lowered));
-                failures.extend(found.into_iter().map(|w| format!("{label}: {w}")));
-            }
+    for sample in samples {
+        let case = sample.case(size);
+        let label = format!("{} in subgroups of {size}", sample.label);
+        let original = interpreted(&sample.module, &case).unwrap_or_else(|e| panic!("{label}: {e}"));
+        assert!(original.faults.is_empty(), "{label}: {:?}", original.faults);
+        for lanes in [Lanes::Subgroup, Lanes::LocalIndex] {
+            let label = format!("{label}, {lanes:?}");
+            let lowered = match scalar(&sample.module, &case, lanes) {
+                Ok(l) => l.module,
+                Err(e) => {
+                    failures.push(format!("{label}: {e}"));
+                    continue;
+                }
+            };
+            let mut found = wrong(interpreted(&lowered, &case), &original, &case);
+            found.extend(findings(&lowered));
+            found.extend(spirv_val(&label, &lowered));
+            failures.extend(found.into_iter().map(|w| format!("{label}: {w}")));
         }
     }
+    failures
+}
+
+fn none(failures: &[String]) {
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
 }
 
-fn on_device(device: &VulkanExecutor<'_>) {
+#[test]
+fn exchanges_in_the_interpreter() {
+    none(&[interpret(&exchanges(), 8), interpret(&exchanges(), 32)].concat());
+}
+
+#[test]
+fn products_in_the_interpreter() {
+    let samples: Vec<Sample> = PRODUCTS.iter().flat_map(|v| EXTENTS.map(|e| product(v, e))).collect();
+    none(&interpret(&samples, 8));
+}
+
+fn on_device(device: &VulkanExecutor<'_>, samples: &[Sample]) {
     let size = device.profile().limits.subgroup_size;
     let mut failures = Vec::new();
-    for sample in SAMPLES {
-        let (module, case) = (sample.module(), sample.case(size));
-        let original = interpreted(&module, &case).unwrap_or_else(|e| panic!("{}: {e}", sample.label()));
+    for sample in samples {
+        let case = sample.case(size);
+        let original = interpreted(&sample.module, &case).unwrap_or_else(|e| panic!("{}: {e}", sample.label));
+        let mut seen: Vec<Vec<u32>> = Vec::new();
         for lanes in [Lanes::Subgroup, Lanes::LocalIndex] {
-            let label = format!("{}, {lanes:?}", sample.label());
-            let lowered = scalar(&module, &case, lanes).unwrap_or_else(|e| panic!("{label}: {e}"));
+            let label = format!("{}, {lanes:?}", sample.label);
+            let lowered = scalar(&sample.module, &case, lanes).unwrap_or_else(|e| panic!("{label}: {e}"));
+            let words = binary::write_words(&lowered.module);
+            // Lanes of workgroups are the same in both.
+            if seen.contains(&words) {
+                continue;
+            }
             let mut case = case.clone();
             case.subgroup_size = lowered.report.required_subgroup_size;
             case.full_subgroups = lowered.report.full_subgroups;
-            let outcome = device.run(&binary::write_words(&lowered.module), &case, &RunOptions::default());
+            let outcome = device.run(&words, &case, &RunOptions::default());
             failures.extend(wrong(outcome, &original, &case).into_iter().map(|w| format!("{label}: {w}")));
+            seen.push(words);
         }
     }
-    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+    none(&failures);
+}
+
+/// What is run on devices: a few of each.
+fn few() -> Vec<Sample> {
+    let mut out = exchanges();
+    out.extend(PRODUCTS.iter().zip(EXTENTS).map(|(v, e)| product(v, e)));
+    out.push(product("f16", EXTENTS[0]));
+    out
 }
 
 vulkan_test!(
     Lavapipe,
     fn lowered_on_lavapipe(device) {
-        on_device(device);
+        on_device(device, &few());
     }
 );
 
 vulkan_test!(
     Debian12,
     fn lowered_on_debian_12(device) {
-        on_device(device);
+        on_device(device, &few());
     }
 );

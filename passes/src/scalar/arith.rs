@@ -191,6 +191,10 @@ impl Lower<'_, '_> {
             let note = "MulAdd sums in f32 (f64 for f64), k ascending from C, and rounds once to the result type";
             self.cx.report.approximations.push(note.to_owned());
         }
+        if d.workgroup {
+            let sources = [args[0], args[1]].map(|id| self.source(id));
+            return self.product(r, mul, sources, args[2]);
+        }
         self.call(r, key, &args, &mut |this| {
             let label = format!("coop_muladd_{}_{}", d.label(), a.band.shape.cols);
             for m in [a, b, c, d] {
@@ -278,25 +282,26 @@ fn elementwise_body(
 }
 
 #[derive(Clone, Copy)]
-struct MulAdd {
-    a: Mat,
-    b: Mat,
-    c: Mat,
-    d: Mat,
-    bits: Bits,
+pub(super) struct MulAdd {
+    pub(super) a: Mat,
+    pub(super) b: Mat,
+    pub(super) c: Mat,
+    pub(super) d: Mat,
+    pub(super) bits: Bits,
 }
 
 impl MulAdd {
     fn check(&self, r: InstRef) -> Result<(), Refusal> {
         let (a, b, c, d) = (self.a.band, self.b.band, self.c.band, self.d.band);
+        // In bands everybody has what its tile needs; the parts that go through shared memory need not fit.
+        let staged = self.d.workgroup;
         let fits = [a, b, d].map(|m| m.shape.use_) == [Use::A, Use::B, Use::Accumulator]
             && a.shape.rows == d.shape.rows
             && b.shape.cols == d.shape.cols
             && a.shape.cols == b.shape.rows
             && c == d
-            && a.rows == d.rows
-            && b.cols == d.cols
-            && [self.a, self.b, self.c].iter().all(|m| m.grid == self.d.grid && m.workgroup == self.d.workgroup);
+            && (staged || a.rows == d.rows && b.cols == d.cols)
+            && [self.a, self.b, self.c].iter().all(|m| (staged || m.grid == self.d.grid) && m.workgroup == staged);
         if !fits {
             let why = "the shapes or uses of the operands don't fit together";
             return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
@@ -315,7 +320,7 @@ impl MulAdd {
     }
 
     /// The type in which a lane sums.
-    fn sum(&self) -> Scalar {
+    pub(super) fn sum(&self) -> Scalar {
         let scalars = [self.a, self.b, self.c, self.d].map(|m| m.scalar);
         match self.d.scalar {
             Scalar::Int { width, .. } => Scalar::Int { width: width.max(32), signed: false },
@@ -325,7 +330,7 @@ impl MulAdd {
     }
 
     /// An element as a number of the type in which a lane sums.
-    fn widen(&self, b: &mut FunctionBuilder<'_>, value: Id, from: Mat, signed: bool) -> Id {
+    pub(super) fn widen(&self, b: &mut FunctionBuilder<'_>, value: Id, from: Mat, signed: bool) -> Id {
         let sum = self.sum();
         let ty = b.globals.scalar(b.module, sum);
         if from.elem == ty {
@@ -340,7 +345,7 @@ impl MulAdd {
         b.ids(op, ty, &[value])
     }
 
-    fn step(&self, b: &mut FunctionBuilder<'_>, sum: Id, x: Id, y: Id) -> Id {
+    pub(super) fn step(&self, b: &mut FunctionBuilder<'_>, sum: Id, x: Id, y: Id) -> Id {
         let (ty, mul, add) = match self.sum() {
             s @ Scalar::Int { .. } => (b.globals.scalar(b.module, s), Op::IMul, Op::IAdd),
             s => (b.globals.scalar(b.module, s), Op::FMul, Op::FAdd),
@@ -354,7 +359,7 @@ impl MulAdd {
     }
 
     /// Where the sum begins: with C, unless the addition of C saturates and so must come last.
-    fn begin(&self, b: &mut FunctionBuilder<'_>, c: Id) -> Id {
+    pub(super) fn begin(&self, b: &mut FunctionBuilder<'_>, c: Id) -> Id {
         if self.saturates() {
             return b.globals.constant(b.module, self.sum(), 0);
         }
@@ -362,7 +367,7 @@ impl MulAdd {
     }
 
     /// The element of the result.
-    fn end(&self, b: &mut FunctionBuilder<'_>, sum: Id, c: Id) -> Id {
+    pub(super) fn end(&self, b: &mut FunctionBuilder<'_>, sum: Id, c: Id) -> Id {
         let wide = self.sum();
         let ty = b.globals.scalar(b.module, wide);
         let sum = if self.saturates() { self.saturated(b, sum, c) } else { sum };

@@ -15,6 +15,15 @@ pub(super) fn unroll(elements: u32) -> Unroll {
     }
 }
 
+/// The same where much is done with each element.
+pub(super) fn unroll_much(elements: u32) -> Unroll {
+    match elements {
+        0..=16 => Unroll::Now,
+        17..=128 => Unroll::Ask,
+        _ => Unroll::No,
+    }
+}
+
 /// Visits the elements of a lane in order: row and column as the lane counts them, and the index.
 pub(super) fn visit(
     b: &mut FunctionBuilder<'_>,

@@ -4,7 +4,7 @@
 //! value. Where other lanes hold copies of the element and the result is used, those are then brought up to date
 //! through shared memory.
 
-use super::array::{Array, Sink, unroll, visit};
+use super::array::{Array, Sink, unroll_much, visit};
 use super::bits::small_type;
 use super::exchange::Move;
 use super::spot::{At, Spot, both};
@@ -205,7 +205,7 @@ impl PerElement {
     fn make(&self, this: &mut Lower<'_, '_>, params: &[Id], types: &[Id]) -> Result<Id, Refusal> {
         let mat = self.mat;
         small_type(this.m, mat.scalar);
-        let how = match unroll(mat.band.len()) {
+        let how = match unroll_much(mat.band.len()) {
             Unroll::Now if self.size.saturating_mul(mat.band.len()) > WRITTEN_OUT => Unroll::Ask,
             how => how,
         };

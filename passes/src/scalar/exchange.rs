@@ -4,7 +4,7 @@
 //! that it owns; a barrier; each lane reads what it holds of the result. A matrix for which there is no room goes in
 //! slices of rows. Every lane of the scope executes every barrier: the trip counts are constants.
 
-use super::array::{Array, Sink, unroll, visit};
+use super::array::{Array, Sink, unroll_much, visit};
 use super::bits::small_type;
 use super::spot::{At, Spot, both};
 use super::stage::{Loose, in_slice, where_};
@@ -20,6 +20,9 @@ const ROW: u32 = 1;
 const COLUMN: u32 = 2;
 const QUARTERS: u32 = 4;
 
+/// Decorations with their operands.
+pub(super) type Decorations = Vec<(u32, Vec<u32>)>;
+
 /// How a matrix becomes another one of other use, placement or orientation.
 #[derive(Clone)]
 pub(super) struct Move {
@@ -27,7 +30,7 @@ pub(super) struct Move {
     pub(super) to: Mat,
     pub(super) transposed: bool,
     /// What is done to each element on the way.
-    pub(super) op: Option<(Op, Vec<(u32, Vec<u32>)>)>,
+    pub(super) op: Option<(Op, Decorations)>,
 }
 
 impl Lower<'_, '_> {
@@ -66,7 +69,7 @@ impl Lower<'_, '_> {
         let loose = Loose::new(b, zone, begin, to.element());
         let (source, target) = (Spot::new(b, lanes, from), Spot::new(b, lanes, to));
         let value = b.param(0);
-        let (reading, writing) = (unroll(from.band.len()), unroll(to.band.len()));
+        let (reading, writing) = (unroll_much(from.band.len()), unroll_much(to.band.len()));
         let array = Array::new(b, from, value, reading != Unroll::Now);
         let first = source.first(b);
         let mut sink = Sink::new(b, to, writing != Unroll::Now || slices.count > 1);
@@ -235,7 +238,7 @@ impl Reduction {
         let lane = sources.lane(b, from.workgroup);
         let (source, target) = (Spot::of_lane(b, from, lane), Spot::of_lane(b, to, lane));
         let value = b.param(0);
-        let how = unroll(from.band.len());
+        let how = unroll_much(from.band.len());
         let array = Array::new(b, from, value, how != Unroll::Now);
 
         arena.barrier(b, zone);
@@ -273,7 +276,7 @@ impl Reduction {
         }
         // A line of the result is a line of the source: read once, and given to all its elements.
         let cut = if by_row { to.band.rows } else { to.band.cols };
-        let how = unroll(to.band.len());
+        let how = unroll_much(to.band.len());
         let mut sink = Sink::new(b, to, how != Unroll::Now);
         if how == Unroll::Now {
             let mut totals = Vec::new();
@@ -408,7 +411,7 @@ impl Reduction {
         let lane = sources.lane(b, from.workgroup);
         let source = Spot::of_lane(b, from, lane);
         let value = b.param(0);
-        let how = unroll(from.band.len());
+        let how = unroll_much(from.band.len());
         let array = Array::new(b, from, value, how != Unroll::Now);
 
         arena.barrier(b, zone);
@@ -476,7 +479,7 @@ impl Reduction {
         } else {
             self.fold_places(b, arena, &loose, Index::Const(0), parts, 1)
         };
-        let how = unroll(to.band.len());
+        let how = unroll_much(to.band.len());
         let mut sink = Sink::new(b, to, how != Unroll::Now);
         visit(b, to.band, how, &mut |b, _, _, at| sink.set(b, at, total));
         let result = sink.finish(b);
@@ -496,7 +499,7 @@ impl Reduction {
         let loose = Loose::new(b, zone, begin, from.element());
         let (source, target) = (Spot::new(b, sources, from), Spot::new(b, sources, to));
         let value = b.param(0);
-        let (reading, writing) = (unroll(from.band.len()), unroll(to.band.len()));
+        let (reading, writing) = (unroll_much(from.band.len()), unroll_much(to.band.len()));
         let array = Array::new(b, from, value, reading != Unroll::Now);
         let first = source.first(b);
         let mut sink = Sink::new(b, to, writing != Unroll::Now || slices.count > 1);

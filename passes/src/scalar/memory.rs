@@ -14,9 +14,9 @@ use super::bits::{gather, part, spread};
 use super::lin::Lin;
 use super::place::{Place, place, steppable};
 use super::spot::{At, Spot};
-use super::{Key, Lower, Mat};
+use super::{Deferred, Key, Lower, Mat};
 use crate::Refusal;
-use crate::placement::Run;
+use crate::placement::{Along, Run};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll, decorate};
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, InstRef, Op, Operand};
@@ -36,7 +36,7 @@ pub(crate) fn access_operands(operands: &[Operand], bytes: u32) -> Vec<Operand> 
 }
 
 /// Where the arguments of a memory function are among its parameters, and what it is made for.
-struct Access {
+pub(super) struct Access {
     mat: Mat,
     place: Place,
     row_major: bool,
@@ -46,7 +46,7 @@ struct Access {
 
 /// A value in the function that is made: a constant of the module, or a parameter.
 #[derive(Clone, Copy)]
-enum Arg {
+pub(super) enum Arg {
     Constant(Id),
     Param(usize),
 }
@@ -60,7 +60,7 @@ impl Access {
 }
 
 /// The state of a function that visits a lane's elements.
-struct Visit {
+pub(super) struct Visit {
     mat: Mat,
     place: Place,
     row_major: bool,
@@ -76,6 +76,8 @@ struct Visit {
     spot: Spot,
     /// Numbers that were loaded in straight-line code, by (line, unit, number).
     loaded: FxHashMap<(Lin, Lin, Index), Id>,
+    /// Lines times the stride, likewise.
+    lines: FxHashMap<Lin, Index>,
 }
 
 impl Lower<'_, '_> {
@@ -85,6 +87,10 @@ impl Lower<'_, '_> {
         let (Some(mat), Some(pointer), Some(layout)) = (mat, inst.id(0), inst.id(1)) else { return malformed(r) };
         let (stride, operands) = (inst.id(2), inst.operands.get(3..).unwrap_or_default().to_vec());
         let access = self.access(r, mat, pointer, layout, stride, operands)?;
+        if let Some(id) = self.m.inst(r).result.filter(|id| self.deferred.contains(id)) {
+            self.leave(r, id, Deferred::Plain(access));
+            return Ok(());
+        }
         let (key, args) = self.signature(&access, Op::CooperativeMatrixLoadKHR);
         self.call(r, key, &args, &mut |this| Ok(this.make_load(&access)))
     }
@@ -151,7 +157,7 @@ impl Lower<'_, '_> {
     }
 
     /// What tells apart the function for an access from others, and the arguments of its call (without the object).
-    fn signature(&mut self, access: &Access, op: Op) -> (Key, Vec<Id>) {
+    pub(super) fn signature(&mut self, access: &Access, op: Op) -> (Key, Vec<Id>) {
         let mut args = Vec::new();
         let p = &access.place;
         let mut key = Key { op, types: vec![access.mat.ty], extra: vec![u32::from(access.row_major).into()] };
@@ -179,8 +185,8 @@ impl Lower<'_, '_> {
         self.m.def_inst(id).is_some_and(|i| i.op.is_constant())
     }
 
-    /// The parameters of the function for an access: their types, and what the inputs are in it.
-    fn params(&self, access: &Access) -> (Vec<Id>, Vec<Arg>) {
+    /// The parameters of the function for an access, of which `before` come first: their types, and what the inputs are.
+    pub(super) fn params(&self, access: &Access, before: usize) -> (Vec<Id>, Vec<Arg>) {
         let mut types = Vec::new();
         if !access.place.global {
             types.extend(self.m.type_of(access.place.root));
@@ -193,7 +199,7 @@ impl Lower<'_, '_> {
                     return Arg::Constant(id);
                 }
                 types.extend(self.m.type_of(id));
-                Arg::Param(types.len() - 1)
+                Arg::Param(before + types.len() - 1)
             })
             .collect();
         (types, inputs)
@@ -201,13 +207,13 @@ impl Lower<'_, '_> {
 
     fn make_load(&mut self, access: &Access) -> Id {
         let mat = access.mat;
-        let (types, inputs) = self.params(access);
+        let (types, inputs) = self.params(access, 0);
         let label = format!("coop_load_{}", mat.label());
         let constants = &self.constants;
         let known = |id: Id| constants.get(id).fixed();
         let mut b = FunctionBuilder::new(self.m, &mut self.g, &label, mat.ty, &types);
         let lane = self.lanes.lane(&mut b, mat.workgroup);
-        let mut v = Visit::new(&mut b, access, &inputs, lane, &known);
+        let mut v = Visit::new(&mut b, access, 0, &inputs, lane, &known);
         let outer = unroll(mat.band.len());
         let value = if outer == Unroll::Now {
             let mut parts = Vec::new();
@@ -223,7 +229,7 @@ impl Lower<'_, '_> {
             let inner = unroll(mat.band.cols.held);
             b.repeat(mat.band.rows.held, outer, &mut |b, i| {
                 b.repeat(mat.band.cols.held, inner, &mut |b, j| {
-                    v.loaded.clear();
+                    v.forget();
                     let value = v.load(b, i, j);
                     let line = b.mul(i, Index::Const(mat.band.cols.held));
                     let at = b.add(line, j);
@@ -239,7 +245,7 @@ impl Lower<'_, '_> {
 
     fn make_store(&mut self, access: &Access) -> Id {
         let mat = access.mat;
-        let (mut types, inputs) = self.params(access);
+        let (mut types, inputs) = self.params(access, 0);
         types.push(mat.ty);
         let object = types.len() - 1;
         let label = format!("coop_store_{}", mat.label());
@@ -249,7 +255,7 @@ impl Lower<'_, '_> {
         let mut b = FunctionBuilder::new(self.m, &mut self.g, &label, void, &types);
         let object = b.param(object);
         let lane = self.lanes.lane(&mut b, mat.workgroup);
-        let mut v = Visit::new(&mut b, access, &inputs, lane, &known);
+        let mut v = Visit::new(&mut b, access, 0, &inputs, lane, &known);
         // Of lanes that hold the same elements, the first stores them.
         match v.spot.first(&mut b) {
             Some(first) => b.when(first, &mut |b| v.store_all(b, object)),
@@ -265,16 +271,18 @@ fn malformed(r: InstRef) -> Result<(), Refusal> {
 }
 
 impl Visit {
-    fn new(
+    /// `first` is the number of the access's first parameter.
+    pub(super) fn new(
         b: &mut FunctionBuilder<'_>,
         access: &Access,
+        first: usize,
         inputs: &[Arg],
         lane: Index,
         known: &dyn Fn(Id) -> Option<u64>,
     ) -> Visit {
         let place = access.place.clone();
         let mat = access.mat;
-        let root = if place.global { place.root } else { b.param(0) };
+        let root = if place.global { place.root } else { b.param(first) };
         if !place.global && place.storage == StorageClass::PhysicalStorageBuffer as u32 {
             // Vulkan asks for one of the two on every such parameter.
             decorate(b.module, root, Decoration::Aliased, &[]);
@@ -311,17 +319,23 @@ impl Visit {
             stride,
             spot,
             loaded: FxHashMap::default(),
+            lines: FxHashMap::default(),
             place,
         }
     }
 
     /// The pointer to a number: `line` strides, `unit` units and `number` numbers behind the start.
-    fn pointer(&self, b: &mut FunctionBuilder<'_>, line: &Lin, unit: &Lin, number: Index) -> Id {
+    fn pointer(&mut self, b: &mut FunctionBuilder<'_>, line: &Lin, unit: &Lin, number: Index) -> Id {
         let lines = match self.stride {
             Index::Const(s) => line.clone().times(s),
             stride => {
-                let line = line.emit(b);
-                Lin::scaled(b.mul(line, stride), 1)
+                let known = self.lines.get(line).copied();
+                let lines = known.unwrap_or_else(|| {
+                    let line = line.emit(b);
+                    b.mul(line, stride)
+                });
+                self.lines.insert(line.clone(), lines);
+                Lin::scaled(lines, 1)
             }
         };
         let mut offset = lines.plus(unit);
@@ -383,9 +397,40 @@ impl Visit {
         id
     }
 
+    /// Forgets the numbers that were loaded: they are not known where control flow goes on.
+    fn forget(&mut self) {
+        self.loaded.clear();
+        self.lines.clear();
+    }
+
     /// Loads the lane's element (`i`, `j`).
     fn load(&mut self, b: &mut FunctionBuilder<'_>, i: Index, j: Index) -> Id {
         let At { row, col, .. } = self.spot.place(b, i, j);
+        self.load_lin(b, row, col)
+    }
+
+    /// Loads neighbours of the matrix, from an element on.
+    pub(super) fn load_run(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        row: Index,
+        col: Index,
+        along: Along,
+        count: u32,
+    ) -> Vec<Id> {
+        self.forget();
+        (0..count)
+            .map(|n| {
+                let (row, col) = (Lin::scaled(row, 1), Lin::scaled(col, 1));
+                match along {
+                    Along::Row => self.load_lin(b, row, col.plus(&Lin::constant(n))),
+                    Along::Column => self.load_lin(b, row.plus(&Lin::constant(n)), col),
+                }
+            })
+            .collect()
+    }
+
+    fn load_lin(&mut self, b: &mut FunctionBuilder<'_>, row: Lin, col: Lin) -> Id {
         let (line, along) = if self.row_major { (row, col) } else { (col, row) };
         let (memory, scalar) = (self.place.memory, self.mat.scalar);
         let (width, elem) = (memory.width(), self.mat.elem);
@@ -426,7 +471,7 @@ impl Visit {
             (band.cols.held, band.rows.held / run)
         };
         let inner = unroll(along * run);
-        let this = &*self;
+        let this = &mut *self;
         b.repeat(lines, outer, &mut |b, line| {
             b.repeat(along, inner, &mut |b, at| {
                 let first = b.mul(at, Index::Const(run));
@@ -443,7 +488,8 @@ impl Visit {
     }
 
     /// Stores elements from (`i`, `j`) on, which make one number or a part of several.
-    fn store(&self, b: &mut FunctionBuilder<'_>, i: Index, j: Index, parts: &[Id]) {
+    fn store(&mut self, b: &mut FunctionBuilder<'_>, i: Index, j: Index, parts: &[Id]) {
+        self.forget();
         let At { row, col, real: owned } = self.spot.place(b, i, j);
         let (line, along) = if self.row_major { (row, col) } else { (col, row) };
         let mut write = |b: &mut FunctionBuilder<'_>| {

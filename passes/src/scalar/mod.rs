@@ -20,19 +20,21 @@ pub(crate) mod lanes;
 pub(crate) mod lin;
 pub(crate) mod memory;
 pub(crate) mod place;
+mod plan;
+mod product;
 mod spot;
 mod stage;
 
 use crate::arena::Arena;
 use crate::pipeline::PassCx;
-use crate::placement::{Band, Grid, Run, Shape, Use, choose};
+use crate::placement::{Along, Band, Grid, Shape, Use};
 use crate::{LoweredMatrix, Refusal};
 use coop_ir::builder::Globals;
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::rewrite::sort_globals;
-use coop_ir::types::{self, CoopMat, Scalar};
+use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The opcodes that no module has afterwards.
 pub(crate) const REMOVED: &[Op] = &[
@@ -59,9 +61,19 @@ struct Mat {
     grid: Grid,
     band: Band,
     workgroup: bool,
+    /// The direction in which it mostly lies in memory.
+    along: Along,
 }
 
 impl Mat {
+    /// Neighbours along its direction in memory that a lane holds together.
+    fn piece(&self) -> u32 {
+        match self.along {
+            Along::Row => self.band.cols.piece,
+            Along::Column => self.band.rows.piece,
+        }
+    }
+
     /// The name in the names of functions.
     fn label(&self) -> String {
         let Shape { rows, cols, use_ } = self.band.shape;
@@ -91,6 +103,14 @@ struct Lower<'a, 'cx> {
     functions: FxHashMap<Key, Id>,
     lanes: lanes::LaneSource,
     arena: Arena,
+    /// Loads that are left to the product that uses them, and what they are.
+    deferred: FxHashSet<Id>,
+    left: FxHashMap<Id, Deferred>,
+}
+
+/// A load that is done where its result is needed.
+enum Deferred {
+    Plain(memory::Access),
 }
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
@@ -100,11 +120,23 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     }
     let constants = Constants::new(m, &Specialization::new());
     let mut lanes = lanes::LaneSource::new(m, &constants, cx.options)?;
-    let mats = collect(m, &constants, &lanes)?;
+    let mats = plan::collect(m, &constants, &lanes)?;
+    let deferred = plan::deferred(m, &mats);
     lanes.subgroup_matrices = mats.values().any(|m| !m.workgroup);
     let g = Globals::new(m);
     let arena = Arena::new(m, &constants, cx.options.profile, lanes.subgroups());
-    let mut lower = Lower { m, cx, g, constants, mats, functions: FxHashMap::default(), lanes, arena };
+    let mut lower = Lower {
+        m,
+        cx,
+        g,
+        constants,
+        mats,
+        functions: FxHashMap::default(),
+        lanes,
+        arena,
+        deferred,
+        left: FxHashMap::default(),
+    };
     lower.report();
     lower.globals()?;
     lower.bodies()?;
@@ -124,69 +156,6 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Every matrix type with its dimensions, and the grids that they are cut by.
-fn collect(m: &Module, constants: &Constants, lanes: &lanes::LaneSource) -> Result<FxHashMap<Id, Mat>, Refusal> {
-    let mut found: Vec<(CoopMat, Scalar, Shape, bool)> = Vec::new();
-    for r in m.globals_with(Op::TypeCooperativeMatrixKHR) {
-        let bad = |reason: String, remedy: &str| Err(Refusal::new("refused-type", Some(r), reason, remedy));
-        let Some(ty) = m.inst(r).result.and_then(|id| types::coop_mat(m, id)) else { continue };
-        let view = ty.view(m, constants);
-        let Some(scalar) = view.component else {
-            return bad("the component type is no numerical scalar".into(), "see what coopcheck says");
-        };
-        let workgroup = match view.scope.fixed() {
-            Some(3) => false,
-            Some(2) => true,
-            _ => return bad(format!("no lowering of {view} is known"), "use Subgroup or Workgroup scope"),
-        };
-        let dim = |c: &coop_ir::constant::Const| c.fixed().and_then(|v| u32::try_from(v).ok()).filter(|v| *v > 0);
-        let (Some(rows), Some(cols)) = (dim(&view.rows), dim(&view.cols)) else {
-            return bad(format!("{view} has no elements"), "give it rows and columns of at least 1");
-        };
-        if u64::from(rows) * u64::from(cols) > 1 << 20 {
-            return bad(format!("{view} has more than 2^20 elements"), "no device has such matrices");
-        }
-        let Some(use_) = view.use_.fixed().and_then(Use::from_value) else {
-            return bad(format!("{view} has an unknown use"), "use A, B or Accumulator");
-        };
-        found.push((ty, scalar, Shape { rows, cols, use_ }, workgroup));
-    }
-    let mut mats = FxHashMap::default();
-    for scope in [false, true] {
-        let of_scope: Vec<_> = found.iter().filter(|f| f.3 == scope).collect();
-        let Some((first, ..)) = of_scope.first() else { continue };
-        let count = lanes.count(scope).ok_or_else(|| lanes::unknown_size(m.def(first.id), scope))?;
-        let shapes: Vec<Shape> = of_scope.iter().map(|f| f.2).collect();
-        let by_id: FxHashMap<Id, (Scalar, Shape)> = of_scope.iter().map(|f| (f.0.id, (f.1, f.2))).collect();
-        let runs = runs(m, constants, &by_id);
-        let grid = choose(count, &shapes, &runs);
-        for (ty, scalar, shape, workgroup) in of_scope {
-            let band = grid.band(*shape);
-            let (elem, scalar) = (ty.component, *scalar);
-            mats.insert(ty.id, Mat { ty: ty.id, elem, scalar, grid, band, workgroup: *workgroup });
-        }
-    }
-    Ok(mats)
-}
-
-/// The stores into memory of wider numbers than the matrix has.
-fn runs(m: &Module, constants: &Constants, mats: &FxHashMap<Id, (Scalar, Shape)>) -> Vec<Run> {
-    let mut out = Vec::new();
-    for r in m.all().filter(|r| m.inst(*r).op == Op::CooperativeMatrixStoreKHR) {
-        let inst = m.inst(r);
-        let run = || -> Option<Run> {
-            let pointer = types::Type::of(m, m.type_of(inst.id(0)?)?)?;
-            let types::Type::Pointer { pointee, .. } = pointer else { return None };
-            let (memory, _) = types::scalar_or_vector(m, pointee)?;
-            let (scalar, shape) = *mats.get(&m.type_of(inst.id(1)?)?)?;
-            let along_row = constants.get(inst.id(2)?).value()? == 0;
-            (memory.width() > scalar.width()).then(|| Run { shape, along_row, len: memory.width() / scalar.width() })
-        };
-        out.extend(run());
-    }
-    out
-}
-
 impl Lower<'_, '_> {
     fn report(&mut self) {
         let mut mats: Vec<&Mat> = self.mats.values().collect();
@@ -202,6 +171,22 @@ impl Lower<'_, '_> {
                 per_lane: [band.rows.held, band.cols.held],
                 replicated: band.copies(mat.grid),
             });
+        }
+    }
+
+    /// Leaves a load to the product that uses it.
+    fn leave(&mut self, r: InstRef, id: Id, load: Deferred) {
+        let inst = self.m.inst(r);
+        let undefined = Inst::new(Op::Undef, inst.ty, Some(id), []).at(inst.origin);
+        self.m.replace(r, undefined);
+        self.left.insert(id, load);
+    }
+
+    /// Where a factor comes from.
+    fn source(&mut self, id: Id) -> product::Source {
+        match self.left.remove(&id) {
+            Some(Deferred::Plain(access)) => product::Source::Memory(Box::new(access)),
+            None => product::Source::Value(id),
         }
     }
 

@@ -1,0 +1,231 @@
+//! How each matrix is held, decided for the module as a whole.
+//!
+//! Matrices of subgroup scope are small, and held in bands of one grid. Those of workgroup scope are held without
+//! copies: factors in spreads along the direction in which they mostly lie in memory, accumulators in tiles whose
+//! pieces are what the factors of their products have together.
+
+use super::{Mat, lanes};
+use crate::Refusal;
+use crate::placement::{Along, Grid, Run, Shape, Use, choose, spread, tile};
+use coop_ir::constant::Constants;
+use coop_ir::types::{self, CoopMat, Scalar, Type};
+use coop_ir::{Id, Inst, Module, Op};
+use rustc_hash::{FxHashMap, FxHashSet};
+use spirv::StorageClass;
+
+/// Every matrix type with its dimensions, and the grids that they are cut by.
+pub(super) fn collect(
+    m: &Module,
+    constants: &Constants,
+    lanes: &lanes::LaneSource,
+) -> Result<FxHashMap<Id, Mat>, Refusal> {
+    let mut found: Vec<(CoopMat, Scalar, Shape, bool)> = Vec::new();
+    for r in m.globals_with(Op::TypeCooperativeMatrixKHR) {
+        let bad = |reason: String, remedy: &str| Err(Refusal::new("refused-type", Some(r), reason, remedy));
+        let Some(ty) = m.inst(r).result.and_then(|id| types::coop_mat(m, id)) else { continue };
+        let view = ty.view(m, constants);
+        let Some(scalar) = view.component else {
+            return bad("the component type is no numerical scalar".into(), "see what coopcheck says");
+        };
+        let workgroup = match view.scope.fixed() {
+            Some(3) => false,
+            Some(2) => true,
+            _ => return bad(format!("no lowering of {view} is known"), "use Subgroup or Workgroup scope"),
+        };
+        let dim = |c: &coop_ir::constant::Const| c.fixed().and_then(|v| u32::try_from(v).ok()).filter(|v| *v > 0);
+        let (Some(rows), Some(cols)) = (dim(&view.rows), dim(&view.cols)) else {
+            return bad(format!("{view} has no elements"), "give it rows and columns of at least 1");
+        };
+        if u64::from(rows) * u64::from(cols) > 1 << 20 {
+            return bad(format!("{view} has more than 2^20 elements"), "no device has such matrices");
+        }
+        let Some(use_) = view.use_.fixed().and_then(Use::from_value) else {
+            return bad(format!("{view} has an unknown use"), "use A, B or Accumulator");
+        };
+        found.push((ty, scalar, Shape { rows, cols, use_ }, workgroup));
+    }
+    let mut mats = FxHashMap::default();
+    let directions = Directions::new(m, constants, &found);
+    for scope in [false, true] {
+        let of_scope: Vec<_> = found.iter().filter(|f| f.3 == scope).collect();
+        let Some((first, ..)) = of_scope.first() else { continue };
+        let count = lanes.count(scope).ok_or_else(|| lanes::unknown_size(m.def(first.id), scope))?;
+        let by_id: FxHashMap<Id, (Scalar, Shape)> = of_scope.iter().map(|f| (f.0.id, (f.1, f.2))).collect();
+        let runs = runs(m, constants, &by_id);
+        let grid = if scope {
+            Grid::new(count, 1)
+        } else {
+            let shapes: Vec<Shape> = of_scope.iter().map(|f| f.2).collect();
+            choose(count, &shapes, &runs)
+        };
+        let pieces = Pieces::new(m, &by_id, &runs, &directions);
+        for (ty, scalar, shape, workgroup) in of_scope {
+            let along = directions.of(ty.id, shape.use_);
+            let (grid, band) = match shape.use_ {
+                _ if !scope => (grid, grid.band(*shape)),
+                Use::Accumulator => {
+                    let (row_piece, col_piece) = pieces.of(*shape);
+                    tile(count, *shape, row_piece, col_piece)
+                }
+                _ => spread(count, *shape, along, QUAD_BITS / scalar.width().clamp(8, 128)),
+            };
+            let (elem, scalar) = (ty.component, *scalar);
+            mats.insert(ty.id, Mat { ty: ty.id, elem, scalar, grid, band, workgroup: *workgroup, along });
+        }
+    }
+    Ok(mats)
+}
+
+/// Bits that are read and written together.
+const QUAD_BITS: u32 = 128;
+
+/// The direction in which each type's matrices mostly lie in memory.
+struct Directions {
+    votes: FxHashMap<Id, (u32, u32)>,
+}
+
+impl Directions {
+    fn new(m: &Module, constants: &Constants, found: &[(CoopMat, Scalar, Shape, bool)]) -> Directions {
+        let known: FxHashSet<Id> = found.iter().map(|f| f.0.id).collect();
+        let mut votes: FxHashMap<Id, (u32, u32)> = FxHashMap::default();
+        for r in m.all() {
+            let inst = m.inst(r);
+            let value = |id: Option<Id>| id.and_then(|id| constants.get(id).value());
+            let vote = match inst.op {
+                Op::CooperativeMatrixLoadKHR => Some((inst.ty, value(inst.id(1)) == Some(1))),
+                Op::CooperativeMatrixLoadTensorNV => Some((inst.ty, transposes(m, constants, inst))),
+                _ => None,
+            };
+            let Some((Some(ty), column)) = vote else { continue };
+            if known.contains(&ty) {
+                let (rows, columns) = votes.entry(ty).or_default();
+                *(if column { columns } else { rows }) += 1;
+            }
+        }
+        Directions { votes }
+    }
+
+    fn of(&self, ty: Id, use_: Use) -> Along {
+        match self.votes.get(&ty) {
+            Some((rows, columns)) if rows > columns => Along::Row,
+            Some((rows, columns)) if rows < columns => Along::Column,
+            // What a product likes best.
+            _ if use_ == Use::B => Along::Column,
+            _ => Along::Row,
+        }
+    }
+}
+
+/// Whether a tensor load has a view that exchanges the last two dimensions.
+fn transposes(m: &Module, constants: &Constants, inst: &Inst) -> bool {
+    inst.ids().filter_map(|id| m.def_inst(m.type_of(id)?)).filter(|t| t.op == Op::TypeTensorViewNV).any(|t| {
+        let order: Vec<Option<u64>> = t.ids_from(2).map(|p| constants.get(p).value()).collect();
+        match order.as_slice() {
+            [.., Some(a), Some(b)] => a > b,
+            _ => false,
+        }
+    })
+}
+
+/// Rows and columns of accumulators that stay together, by shape.
+struct Pieces {
+    wanted: FxHashMap<(u32, u32), (u32, u32)>,
+}
+
+impl Pieces {
+    fn new(m: &Module, mats: &FxHashMap<Id, (Scalar, Shape)>, runs: &[Run], directions: &Directions) -> Pieces {
+        let mut wanted: FxHashMap<(u32, u32), (u32, u32)> = FxHashMap::default();
+        let mut want = |shape: Shape, rows: u32, cols: u32| {
+            let entry = wanted.entry((shape.rows, shape.cols)).or_insert((1, 1));
+            *entry = (entry.0.max(rows), entry.1.max(cols));
+        };
+        for run in runs.iter().filter(|r| r.shape.use_ == Use::Accumulator) {
+            let (rows, cols) = if run.along_row { (1, run.len) } else { (run.len, 1) };
+            want(run.shape, rows, cols);
+        }
+        for inst in m.all().map(|r| m.inst(r)).filter(|i| i.op == Op::CooperativeMatrixMulAddKHR) {
+            let of = |n: usize| {
+                let ty = m.type_of(inst.id(n)?)?;
+                mats.get(&ty).map(|(scalar, _)| (ty, QUAD_BITS / scalar.width().clamp(8, 128)))
+            };
+            let (Some((a, a_piece)), Some((b, b_piece)), Some((_, shape))) =
+                (of(0), of(1), inst.ty.and_then(|t| mats.get(&t)))
+            else {
+                continue;
+            };
+            // A factor that lies across K is read in pieces of a lane's rows or columns.
+            let rows = if directions.of(a, Use::A) == Along::Column { a_piece } else { 1 };
+            let cols = if directions.of(b, Use::B) == Along::Row { b_piece } else { 1 };
+            want(*shape, rows, cols);
+        }
+        Pieces { wanted }
+    }
+
+    fn of(&self, shape: Shape) -> (u32, u32) {
+        self.wanted.get(&(shape.rows, shape.cols)).copied().unwrap_or((1, 1))
+    }
+}
+
+/// The loads of workgroup-scope factors whose results are used once, by a product in the same block, with nothing in
+/// between that may write memory or wait.
+pub(super) fn deferred(m: &Module, mats: &FxHashMap<Id, Mat>) -> FxHashSet<Id> {
+    let mut uses: FxHashMap<Id, u32> = FxHashMap::default();
+    let blocks = || m.functions.iter().flat_map(|f| &f.blocks);
+    for r in blocks().flat_map(|b| &b.insts) {
+        for id in m.inst(*r).ids() {
+            *uses.entry(id).or_default() += 1;
+        }
+    }
+    let mut out = FxHashSet::default();
+    for block in blocks() {
+        // Loads since the last instruction that may have written what they read.
+        let mut open: FxHashSet<Id> = FxHashSet::default();
+        for r in &block.insts {
+            let inst = m.inst(*r);
+            let staged = inst.ty.and_then(|t| mats.get(&t)).is_some_and(|mat| mat.workgroup);
+            match inst.op {
+                Op::CooperativeMatrixLoadKHR if staged => {
+                    open.extend(inst.result.filter(|id| uses.get(id) == Some(&1)));
+                }
+                Op::CooperativeMatrixMulAddKHR => {
+                    out.extend(inst.ids().take(2).filter(|id| open.contains(id)));
+                }
+                op if may_write(m, op, inst) => open.clear(),
+                _ => {}
+            }
+        }
+    }
+    out
+}
+
+/// Whether an instruction may write memory that others see, or wait for others.
+fn may_write(m: &Module, op: Op, inst: &Inst) -> bool {
+    match op {
+        Op::Store | Op::CopyMemory => {
+            let ty = inst.id(0).and_then(|p| m.type_of(p)).and_then(|t| Type::of(m, t));
+            let own = [StorageClass::Function as u32, StorageClass::Private as u32];
+            !matches!(ty, Some(Type::Pointer { storage, .. }) if own.contains(&storage))
+        }
+        Op::FunctionCall | Op::CooperativeMatrixPerElementOpNV | Op::CooperativeMatrixReduceNV => true,
+        _ if inst.result.is_none() => !matches!(op, Op::Line | Op::NoLine | Op::Nop),
+        _ => op.name().is_some_and(|n| n.starts_with("Atomic")),
+    }
+}
+
+/// The stores into memory of wider numbers than the matrix has.
+fn runs(m: &Module, constants: &Constants, mats: &FxHashMap<Id, (Scalar, Shape)>) -> Vec<Run> {
+    let mut out = Vec::new();
+    for r in m.all().filter(|r| m.inst(*r).op == Op::CooperativeMatrixStoreKHR) {
+        let inst = m.inst(r);
+        let run = || -> Option<Run> {
+            let pointer = types::Type::of(m, m.type_of(inst.id(0)?)?)?;
+            let types::Type::Pointer { pointee, .. } = pointer else { return None };
+            let (memory, _) = types::scalar_or_vector(m, pointee)?;
+            let (scalar, shape) = *mats.get(&m.type_of(inst.id(1)?)?)?;
+            let along_row = constants.get(inst.id(2)?).value()? == 0;
+            (memory.width() > scalar.width()).then(|| Run { shape, along_row, len: memory.width() / scalar.width() })
+        };
+        out.extend(run());
+    }
+    out
+}

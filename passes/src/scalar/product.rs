@@ -1,0 +1,718 @@
+//! MulAdd of factors that go through shared memory.
+//!
+//! No lane holds the rows and columns that its tile of C needs. A slice of K of both factors is put into shared memory
+//! by all lanes together, then each lane multiplies its tile out of it: for a block of `k` it reads what its rows of A
+//! and its columns of B have there, and adds their outer products to its sums, which stay in registers. Slices are as
+//! long as there is room for; a factor that was only loaded to be multiplied goes from memory to shared memory without
+//! ever being held ([`Source::Memory`]).
+//!
+//! # How a factor lies in shared memory
+//!
+//! In lines along the direction in which it lies in memory ([`Along`]), each line from a whole quad on. *Packed*:
+//! elements as they are, so that a piece of neighbours is written and read as whole words or quads; an odd number of
+//! quads from line to line keeps lanes that read neighbouring lines from the same banks. *Loose*, where neighbours don't
+//! make whole words: a word for each element.
+
+use super::arith::MulAdd;
+use super::array::{Array, Sink, unroll_much};
+use super::bits::{part, small_type, spread};
+use super::memory::{Access, Visit};
+use super::spot::{At, Spot, both};
+use super::stage::where_;
+use super::{Key, Lower, Mat, stage};
+use crate::Refusal;
+use crate::arena::{Arena, Elem, Region, Zone, words_of};
+use crate::placement::{Along, whole_pieces};
+use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::types::Scalar;
+use coop_ir::{Id, InstRef, Op, Operand};
+
+/// Bits of a quad.
+const QUAD_BITS: u32 = 128;
+
+/// The largest tile that is kept in registers; a larger one is added up in memory.
+const IN_REGISTERS: u32 = 256;
+
+/// Multiplications of a lane that are written out between two barriers at most.
+const WRITTEN_OUT: u32 = 1024;
+
+/// Where the elements of a factor come from.
+pub(super) enum Source {
+    /// An array of which each lane holds a part.
+    Value(Id),
+    /// A load, whose result nothing else uses.
+    Memory(Box<Access>),
+}
+
+/// A factor in shared memory.
+#[derive(Clone, Copy)]
+struct Factor {
+    mat: Mat,
+    is_a: bool,
+    signed: bool,
+    /// Whether lines go along K.
+    k_along: bool,
+    packed: bool,
+    /// Neighbours in a line that are written together.
+    piece: u32,
+    /// Elements of a line in a slice.
+    length: u32,
+    /// Lines of a slice.
+    lines: u32,
+    /// Quads from line to line.
+    pitch: u32,
+}
+
+impl Factor {
+    /// For slices of `slice` of `k`.
+    fn new(mat: Mat, is_a: bool, signed: bool, tile_piece: u32, slice: u32) -> Factor {
+        let shape = mat.band.shape;
+        let k_along = (mat.along == Along::Row) == is_a;
+        let across = if is_a { shape.rows } else { shape.cols };
+        let (length, lines) = if k_along { (slice, across) } else { (across, slice) };
+        let bits = mat.scalar.width();
+        let piece = whole_pieces(length, QUAD_BITS / bits).min(whole_pieces(mat.piece(), QUAD_BITS / bits));
+        // What is read together: a block of k, or a piece of the lane's rows or columns.
+        let read = if k_along { piece } else { piece.min(tile_piece) };
+        let packed = read * bits >= 32;
+        let quads =
+            if packed { (length * bits).div_ceil(QUAD_BITS) } else { (length * stage::words(mat.scalar)).div_ceil(4) };
+        let pitch = if k_along { quads | 1 } else { quads };
+        Factor { mat, is_a, signed, k_along, packed, piece, length, lines, pitch }
+    }
+
+    fn bytes(&self) -> u32 {
+        self.lines.saturating_mul(self.pitch).saturating_mul(16)
+    }
+
+    /// The `k` that can be read together.
+    fn k_piece(&self) -> u32 {
+        if self.k_along && self.packed { self.piece } else { 1 }
+    }
+}
+
+/// A factor while code is made.
+struct Staged {
+    factor: Factor,
+    zone: Zone,
+    /// The quad at which it begins.
+    begin: Index,
+}
+
+impl Staged {
+    fn line(&self, b: &mut FunctionBuilder<'_>, line: Index) -> Index {
+        let offset = b.mul(line, Index::Const(self.factor.pitch));
+        b.add(self.begin, offset)
+    }
+
+    /// Writes neighbours of a line, from its element `at` on.
+    fn put(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index, values: &[Id]) {
+        let elem = self.factor.mat.element();
+        let quad = self.line(b, line);
+        if !self.factor.packed {
+            for (n, value) in (0..).zip(values) {
+                let place = b.add(at, Index::Const(n));
+                stage::Loose::new(b, self.zone, quad, elem).put(b, arena, place, *value);
+            }
+            return;
+        }
+        let words = words_of(b, elem, values);
+        let bits = elem.scalar.width();
+        if words.len() == 4 {
+            let at = b.div(at, QUAD_BITS / bits);
+            let quad = b.add(quad, at);
+            let word = b.u32_type();
+            let vector = b.globals.vector(b.module, word, 4);
+            let value = b.ids(Op::CompositeConstruct, vector, &words);
+            arena.store_quad(b, self.zone, quad, value);
+            return;
+        }
+        let first = b.mul(quad, Index::Const(4));
+        let at = if bits > 32 { b.mul(at, Index::Const(bits / 32)) } else { b.div(at, 32 / bits) };
+        let first = b.add(first, at);
+        for (n, word) in (0..).zip(words) {
+            let place = b.add(first, Index::Const(n));
+            arena.store_word(b, self.zone, place, word);
+        }
+    }
+
+    /// Reads `count` neighbours of a line, from its element `at` on, which is a multiple of `count`.
+    fn get(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index, count: u32) -> Vec<Id> {
+        let Elem { scalar, ty } = self.factor.mat.element();
+        let quad = self.line(b, line);
+        if !self.factor.packed {
+            let loose = stage::Loose::new(b, self.zone, quad, self.factor.mat.element());
+            return (0..count)
+                .map(|n| {
+                    let place = b.add(at, Index::Const(n));
+                    loose.get(b, arena, place)
+                })
+                .collect();
+        }
+        let bits = scalar.width();
+        let word_type = b.u32_type();
+        let words: Vec<Id> = if count * bits == QUAD_BITS {
+            let at = b.div(at, count);
+            let quad = b.add(quad, at);
+            let quad = arena.load_quad(b, self.zone, quad);
+            (0..4).map(|n| b.op(Op::CompositeExtract, word_type, [quad.into(), Operand::Word(n)])).collect()
+        } else {
+            let first = b.mul(quad, Index::Const(4));
+            let at = if bits > 32 { b.mul(at, Index::Const(bits / 32)) } else { b.div(at, 32 / bits) };
+            let first = b.add(first, at);
+            (0..(count * bits).div_ceil(32))
+                .map(|n| {
+                    let place = b.add(first, Index::Const(n));
+                    arena.load_word(b, self.zone, place)
+                })
+                .collect()
+        };
+        match bits {
+            8 | 16 => {
+                let each = (32 / bits).min(count);
+                words
+                    .iter()
+                    .flat_map(|w| {
+                        let mut all = spread(b, scalar, ty, *w, 32);
+                        all.truncate(each as usize);
+                        all
+                    })
+                    .collect()
+            }
+            32 => words.iter().map(|w| if ty == word_type { *w } else { b.ids(Op::Bitcast, ty, &[*w]) }).collect(),
+            _ => words.chunks(2).map(|pair| super::bits::gather(b, WORD, word_type, pair, ty)).collect(),
+        }
+    }
+
+    /// Reads one element of a line.
+    fn one(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index) -> Id {
+        let Elem { scalar, ty } = self.factor.mat.element();
+        let bits = scalar.width();
+        if !self.factor.packed || bits >= 32 {
+            return self.get(b, arena, line, at, 1).remove(0);
+        }
+        let quad = self.line(b, line);
+        let first = b.mul(quad, Index::Const(4));
+        let word = b.div(at, 32 / bits);
+        let word = b.add(first, word);
+        let word = arena.load_word(b, self.zone, word);
+        let rest = b.rem(at, 32 / bits);
+        let bit = b.mul(rest, Index::Const(bits));
+        part(b, scalar, ty, word, 32, bit)
+    }
+}
+
+const WORD: Scalar = Scalar::Int { width: 32, signed: false };
+
+/// How a product is made.
+#[derive(Clone, Copy)]
+struct Plan {
+    mul: MulAdd,
+    a: Factor,
+    b: Factor,
+    /// The `k` of a slice, and how many slices there are.
+    slice: u32,
+    slices: u32,
+    /// The `k` that are multiplied at once.
+    block: u32,
+    /// Where the factors are.
+    at: [Region; 2],
+}
+
+impl Lower<'_, '_> {
+    /// MulAdd through shared memory.
+    pub(super) fn product(&mut self, r: InstRef, mul: MulAdd, sources: [Source; 2], c: Id) -> Result<(), Refusal> {
+        let mut key = Key {
+            op: Op::CooperativeMatrixMulAddKHR,
+            types: [mul.d, mul.a, mul.b, mul.c].map(|m| m.ty).to_vec(),
+            extra: vec![mul.bits.bits().into()],
+        };
+        let mut args = Vec::new();
+        for source in &sources {
+            match source {
+                Source::Value(id) => args.push(*id),
+                Source::Memory(access) => {
+                    let (mine, inputs) = self.signature(access, Op::CooperativeMatrixLoadKHR);
+                    key.extra.push(Operand::Word(u32::from(mine.op.0)));
+                    key.types.extend(mine.types);
+                    key.extra.extend(mine.extra);
+                    args.extend(inputs);
+                }
+            }
+        }
+        args.push(c);
+        self.call(r, key, &args, &mut |this| this.make_product(r, mul, &sources))
+    }
+
+    /// The longest slices for which there is room.
+    fn plan(&mut self, r: InstRef, mul: MulAdd) -> Result<Plan, Refusal> {
+        use spirv::CooperativeMatrixOperands as Bits;
+        let zone = self.zone(r, mul.d.workgroup)?;
+        let depth = mul.a.band.shape.cols;
+        let (a_signed, b_signed) = (
+            mul.bits.contains(Bits::MATRIX_A_SIGNED_COMPONENTS_KHR),
+            mul.bits.contains(Bits::MATRIX_B_SIGNED_COMPONENTS_KHR),
+        );
+        let band = mul.d.band;
+        let factors = |slice: u32| {
+            let a = Factor::new(mul.a, true, a_signed, band.rows.piece, slice);
+            let b = Factor::new(mul.b, false, b_signed, band.cols.piece, slice);
+            (a, b)
+        };
+        let mut slice = depth;
+        let room = self.arena.room(zone);
+        while slice > 1 {
+            let (a, b) = factors(slice);
+            if a.bytes().saturating_add(b.bytes()) <= room {
+                break;
+            }
+            // Whole slices, so that none is longer than what is left.
+            slice = (1..slice).rev().find(|s| depth.is_multiple_of(*s)).unwrap_or(1);
+        }
+        let (a, b) = factors(slice);
+        let work = band.len();
+        let wanted = match (a.k_along && a.packed, b.k_along && b.packed) {
+            (true, true) => a.k_piece().min(b.k_piece()),
+            (true, false) => a.k_piece(),
+            (false, true) => b.k_piece(),
+            (false, false) => whole_pieces(slice, 4),
+        };
+        let mut block = wanted;
+        let least = [a, b].iter().filter(|f| f.k_along && f.packed).map(|f| 32u32.div_ceil(f.mat.scalar.width())).max();
+        while block > least.unwrap_or(1) && block * work > WRITTEN_OUT {
+            block /= 2;
+        }
+        let mark = self.arena.mark();
+        let what = "a product of matrices";
+        let first = self.arena.take(r, what, zone, a.bytes())?;
+        let second = self.arena.take(r, what, zone, b.bytes())?;
+        self.arena.release(mark);
+        Ok(Plan { mul, a, b, slice, slices: depth / slice, block, at: [first, second] })
+    }
+
+    fn make_product(&mut self, r: InstRef, mul: MulAdd, sources: &[Source; 2]) -> Result<Id, Refusal> {
+        let plan = self.plan(r, mul)?;
+        let mut types = Vec::new();
+        let mut inputs = Vec::new();
+        for (source, mat) in sources.iter().zip([mul.a, mul.b]) {
+            let first = types.len();
+            match source {
+                Source::Value(_) => {
+                    types.push(mat.ty);
+                    inputs.push((first, Vec::new()));
+                }
+                Source::Memory(access) => {
+                    let (more, args) = self.params(access, first);
+                    types.extend(more);
+                    inputs.push((first, args));
+                }
+            }
+        }
+        let c_at = types.len();
+        types.push(mul.c.ty);
+        for m in [mul.a, mul.b, mul.c, mul.d] {
+            small_type(self.m, m.scalar);
+        }
+        let label = format!("coop_product_{}_{}", mul.d.label(), mul.a.band.shape.cols);
+        let constants = &self.constants;
+        let known = |id: Id| constants.get(id).fixed();
+        let mut f = FunctionBuilder::new(self.m, &mut self.g, &label, mul.d.ty, &types);
+        let b = &mut f;
+        let (arena, lanes) = (&mut self.arena, &mut self.lanes);
+        let lane = lanes.lane(b, mul.d.workgroup);
+        let zone = plan.at[0].zone;
+        let [x, y] = [(plan.a, plan.at[0]), (plan.b, plan.at[1])].map(|(factor, region)| Staged {
+            factor,
+            zone,
+            begin: lanes.begin(b, arena, region),
+        });
+        let mut fills = Vec::new();
+        for ((source, staged), (first, args)) in sources.iter().zip([&x, &y]).zip(&inputs) {
+            fills.push(match source {
+                Source::Value(_) => {
+                    let value = b.param(*first);
+                    Fill::Array(value)
+                }
+                Source::Memory(access) => {
+                    Fill::Visit(Box::new(Visit::new(b, access, *first, args, lane, &known)), staged.factor.mat)
+                }
+            });
+        }
+        let c = b.param(c_at);
+        let tile = Tile::new(b, plan, lane, c);
+        b.repeat(plan.slices, Unroll::No, &mut |b, slice| {
+            arena.barrier(b, zone);
+            let k = b.mul(slice, Index::Const(plan.slice));
+            for (fill, staged) in fills.iter_mut().zip([&x, &y]) {
+                fill.run(b, arena, staged, plan, lane, k);
+            }
+            arena.barrier(b, zone);
+            tile.multiply(b, arena, plan, &x, &y);
+        });
+        let result = tile.finish(b, plan);
+        Ok(f.finish(Some(result)))
+    }
+}
+
+/// What fills a factor's place.
+enum Fill {
+    Array(Id),
+    Visit(Box<Visit>, Mat),
+}
+
+impl Fill {
+    fn run(&mut self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, to: &Staged, plan: Plan, lane: Index, k: Index) {
+        match self {
+            Fill::Array(value) => from_array(b, arena, to, plan, lane, k, *value),
+            Fill::Visit(visit, mat) => {
+                let mat = *mat;
+                together(b, arena, to, lane, k, &mut |b, row, col, count| {
+                    visit.load_run(b, row, col, mat.along, count)
+                });
+            }
+        }
+    }
+}
+
+/// Writes the slice from `k` on of what the lanes hold.
+fn from_array(
+    b: &mut FunctionBuilder<'_>,
+    arena: &mut Arena,
+    to: &Staged,
+    plan: Plan,
+    lane: Index,
+    k: Index,
+    value: Id,
+) {
+    let factor = to.factor;
+    let mat = factor.mat;
+    let spot = Spot::of_lane(b, mat, lane);
+    let how = unroll_much(mat.band.len());
+    let array = Array::new(b, mat, value, how != Unroll::Now);
+    let band = mat.band;
+    let (in_line, lines) = match mat.along {
+        Along::Row => (band.cols, band.rows),
+        Along::Column => (band.rows, band.cols),
+    };
+    // A lane's neighbours are the matrix's as long as they are in one piece.
+    let run = if factor.packed { factor.piece.min(in_line.piece) } else { 1 };
+    let first = spot.first(b);
+    where_(b, first, &mut |b| {
+        b.repeat(lines.held, how, &mut |b, line| {
+            b.repeat(in_line.held / run, how, &mut |b, n| {
+                let at = b.mul(n, Index::Const(run));
+                let (i, j) = if mat.along == Along::Row { (line, at) } else { (at, line) };
+                let At { row, col, real } = spot.place(b, i, j);
+                let (line_at, place) = if mat.along == Along::Row { (row, col) } else { (col, row) };
+                let (line_at, place) = (line_at.emit(b), place.emit(b));
+                let (deep, other) = if factor.k_along { (place, line_at) } else { (line_at, place) };
+                let (deep, inside) = if plan.slices == 1 {
+                    (deep, None)
+                } else {
+                    let offset = b.u32_op(Op::ISub, deep, k);
+                    (offset, Some(b.compare(Op::ULessThan, offset, Index::Const(plan.slice))))
+                };
+                let (place, line_at) = if factor.k_along { (deep, other) } else { (other, deep) };
+                let mine = both(b, real, inside);
+                where_(b, mine, &mut |b| {
+                    let mut values = Vec::new();
+                    for t in 0..run {
+                        let at = b.add(at, Index::Const(t));
+                        let (i, j) = if mat.along == Along::Row { (line, at) } else { (at, line) };
+                        let row = b.mul(i, Index::Const(band.cols.held));
+                        let index = b.add(row, j);
+                        values.push(array.get(b, index));
+                    }
+                    to.put(b, arena, line_at, place, &values);
+                });
+            });
+        });
+    });
+}
+
+/// Fills a slice with what `load` gives for pieces, consecutive lanes taking consecutive pieces of a line.
+fn together(
+    b: &mut FunctionBuilder<'_>,
+    arena: &mut Arena,
+    to: &Staged,
+    lane: Index,
+    k: Index,
+    load: &mut dyn FnMut(&mut FunctionBuilder<'_>, Index, Index, u32) -> Vec<Id>,
+) {
+    let factor = to.factor;
+    let pieces = factor.length / factor.piece;
+    let total = pieces * factor.lines;
+    let lanes = factor.mat.grid.lanes();
+    let rounds = total.div_ceil(lanes);
+    b.repeat(rounds, if rounds <= 16 { Unroll::Ask } else { Unroll::No }, &mut |b, t| {
+        let skipped = b.mul(t, Index::Const(lanes));
+        let number = b.add(lane, skipped);
+        let real = (!total.is_multiple_of(lanes)).then(|| b.compare(Op::ULessThan, number, Index::Const(total)));
+        where_(b, real, &mut |b| {
+            let (line, piece) = (b.div(number, pieces), b.rem(number, pieces));
+            let at = b.mul(piece, Index::Const(factor.piece));
+            // Where in the matrix: the slice begins at k.
+            let (in_line, of_line) = if factor.k_along { (b.add(at, k), line) } else { (at, b.add(line, k)) };
+            let (row, col) = match factor.mat.along {
+                Along::Row => (of_line, in_line),
+                Along::Column => (in_line, of_line),
+            };
+            let values = load(b, row, col, factor.piece);
+            to.put(b, arena, line, at, &values);
+        });
+    });
+}
+
+/// The sums of a lane.
+struct Tile {
+    spot: Spot,
+    c: Id,
+    how: Sums,
+}
+
+enum Sums {
+    /// A vector for each row and each few columns.
+    Registers { variables: Vec<Id>, vector: Id, width: u32 },
+    /// One array.
+    Memory { array: Id },
+}
+
+impl Tile {
+    fn new(b: &mut FunctionBuilder<'_>, plan: Plan, lane: Index, c: Id) -> Tile {
+        let mul = plan.mul;
+        let band = mul.d.band;
+        let spot = Spot::of_lane(b, mul.d, lane);
+        let sum = mul.sum();
+        let sum_type = b.globals.scalar(b.module, sum);
+        if band.len() > IN_REGISTERS {
+            let array_type = b.globals.array(b.module, sum_type, band.len());
+            let array = b.variable(array_type);
+            let cs = Array::new(b, mul.c, c, true);
+            b.repeat(band.len(), Unroll::No, &mut |b, at| {
+                let value = cs.get(b, at);
+                let first = mul.begin(b, value);
+                let slot = super::array::slot(b, array, sum_type, at);
+                b.effect(Op::Store, [slot, first].map(Operand::Id));
+            });
+            return Tile { spot, c, how: Sums::Memory { array } };
+        }
+        let width = whole_pieces(band.cols.held, 4);
+        let vector = if width == 1 { sum_type } else { b.globals.vector(b.module, sum_type, width) };
+        let mut variables = Vec::new();
+        for i in 0..band.rows.held {
+            for j in (0..band.cols.held).step_by(width as usize) {
+                let parts: Vec<Id> = (j..j + width)
+                    .map(|j| {
+                        let at = Operand::Word(band.index(i, j));
+                        let value = b.op(Op::CompositeExtract, mul.c.elem, [c.into(), at]);
+                        mul.begin(b, value)
+                    })
+                    .collect();
+                let first = if width == 1 { parts[0] } else { b.ids(Op::CompositeConstruct, vector, &parts) };
+                let variable = b.variable(vector);
+                b.effect(Op::Store, [variable, first].map(Operand::Id));
+                variables.push(variable);
+            }
+        }
+        Tile { spot, c, how: Sums::Registers { variables, vector, width } }
+    }
+
+    fn multiply(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, plan: Plan, x: &Staged, y: &Staged) {
+        match &self.how {
+            Sums::Registers { variables, vector, width } => {
+                b.repeat(plan.slice / plan.block, Unroll::No, &mut |b, n| {
+                    let k = b.mul(n, Index::Const(plan.block));
+                    self.block(b, arena, plan, [x, y], k, (variables, *vector, *width));
+                });
+            }
+            Sums::Memory { array } => self.one_by_one(b, arena, plan, [x, y], *array),
+        }
+    }
+
+    /// A lane's rows (or columns) of a factor for a block of `k`: by row, then by `k`, as numbers of the sum's type.
+    fn read(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        arena: &mut Arena,
+        plan: Plan,
+        staged: &Staged,
+        k: Index,
+        range: std::ops::Range<u32>,
+    ) -> Vec<Vec<Id>> {
+        let factor = staged.factor;
+        let is_a = factor.is_a;
+        let cut = if is_a { plan.mul.d.band.rows } else { plan.mul.d.band.cols };
+        let place = |b: &mut FunctionBuilder<'_>, i: u32| {
+            let (lin, _) = if is_a { self.spot.row(b, Index::Const(i)) } else { self.spot.col(b, Index::Const(i)) };
+            lin.emit(b)
+        };
+        let mut out: Vec<Vec<Id>> = Vec::new();
+        if factor.k_along {
+            for i in range {
+                let line = place(b, i);
+                let values = if factor.packed {
+                    staged.get(b, arena, line, k, plan.block)
+                } else {
+                    (0..plan.block)
+                        .map(|n| {
+                            let at = b.add(k, Index::Const(n));
+                            staged.one(b, arena, line, at)
+                        })
+                        .collect()
+                };
+                out.push(values.into_iter().map(|v| plan.mul.widen(b, v, factor.mat, factor.signed)).collect());
+            }
+            return out;
+        }
+        // Together what the lane has together, as far as the factor was written so.
+        let whole = if factor.packed { factor.piece.min(whole_pieces(cut.piece, factor.piece)) } else { 1 };
+        out.resize(range.len(), Vec::new());
+        for n in 0..plan.block {
+            let line = b.add(k, Index::Const(n));
+            for (at, i) in (0..).zip(range.clone()).step_by(whole as usize) {
+                let first = place(b, i);
+                let values = if whole * factor.mat.scalar.width() >= 32 || !factor.packed {
+                    staged.get(b, arena, line, first, whole)
+                } else {
+                    vec![staged.one(b, arena, line, first)]
+                };
+                for (t, value) in (at..).zip(values) {
+                    let wide = plan.mul.widen(b, value, factor.mat, factor.signed);
+                    let list: &mut Vec<Id> = &mut out[t as usize];
+                    list.push(wide);
+                }
+            }
+        }
+        out
+    }
+
+    /// Adds the outer products of a block of `k`.
+    fn block(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        arena: &mut Arena,
+        plan: Plan,
+        [x, y]: [&Staged; 2],
+        k: Index,
+        (variables, vector, width): (&[Id], Id, u32),
+    ) {
+        let band = plan.mul.d.band;
+        let float = !plan.mul.sum().is_int();
+        let (mul_op, add_op) = if float { (Op::FMul, Op::FAdd) } else { (Op::IMul, Op::IAdd) };
+        let rows = self.read(b, arena, plan, x, k, 0..band.rows.held);
+        // As vectors where that is not the multiplication of a vector by a number.
+        let splats: Vec<Vec<Id>> = if float || width == 1 {
+            Vec::new()
+        } else {
+            let splat =
+                |b: &mut FunctionBuilder<'_>, v: &Id| b.ids(Op::CompositeConstruct, vector, &vec![*v; width as usize]);
+            rows.iter().map(|row| row.iter().map(|v| splat(b, v)).collect()).collect()
+        };
+        let columns = band.cols.held / width;
+        // As many columns at a time as were written together.
+        let step = y.factor.piece.min(band.cols.piece).max(width).min(band.cols.held);
+        let step = if y.factor.k_along || !step.is_multiple_of(width) { width } else { step };
+        for first in (0..band.cols.held).step_by(step as usize) {
+            let last = (first + step).min(band.cols.held);
+            let values = self.read(b, arena, plan, y, k, first..last);
+            for j in (first..last).step_by(width as usize) {
+                let these = &values[(j - first) as usize..(j - first + width) as usize];
+                let lines: Vec<Id> = (0..plan.block as usize)
+                    .map(|n| {
+                        let parts: Vec<Id> = these.iter().map(|v| v[n]).collect();
+                        if width == 1 { parts[0] } else { b.ids(Op::CompositeConstruct, vector, &parts) }
+                    })
+                    .collect();
+                for i in 0..band.rows.held {
+                    let variable = variables[(i * columns + j / width) as usize];
+                    let mut sum = b.ids(Op::Load, vector, &[variable]);
+                    for (n, line) in lines.iter().enumerate() {
+                        let product = if width == 1 {
+                            b.ids(mul_op, vector, &[rows[i as usize][n], *line])
+                        } else if float {
+                            b.ids(Op::VectorTimesScalar, vector, &[*line, rows[i as usize][n]])
+                        } else {
+                            b.ids(mul_op, vector, &[splats[i as usize][n], *line])
+                        };
+                        sum = b.ids(add_op, vector, &[sum, product]);
+                    }
+                    b.effect(Op::Store, [variable, sum].map(Operand::Id));
+                }
+            }
+        }
+    }
+
+    /// The same for tiles that no registers hold.
+    fn one_by_one(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, plan: Plan, [x, y]: [&Staged; 2], array: Id) {
+        let mul = plan.mul;
+        let band = mul.d.band;
+        let sum_type = b.globals.scalar(b.module, mul.sum());
+        let one = |b: &mut FunctionBuilder<'_>, arena: &mut Arena, staged: &Staged, k: Index, other: Index| {
+            let (line, at) = if staged.factor.k_along { (other, k) } else { (k, other) };
+            let value = staged.one(b, arena, line, at);
+            mul.widen(b, value, staged.factor.mat, staged.factor.signed)
+        };
+        b.repeat(band.rows.held, Unroll::No, &mut |b, i| {
+            let (row, _) = self.spot.row(b, i);
+            let row = row.emit(b);
+            b.repeat(band.cols.held, Unroll::No, &mut |b, j| {
+                let (col, _) = self.spot.col(b, j);
+                let col = col.emit(b);
+                let line = b.mul(i, Index::Const(band.cols.held));
+                let at = b.add(line, j);
+                let slot = super::array::slot(b, array, sum_type, at);
+                let sum = b.variable(sum_type);
+                let before = b.ids(Op::Load, sum_type, &[slot]);
+                b.effect(Op::Store, [sum, before].map(Operand::Id));
+                b.repeat(plan.slice, Unroll::No, &mut |b, k| {
+                    let (left, right) = (one(b, arena, x, k, row), one(b, arena, y, k, col));
+                    let before = b.ids(Op::Load, sum_type, &[sum]);
+                    let after = mul.step(b, before, left, right);
+                    b.effect(Op::Store, [sum, after].map(Operand::Id));
+                });
+                let after = b.ids(Op::Load, sum_type, &[sum]);
+                b.effect(Op::Store, [slot, after].map(Operand::Id));
+            });
+        });
+    }
+
+    /// The elements of the result.
+    fn finish(&self, b: &mut FunctionBuilder<'_>, plan: Plan) -> Id {
+        let mul = plan.mul;
+        let band = mul.d.band;
+        let sum_type = b.globals.scalar(b.module, mul.sum());
+        match &self.how {
+            Sums::Registers { variables, vector, width } => {
+                let mut sink = Sink::new(b, mul.d, false);
+                let mut at = 0;
+                for variable in variables {
+                    let all = b.ids(Op::Load, *vector, &[*variable]);
+                    for n in 0..*width {
+                        let sum = if *width == 1 {
+                            all
+                        } else {
+                            b.op(Op::CompositeExtract, sum_type, [all.into(), Operand::Word(n)])
+                        };
+                        let c = b.op(Op::CompositeExtract, mul.c.elem, [self.c.into(), Operand::Word(at)]);
+                        let value = mul.end(b, sum, c);
+                        sink.set(b, Index::Const(at), value);
+                        at += 1;
+                    }
+                }
+                sink.finish(b)
+            }
+            Sums::Memory { array } => {
+                let cs = Array::new(b, mul.c, self.c, true);
+                let mut sink = Sink::new(b, mul.d, true);
+                b.repeat(band.len(), Unroll::No, &mut |b, at| {
+                    let slot = super::array::slot(b, *array, sum_type, at);
+                    let sum = b.ids(Op::Load, sum_type, &[slot]);
+                    let c = cs.get(b, at);
+                    let value = mul.end(b, sum, c);
+                    sink.set(b, at, value);
+                });
+                sink.finish(b)
+            }
+        }
+    }
+}
