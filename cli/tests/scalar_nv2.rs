@@ -65,6 +65,14 @@ fn exchanges() -> Vec<Sample> {
     ]
 }
 
+/// Tensor loads and stores. Their workgroups have 32 invocations.
+fn tensors() -> Vec<Sample> {
+    let clamps = [None, Some("edge"), Some("repeat"), Some("mirror")];
+    let mut out: Vec<Sample> = clamps.into_iter().map(|v| sample("clamp", "clamp", v, None)).collect();
+    out.push(sample("view", "view", None, None));
+    out
+}
+
 /// M, N, K of a step, steps, invocations.
 type Extents = [u32; 5];
 
@@ -202,6 +210,11 @@ fn none(failures: &[String]) {
 #[test]
 fn exchanges_in_the_interpreter() {
     none(&[interpret(&exchanges(), 8), interpret(&exchanges(), 32)].concat());
+}
+
+#[test]
+fn tensors_in_the_interpreter() {
+    none(&interpret(&tensors(), 32));
 }
 
 #[test]

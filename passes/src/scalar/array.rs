@@ -3,7 +3,7 @@
 use super::Mat;
 use crate::placement::Band;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
-use coop_ir::{Id, Op};
+use coop_ir::{Id, Op, Operand};
 use spirv::StorageClass;
 
 /// How a lane's elements are visited.
@@ -81,18 +81,18 @@ pub(super) fn slot(b: &mut FunctionBuilder<'_>, array: Id, elem: Id, at: Index) 
     b.ids(Op::AccessChain, pointer, &[array, at])
 }
 
-/// An array that is being made: put together at the end when the indices come in order and are known, else in a
+/// An array that is being made: put together at the end when the indices are known and each comes once, else in a
 /// variable.
 pub(super) struct Sink {
     mat: Mat,
-    parts: Vec<Id>,
+    parts: Vec<Option<Id>>,
     variable: Option<Id>,
 }
 
 impl Sink {
     pub(super) fn new(b: &mut FunctionBuilder<'_>, mat: Mat, dynamic: bool) -> Sink {
         let variable = dynamic.then(|| b.variable(mat.ty));
-        Sink { mat, parts: Vec::new(), variable }
+        Sink { mat, parts: vec![None; if dynamic { 0 } else { mat.band.len() as usize }], variable }
     }
 
     /// In a variable, with a value to begin with.
@@ -108,14 +108,20 @@ impl Sink {
                 let slot = slot(b, variable, self.mat.elem, at);
                 b.effect(Op::Store, [slot.into(), value.into()]);
             }
-            None => self.parts.push(value),
+            None => {
+                let Index::Const(at) = at else { unreachable!("the loops are written out") };
+                self.parts[at as usize] = Some(value);
+            }
         }
     }
 
     pub(super) fn finish(self, b: &mut FunctionBuilder<'_>) -> Id {
         match self.variable {
             Some(variable) => b.ids(Op::Load, self.mat.ty, &[variable]),
-            None => b.ids(Op::CompositeConstruct, self.mat.ty, &self.parts),
+            None => {
+                let parts = self.parts.iter().flatten().copied().map(Operand::Id);
+                b.op(Op::CompositeConstruct, self.mat.ty, parts)
+            }
         }
     }
 }

@@ -24,10 +24,13 @@ mod plan;
 mod product;
 mod spot;
 mod stage;
+mod sweep;
+mod tensors;
 
 use crate::arena::Arena;
 use crate::pipeline::PassCx;
 use crate::placement::{Along, Band, Grid, Shape, Use};
+use crate::tensor::{Access, Tensors};
 use crate::{LoweredMatrix, Refusal};
 use coop_ir::builder::Globals;
 use coop_ir::constant::{Constants, Specialization};
@@ -43,6 +46,8 @@ pub(crate) const REMOVED: &[Op] = &[
     Op::CooperativeMatrixStoreKHR,
     Op::CooperativeMatrixMulAddKHR,
     Op::CooperativeMatrixLengthKHR,
+    Op::CooperativeMatrixLoadTensorNV,
+    Op::CooperativeMatrixStoreTensorNV,
     Op::CooperativeMatrixReduceNV,
     Op::CooperativeMatrixPerElementOpNV,
     Op::CooperativeMatrixConvertNV,
@@ -103,6 +108,7 @@ struct Lower<'a, 'cx> {
     functions: FxHashMap<Key, Id>,
     lanes: lanes::LaneSource,
     arena: Arena,
+    tensors: Tensors,
     /// Loads that are left to the product that uses them, and what they are.
     deferred: FxHashSet<Id>,
     left: FxHashMap<Id, Deferred>,
@@ -111,6 +117,7 @@ struct Lower<'a, 'cx> {
 /// A load that is done where its result is needed.
 enum Deferred {
     Plain(memory::Access),
+    Tensor(Access),
 }
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
@@ -121,7 +128,10 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let constants = Constants::new(m, &Specialization::new());
     let mut lanes = lanes::LaneSource::new(m, &constants, cx.options)?;
     let mats = plan::collect(m, &constants, &lanes)?;
+    let staged = mats.values().filter(|m| m.workgroup).map(|m| m.ty).collect();
+    sweep::run(m, &constants, &mats.keys().copied().collect(), &staged);
     let deferred = plan::deferred(m, &mats);
+    let tensors = Tensors::new(m, cx.options);
     lanes.subgroup_matrices = mats.values().any(|m| !m.workgroup);
     let g = Globals::new(m);
     let arena = Arena::new(m, &constants, cx.options.profile, lanes.subgroups());
@@ -134,6 +144,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         functions: FxHashMap::default(),
         lanes,
         arena,
+        tensors,
         deferred,
         left: FxHashMap::default(),
     };
@@ -141,6 +152,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     lower.globals()?;
     lower.bodies()?;
     lower.types();
+    lower.tensors.finish(lower.m);
     // What is left stands where it means nothing: outside functions, or with operands of other types.
     if let Some(r) = lower.m.all().find(|r| REMOVED.contains(&lower.m.inst(*r).op)) {
         let why = format!("{} can't be understood here", lower.m.inst(r).op);
@@ -186,6 +198,7 @@ impl Lower<'_, '_> {
     fn source(&mut self, id: Id) -> product::Source {
         match self.left.remove(&id) {
             Some(Deferred::Plain(access)) => product::Source::Memory(Box::new(access)),
+            Some(Deferred::Tensor(access)) => product::Source::Tensor(Box::new(access)),
             None => product::Source::Value(id),
         }
     }
@@ -270,6 +283,8 @@ impl Lower<'_, '_> {
                 self.m.replace(r, Inst::new(Op::CopyObject, Some(ty), result, [len.into()]).at(origin));
                 return Ok(());
             }
+            Op::CooperativeMatrixLoadTensorNV => return self.tensor_load(r),
+            Op::CooperativeMatrixStoreTensorNV => return self.tensor_store(r),
             Op::CooperativeMatrixReduceNV => return self.reduce(r),
             Op::CooperativeMatrixPerElementOpNV => return self.per_element(r),
             Op::CooperativeMatrixGetCoordinateEXT => return self.coordinate(r),

@@ -184,7 +184,7 @@ pub(super) fn deferred(m: &Module, mats: &FxHashMap<Id, Mat>) -> FxHashSet<Id> {
             let inst = m.inst(*r);
             let staged = inst.ty.and_then(|t| mats.get(&t)).is_some_and(|mat| mat.workgroup);
             match inst.op {
-                Op::CooperativeMatrixLoadKHR if staged => {
+                Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixLoadTensorNV if staged => {
                     open.extend(inst.result.filter(|id| uses.get(id) == Some(&1)));
                 }
                 Op::CooperativeMatrixMulAddKHR => {

@@ -23,6 +23,7 @@ use super::{Key, Lower, Mat, stage};
 use crate::Refusal;
 use crate::arena::{Arena, Elem, Region, Zone, words_of};
 use crate::placement::{Along, whole_pieces};
+use crate::tensor;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, InstRef, Op, Operand};
@@ -42,6 +43,8 @@ pub(super) enum Source {
     Value(Id),
     /// A load, whose result nothing else uses.
     Memory(Box<Access>),
+    /// The same of a tensor.
+    Tensor(Box<tensor::Access>),
 }
 
 /// A factor in shared memory.
@@ -238,6 +241,13 @@ impl Lower<'_, '_> {
                     key.extra.extend(mine.extra);
                     args.extend(inputs);
                 }
+                Source::Tensor(access) => {
+                    let mine = self.tensor_key(Op::CooperativeMatrixLoadTensorNV, access);
+                    key.extra.push(Operand::Word(u32::from(mine.op.0)));
+                    key.types.extend(mine.types);
+                    key.extra.extend(mine.extra);
+                    args.extend(&access.args);
+                }
             }
         }
         args.push(c);
@@ -306,6 +316,10 @@ impl Lower<'_, '_> {
                     types.extend(more);
                     inputs.push((first, args));
                 }
+                Source::Tensor(access) => {
+                    types.extend(access.param_types(self.m));
+                    inputs.push((first, Vec::new()));
+                }
             }
         }
         let c_at = types.len();
@@ -333,8 +347,10 @@ impl Lower<'_, '_> {
                     let value = b.param(*first);
                     Fill::Array(value)
                 }
-                Source::Memory(access) => {
-                    Fill::Visit(Box::new(Visit::new(b, access, *first, args, lane, &known)), staged.factor.mat)
+                Source::Memory(access) => Fill::Visit(Box::new(Visit::new(b, access, *first, args, lane, &known))),
+                Source::Tensor(access) => {
+                    let along = if access.runs_down { Along::Column } else { Along::Row };
+                    Fill::Tensor(Box::new(access.begin(b, *first)), along == staged.factor.mat.along)
                 }
             });
         }
@@ -357,17 +373,35 @@ impl Lower<'_, '_> {
 /// What fills a factor's place.
 enum Fill {
     Array(Id),
-    Visit(Box<Visit>, Mat),
+    Visit(Box<Visit>),
+    /// And whether runs are along the factor's lines.
+    Tensor(Box<tensor::Visit>, bool),
 }
 
 impl Fill {
     fn run(&mut self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, to: &Staged, plan: Plan, lane: Index, k: Index) {
         match self {
             Fill::Array(value) => from_array(b, arena, to, plan, lane, k, *value),
-            Fill::Visit(visit, mat) => {
-                let mat = *mat;
+            Fill::Visit(visit) => {
+                let along = to.factor.mat.along;
+                together(b, arena, to, lane, k, &mut |b, row, col, count| visit.load_run(b, row, col, along, count));
+            }
+            Fill::Tensor(visit, true) => together(b, arena, to, lane, k, &mut |b, row, col, count| {
+                let run = if count == 1 { vec![visit.load(b, row, col)] } else { visit.load_run(b, row, col, count) };
+                run.into_iter().map(|l| l.value).collect()
+            }),
+            Fill::Tensor(visit, false) => {
+                let along = to.factor.mat.along;
                 together(b, arena, to, lane, k, &mut |b, row, col, count| {
-                    visit.load_run(b, row, col, mat.along, count)
+                    let mut out = Vec::new();
+                    for n in 0..count {
+                        let (row, col) = match along {
+                            Along::Row => (row, b.add(col, Index::Const(n))),
+                            Along::Column => (b.add(row, Index::Const(n)), col),
+                        };
+                        out.push(visit.load(b, row, col).value);
+                    }
+                    out
                 });
             }
         }
