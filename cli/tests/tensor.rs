@@ -3,7 +3,7 @@
 use coop_exec::interp::Interpreted;
 use coop_exec::{Case, Executor, Outcome, RunOptions};
 use coop_ir::{Module, binary};
-use coop_passes::{Options, Target, lower};
+use coop_passes::{Error, Options, Semantics, Target, lower, plain};
 use std::path::Path;
 
 fn testdata(name: &str) -> Module {
@@ -47,4 +47,105 @@ fn functions_that_return_from_anywhere_are_inlined() {
         }
     }
     assert!(different.len() > 10, "only {} results", different.len());
+}
+
+/// Modules of the folders with tensor accesses, and their cases.
+fn tensor_cases() -> Vec<(String, Module, Case)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut out = Vec::new();
+    for folder in ["testdata/hardware", "exec/tests/interp"] {
+        let files = std::fs::read_dir(root.join(folder)).expect("testdata").flatten().map(|e| e.path());
+        for path in files.filter(|p| p.extension().is_some_and(|e| e == "toml")) {
+            let stem = path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
+            let Ok(bytes) = std::fs::read(path.with_file_name(format!("{stem}.spv"))) else { continue };
+            let module = binary::read(&bytes).expect("a module");
+            let has = module.globals.iter().any(|r| module.inst(*r).op == coop_ir::Op::TypeTensorLayoutNV);
+            if has {
+                let case = Case::load(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+                out.push((format!("{folder}/{stem}"), module, case));
+            }
+        }
+    }
+    out.sort_by(|a, b| a.0.cmp(&b.0));
+    out
+}
+
+/// Interprets a module, and again with its tensor accesses done element by element in runs of several lengths.
+fn plainly(name: &str, module: &Module, case: &Case, size: u32, semantics: bool) -> Result<(), String> {
+    let mut interpreter = Interpreted::default();
+    interpreter.config.subgroup_size = size;
+    let mut options = Options::new(Target::Scalar);
+    if semantics {
+        interpreter.config.semantics = coop_exec::interp::Semantics::Nvidia;
+        options.semantics = Semantics::Nvidia;
+    }
+    options.spec = case.specialization().expect("values");
+    options.spec_defaults = true;
+    options.subgroup_size = Some(size);
+    let run = |m: &Module| interpreter.run(&binary::write_words(m), case, &RunOptions::default());
+    let before = run(module).map_err(|e| format!("{name}: original: {e}"))?;
+    for length in [1, 4, 8] {
+        let made = match plain::realise(module, &options, length) {
+            Ok(m) => m,
+            Err(Error::Refused(r)) => return Err(format!("{name}: refused: {r}")),
+            Err(e) => panic!("{name}: {e}"),
+        };
+        let after = run(&made).map_err(|e| format!("{name}: runs of {length}: {e}"))?;
+        let differences = before.compare(&after, case).expect("comparable");
+        if let Some(first) = differences.first() {
+            return Err(format!("{name}: runs of {length}: {first}"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn recorded_tensor_accesses_element_by_element() {
+    let mut failures = Vec::new();
+    let cases = tensor_cases();
+    for (name, module, case) in &cases {
+        let size = case.subgroup_size.unwrap_or(32);
+        for semantics in [false, true] {
+            failures.extend(plainly(name, module, case, size, semantics).err());
+        }
+    }
+    assert!(cases.len() > 10, "only {}", cases.len());
+    assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), 2 * cases.len(), failures.join("\n"));
+}
+
+/// Generated modules with tensor accesses, element by element.
+fn generated(seeds: std::ops::Range<u64>) -> (usize, Vec<String>) {
+    use coop_ir::smith::{Dialect, Limits, Profile, generate};
+    let profile = Profile { dialect: Dialect::Nv2, limits: Limits::Any };
+    let (mut done, mut failures) = (0, Vec::new());
+    for seed in seeds {
+        let made = generate(profile, &coop_cli::smith::entropy(seed, 400));
+        let has = made.module.globals.iter().any(|r| made.module.inst(*r).op == coop_ir::Op::TypeTensorLayoutNV);
+        if !has {
+            continue;
+        }
+        done += 1;
+        let size = [8, 4, 16, 32][(seed % 4) as usize];
+        let mut case = case(&made.case);
+        if size != 8 {
+            case = case.with_variant(&format!("s{size}")).expect("a variant");
+        }
+        failures.extend(plainly(&format!("seed {seed}"), &made.module, &case, size, false).err());
+    }
+    (done, failures)
+}
+
+#[test]
+fn generated_tensor_accesses_element_by_element() {
+    let (done, failures) = generated(0..60);
+    assert!(done > 10, "only {done} modules with tensors");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+#[ignore = "minutes: what the other test does, at length"]
+fn many_generated_tensor_accesses_element_by_element() {
+    let (done, failures) = generated(1000..4000);
+    assert!(done > 500, "only {done} modules with tensors");
+    assert!(failures.is_empty(), "{} of {done}:\n{}", failures.len(), failures.join("\n"));
 }

@@ -11,8 +11,8 @@
 //!
 //! Refuses: recursion.
 
-mod returns;
-mod splice;
+pub(crate) mod returns;
+pub(crate) mod splice;
 
 use crate::Refusal;
 use crate::pipeline::PassCx;
@@ -33,7 +33,10 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
             if chosen.contains(&id) {
                 returns::single_return(m, &mut g, f);
             }
-            splice::calls(m, f, &chosen);
+            splice::calls(m, f, &chosen).map_err(|()| {
+                let why = "more than 10000 calls of functions that take or give matrices";
+                Refusal::new("refused-recursion", None, why, "SPIR-V for shaders has no recursion")
+            })?;
         }
         remove_functions(m, &chosen);
     }

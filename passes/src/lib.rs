@@ -27,6 +27,9 @@ use coop_ir::profile::Profile;
 use coop_ir::{InstRef, Module};
 use std::fmt;
 
+#[doc(hidden)]
+pub use tensor::plain;
+
 pub use pipeline::{PASSES, Pass, lower, lower_with};
 pub use report::{LoweredMatrix, Report, Timing};
 

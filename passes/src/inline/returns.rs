@@ -11,7 +11,7 @@ use coop_ir::{Block, Id, Inst, InstList, InstRef, Module, Op, Operand};
 use rustc_hash::FxHashMap;
 
 /// Gives function `f` a single return that is in no construct.
-pub(super) fn single_return(m: &mut Module, g: &mut Globals, f: usize) {
+pub(crate) fn single_return(m: &mut Module, g: &mut Globals, f: usize) {
     let cfg = Cfg::new(m, &m.functions[f]);
     let constructs = Constructs::new(&cfg);
     let returns: Vec<usize> = (0..cfg.len())

@@ -2,14 +2,18 @@
 
 use super::index_of;
 use crate::ssa::{is_debug, undef};
+use coop_ir::builder::name;
 use coop_ir::uses::is_note;
-use coop_ir::{Block, Id, Inst, InstList, InstRef, Module, Op, Operand};
+use coop_ir::{Block, Function, Id, Inst, InstList, InstRef, Module, Op, Operand};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+/// More calls than this in one function are not inlined: they come from recursion.
+const MOST_CALLS: u32 = 10_000;
+
 /// Inlines the calls of `chosen` functions in function `f`. Each of them returns once, in its last reached block, at
-/// its outermost level.
-pub(super) fn calls(m: &mut Module, f: usize, chosen: &FxHashSet<Id>) {
-    let mut b = 0;
+/// its outermost level. Fails on recursion.
+pub(crate) fn calls(m: &mut Module, f: usize, chosen: &FxHashSet<Id>) -> Result<(), ()> {
+    let (mut b, mut left) = (0, MOST_CALLS);
     while b < m.functions[f].blocks.len() {
         let found = m.functions[f].blocks[b].insts.iter().enumerate().find_map(|(at, r)| {
             let i = m.inst(*r);
@@ -18,10 +22,51 @@ pub(super) fn calls(m: &mut Module, f: usize, chosen: &FxHashSet<Id>) {
         });
         match found {
             // The block is looked at again: what follows the call may be in it still.
-            Some((at, callee)) if callee != f => call(m, f, b, at, callee),
-            _ => b += 1,
+            Some((at, callee)) if callee != f && left > 0 => {
+                left -= 1;
+                call(m, f, b, at, callee);
+            }
+            Some(_) => return Err(()),
+            None => b += 1,
         }
     }
+    Ok(())
+}
+
+/// Appends a copy of function `f` to the module.
+pub(crate) fn duplicate(m: &mut Module, f: usize, suffix: &str) {
+    let function = m.functions[f].clone();
+    let mut map: FxHashMap<Id, Id> = FxHashMap::default();
+    for r in function.insts() {
+        if let Some(id) = m.inst(r).result {
+            let fresh = m.fresh_id();
+            map.insert(id, fresh);
+        }
+    }
+    let copied = |m: &mut Module, r: InstRef| {
+        let mut inst = m.inst(r).clone();
+        inst.map_ids(|id| map.get(&id).copied().unwrap_or(id));
+        inst.result = inst.result.and_then(|id| map.get(&id).copied());
+        m.add(inst)
+    };
+    let list = |m: &mut Module, from: &[InstRef]| from.iter().map(|r| copied(m, *r)).collect::<Vec<_>>();
+    let def = copied(m, function.def);
+    let (params, tail) = (list(m, &function.params), list(m, &function.tail));
+    let mut blocks = Vec::new();
+    for block in &function.blocks {
+        let label = copied(m, block.label);
+        let kept: Vec<InstRef> = block.insts.iter().copied().filter(|r| !is_debug(m, m.inst(*r))).collect();
+        let insts = list(m, &kept).into_iter().collect();
+        blocks.push(Block { lead: Vec::new(), label, insts });
+    }
+    let own: FxHashSet<Id> = m.inst(function.def).result.into_iter().collect();
+    copy_notes(m, &map, &own);
+    let named = m.globals_with(Op::Name).find(|r| m.inst(*r).id(0) == m.inst(function.def).result);
+    let label = named.and_then(|r| m.inst(r).string(1)).map_or_else(|| "function".to_owned(), |(s, _)| s);
+    if let Some(id) = m.inst(def).result {
+        name(m, id, &format!("{label}{suffix}"));
+    }
+    m.functions.push(Function { lead: Vec::new(), def, params, blocks, tail });
 }
 
 /// The body of a function with fresh ids.

@@ -21,15 +21,19 @@
 //! Two accesses with equal [`Access::key`] have the same code, and differ in `args` only.
 
 use super::align::align;
+use super::bytes::Views;
 use super::calc::{Calc, Num, Step};
+use super::decode::{Clones, Decode, Decoder, Maker};
 use super::locate::{Rules, Spot};
-use super::memory::Memory;
+use super::memory::{Memory, Root};
 use super::parts::{LayoutType, TensorType, ViewType, chain, layout};
 use super::{OF_LAYOUT, OF_VIEW};
 use crate::arena::Elem;
-use crate::{Options, Refusal, Semantics, inline, ssa};
+use crate::builtins::add_to_interfaces;
+use crate::{Options, Refusal, Semantics, ssa};
 use coop_ir::builder::{FunctionBuilder, Globals, Index};
 use coop_ir::constant::{Constants, Specialization};
+use coop_ir::decorate::Decorations;
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 use rustc_hash::FxHashSet;
@@ -37,7 +41,10 @@ use rustc_hash::FxHashSet;
 /// What the tensor accesses of a module share.
 pub(crate) struct Tensors {
     constants: Constants,
+    decorations: Decorations,
     semantics: Semantics,
+    views: Views,
+    clones: Clones,
 }
 
 /// A tensor load or store, read.
@@ -69,7 +76,20 @@ pub(crate) struct Access {
     view_parts: Vec<Arg>,
     plain_strides: bool,
     semantics: Semantics,
-    memory: Memory,
+    source: Source,
+}
+
+/// Where elements come from or go to.
+#[derive(Clone, Debug)]
+enum Source {
+    Memory(Memory),
+    Decode(Box<Decode>),
+}
+
+/// The same in the function that is made.
+enum Begun {
+    Memory(Root),
+    Decode(Decoder),
 }
 
 /// A number that an access goes by.
@@ -153,11 +173,17 @@ pub(crate) struct Loaded {
 impl Tensors {
     /// For a module after the passes `inline` and `tensor`.
     pub(crate) fn new(m: &Module, options: &Options<'_>) -> Tensors {
-        Tensors { constants: Constants::new(m, &Specialization::new()), semantics: options.semantics }
+        Tensors {
+            constants: Constants::new(m, &Specialization::new()),
+            decorations: Decorations::new(m),
+            semantics: options.semantics,
+            views: Views::default(),
+            clones: Clones::default(),
+        }
     }
 
     /// Reads a tensor load or store, and makes what its code will use: clones of callbacks, further views of buffers.
-    pub(crate) fn access(&mut self, m: &mut Module, _g: &mut Globals, r: InstRef) -> Result<Access, Refusal> {
+    pub(crate) fn access(&mut self, m: &mut Module, g: &mut Globals, r: InstRef) -> Result<Access, Refusal> {
         let inst = m.inst(r).clone();
         let malformed = |why: &str| Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says");
         let store = inst.op == Op::CooperativeMatrixStoreTensorNV;
@@ -183,22 +209,31 @@ impl Tensors {
             Some(Some((TensorType::View(v), parts))) => Some((v, parts)),
             Some(_) => return Err(malformed("the tensor view can't be followed")),
         };
-        if operands.decode.is_some() {
-            let why = "decode functions have no lowering yet";
-            return Err(Refusal::new(
-                "refused-instruction",
-                Some(r),
-                why,
-                "see the table of instructions in the README",
-            ));
-        }
         let plain_strides = view.as_ref().is_some_and(|(v, parts)| plain_strides(m, v.order.len(), parts));
         let mut args = Args { m, constants: &self.constants, list: Vec::new() };
         let parts: Vec<Arg> = parts.into_iter().map(|id| args.of(id)).collect();
         let view_parts = view.iter().flat_map(|v| &v.1).map(|id| args.of(*id)).collect();
         let elem = Elem { scalar, ty: ty.component };
-        let memory = Memory::new(&mut args, r, pointer, elem, operands.memory)?;
-        let args = args.list;
+        let (source, args) = match operands.decode {
+            None => (Source::Memory(Memory::new(&mut args, r, pointer, elem, operands.memory)?), args.list),
+            Some(_) if store => return Err(malformed("a store has no decode function")),
+            Some(function) => {
+                let mut list = args.list;
+                let mut maker = Maker {
+                    m,
+                    g,
+                    constants: &self.constants,
+                    decorations: &self.decorations,
+                    views: &mut self.views,
+                    clones: &mut self.clones,
+                    semantics: self.semantics,
+                    at: r,
+                };
+                let functions = (function, operands.decode_vector);
+                let decode = maker.decode(functions, pointer, elem, layout_type.rank, &mut list)?;
+                (Source::Decode(Box::new(decode)), list)
+            }
+        };
         let mut access = Access {
             at: r,
             matrix: ty.id,
@@ -216,7 +251,7 @@ impl Tensors {
             view_parts,
             plain_strides,
             semantics: self.semantics,
-            memory,
+            source,
         };
         access.check()?;
         let rules = access.rules(&mut Calc::dry(1), &Arg::dry);
@@ -236,7 +271,9 @@ impl Tensors {
             ssa::remove_insts(m, f, &gone);
         }
         ssa::forget_notes(m, &results);
-        let _ = inline::remove;
+        if m.header.version_pair() >= (1, 4) {
+            add_to_interfaces(m, &self.views.made);
+        }
     }
 }
 
@@ -245,7 +282,6 @@ struct Operands {
     memory: Vec<Operand>,
     view: Option<Id>,
     decode: Option<Id>,
-    #[allow(dead_code)]
     decode_vector: Option<Id>,
 }
 
@@ -304,7 +340,10 @@ impl Access {
         });
         out.push(Operand::Word(view));
         self.parts.iter().chain(&self.view_parts).for_each(|a| a.key(&mut out));
-        self.memory.key(&mut out);
+        match &self.source {
+            Source::Memory(memory) => memory.key(&mut out),
+            Source::Decode(decode) => decode.key(&mut out),
+        }
         out
     }
 
@@ -371,13 +410,16 @@ impl Access {
         let args: Vec<Arg> = self.parts.iter().chain(&self.view_parts).copied().collect();
         let num = |arg: Arg| nums[args.iter().position(|a| *a == arg).unwrap_or_default()];
         let rules = self.rules(&mut Calc::new(b, 1), &num);
-        let memory = self.memory.begin(b, first);
+        let source = match &self.source {
+            Source::Memory(memory) => Begun::Memory(memory.begin(b, first)),
+            Source::Decode(decode) => Begun::Decode(decode.begin(b, first)),
+        };
         let rank = self.layout.rank;
         let fill = rules.fills().then(|| {
             let bits = num(self.parts[5 * rank]);
             fill_value(b, self.elem, bits)
         });
-        Visit { access: self.clone(), rules, memory, fill }
+        Visit { access: self.clone(), rules, source, fill }
     }
 }
 
@@ -414,7 +456,7 @@ fn fill_value(b: &mut FunctionBuilder<'_>, elem: Elem, bits: Num) -> Id {
 pub(crate) struct Visit {
     access: Access,
     rules: Rules,
-    memory: super::memory::Root,
+    source: Begun,
     fill: Option<Id>,
 }
 
@@ -438,17 +480,28 @@ impl Visit {
         Loaded { value, keep: spot.clipped }
     }
 
-    fn load_at(&mut self, b: &mut FunctionBuilder<'_>, spot: &Spot) -> Id {
+    fn load_at(&self, b: &mut FunctionBuilder<'_>, spot: &Spot) -> Id {
         let elem = self.access.elem.ty;
         let no = Calc::new(b, 1).or(spot.clipped, spot.outside);
-        let Some(no) = no else { return self.memory.load(b, spot.linear) };
+        let Some(no) = no else { return self.fetch(b, spot) };
         let other = match self.fill {
             Some(fill) => fill,
             None => b.globals.null(b.module, elem),
         };
-        let memory = &self.memory;
-        let values = b.choose(no, &[elem], &mut |_| vec![other], &mut |b| vec![memory.load(b, spot.linear)]);
+        let values = b.choose(no, &[elem], &mut |_| vec![other], &mut |b| vec![self.fetch(b, spot)]);
         values[0]
+    }
+
+    /// The element at a place in the tensor.
+    fn fetch(&self, b: &mut FunctionBuilder<'_>, spot: &Spot) -> Id {
+        match &self.source {
+            Begun::Memory(root) => root.load(b, spot.linear),
+            Begun::Decode(decoder) => {
+                let block: Vec<Num> = spot.coordinates.iter().map(|c| c.block).collect();
+                let within: Vec<Num> = spot.coordinates.iter().map(|c| c.within).collect();
+                decoder.one(b, spot.linear, &block, &within)
+            }
+        }
     }
 
     /// Loads a run of `count` elements.
@@ -464,7 +517,7 @@ impl Visit {
     /// Stores an element.
     pub(crate) fn store(&mut self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, value: Id) {
         let spot = self.locate(b, row, col);
-        let memory = &self.memory;
+        let Begun::Memory(memory) = &self.source else { unreachable!("stores have no decode function") };
         match Calc::new(b, 1).or(spot.clipped, spot.outside) {
             Some(no) => {
                 let bool_type = b.globals.bool(b.module);

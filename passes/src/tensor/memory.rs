@@ -130,7 +130,7 @@ impl Memory {
 }
 
 /// A 32-bit number as an unsigned one: narrower ones are extended, as indices are.
-fn unsigned(b: &mut FunctionBuilder<'_>, n: Num) -> Num {
+pub(super) fn unsigned(b: &mut FunctionBuilder<'_>, n: Num) -> Num {
     let Index::Value(id) = n.at else { return n };
     let u32_type = b.u32_type();
     let scalar = b.module.type_of(id).and_then(|t| types::scalar(b.module, t));

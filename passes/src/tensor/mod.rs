@@ -22,11 +22,14 @@
 
 pub(crate) mod access;
 mod align;
+mod bytes;
 mod calc;
+mod decode;
 mod locate;
 mod memory;
 mod normal;
 mod parts;
+pub mod plain;
 
 #[allow(unused_imports, reason = "the realisations begin to use it")]
 pub(crate) use access::{Access, Loaded, Tensors, Visit};

@@ -1,0 +1,363 @@
+//! Bytes of storage buffers by address: sums of multiples of values, and further views of a buffer to read them by.
+//!
+//! A buffer that a module declares with one type is declared again, at the same set and binding, as an array of whatever
+//! unit a read needs. Numbers are read whole if their address is known to be a multiple of their size, and in pieces
+//! where it is not: blocks of quantised weights may begin anywhere.
+
+use super::calc::power;
+use crate::scalar::bits::{gather, small_type};
+use coop_ir::builder::{FunctionBuilder, Index, decorate, name, require_capability, require_extension};
+use coop_ir::constant::Constants;
+use coop_ir::decorate::Decorations;
+use coop_ir::types::{Scalar, Type};
+use coop_ir::{Id, Inst, Module, Op, Operand};
+use rustc_hash::FxHashMap;
+use spirv::{Capability, Decoration, StorageClass};
+
+/// More parts of a value than this are not read one by one.
+const MAX_PARTS: u32 = 1024;
+
+/// A multiple of a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Term {
+    pub(super) at: Index,
+    pub(super) factor: u32,
+    /// A power of two that divides the value.
+    pub(super) align: u32,
+}
+
+/// A byte of a buffer.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Address {
+    pub(super) terms: Vec<Term>,
+    pub(super) constant: u32,
+}
+
+impl Address {
+    pub(super) fn plus(mut self, term: Term) -> Address {
+        match term.at {
+            Index::Const(v) => self.constant = self.constant.wrapping_add(v.wrapping_mul(term.factor)),
+            Index::Value(_) => match self.terms.iter_mut().find(|t| t.at == term.at) {
+                Some(t) => t.factor = t.factor.wrapping_add(term.factor),
+                None => self.terms.push(term),
+            },
+        }
+        self
+    }
+
+    pub(super) fn behind(&self, bytes: u32) -> Address {
+        Address { terms: self.terms.clone(), constant: self.constant.wrapping_add(bytes) }
+    }
+
+    /// A power of two that divides it.
+    fn align(&self) -> u32 {
+        let terms = self.terms.iter().map(|t| power(t.factor).saturating_mul(t.align));
+        terms.chain([power(self.constant)]).min().unwrap_or(1)
+    }
+
+    /// The number of the unit of `bytes` bytes (a power of two that divides the address) that begins there.
+    pub(super) fn index(&self, b: &mut FunctionBuilder<'_>, bytes: u32) -> Index {
+        let mut sum = Index::Const(self.constant / bytes);
+        for t in &self.terms {
+            // What the factor does not have of the unit, the value has.
+            let shared = power(t.factor).min(bytes);
+            let value = b.div(t.at, bytes / shared);
+            let value = b.mul(value, Index::Const(t.factor / shared));
+            sum = b.add(value, sum);
+        }
+        sum
+    }
+}
+
+/// How types lie in memory.
+pub(super) struct Layouts<'a> {
+    pub(super) m: &'a Module,
+    pub(super) constants: &'a Constants,
+    pub(super) decorations: &'a Decorations,
+}
+
+impl Layouts<'_> {
+    pub(super) fn offset(&self, ty: Id, member: u32) -> Option<u32> {
+        self.decorations.member_value(ty, member, Decoration::Offset)
+    }
+
+    pub(super) fn stride(&self, ty: Id) -> Option<u32> {
+        self.decorations.value(ty, Decoration::ArrayStride)
+    }
+
+    /// Size and alignment in bytes; runtime arrays add nothing to a size.
+    pub(super) fn size(&self, ty: Id, depth: u32) -> Option<(u32, u32)> {
+        if depth > 32 {
+            return None;
+        }
+        Some(match Type::of(self.m, ty)? {
+            Type::Scalar(s) => (s.bytes(), s.bytes()),
+            Type::Vector { elem, len } => {
+                let (size, align) = self.size(elem, depth + 1)?;
+                (size.checked_mul(len)?, align)
+            }
+            Type::Array { elem, len } => {
+                let (size, align) = self.size(elem, depth + 1)?;
+                let stride = self.stride(ty).unwrap_or(size.next_multiple_of(align));
+                (stride.checked_mul(u32::try_from(self.constants.get(len).value()?).ok()?)?, align)
+            }
+            Type::RuntimeArray { elem } => (0, self.size(elem, depth + 1)?.1),
+            Type::Struct { members } => {
+                let (mut end, mut align) = (0, 1);
+                for (at, member) in (0..).zip(members) {
+                    let (size, a) = self.size(member, depth + 1)?;
+                    end = end.max(self.offset(ty, at)?.checked_add(size)?);
+                    align = align.max(a);
+                }
+                (end, align)
+            }
+            Type::Pointer { .. } => (8, 8),
+            _ => return None,
+        })
+    }
+
+    /// Where an access chain leads: the type, and what is added to the address. `index` gives the value of an index
+    /// that is no constant.
+    pub(super) fn walk(
+        &self,
+        mut ty: Id,
+        indices: &[Id],
+        mut address: Address,
+        index: &mut dyn FnMut(Id) -> Option<Term>,
+    ) -> Option<(Id, Address)> {
+        for id in indices {
+            let (elem, stride) = match Type::of(self.m, ty)? {
+                Type::Struct { members } => {
+                    let member = u32::try_from(self.constants.get(*id).value()?).ok()?;
+                    address = address.behind(self.offset(ty, member)?);
+                    ty = *members.get(member as usize)?;
+                    continue;
+                }
+                Type::Array { elem, .. } | Type::RuntimeArray { elem } => (elem, self.stride(ty)?),
+                Type::Vector { elem, .. } => (elem, self.size(elem, 0)?.0),
+                _ => return None,
+            };
+            let term = match self.constants.get(*id).fixed() {
+                Some(v) => Term { at: Index::Const(v as u32), factor: 1, align: 1 },
+                None => index(*id)?,
+            };
+            address = address.plus(Term { factor: stride, ..term });
+            ty = elem;
+        }
+        Some((ty, address))
+    }
+}
+
+/// A buffer whose bytes are read, in the function that is made.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Buffer {
+    pub(super) variable: Id,
+    /// The index into an array of buffers.
+    pub(super) descriptor: Option<Id>,
+}
+
+/// The views of buffers that were made.
+#[derive(Default, Debug)]
+pub(super) struct Views {
+    by_unit: FxHashMap<(Id, Id), Id>,
+    pub(super) made: Vec<Id>,
+}
+
+impl Views {
+    /// A variable that holds what `variable` does as an array of `unit`s of `bytes` bytes.
+    fn view(&mut self, m: &mut Module, d: &Decorations, variable: Id, unit: Id, bytes: u32) -> Id {
+        if let Some(id) = self.by_unit.get(&(variable, unit)) {
+            return *id;
+        }
+        let storage = StorageClass::StorageBuffer as u32;
+        let add = |m: &mut Module, op: Op, operands: &[Operand]| {
+            let id = m.fresh_id();
+            let r = m.add(Inst::new(op, None, Some(id), operands.iter().copied()));
+            m.globals.push(r);
+            id
+        };
+        let array = add(m, Op::TypeRuntimeArray, &[unit.into()]);
+        decorate(m, array, Decoration::ArrayStride, &[bytes]);
+        let block = add(m, Op::TypeStruct, &[array.into()]);
+        decorate(m, block, Decoration::Block, &[]);
+        let member = [Operand::Id(block), 0.into(), (Decoration::Offset as u32).into(), 0.into()];
+        coop_ir::builder::add_global(m, Inst::new(Op::MemberDecorate, None, None, member));
+        let mut held = block;
+        let mut readonly = d.has(variable, Decoration::NonWritable);
+        if let Some(Type::Pointer { pointee, .. }) = m.type_of(variable).and_then(|t| Type::of(m, t)) {
+            let mut of = pointee;
+            match Type::of(m, pointee) {
+                Some(Type::Array { elem, len }) => {
+                    held = add(m, Op::TypeArray, &[block.into(), len.into()]);
+                    of = elem;
+                }
+                Some(Type::RuntimeArray { elem }) => {
+                    held = add(m, Op::TypeRuntimeArray, &[block.into()]);
+                    of = elem;
+                }
+                _ => {}
+            }
+            let members = match Type::of(m, of) {
+                Some(Type::Struct { members }) => members.len() as u32,
+                _ => 0,
+            };
+            readonly |= members > 0 && (0..members).all(|at| d.member_has(of, at, Decoration::NonWritable));
+        }
+        let pointer = add(m, Op::TypePointer, &[storage.into(), held.into()]);
+        let id = m.fresh_id();
+        let r = m.add(Inst::new(Op::Variable, Some(pointer), Some(id), [storage.into()]));
+        m.globals.push(r);
+        name(m, id, "coop_view");
+        for what in [Decoration::DescriptorSet, Decoration::Binding] {
+            if let Some(value) = d.value(variable, what) {
+                decorate(m, id, what, &[value]);
+            }
+        }
+        for what in [Decoration::Coherent, Decoration::Volatile] {
+            if d.has(variable, what) {
+                decorate(m, id, what, &[]);
+            }
+        }
+        if readonly {
+            decorate(m, id, Decoration::NonWritable, &[]);
+        }
+        self.aliased(m, d, variable, id);
+        storage_capability(m, bytes, unit);
+        self.by_unit.insert((variable, unit), id);
+        self.made.push(id);
+        id
+    }
+
+    /// Says that the variables of a binding hold the same memory.
+    fn aliased(&mut self, m: &mut Module, d: &Decorations, variable: Id, view: Id) {
+        let slot = (d.set(variable), d.binding(variable));
+        let variables: Vec<Id> = m.globals_with(Op::Variable).filter_map(|r| m.inst(r).result).collect();
+        let same = variables.into_iter().filter(|v| (d.set(*v), d.binding(*v)) == slot && slot.1.is_some());
+        for v in same.chain([view]) {
+            let has = m.globals_with(Op::Decorate).map(|r| m.inst(r)).any(|i| {
+                i.id(0) == Some(v)
+                    && [Decoration::Aliased, Decoration::Restrict].iter().any(|w| i.word(1) == Some(*w as u32))
+            });
+            if !has {
+                decorate(m, v, Decoration::Aliased, &[]);
+            }
+        }
+    }
+}
+
+/// Declares what memory of small units needs.
+fn storage_capability(m: &mut Module, bytes: u32, unit: Id) {
+    let scalar = match Type::of(m, unit) {
+        Some(Type::Vector { elem, .. }) => Type::of(m, elem).and_then(|t| t.scalar()),
+        Some(t) => t.scalar(),
+        None => None,
+    };
+    match scalar.map_or(bytes, Scalar::bytes) {
+        1 => {
+            require_capability(m, Capability::StorageBuffer8BitAccess as u32);
+            if m.header.version_pair() < (1, 5) {
+                require_extension(m, "SPV_KHR_8bit_storage");
+            }
+        }
+        2 => require_capability(m, Capability::StorageBuffer16BitAccess as u32),
+        _ => {}
+    }
+}
+
+/// What reads of bytes need.
+pub(super) struct Reader<'a> {
+    pub(super) views: &'a mut Views,
+    pub(super) decorations: &'a Decorations,
+    pub(super) constants: &'a Constants,
+    pub(super) buffer: Buffer,
+    /// Memory operands, without an alignment.
+    pub(super) operands: Vec<Operand>,
+}
+
+impl Reader<'_> {
+    /// Reads a value of type `ty`. `None`: it has no known layout, or too many parts.
+    pub(super) fn read(&mut self, b: &mut FunctionBuilder<'_>, ty: Id, address: &Address) -> Option<Id> {
+        let mut left = MAX_PARTS;
+        self.value(b, ty, address, &mut left)
+    }
+
+    fn value(&mut self, b: &mut FunctionBuilder<'_>, ty: Id, address: &Address, left: &mut u32) -> Option<Id> {
+        *left = left.checked_sub(1)?;
+        let parts: Vec<(Id, u32)> = match Type::of(b.module, ty)? {
+            Type::Scalar(s) => return self.scalar(b, ty, s, address),
+            Type::Vector { elem, len } => {
+                let bytes = Type::of(b.module, elem)?.scalar()?.bytes();
+                if let Some(whole) = self.vector(b, ty, (bytes, len), address) {
+                    return Some(whole);
+                }
+                (0..len).map(|i| (elem, i * bytes)).collect()
+            }
+            Type::Array { elem, len } => {
+                let len = u32::try_from(self.constants.get(len).value()?).ok()?;
+                let layouts = Layouts { m: b.module, constants: self.constants, decorations: self.decorations };
+                let stride = layouts.stride(ty)?;
+                (0..len.min(MAX_PARTS + 1)).map(|i| (elem, i * stride)).collect()
+            }
+            Type::Struct { members } => {
+                let layouts = Layouts { m: b.module, constants: self.constants, decorations: self.decorations };
+                let at = (0..).zip(members).map(|(i, t)| Some((t, layouts.offset(ty, i)?)));
+                at.collect::<Option<Vec<_>>>()?
+            }
+            _ => return None,
+        };
+        let mut values = Vec::new();
+        for (part, offset) in parts {
+            values.push(self.value(b, part, &address.behind(offset), left)?);
+        }
+        Some(b.ids(Op::CompositeConstruct, ty, &values))
+    }
+
+    fn scalar(&mut self, b: &mut FunctionBuilder<'_>, ty: Id, scalar: Scalar, address: &Address) -> Option<Id> {
+        let bytes = scalar.bytes();
+        if !bytes.is_power_of_two() {
+            return None;
+        }
+        let piece = address.align().min(bytes);
+        if piece == bytes {
+            return Some(self.unit(b, ty, bytes, address));
+        }
+        let of = Scalar::Int { width: piece * 8, signed: false };
+        small_type(b.module, of);
+        let piece_ty = b.globals.scalar(b.module, of);
+        let parts: Vec<Id> =
+            (0..bytes / piece).map(|i| self.unit(b, piece_ty, piece, &address.behind(i * piece))).collect();
+        Some(gather(b, of, piece_ty, &parts, ty))
+    }
+
+    /// A vector at once, of 4, 8 or 16 bytes, if it is where it may be read so.
+    fn vector(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        ty: Id,
+        (bytes, len): (u32, u32),
+        address: &Address,
+    ) -> Option<Id> {
+        let total = bytes.checked_mul(len)?;
+        if !matches!(total, 4 | 8 | 16) || address.align() < total {
+            return None;
+        }
+        let word = b.u32_type();
+        if bytes == 4 {
+            // As it is: a view by the vector type itself.
+            return Some(self.unit(b, ty, total, address));
+        }
+        let unit = if total == 4 { word } else { b.globals.vector(b.module, word, total / 4) };
+        let raw = self.unit(b, unit, total, address);
+        Some(b.ids(Op::Bitcast, ty, &[raw]))
+    }
+
+    fn unit(&mut self, b: &mut FunctionBuilder<'_>, unit: Id, bytes: u32, address: &Address) -> Id {
+        let view = self.views.view(b.module, self.decorations, self.buffer.variable, unit, bytes);
+        let index = address.index(b, bytes);
+        let (zero, index) = (b.u32(0), b.index(index));
+        let pointer = b.globals.pointer(b.module, StorageClass::StorageBuffer as u32, unit);
+        let chain: Vec<Id> = [view].into_iter().chain(self.buffer.descriptor).chain([zero, index]).collect();
+        let pointer = b.ids(Op::AccessChain, pointer, &chain);
+        b.op(Op::Load, unit, [Operand::Id(pointer)].into_iter().chain(self.operands.iter().copied()))
+    }
+}
