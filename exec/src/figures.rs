@@ -34,6 +34,9 @@ pub struct Figure {
     pub grid: [u32; 3],
     /// The module with workgroup-scope matrices.
     pub nv2: Contender,
+    /// The modules that the lowerings start from, if not from that one: what the device itself can't run, they can.
+    #[serde(default)]
+    pub lowered: Vec<PathBuf>,
     /// How the module is specialised for lowering to subgroup matrices, if not as it runs itself.
     #[serde(default)]
     pub lowered_khr: Vec<Try>,

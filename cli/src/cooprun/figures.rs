@@ -164,29 +164,35 @@ impl Figures {
     ) -> Result<Results, Failure> {
         let mut results = Results::default();
         let Some(contender) = column.contender(figure) else { return Ok(results) };
-        let path = list.folder.join(&contender.module);
-        let module = io::load(&path)?.module;
-        let tries = column.tries(figure);
-        for one in tries.iter().take(self.tries.unwrap_or(tries.len())) {
-            let name = one.name();
-            let line = format!("{:<24} {:<10} {name:<34}", figure.name, column.name());
-            if Instant::now() > deadline {
-                results.failures.push(format!("{name}: not tried, the time was over"));
-                continue;
-            }
-            let mut case = one.apply(inputs.case(), figure.grid);
-            case.full_subgroups |= contender.full_subgroups;
-            match self.try_one(executor, &module, column, case, inputs) {
-                Ok(found) => {
-                    print(&format!("{line} {}", found.text));
-                    match found.wrong {
-                        None => results.rates.push((found.rate, name)),
-                        Some(why) => results.failures.push(format!("{name}: {why}")),
-                    }
+        let modules = match column.target() {
+            Some(_) if !figure.lowered.is_empty() => figure.lowered.as_slice(),
+            _ => std::slice::from_ref(&contender.module),
+        };
+        for path in modules {
+            let module = io::load(&list.folder.join(path))?.module;
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let tries = column.tries(figure);
+            for one in tries.iter().take(self.tries.unwrap_or(tries.len())) {
+                let name = if modules.len() > 1 { format!("{stem} {}", one.name()) } else { one.name() };
+                let line = format!("{:<24} {:<10} {name:<34}", figure.name, column.name());
+                if Instant::now() > deadline {
+                    results.failures.push(format!("{name}: not tried, the time was over"));
+                    continue;
                 }
-                Err(why) => {
-                    print(&format!("{line} {}", why.replace('\n', ";")));
-                    results.failures.push(format!("{name}: {why}"));
+                let mut case = one.apply(inputs.case(), figure.grid);
+                case.full_subgroups |= contender.full_subgroups;
+                match self.try_one(executor, &module, column, case, inputs) {
+                    Ok(found) => {
+                        print(&format!("{line} {}", found.text));
+                        match found.wrong {
+                            None => results.rates.push((found.rate, name)),
+                            Some(why) => results.failures.push(format!("{name}: {why}")),
+                        }
+                    }
+                    Err(why) => {
+                        print(&format!("{line} {}", why.replace('\n', ";")));
+                        results.failures.push(format!("{name}: {why}"));
+                    }
                 }
             }
         }
@@ -318,7 +324,7 @@ fn render(table: &[(&str, BTreeMap<Column, Results>)]) -> String {
             for failure in &results.failures {
                 let reason = failure.split_once(": ").map_or(failure.as_str(), |(_, reason)| reason);
                 if reason != last {
-                    let _ = writeln!(text, "{place}: {failure}");
+                    let _ = writeln!(text, "{place}: {}", failure.replace('\n', ";"));
                 }
                 last = reason;
             }
