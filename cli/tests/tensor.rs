@@ -149,3 +149,61 @@ fn many_generated_tensor_accesses_element_by_element() {
     assert!(done > 500, "only {done} modules with tensors");
     assert!(failures.is_empty(), "{} of {done}:\n{}", failures.len(), failures.join("\n"));
 }
+
+mod llama_modules;
+
+/// SpecIds of llama.cpp's modules for cooperative_matrix2, as its engine gives them.
+fn engine_values(name: &str) -> coop_ir::constant::Specialization {
+    use coop_ir::constant::{SpecValue, Specialization};
+    let values: &[(u32, u32)] = if name.starts_with("flash") {
+        &[(0, 128), (1, 64), (2, 64), (3, 64), (4, 64), (5, 1), (12, 8), (13, 8), (14, 34), (15, 34)]
+    } else if name.starts_with("conv") {
+        &[]
+    } else {
+        &[(0, 256), (1, 128), (2, 128), (3, 64), (4, 0)]
+    };
+    let mut out = Specialization::new();
+    values.iter().for_each(|(id, v)| out.set(*id, SpecValue::Int(i128::from(*v))));
+    out
+}
+
+/// Every module of llama.cpp for cooperative_matrix2: its tensor accesses, with all that they call, are valid code.
+#[test]
+fn llama_tensor_accesses_are_valid() {
+    let Some(modules) = llama_modules::modules() else { return };
+    let validator = llama_modules::cache().join("bin/spirv-val");
+    let folder = std::env::temp_dir().join(format!("coop-tensor-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (mut done, mut failures) = (0, Vec::new());
+    for path in modules.iter().filter(|p| llama_modules::stem(p).ends_with("_cm2")) {
+        let name = llama_modules::stem(path);
+        let module = binary::read(&std::fs::read(path).expect("readable")).expect("a module");
+        if !module.globals.iter().any(|r| module.inst(*r).op == coop_ir::Op::TypeTensorLayoutNV) {
+            continue;
+        }
+        done += 1;
+        let mut options = Options::new(Target::Scalar);
+        (options.spec, options.spec_defaults) = (engine_values(&name), true);
+        options.subgroup_size = Some(32);
+        let made = match plain::realise(&module, &options, 4) {
+            Ok(m) => m,
+            Err(e) => {
+                failures.push(format!("{name}: {e}"));
+                continue;
+            }
+        };
+        let words = binary::write(&made);
+        let file = folder.join(format!("{name}.spv"));
+        std::fs::write(&file, words).expect("written");
+        if validator.exists() {
+            let said = std::process::Command::new(&validator).args(["--target-env", "vulkan1.3"]).arg(&file).output();
+            let said = said.expect("spirv-val");
+            if !said.status.success() {
+                failures.push(format!("{name}: {}", String::from_utf8_lossy(&said.stderr)));
+            }
+        }
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+    assert_eq!(done, 119);
+    assert!(failures.is_empty(), "{} of {done}:\n{}", failures.len(), failures.join("\n"));
+}

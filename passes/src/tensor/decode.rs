@@ -170,9 +170,9 @@ impl Maker<'_> {
         let signature = self.signature(function, rank);
         let s = signature.ok_or_else(|| self.malformed("the decode function has not the parameters it must have"))?;
         let size = self.layouts().size(s.pointee, 0);
-        let (size, alignment) = size
-            .filter(|s| s.0 > 0)
-            .ok_or_else(|| self.malformed("the decode function's blocks have no known size"))?;
+        // What ends in a runtime array has no size: all blocks begin where the access points.
+        let (size, alignment) =
+            size.ok_or_else(|| self.malformed("the decode function's blocks have no known size"))?;
         let step = match self.semantics {
             Semantics::Spec => size.next_multiple_of(alignment),
             Semantics::Nvidia => size,
@@ -202,7 +202,7 @@ impl Maker<'_> {
         });
         let counted: Vec<(Arg, u32)> = terms.iter().map(|(id, factor)| (args.of(*id), *factor)).collect();
         *list = args.list;
-        let exact = counted.iter().all(|t| t.1.is_multiple_of(step)) && constant.is_multiple_of(step);
+        let exact = step > 0 && counted.iter().all(|t| t.1.is_multiple_of(step)) && constant.is_multiple_of(step);
         let fixed = match descriptor {
             Some(Descriptor::Constant(id)) => Some(id),
             _ => None,
@@ -602,6 +602,9 @@ fn stepped(b: &mut FunctionBuilder<'_>, pointer: Id, step: u32) -> Id {
         _ => None,
     });
     let pointee = pointee.unwrap_or_else(|| b.u32_type());
+    if step == 0 {
+        return pointer;
+    }
     let id = b.module.fresh_id();
     let r = b.module.add(Inst::new(Op::TypePointer, None, Some(id), [storage.into(), pointee.into()]));
     b.module.globals.push(r);
@@ -634,12 +637,15 @@ impl Called {
         let mut operands = vec![self.callee.function];
         match &self.callee.from {
             From::Nothing => {}
-            From::Physical { ty, .. } => {
-                let base = self.pointer.unwrap_or_else(|| unreachable!("begun with one"));
-                let at = b.index(linear.at);
-                let stepped = b.module.type_of(base).unwrap_or(*ty);
-                let pointer = b.ids(Op::PtrAccessChain, stepped, &[base, at]);
-                operands.push(b.ids(Op::Bitcast, *ty, &[pointer]));
+            From::Physical { ty, step, .. } => {
+                let mut pointer = self.pointer.unwrap_or_else(|| unreachable!("begun with one"));
+                if *step > 0 {
+                    let at = b.index(linear.at);
+                    let stepped = b.module.type_of(pointer).unwrap_or(*ty);
+                    pointer = b.ids(Op::PtrAccessChain, stepped, &[pointer, at]);
+                }
+                let same = b.module.type_of(pointer) == Some(*ty);
+                operands.push(if same { pointer } else { b.ids(Op::Bitcast, *ty, &[pointer]) });
             }
             From::Blocks { .. } | From::Bytes { .. } => {
                 let number = Calc::new(b, 1).add(linear, self.number);

@@ -77,7 +77,7 @@ impl Normal<'_> {
         self.values.clear();
         let unreached = (0..cfg.len()).filter(|b| !cfg.is_reachable(*b));
         for b in cfg.rpo().iter().copied().chain(unreached) {
-            for r in self.m.functions[f].blocks[b].insts.to_vec() {
+            for r in self.m.functions[f].blocks[b].insts.clone() {
                 self.inst(r, b, &mut layout_phis)?;
             }
         }
