@@ -48,7 +48,7 @@ fn no_orphans() {
                 assert!(path.with_extension("spvasm").exists(), "{} belongs to no module", path.display());
                 seen += 1;
             } else {
-                let known = path.extension().is_some_and(|e| e == "spvasm") || path.ends_with("README.md");
+                let known = path.extension().is_some_and(|e| e == "spvasm" || e == "json") || path.ends_with("README.md");
                 assert!(known, "{} does not belong here", path.display());
             }
         }

@@ -293,6 +293,11 @@ impl<'a> Cx<'a> {
         self.has_small_floats
     }
 
+    /// Every type of SPV_NV_cooperative_matrix.
+    pub(crate) fn nv_matrices(&self) -> &[NvMatrix] {
+        &self.nv_matrices
+    }
+
     /// Whether there is anything of SPV_NV_cooperative_matrix.
     pub(crate) fn has_nv1(&self) -> bool {
         self.has_nv1

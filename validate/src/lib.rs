@@ -13,6 +13,7 @@
 //! 4. Dimensions are compared by id first, then by value: two types that share a constant agree whatever it is.
 
 mod cx;
+mod device;
 mod env;
 pub mod fuzz;
 mod options;
@@ -23,6 +24,7 @@ mod rules;
 pub mod testing;
 mod verdict;
 
+pub use device::Device;
 pub use env::TargetEnv;
 pub use options::{Options, UnknownRule};
 pub use report::{Finding, Label, Part, Report};
@@ -42,6 +44,9 @@ pub fn check(module: &Module, options: &Options) -> Report {
     let cx = Cx::new(module, options);
 
     rules::check(&cx, &mut out);
+    if let Some(device) = &options.device {
+        rules::device::check(&cx, device, &mut out);
+    }
     out.finish()
 }
 

@@ -1,10 +1,12 @@
 //! What the user asks of a check.
 
+use crate::device::Device;
 use crate::env::TargetEnv;
 use crate::rule::{self, Fate, Level, Rule};
 use coop_ir::constant::Specialization;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// What the user asks of a check.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +15,8 @@ pub struct Options {
     pub specialization: Specialization,
     /// The environment; by the module if none is given.
     pub env: Option<TargetEnv>,
+    /// The device whose rules apply too.
+    pub device: Option<Arc<Device>>,
     /// Whether warnings are errors.
     pub deny_warnings: bool,
     levels: BTreeMap<&'static str, Level>,

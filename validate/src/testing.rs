@@ -2,12 +2,15 @@
 //!
 //! A comment `; error: [rule-id] part of the message` (or `warning`, `note`) stands on or after the line of the guilty
 //! instruction. Comments in front of the first instruction may give options: `; spec: 0=16 1=8`, `; env: opencl2.2`,
-//! `; warn: rule-id`, `; deny: rule-id`, `; allow: rule-id`.
+//! `; warn: rule-id`, `; deny: rule-id`, `; allow: rule-id`, `; profile: NAME` (of a built-in profile, or of a file beside
+//! the module) and after it `; subgroup-size: 32`.
 
-use crate::{Level, Options};
+use crate::{Device, Level, Options};
 use coop_ir::constant::SpecValue;
+use coop_ir::profile::Profile;
 use coop_ir::{InstRef, Module, text};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A finding that must be there.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -105,6 +108,18 @@ fn read(path: PathBuf) -> Case {
                     let v = SpecValue::parse(v).unwrap_or_else(|| panic!("{}: not a value", place()));
                     options.specialization.set(id, v);
                 }
+            }
+            "profile" => {
+                let profile = Profile::builtin(value).unwrap_or_else(|| {
+                    let file = path.with_file_name(value);
+                    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", place()));
+                    Profile::from_json(&text).unwrap_or_else(|e| panic!("{}: {e}", place()))
+                });
+                options.device = Some(Arc::new(Device::new(profile)));
+            }
+            "subgroup-size" => {
+                let device = options.device.as_mut().unwrap_or_else(|| panic!("{}: comes after profile", place()));
+                Arc::make_mut(device).subgroup_size = value.parse().ok();
             }
             "env" => options.env = Some(value.parse().unwrap_or_else(|e| panic!("{}: {e}", place()))),
             "allow" | "warn" | "deny" => {

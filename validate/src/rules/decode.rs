@@ -446,7 +446,7 @@ fn step(cx: &Cx, a: &TensorAccess, operand: usize, callback: &Callback, pointee:
 }
 
 /// Where a type's last byte ends, by its decorations, and the alignment of its largest scalar.
-fn extent(cx: &Cx, ty: Id, depth: u32) -> Option<(u64, u64)> {
+pub(crate) fn extent(cx: &Cx, ty: Id, depth: u32) -> Option<(u64, u64)> {
     if depth > 16 {
         return None;
     }

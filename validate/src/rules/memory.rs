@@ -256,6 +256,11 @@ pub(crate) fn end(inst: &Inst, first: usize) -> Option<usize> {
     (m.unknown == 0).then_some(m.end)
 }
 
+/// The literal of Aligned among the memory operands that begin at `first`.
+pub(crate) fn aligned(inst: &Inst, first: usize) -> Option<u32> {
+    decode(inst, first).aligned.map(|(n, _)| n)
+}
+
 fn decode(inst: &Inst, first: usize) -> Operands {
     let Some(mask) = inst.word(first) else { return Operands { end: first, ..Operands::default() } };
     let mut m = Operands { mask, ..Operands::default() };

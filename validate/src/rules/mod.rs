@@ -1,6 +1,7 @@
 //! The rules, a file a family. A file holds the declarations of its rules and the functions that apply them.
 
 pub(crate) mod access;
+pub(crate) mod address;
 pub(crate) mod arithmetic;
 pub(crate) mod callback;
 pub(crate) mod component;
@@ -8,6 +9,7 @@ pub(crate) mod composite;
 pub(crate) mod convert;
 pub(crate) mod coordinate;
 pub(crate) mod decode;
+pub(crate) mod device;
 pub(crate) mod element;
 pub(crate) mod length;
 pub(crate) mod memory;
@@ -189,6 +191,7 @@ pub static RULES: &[&Rule] = &[
     &access::NOT_IN_ARRAY,
     &stride::OUT_OF_BOUNDS,
     &access::POINTEE_TYPE,
+    &stride::POINTER_MISALIGNED,
     &access::POINTER_SOURCE,
     &access::POINTER_TYPE,
     &component::STORED,
@@ -235,6 +238,26 @@ pub static RULES: &[&Rule] = &[
     &decode::BLOCK_MULTIPLE,
     &decode::VECTOR_EIGHT,
     &decode::VECTOR_RETURN,
+    &device::alignment::UNPROVEN,
+    &device::feature::BLOCKS,
+    &device::pipeline::RANGE,
+    &device::feature::CAPABILITY,
+    &device::matrix::SIGNEDNESS,
+    &device::matrix::DIMENSION,
+    &device::feature::EXTENSION,
+    &device::pipeline::FULL_SUBGROUPS,
+    &device::pipeline::LOCAL_SIZE,
+    &device::matrix::MULADD,
+    &device::nv1::NV1_MULADD,
+    &device::nv1::NV1_TYPE,
+    &device::matrix::LANES,
+    &device::matrix::WORKGROUP_SCOPE,
+    &device::pipeline::SHARED,
+    &device::feature::VERSION,
+    &device::pipeline::STAGE,
+    &device::matrix::TYPE,
+    &device::UNDECIDED,
+    &device::pipeline::WORKGROUP,
     &element::INDEX_COUNT,
     &element::INDEX_RANGE,
     &element::INDEX_TYPE,

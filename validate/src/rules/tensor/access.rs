@@ -8,7 +8,7 @@ use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use crate::rules::access::{Pointer, in_array};
 use crate::rules::types::storage_name;
-use crate::rules::{component, decode, memory};
+use crate::rules::{component, decode, memory, stride};
 use coop_ir::types::CoopMatView;
 use coop_ir::{Id, InstRef, Kind};
 use spirv::{Capability, StorageClass};
@@ -215,6 +215,7 @@ pub(crate) fn check(cx: &Cx, at: InstRef, is_load: bool, states: Option<&States>
     object_type(cx, &a, object, ty, out);
     pointer_type(cx, &a, out);
     component::memory(cx, at, &pointer, out);
+    stride::pointer_alignment(cx, at, pointer.id, 16, a.verb(), out);
     if cx.module.type_of(layout).is_none_or(|t| cx.layout_type(t).is_none()) {
         let is = cx.describe_value(layout);
         out.report(&LAYOUT, at, || {

@@ -1,0 +1,186 @@
+//! What is known of the low bits of addresses: enough to prove an alignment, or to disprove it.
+
+use crate::cx::Cx;
+use coop_ir::types::{Type, scalar_or_vector};
+use coop_ir::{Id, Inst, Op};
+use spirv::Decoration;
+
+/// More low bits than this are never asked for.
+const BITS: u32 = 8;
+
+/// Chains of arithmetic and access chains are not followed further; a cycle, which only broken modules have, must end.
+const DEPTH: u32 = 24;
+
+/// The low bits of a number: those below `bits` are those of `value`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Low {
+    bits: u32,
+    value: u64,
+}
+
+impl Low {
+    const UNKNOWN: Low = Low { bits: 0, value: 0 };
+
+    fn exact(value: u64) -> Low {
+        Low { bits: BITS, value: value & ((1 << BITS) - 1) }
+    }
+
+    fn new(bits: u32, value: u64) -> Low {
+        let bits = bits.min(BITS);
+        Low { bits, value: value & ((1 << bits) - 1) }
+    }
+
+    fn add(self, other: Low) -> Low {
+        Low::new(self.bits.min(other.bits), self.value.wrapping_add(other.value))
+    }
+
+    fn sub(self, other: Low) -> Low {
+        Low::new(self.bits.min(other.bits), self.value.wrapping_sub(other.value))
+    }
+
+    /// `(v + 2^b x) (w + 2^c y)`: what is not known begins where the least of the three mixed terms does.
+    fn mul(self, other: Low) -> Low {
+        let zeros = |v: u64| if v == 0 { BITS } else { v.trailing_zeros() };
+        let bits = (other.bits + zeros(self.value)).min(self.bits + zeros(other.value)).min(self.bits + other.bits);
+        Low::new(bits, self.value.wrapping_mul(other.value))
+    }
+
+    /// Whether it is a multiple of a power of two: `None` if that can't be told.
+    pub(crate) fn is_multiple_of(self, n: u64) -> Option<bool> {
+        debug_assert!(n.is_power_of_two(), "alignments are");
+        let wanted = n.trailing_zeros();
+        let known = wanted.min(self.bits);
+        if self.value & ((1 << known) - 1) != 0 { Some(false) } else { (self.bits >= wanted).then_some(true) }
+    }
+
+    /// The remainder by a power of two, as far as it is known.
+    pub(crate) fn remainder(self, n: u64) -> u64 {
+        self.value & (n - 1)
+    }
+}
+
+/// The low bits of an integer.
+pub(crate) fn low(cx: &Cx, id: Id) -> Low {
+    number(cx, id, 0)
+}
+
+fn number(cx: &Cx, id: Id, depth: u32) -> Low {
+    if let Some(v) = cx.constant(id).fixed() {
+        return Low::exact(v);
+    }
+    let Some(inst) = cx.module.def_inst(id).filter(|_| depth < DEPTH) else { return Low::UNKNOWN };
+    let (op, first) = match inst.op {
+        Op::SpecConstantOp => match inst.word(0).and_then(|w| u16::try_from(w).ok()) {
+            Some(op) => (Op(op), 1),
+            None => return Low::UNKNOWN,
+        },
+        op => (op, 0),
+    };
+    let arg = |i: usize| inst.id(first + i).map_or(Low::UNKNOWN, |a| number(cx, a, depth + 1));
+    let fixed = |i: usize| inst.id(first + i).and_then(|a| cx.constant(a).fixed());
+    match op {
+        Op::IAdd => arg(0).add(arg(1)),
+        Op::ISub => arg(0).sub(arg(1)),
+        Op::IMul => arg(0).mul(arg(1)),
+        Op::ShiftLeftLogical => match fixed(1) {
+            Some(n) if n < u64::from(BITS) => arg(0).mul(Low::exact(1 << n)),
+            Some(_) => Low::exact(0),
+            None => Low::UNKNOWN,
+        },
+        // What a mask clears is 0.
+        Op::BitwiseAnd => match fixed(0).or_else(|| fixed(1)) {
+            Some(mask) => Low::new(mask.trailing_zeros(), 0),
+            None => Low::UNKNOWN,
+        },
+        Op::CopyObject | Op::Bitcast | Op::UConvert | Op::SConvert => arg(0),
+        _ => Low::UNKNOWN,
+    }
+}
+
+/// How far into a variable a pointer points, in bytes, as far as it is known. `None` if it does not come from a
+/// variable by access chains.
+pub(crate) fn offset(cx: &Cx, pointer: Id) -> Option<Low> {
+    let mut id = pointer;
+    let mut sum = Low::exact(0);
+    for _ in 0..DEPTH {
+        let inst = cx.module.def_inst(id)?;
+        match inst.op {
+            Op::Variable => return Some(sum),
+            Op::CopyObject => id = inst.id(0)?,
+            Op::AccessChain | Op::InBoundsAccessChain => {
+                sum = sum.add(chain(cx, inst));
+                id = inst.id(0)?;
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn chain(cx: &Cx, inst: &Inst) -> Low {
+    let base = inst.id(0).and_then(|b| cx.module.type_of(b)).and_then(|t| Type::of(cx.module, t));
+    let Some(Type::Pointer { pointee, .. }) = base else { return Low::UNKNOWN };
+    let (mut ty, mut sum) = (pointee, Low::exact(0));
+    for index in inst.ids_from(1) {
+        let Some((step, next)) = step(cx, ty, index) else { return Low::UNKNOWN };
+        sum = sum.add(step);
+        ty = next;
+    }
+    sum
+}
+
+/// Bytes that one index adds, and the type that it leads to.
+fn step(cx: &Cx, ty: Id, index: Id) -> Option<(Low, Id)> {
+    match Type::of(cx.module, ty)? {
+        Type::Array { elem, .. } | Type::RuntimeArray { elem } => {
+            let bytes = match cx.decorations().value(ty, Decoration::ArrayStride) {
+                Some(stride) => stride,
+                // Without a layout: elements of 1, 2 or 4 scalars follow each other.
+                None => match scalar_or_vector(cx.module, elem)? {
+                    (_, 3) => return None,
+                    (s, n) => s.bytes().checked_mul(n)?,
+                },
+            };
+            Some((number(cx, index, 0).mul(Low::exact(bytes.into())), elem))
+        }
+        Type::Vector { elem, .. } => {
+            let bytes = cx.scalar(elem)?.bytes();
+            Some((number(cx, index, 0).mul(Low::exact(bytes.into())), elem))
+        }
+        Type::Struct { members } => {
+            let i = u32::try_from(cx.constant(index).fixed()?).ok()?;
+            let at = cx.decorations().member_value(ty, i, Decoration::Offset)?;
+            Some((Low::exact(at.into()), *members.get(i as usize)?))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Low;
+
+    #[test]
+    fn low_bits() {
+        let x = Low::new(4, 0b0100);
+        assert_eq!(x.is_multiple_of(4), Some(true));
+        assert_eq!(x.is_multiple_of(8), Some(false));
+        assert_eq!(Low::UNKNOWN.is_multiple_of(2), None);
+        assert_eq!(Low::UNKNOWN.is_multiple_of(1), Some(true));
+        // Something times 16.
+        assert_eq!(Low::UNKNOWN.mul(Low::exact(16)).is_multiple_of(16), Some(true));
+        assert_eq!(Low::UNKNOWN.mul(Low::exact(8)).is_multiple_of(16), None);
+        // (something times 4) times 4, plus 2.
+        let y = Low::UNKNOWN.mul(Low::exact(4)).mul(Low::exact(4)).add(Low::exact(2));
+        assert_eq!((y.is_multiple_of(16), y.is_multiple_of(2), y.remainder(16)), (Some(false), Some(true), 2));
+        // All products of small numbers agree with what is said of them.
+        for a in 0..64u64 {
+            for b in 0..64u64 {
+                for (ka, kb) in [(2, 3), (0, 5), (4, 4), (6, 1)] {
+                    let p = Low::new(ka, a).mul(Low::new(kb, b));
+                    assert_eq!((a * b) & ((1 << p.bits) - 1), p.value, "{a} {b} {ka} {kb}");
+                }
+            }
+        }
+    }
+}

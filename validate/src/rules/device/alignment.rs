@@ -1,0 +1,105 @@
+//! Alignment of pointers and strides: proved, or said not to be.
+
+use super::On;
+use crate::declare_rule;
+use crate::report::{Draft, Part, Sink};
+use crate::rules::access::Pointer;
+use crate::rules::address::{low, offset};
+use crate::rules::memory;
+use coop_ir::{Id, InstRef, Op};
+use spirv::StorageClass;
+
+declare_rule! {
+    /// ## What it checks
+    /// With a device: it can be proved that Pointer and Stride of loads and stores are aligned as Vulkan wants it (16
+    /// bytes, or the bytes of one row or column where that is less; 16 bytes for tensors), through access chains and
+    /// arithmetic on indices. Buffers and shared variables are taken to be aligned themselves.
+    /// ## Why
+    /// Drivers choose wide loads by this rule, and what happens else is undefined.
+    /// ## Example
+    /// A stride from push constants.
+    pub(crate) static UNPROVEN = {
+        id: "device-alignment-unproven",
+        summary: "an alignment that can't be proved",
+        level: Note,
+        since: "0.2.0",
+        spec: "Vulkan, Runtime SPIR-V Validation",
+        vuids: [
+            "VUID-RuntimeSpirv-OpCooperativeMatrixLoadKHR-08986",
+            "VUID-RuntimeSpirv-OpCooperativeMatrixLoadNV-06324"
+        ],
+        digest: ["khr.ls-align", "vk.ls-align", "vk.nv1-align", "nv2.lt-base-align16"],
+    }
+}
+
+pub(super) fn check(on: &On, out: &mut Sink) {
+    for &at in &on.cx.body {
+        let inst = on.cx.inst(at);
+        match inst.op {
+            Op::CooperativeMatrixLoadKHR => plain(on, at, inst.ty, 1, out),
+            Op::CooperativeMatrixStoreKHR => {
+                let ty = inst.id(1).and_then(|o| on.cx.module.type_of(o));
+                plain(on, at, ty, 2, out);
+            }
+            Op::CooperativeMatrixLoadTensorNV | Op::CooperativeMatrixStoreTensorNV => {
+                if let Some(what) = pointer(on, at, 16, 3) {
+                    say(on, at, &[what], 16, out);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Why the alignment of Pointer is not proved.
+fn pointer(on: &On, at: InstRef, need: u64, memory_operand: usize) -> Option<String> {
+    let inst = on.cx.inst(at);
+    let p = Pointer::of(on.cx, inst.id(0)?);
+    let aligned = memory::aligned(inst, memory_operand).is_some_and(|n| u64::from(n).is_multiple_of(need));
+    if p.storage == Some(StorageClass::PhysicalStorageBuffer as u32) && aligned {
+        return None;
+    }
+    match offset(on.cx, p.id).and_then(|low| low.is_multiple_of(need)) {
+        Some(_) => None,
+        None => Some("Pointer".into()),
+    }
+}
+
+fn plain(on: &On, at: InstRef, ty: Option<Id>, layout_at: usize, out: &mut Sink) {
+    let cx = on.cx;
+    let inst = cx.inst(at);
+    let Some(matrix) = ty.and_then(|t| cx.matrix(t)) else { return };
+    let (Some(component), Some(layout)) = (matrix.component, inst.id(layout_at)) else { return };
+    let per_line = match cx.constant(layout).fixed() {
+        Some(0) => matrix.cols.fixed(),
+        Some(1) => matrix.rows.fixed(),
+        _ => return,
+    };
+    // Of lines whose length is not fixed the most is asked that any could ask.
+    let need = per_line.and_then(|n| n.checked_mul(component.bytes().into())).map_or(16, |bytes| bytes.min(16));
+    if !need.is_power_of_two() {
+        return;
+    }
+    let mut what: Vec<String> = pointer(on, at, need, layout_at + 2).into_iter().collect();
+    let unit = inst.id(0).and_then(|p| Pointer::of(cx, p).unit(cx)).map(|(_, bytes)| bytes);
+    if let (Some(stride), Some(unit)) = (inst.id(layout_at + 1), unit) {
+        let proved = unit.is_multiple_of(need)
+            || unit.is_power_of_two() && low(cx, stride).is_multiple_of((need / unit).max(1)).is_some();
+        if !proved {
+            what.push("Stride".into());
+        }
+    }
+    if !what.is_empty() {
+        say(on, at, &what, need, out);
+    }
+}
+
+fn say(on: &On, at: InstRef, what: &[String], need: u64, out: &mut Sink) {
+    let what = what.join(" and ");
+    out.report(&UNPROVEN, at, || {
+        Draft::new(format!("that {what} is a multiple of {need} bytes can't be proved"))
+            .label(at, Part::Operand(0), format!("{what}: aligned to {need} bytes?"))
+            .label_opt(on.cx.inst(at).id(0).and_then(|p| on.cx.def(p)), Part::Whole, "the address is made here")
+            .help("make sure of it where the values come from; `coopcheck --run` looks at those of a case")
+    });
+}
