@@ -48,7 +48,8 @@ fn no_orphans() {
                 assert!(path.with_extension("spvasm").exists(), "{} belongs to no module", path.display());
                 seen += 1;
             } else {
-                let known = path.extension().is_some_and(|e| e == "spvasm" || e == "json") || path.ends_with("README.md");
+                let known =
+                    path.extension().is_some_and(|e| e == "spvasm" || e == "json") || path.ends_with("README.md");
                 assert!(known, "{} does not belong here", path.display());
             }
         }
@@ -150,6 +151,22 @@ fn catalogue() {
     cli_snapshot("help", &["--help"]);
     cli_snapshot("version", &["--version"]);
     cli_snapshot("no-arguments", &[]);
+}
+
+#[test]
+fn devices() {
+    const GEMM: &str = "testdata/kernels/gemm_simple.spv";
+    let sizes = ["--spec", "0=8", "--spec", "1=8", "--spec", "2=8", "--spec", "3=32"];
+    let with = |rest: &[&'static str]| -> Vec<&'static str> { rest.iter().copied().chain(sizes).collect() };
+    cli_snapshot("devices", &with(&["devices", GEMM]));
+    cli_snapshot("devices-json", &with(&["devices", "--format", "json", "--profile", "nvidia-h100", GEMM]));
+    cli_snapshot("devices-undecided", &["devices", "--profile", "mesa-lavapipe", GEMM]);
+    cli_snapshot("devices-broken", &["devices", "--profile", "mesa-lavapipe", K]);
+    cli_snapshot("profile", &with(&["--format", "short", "--profile", "nvidia-h100", GEMM]));
+    cli_snapshot("profile-file", &["--format", "short", "--profile", "testdata/validate/device/small.json", VALID]);
+    cli_snapshot("profile-unknown", &["--profile", "no-such-device", GEMM]);
+    cli_snapshot("entry-unknown", &["--profile", "nvidia-h100", "--entry", "other", GEMM]);
+    cli_snapshot("list-profiles", &["--list-profiles"]);
 }
 
 #[test]

@@ -50,6 +50,16 @@ pub fn check(module: &Module, options: &Options) -> Report {
     out.finish()
 }
 
+/// Checks a module, which need not have matrices, against the rules of a device alone.
+pub fn check_device(module: &Module, options: &Options) -> Report {
+    let mut out = Sink::new(options);
+    if let Some(device) = &options.device {
+        let cx = Cx::new(module, options);
+        rules::device::check(&cx, device, &mut out);
+    }
+    out.finish()
+}
+
 /// Whether anything in the module is about cooperative matrices, of any extension. Modules without any are answered
 /// without a single table being built.
 pub fn concerns_matrices(module: &Module) -> bool {

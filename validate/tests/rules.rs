@@ -135,7 +135,8 @@ fn messages_keep_the_conventions() {
     for case in cases(&testdata()) {
         for f in check(&case.module, &case.options).findings {
             let first = f.message.split(' ').next().unwrap_or("");
-            let name = NAMES.contains(&first) || ["Op", "Make", "Saturating", "SPV_"].iter().any(|n| first.starts_with(n));
+            let name =
+                NAMES.contains(&first) || ["Op", "Make", "Saturating", "SPV_"].iter().any(|n| first.starts_with(n));
             if first.starts_with(char::is_uppercase) && !name && first.len() > 1 {
                 problems.push(format!("{}: begins with a capital: {}", f.rule.id, f.message));
             }

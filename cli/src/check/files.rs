@@ -182,6 +182,12 @@ fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: 
     if let Err(message) = check_specialization(&loaded, options, style, &mut messages) {
         return Outcome { status: Status::BadInput, messages: format!("error: {message}\n"), ..Outcome::empty() };
     }
+    if let Some(name) = options.device.as_ref().and_then(|d| d.entry.as_ref())
+        && !entry_names(&loaded).contains(name)
+    {
+        let messages = format!("error: {}: no entry point is called '{name}'\n", loaded.name);
+        return Outcome { status: Status::BadInput, messages, ..Outcome::empty() };
+    }
     let mut report = coop_validate::check(&loaded.module, options);
     if style.verbose > 0 {
         messages.push_str(&facts(&loaded, &report, options));
@@ -221,6 +227,11 @@ fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: 
         report.omitted.clear();
     }
     Outcome { status, text: text(&loaded, &report, &ran, status, style), messages, errors, warnings, notes }
+}
+
+fn entry_names(loaded: &Loaded) -> Vec<String> {
+    let decorations = Decorations::new(&loaded.module);
+    coop_ir::entry::entry_points(&loaded.module, &decorations).into_iter().map(|e| e.name).collect()
 }
 
 /// What standard output gets: what rules say, then what a run found.

@@ -1,12 +1,14 @@
 //! `coopcheck`: checks the cooperative matrices of SPIR-V modules.
 
 mod catalogue;
+mod device;
+mod devices;
 mod files;
 mod run;
 
 pub use catalogue::markdown;
 
-use crate::args::{OutputStyle, SpecArgs, parse_subgroup_size};
+use crate::args::{EntryArgs, OutputStyle, ProfileArgs, SpecArgs, parse_subgroup_size};
 use crate::{Status, io};
 use clap::builder::PossibleValuesParser;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
@@ -20,6 +22,8 @@ Examples:
   coopcheck --format json *.spv              one JSON object a file
   coopcheck --allow store-rows-overlap -     a module from standard input, one rule off
   coopcheck --run gemm.toml gemm.spv         run it too, in an interpreter
+  coopcheck --profile nvidia-h100 a.spv      whether a device takes it, too
+  coopcheck devices a.spv                    which devices take it, as it is or lowered
   coopcheck explain muladd-k-mismatch        what a rule checks and why
   coopcheck explain 08973                    the rule for a Vulkan VUID
   coopcheck rules                            all rules, one a line
@@ -45,7 +49,7 @@ struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     /// Modules to check; - is standard input
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "list_profiles")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     spec: SpecArgs,
@@ -71,9 +75,10 @@ struct Cli {
     /// Run each module in the interpreter too, with this case, and report undefined behaviour
     #[arg(long, value_name = "CASE.toml")]
     run: Option<PathBuf>,
-    /// Invocations in a subgroup for --run, where the case does not say it; 32 without this
-    #[arg(long, value_name = "N", value_parser = parse_subgroup_size, requires = "run")]
-    subgroup_size: Option<u32>,
+    #[command(flatten)]
+    profile: ProfileArgs,
+    #[command(flatten)]
+    entry: EntryArgs,
     #[command(flatten)]
     style: OutputStyle,
 }
@@ -104,11 +109,43 @@ enum Command {
         #[arg(long, value_enum, default_value_t)]
         format: CatalogueFormat,
     },
+    /// Say which devices take modules: as they are, lowered by cooplower, or not at all, and why
+    Devices(DevicesArgs),
     /// Write a completion script for a shell
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(clap::Args, Debug)]
+struct DevicesArgs {
+    /// The modules; - is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// A device profile: a built-in name, or a file; may be repeated [default: all built-in ones]
+    #[arg(long, value_name = "NAME|FILE.json")]
+    profile: Vec<String>,
+    /// This machine's Vulkan device of that number or name; may be repeated
+    #[arg(long, value_name = "N|NAME")]
+    device: Vec<String>,
+    /// The subgroup size that the pipeline requires
+    #[arg(long, value_name = "N", value_parser = parse_subgroup_size)]
+    subgroup_size: Option<u32>,
+    #[command(flatten)]
+    spec: SpecArgs,
+    /// How to write
+    #[arg(long, value_enum, default_value_t)]
+    format: DevicesFormat,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum DevicesFormat {
+    /// A line a device, and the reason
+    #[default]
+    Human,
+    /// One object a file
+    Json,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
@@ -132,6 +169,7 @@ pub fn main() -> Status {
             io::print(&catalogue::markdown());
             Status::Success
         }
+        Some(Command::Devices(args)) => devices::run(args),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "coopcheck", &mut script);
@@ -142,6 +180,10 @@ pub fn main() -> Status {
 }
 
 fn check(cli: &Cli) -> Status {
+    if cli.profile.list_profiles {
+        io::print(&ProfileArgs::list());
+        return Status::Success;
+    }
     match options(cli).and_then(|options| Ok((options, run::Dynamic::new(cli)?))) {
         Ok((options, dynamic)) => files::check(cli, &options, dynamic.as_ref()),
         Err(message) => {
@@ -155,6 +197,7 @@ fn options(cli: &Cli) -> Result<Options, String> {
     let mut options = Options::default();
     options.specialization = cli.spec.specialization().map_err(|e| e.to_string())?;
     options.env = cli.target_env.as_deref().map(str::parse).transpose()?;
+    options.device = devices::of(cli)?;
     // The strictest counts where a rule is named twice.
     for (names, level) in [(&cli.allow, Level::Allow), (&cli.warn, Level::Warning), (&cli.deny, Level::Error)] {
         for name in names {

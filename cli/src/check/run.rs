@@ -25,7 +25,7 @@ impl Dynamic {
         for (id, value) in cli.spec.specialization().map_err(|e| e.to_string())?.iter() {
             case.spec.insert(id.to_string(), value.into());
         }
-        let options = InterpArgs { subgroup_size: cli.subgroup_size, ..InterpArgs::default() };
+        let options = InterpArgs { subgroup_size: cli.profile.subgroup_size, ..InterpArgs::default() };
         let (size, _) = options.subgroup_size(&case, None);
         let mut interpreter = Interpreted::default();
         interpreter.config.subgroup_size = size;

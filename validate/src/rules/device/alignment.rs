@@ -95,9 +95,10 @@ fn plain(on: &On, at: InstRef, ty: Option<Id>, layout_at: usize, out: &mut Sink)
 }
 
 fn say(on: &On, at: InstRef, what: &[String], need: u64, out: &mut Sink) {
+    let are = if what.len() > 1 { "are multiples" } else { "is a multiple" };
     let what = what.join(" and ");
     out.report(&UNPROVEN, at, || {
-        Draft::new(format!("that {what} is a multiple of {need} bytes can't be proved"))
+        Draft::new(format!("that {what} {are} of {need} bytes can't be proved"))
             .label(at, Part::Operand(0), format!("{what}: aligned to {need} bytes?"))
             .label_opt(on.cx.inst(at).id(0).and_then(|p| on.cx.def(p)), Part::Whole, "the address is made here")
             .help("make sure of it where the values come from; `coopcheck --run` looks at those of a case")

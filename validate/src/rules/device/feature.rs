@@ -135,8 +135,10 @@ pub(super) fn check(on: &mut On, out: &mut Sink) {
         for &at in &cx.body {
             if cx.inst(at).op == Op::TensorLayoutSetBlockSizeNV {
                 out.report(&BLOCKS, at, || {
-                    Draft::new(format!("block sizes belong to feature cooperativeMatrixBlockLoads, which {name} does not have"))
-                        .label(at, Part::Whole, "sets block sizes")
+                    Draft::new(format!(
+                        "block sizes belong to feature cooperativeMatrixBlockLoads, which {name} does not have"
+                    ))
+                    .label(at, Part::Whole, "sets block sizes")
                 });
             }
         }

@@ -213,7 +213,9 @@ impl On<'_, '_> {
 fn same_type(declared: Scalar, listed: ComponentType) -> bool {
     match declared {
         Scalar::Int { width, .. } => {
-            listed.is_integer() && listed.bits() == Some(width) && !matches!(listed, ComponentType::S8Packed | ComponentType::U8Packed)
+            listed.is_integer()
+                && listed.bits() == Some(width)
+                && !matches!(listed, ComponentType::S8Packed | ComponentType::U8Packed)
         }
         Scalar::Float { width: 16 } => listed == ComponentType::F16,
         Scalar::Float { width: 32 } => listed == ComponentType::F32,
@@ -303,8 +305,10 @@ fn matrix_type(on: &mut On, m: &CoopMatView, at: InstRef, out: &mut Sink) -> boo
         if !same {
             out.report(&SIGNEDNESS, at, || {
                 let other = if signed { "unsigned" } else { "signed" };
-                Draft::new(format!("{name} lists {m} with {other} components only; the validation layer wants them declared so"))
-                    .label(at, Part::Operand(0), format!("declared {}", f.component))
+                Draft::new(format!(
+                    "{name} lists {m} with {other} components only; the validation layer wants them declared so"
+                ))
+                .label(at, Part::Operand(0), format!("declared {}", f.component))
             });
         }
     }
@@ -429,7 +433,11 @@ fn muladd(on: &mut On, at: InstRef, refused: &[coop_ir::Id], out: &mut Sink) {
                     list.push(d);
                 }
             }
-            if list.is_empty() { "it has none of this size".into() } else { format!("of this size it has {}", some(&list)) }
+            if list.is_empty() {
+                "it has none of this size".into()
+            } else {
+                format!("of this size it has {}", some(&list))
+            }
         };
         Draft::new(format!("{name} has no {m}x{n}x{k} multiply-add of {what}{with}; {instead}"))
             .label(at, Part::Whole, format!("{m}x{n}x{k}"))
@@ -441,7 +449,11 @@ fn muladd(on: &mut On, at: InstRef, refused: &[coop_ir::Id], out: &mut Sink) {
 fn lanes(on: &On, at: InstRef, out: &mut Sink) {
     let cx = on.cx;
     let inst = cx.inst(at);
-    let ty = if inst.op == Op::CompositeConstructCoopMatQCOM { inst.ty } else { inst.id(0).and_then(|v| cx.module.type_of(v)) };
+    let ty = if inst.op == Op::CompositeConstructCoopMatQCOM {
+        inst.ty
+    } else {
+        inst.id(0).and_then(|v| cx.module.type_of(v))
+    };
     let Some(m) = ty.and_then(|t| cx.matrix(t)) else { return };
     let (Some(rows), Some(cols), Some(use_)) = (m.rows.fixed(), m.cols.fixed(), m.use_.fixed()) else { return };
     let (n, what) = if use_ == 1 { (cols, "columns") } else { (rows, "rows") };

@@ -10,7 +10,6 @@ pub(crate) mod matrix;
 pub(crate) mod nv1;
 pub(crate) mod pipeline;
 
-
 use crate::cx::Cx;
 use crate::declare_rule;
 use crate::device::Device;

@@ -65,7 +65,8 @@ fn fixed(on: &mut On, m: &NvMatrix, what: &'static str, at: InstRef) -> Option<F
 fn same_type(declared: Scalar, listed: ComponentType) -> bool {
     match declared {
         Scalar::Int { width, signed } => {
-            listed.bits() == Some(width) && if signed { listed.is_signed_integer() } else { listed.is_unsigned_integer() }
+            listed.bits() == Some(width)
+                && if signed { listed.is_signed_integer() } else { listed.is_unsigned_integer() }
         }
         Scalar::Float { width: 16 } => listed == ComponentType::F16,
         Scalar::Float { width: 32 } => listed == ComponentType::F32,

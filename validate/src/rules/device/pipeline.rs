@@ -173,6 +173,9 @@ pub(super) fn check(on: &mut On, out: &mut Sink) {
 }
 
 fn stage(on: &On, entry: &EntryPoint, out: &mut Sink) {
+    if on.cx.matrices().is_empty() && !on.cx.has_nv1() {
+        return;
+    }
     let supported = on.device.profile.limits.cooperative_matrix_supported_stages;
     if supported & stage_bit(entry.model) != 0 {
         return;
@@ -208,7 +211,9 @@ fn local_size(on: &mut On, entry: &EntryPoint, out: &mut Sink) -> Option<u64> {
             let [x, y, z] = fixed;
             let what = match too_long {
                 Some((n, most)) => format!("{n} in one dimension, and {name} has up to {most}"),
-                None => format!("{total} invocations, and {name} has up to {}", limits.max_compute_work_group_invocations),
+                None => {
+                    format!("{total} invocations, and {name} has up to {}", limits.max_compute_work_group_invocations)
+                }
             };
             Draft::new(format!("the workgroup size {x} {y} {z} has {what}")).label(
                 size.at,
@@ -238,7 +243,9 @@ fn subgroups(on: &On, at: InstRef, x: u64, total: u64, out: &mut Sink) {
     let scope = |n: u64| cx.matrices().iter().find(|m| m.scope.fixed() == Some(n));
     let why = |message: String| {
         let help = if varies {
-            format!("subgroups may have up to {size} invocations in a module of SPIR-V 1.6; --subgroup-size says which size the pipeline requires")
+            format!(
+                "subgroups may have up to {size} invocations in a module of SPIR-V 1.6; --subgroup-size says which size the pipeline requires"
+            )
         } else {
             format!("make x a multiple of {size}; some engines set the size when they load the module")
         };
@@ -247,7 +254,9 @@ fn subgroups(on: &On, at: InstRef, x: u64, total: u64, out: &mut Sink) {
     let any = scope(3).or_else(|| scope(2)).is_some() || cx.has_nv1();
     if any && !x.is_multiple_of(size) {
         out.report(&LOCAL_SIZE, at, || {
-            why(format!("x of the workgroup size, {x}, is no multiple of the {size} invocations of a subgroup on {name}"))
+            why(format!(
+                "x of the workgroup size, {x}, is no multiple of the {size} invocations of a subgroup on {name}"
+            ))
         });
         return;
     }
@@ -264,7 +273,10 @@ fn subgroups(on: &On, at: InstRef, x: u64, total: u64, out: &mut Sink) {
         });
     } else if !(total / size).is_power_of_two() {
         out.report(&LOCAL_SIZE, at, || {
-            label(why(format!("{} subgroups of {size} with a matrix of scope Workgroup: must be a power of two", total / size)))
+            label(why(format!(
+                "{} subgroups of {size} with a matrix of scope Workgroup: must be a power of two",
+                total / size
+            )))
         });
     }
 }
@@ -356,11 +368,16 @@ fn buffers(on: &On, out: &mut Sink) {
             continue;
         }
         let Some(Type::Pointer { pointee, .. }) = inst.ty.and_then(|t| Type::of(cx.module, t)) else { continue };
-        let Some((size, _)) = crate::rules::decode::extent(cx, pointee, 0).filter(|(s, _)| *s > range) else { continue };
+        let Some((size, _)) = crate::rules::decode::extent(cx, pointee, 0).filter(|(s, _)| *s > range) else {
+            continue;
+        };
         out.report(&RANGE, at, || {
-            Draft::new(format!("a block of {size} bytes; {} shows a shader up to {range} of a buffer", on.device.name()))
-                .label(at, Part::Whole, "the buffer")
-                .label_opt(cx.def(pointee), Part::Whole, format!("{size} bytes"))
+            Draft::new(format!(
+                "a block of {size} bytes; {} shows a shader up to {range} of a buffer",
+                on.device.name()
+            ))
+            .label(at, Part::Whole, "the buffer")
+            .label_opt(cx.def(pointee), Part::Whole, format!("{size} bytes"))
         });
     }
 }
