@@ -139,7 +139,7 @@ fn no_errors_whatever_the_spec_constants() {
 
 /// The engine makes its values of what the device lists: each of them is taken by one of the devices that we know. But
 /// for bfloat16: no device has it at 8x8x8, and none accumulates it in f16; and none has the microscaling formats of one
-/// module. Of the tiles the large one will do.
+/// module. Of the tiles the medium one will do: the large one exceeds the shared memory of lavapipe now and then.
 #[test]
 fn some_device_takes_each_module_with_the_values_of_the_engine() {
     let Some(modules) = modules() else { return };
@@ -151,7 +151,7 @@ fn some_device_takes_each_module_with_the_values_of_the_engine() {
     none(&in_parallel(&members(&modules, &groups), |member| {
         let module = read(member.path);
         let mut out = Vec::new();
-        for entry in member.group.entry.iter().filter(|e| e.label().ends_with("tile l")) {
+        for entry in member.group.entry.iter().filter(|e| e.label().ends_with("tile m")) {
             let name = stem(member.path);
             let taken = !name.contains("ocp") && !name.contains("bf16")
                 || entry.label().starts_with("16x16x16") && name.contains("bf16") && !name.contains("f16acc");
