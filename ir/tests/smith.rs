@@ -11,7 +11,8 @@ mod common;
 
 fn profiles() -> impl Iterator<Item = Profile> {
     let limits = [Limits::Lavapipe, Limits::Any, Limits::Nvidia];
-    Dialect::ALL.into_iter().flat_map(move |dialect| limits.map(|limits| Profile { dialect, limits }))
+    let all = Dialect::ALL.into_iter().flat_map(move |dialect| limits.map(|limits| Profile { dialect, limits }));
+    all.filter(|p| p.dialect.has(p.limits))
 }
 
 fn entropy(seed: u64, len: usize) -> Vec<u8> {
@@ -38,7 +39,7 @@ fn generated_modules_are_valid() {
     let tool = common::tools::tool("spirv-val");
     let mut made: BTreeMap<&str, u32> = BTreeMap::new();
     for profile in profiles() {
-        for seed in 0..160 {
+        for seed in 0..80 {
             let bytes = entropy(seed, 40 + seed as usize * 5 % 400);
             let what = format!("{profile} from seed {seed}");
             let generated = generate(profile, &bytes);
@@ -48,7 +49,9 @@ fn generated_modules_are_valid() {
             let again = binary::read_words(&words).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert_eq!(binary::write_words(&again), words, "{what}: written, read and written");
             assert_eq!(binary::write_words(&generate(profile, &bytes).module), words, "{what}: the same again");
-            if let Some(tool) = tool.as_ref().filter(|_| seed % 4 == 0) {
+            // It does not know SPV_INTEL_joint_matrix.
+            let known = profile.dialect != Dialect::Intel;
+            if let Some(tool) = tool.as_ref().filter(|_| known && seed % 4 == 0) {
                 validate(tool, module).unwrap_or_else(|e| panic!("{what}: {e}"));
             }
             for (key, count) in generated.made {
@@ -56,7 +59,7 @@ fn generated_modules_are_valid() {
             }
         }
     }
-    assert!(made.len() > 90, "{} constructs were made: {made:#?}", made.len());
+    assert!(made.len() > 115, "{} constructs were made: {made:#?}", made.len());
 }
 
 #[test]
@@ -87,6 +90,6 @@ fn bytes_that_are_not_asked_for_change_nothing() {
         // No entropy at all: the least module.
         let least = generate(profile, &[]);
         assert!(verify::verify(&least.module).is_ok());
-        assert!(least.made.contains_key("load") && least.made.contains_key("store"), "{:?}", least.made);
+        assert!(least.made.contains_key("store"), "{:?}", least.made);
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn why_not(module: &Module, spec: &Specialization, profile: &Profile,
     for r in types {
         let view = module.inst(r).result.and_then(|id| coop_ir::types::coop_mat(module, id))?.view(module, &constants);
         if !rows.iter().any(|row| row.has(&view)) {
-            return Some(format!("the device has no {}", kind(&view)));
+            return Some("the device has no such matrix type".into());
         }
     }
     for r in module.functions.iter().flat_map(|f| f.insts()) {
@@ -85,15 +85,6 @@ pub(super) fn why_not(module: &Module, spec: &Specialization, profile: &Profile,
         }
     }
     None
-}
-
-/// A type in few words: reasons are counted.
-fn kind(view: &CoopMatView) -> String {
-    let scope = if view.scope.value() == Some(2) { " of workgroup scope" } else { "" };
-    match view.component {
-        Some(s) => format!("{s} matrices of this size{scope}"),
-        None => "such matrices".into(),
-    }
 }
 
 /// A line of a device's lists.

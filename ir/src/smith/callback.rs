@@ -1,10 +1,10 @@
 //! Functions that matrix instructions call for elements, and the instructions that call them.
 
-use super::Limits;
 use super::emit::{ACC, Gen, Mat};
 use super::fun::Value;
 use super::number::{Combine, Num, computes};
 use super::range::Range;
+use super::{Dialect, Limits};
 use crate::grammar::Op;
 use crate::module::{Id, Operand};
 use crate::types::Scalar;
@@ -63,6 +63,7 @@ impl Gen<'_> {
         let (function, ids) = self.begin(elem, &params, "each");
         let range = self.element_body(x, &ids, &extras, row_types, trace.as_ref());
         self.end();
+        self.second_extension();
         self.capability(Capability::CooperativeMatrixPerElementOperationsNV as u32);
         self.note("per-element operation");
         let all: Vec<Id> = [x.id, function].into_iter().chain(operands).collect();
@@ -154,7 +155,7 @@ impl Gen<'_> {
     }
 
     /// One more number, of those at hand.
-    fn element_step(&mut self, numbers: &[Num], words: &[Num], place: [Num; 2]) -> Option<Num> {
+    pub(super) fn element_step(&mut self, numbers: &[Num], words: &[Num], place: [Num; 2]) -> Option<Num> {
         let scalar = numbers[0].scalar;
         let newest = numbers[numbers.len() - 1];
         let other = numbers[self.e.below(numbers.len() as u32) as usize];
@@ -260,7 +261,9 @@ impl Gen<'_> {
         if self.tiled() {
             return None;
         }
-        let x = self.find(|v| v.mat.use_ == ACC && computes(v.mat.scalar))?;
+        // SPV_NV_cooperative_matrix2 takes it for arithmetic, which bfloat16 has none of.
+        let ext = self.profile.dialect == Dialect::Ext;
+        let x = self.find(|v| v.mat.use_ == ACC && (ext || computes(v.mat.scalar)))?;
         let (scalar, [rows, cols]) = (x.mat.scalar, self.extents(x.mat));
         let mask = self.e.pick(&[1, 2, 3, 4]);
         let dims = self.problems[x.mat.problem].dims;
@@ -287,6 +290,7 @@ impl Gen<'_> {
         let range = how.range(x.range, scalar, n)?;
         let mat = self.mat_with(x.mat, scalar, ACC, extents)?;
         let function = self.combiner(how, scalar, range);
+        self.second_extension();
         self.capability(Capability::CooperativeMatrixReductionsNV as u32);
         self.note(match mask {
             1 => "reduction of rows",
@@ -302,8 +306,14 @@ impl Gen<'_> {
     fn combiner(&mut self, how: Combine, scalar: Scalar, range: Range) -> Id {
         let elem = self.scalar(scalar);
         let (function, ids) = self.begin(elem, &[elem, elem], "combine");
-        let [a, b] = [ids[0], ids[1]].map(|id| Num { id, scalar, range });
-        let result = self.num_combine(how, a, b, range);
+        let mut both = [ids[0], ids[1]].map(|id| Num { id, scalar, range });
+        if !computes(scalar) {
+            both = both.map(|n| self.num_op(Op::FConvert, Scalar::Float { width: 32 }, &[n.id], range));
+        }
+        let mut result = self.num_combine(how, both[0], both[1], range);
+        if !computes(scalar) {
+            result = self.num_op(Op::FConvert, scalar, &[result.id], range);
+        }
         self.effect(Op::ReturnValue, [result.id.into()]);
         self.end();
         function

@@ -106,7 +106,7 @@ impl Gen<'_> {
         let at = self.g.array(&mut self.m, uint, rank);
         let (function, ids) = self.begin(ret, &[pointer, at, at], "decode");
         decorate(&mut self.m, ids[0], Decoration::Aliased, &[]);
-        let coordinates = self.coordinates(ids[2], at, rank);
+        let coordinates = self.array_numbers(ids[2], at, rank);
         // Its number in the block.
         let mut number = self.u32(0);
         for (c, size) in coordinates.iter().zip(block) {
@@ -144,7 +144,7 @@ impl Gen<'_> {
     }
 
     /// The numbers of an array parameter: extracted, or read from a variable as front ends do.
-    fn coordinates(&mut self, param: Id, ty: Id, rank: u32) -> Vec<Id> {
+    fn array_numbers(&mut self, param: Id, ty: Id, rank: u32) -> Vec<Id> {
         let uint = self.uint();
         if !self.e.chance(80) {
             return (0..rank)

@@ -147,8 +147,13 @@ impl<'a> Gen<'a> {
         let any = self.profile.limits == Limits::Any;
         self.capability(Capability::Shader as u32);
         self.capability(Capability::VulkanMemoryModel as u32);
-        self.capability(Capability::CooperativeMatrixKHR as u32);
-        self.extension("SPV_KHR_cooperative_matrix");
+        if self.profile.dialect == Dialect::Nv1 {
+            self.capability(Capability::CooperativeMatrixNV as u32);
+            self.extension("SPV_NV_cooperative_matrix");
+        } else {
+            self.capability(Capability::CooperativeMatrixKHR as u32);
+            self.extension("SPV_KHR_cooperative_matrix");
+        }
         self.subgroups = 1 + self.e.below(3);
         if self.profile.limits == Limits::Nvidia {
             // Workgroup-scope matrices want 32, 64, 128 or 256 invocations.
@@ -188,7 +193,7 @@ impl<'a> Gen<'a> {
         let any = self.profile.limits == Limits::Any;
         let flexible = self.profile.dialect == Dialect::Nv2;
         let workgroup = match self.profile.limits {
-            Limits::Any => self.e.chance(70),
+            Limits::Any => !matches!(self.profile.dialect, Dialect::Nv1 | Dialect::Qcom) && self.e.chance(70),
             Limits::Nvidia => flexible && self.e.chance(100),
             Limits::Lavapipe => false,
         };
@@ -222,8 +227,16 @@ impl<'a> Gen<'a> {
             if self.e.chance(60) {
                 values = [values[0]; 3].map(|v| v.min(16));
             }
+            match self.profile.dialect {
+                Dialect::Qcom => values = [self.e.pick(&[8, 4, 2]), self.e.pick(&[8, 4, 2]), self.e.pick(&[16, 32, 8])],
+                // Blocks are of 4 rows and 4, 8 or 16 columns.
+                Dialect::Arm => values = std::array::from_fn(|_| self.e.pick(&[16, 8, 4, 16, 32])),
+                _ => {}
+            }
         }
-        let dims = values.map(|v| (v, self.constant_u32(v)));
+        // Validators compare the lengths of arrays with the defaults of extents.
+        let plain = self.profile.dialect == Dialect::Qcom;
+        let dims = values.map(|v| (v, if plain { self.u32(v) } else { self.constant_u32(v) }));
         let scope = if workgroup { 2 } else { 3 };
         let scope = if any && self.e.chance(20) { self.constant_u32(scope) } else { self.g.u32(&mut self.m, scope) };
         self.problems.push(Problem { dims, workgroup, scope });
@@ -235,7 +248,8 @@ impl<'a> Gen<'a> {
         let (workgroup, scope) = (p.workgroup, p.scope);
         let [rows, cols] = p.extents(use_);
         // Problems may share types, of which there may be one only.
-        let key = (scalar, [scope, rows.1, cols.1], use_);
+        let typed = if self.profile.dialect == Dialect::Nv1 { u32::MAX } else { use_ };
+        let key = (scalar, [scope, rows.1, cols.1], typed);
         let ty = match self.mats.get(&key) {
             Some(ty) => *ty,
             None => {
@@ -253,8 +267,13 @@ impl<'a> Gen<'a> {
             self.capability(Capability::BFloat16CooperativeMatrixKHR as u32);
         }
         let elem = self.g.scalar(&mut self.m, scalar);
-        let use_id = self.g.u32(&mut self.m, use_);
         let ty = self.m.fresh_id();
+        if use_ == u32::MAX {
+            let operands = [elem, scope, rows, cols].map(Operand::Id);
+            self.global(Inst::new(Op::TypeCooperativeMatrixNV, None, Some(ty), operands));
+            return ty;
+        }
+        let use_id = self.g.u32(&mut self.m, use_);
         let operands = [elem, scope, rows, cols, use_id].map(Operand::Id);
         self.global(Inst::new(Op::TypeCooperativeMatrixKHR, None, Some(ty), operands));
         ty
@@ -315,7 +334,21 @@ impl<'a> Gen<'a> {
         // Its integers want another K than its floats, which only flexible dimensions allow.
         const NVIDIA_KHR: [Scalar; 2] = [float(16), Scalar::BF16];
         const NVIDIA_KHR_SUMS: [Scalar; 2] = [float(32), float(16)];
+        const NO_BF16: [Scalar; 11] = [
+            float(16),
+            float(32),
+            int(8, true),
+            int(8, false),
+            int(32, true),
+            int(32, false),
+            int(16, true),
+            int(16, false),
+            float(64),
+            int(64, true),
+            int(64, false),
+        ];
         match (self.profile.limits, use_) {
+            _ if self.profile.dialect == Dialect::Nv1 => &NO_BF16,
             (Limits::Any, _) => &ALL,
             (Limits::Nvidia, ACC) if self.profile.dialect == Dialect::Khr => &NVIDIA_KHR_SUMS,
             (Limits::Nvidia, _) if self.profile.dialect == Dialect::Khr => &NVIDIA_KHR,

@@ -75,9 +75,17 @@ impl Gen<'_> {
     }
 
     fn statement(&mut self) -> Option<Value> {
-        let more = if self.profile.dialect == Dialect::Khr { 32 } else { 56 };
+        let more = match self.profile.dialect {
+            Dialect::Khr | Dialect::Nv1 | Dialect::Arm => 32,
+            Dialect::Nv2 | Dialect::Ext | Dialect::Intel | Dialect::Qcom => 56,
+        };
         match self.e.below(more) {
-            32.. => self.nv2_statement(),
+            32.. => match self.profile.dialect {
+                Dialect::Ext => self.ext_statement(),
+                Dialect::Intel => self.intel_statement(),
+                Dialect::Qcom => self.qcom_statement(),
+                _ => self.nv2_statement(),
+            },
             0 => None,
             1 | 2 => {
                 let mat = self.any_mat();
@@ -402,7 +410,7 @@ impl Gen<'_> {
             0 | 1 => {
                 let types = self.loop_factors(mat);
                 let [a, b] = types.map(|m| self.operand(m));
-                if !scalar.is_float() {
+                if !scalar.is_float() && self.profile.dialect != Dialect::Nv1 {
                     return Stepped { with: Some(Step::Multiply(a, b)), range: full };
                 }
                 let grows = a.range.products(b.range, a.mat.cols);

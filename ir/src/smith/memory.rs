@@ -1,13 +1,13 @@
 //! Loads and stores, and the memory behind them.
 
+use super::access::Place;
 use super::emit::{Gen, Mat};
-use super::fun::Value;
 use super::range::Range;
 use crate::builder::{add_global, decorate};
 use crate::grammar::Op;
 use crate::module::{Id, Inst, Operand};
 use crate::types::Scalar;
-use spirv::{Capability, Decoration, MemoryAccess, StorageClass};
+use spirv::{Capability, Decoration, StorageClass};
 use std::fmt::Write;
 
 /// The binding of the buffer of numbers.
@@ -108,22 +108,6 @@ impl Buffer {
             out.push_str("tolerance = { ulp = 0 }\n");
         }
     }
-}
-
-/// Where a matrix lies behind a pointer.
-#[derive(Clone, Copy)]
-struct Footprint {
-    row_major: bool,
-    /// In units.
-    stride: u32,
-    /// In units.
-    units: u32,
-    /// What offsets must be multiples of, in units.
-    step: u32,
-}
-
-fn gcd(a: u32, b: u32) -> u32 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 impl Gen<'_> {
@@ -265,29 +249,6 @@ impl Gen<'_> {
         (scalar, lanes)
     }
 
-    fn footprint(&mut self, mat: Mat, unit: (Scalar, u32), store: bool) -> Footprint {
-        let row_major = !self.e.chance(100);
-        self.footprint_of(mat, unit, store, row_major)
-    }
-
-    fn footprint_of(&mut self, mat: Mat, unit: (Scalar, u32), store: bool, row_major: bool) -> Footprint {
-        let (lines, len) = if row_major { (mat.rows, mat.cols) } else { (mat.cols, mat.rows) };
-        let unit_bytes = unit.0.bytes() * unit.1;
-        let line_bytes = len * mat.scalar.bytes();
-        // Vulkan's alignment of pointer and stride.
-        let align = line_bytes.min(16);
-        let step = align / gcd(align, unit_bytes);
-        let least = line_bytes.div_ceil(unit_bytes).next_multiple_of(step);
-        let stride = if !store && self.e.chance(20) {
-            self.note("stride 0");
-            0
-        } else {
-            least + step * self.e.pick(&[0, 0, 1, 2, 3])
-        };
-        let units = (lines - 1) * stride + line_bytes.div_ceil(unit_bytes);
-        Footprint { row_major, stride, units, step }
-    }
-
     /// The buffer for an access, found or made.
     fn buffer(&mut self, component: Scalar, unit: (Scalar, u32), output: bool) -> usize {
         let fill = if output {
@@ -392,50 +353,6 @@ impl Gen<'_> {
         self.m.def_inst(array).and_then(|i| i.id(0)).unwrap_or(array)
     }
 
-    /// Layout, stride and memory operands.
-    fn access_operands(&mut self, at: Footprint, storage: StorageClass, align: u32, kind: Access) -> Vec<Operand> {
-        let layout = u32::from(!at.row_major);
-        let layout = self.constant_u32(layout);
-        let stride = self.uniform(at.stride);
-        let stride = if self.e.chance(40) { self.as_stride(stride) } else { stride };
-        let mut out = vec![Operand::Id(layout), Operand::Id(stride)];
-        let memory = self.memory_operands(storage, align, kind);
-        if memory[0] != Operand::Word(0) || self.e.chance(40) {
-            out.extend(memory);
-        }
-        out
-    }
-
-    /// Memory operands with their mask.
-    pub(super) fn memory_operands(&mut self, storage: StorageClass, align: u32, kind: Access) -> Vec<Operand> {
-        let mut mask = MemoryAccess::NONE;
-        let mut words = Vec::new();
-        if self.e.chance(20) {
-            mask |= MemoryAccess::VOLATILE;
-        }
-        if self.e.chance(20) {
-            mask |= MemoryAccess::NONTEMPORAL;
-        }
-        if storage == StorageClass::PhysicalStorageBuffer || self.e.chance(20) {
-            mask |= MemoryAccess::ALIGNED;
-            words.push(Operand::Word(align));
-        }
-        let visible = match kind {
-            _ if !self.e.chance(60) => MemoryAccess::NONE,
-            Access::Load | Access::LoadShared => MemoryAccess::MAKE_POINTER_VISIBLE,
-            Access::Store | Access::StoreShared => MemoryAccess::MAKE_POINTER_AVAILABLE,
-        };
-        if !visible.is_empty() {
-            let scope = self.e.pick(&[2, 5]);
-            words.push(Operand::Id(self.u32(scope)));
-            mask |= visible | MemoryAccess::NON_PRIVATE_POINTER;
-        }
-        if matches!(kind, Access::LoadShared | Access::StoreShared) {
-            mask |= MemoryAccess::NON_PRIVATE_POINTER;
-        }
-        [Operand::Word(mask.bits())].into_iter().chain(words).collect()
-    }
-
     fn which(mat: Mat) -> usize {
         usize::from(mat.workgroup)
     }
@@ -499,18 +416,6 @@ impl Gen<'_> {
         (index, base)
     }
 
-    /// Loads a matrix of this type from an input.
-    pub(super) fn load(&mut self, mat: Mat) -> Value {
-        let unit = self.unit_for(mat.scalar, None);
-        let at = self.footprint(mat, unit, false);
-        let Some(place) = self.input(mat, mat.scalar, unit, (at.units, at.step)) else { return self.splat(mat) };
-        let operands = self.access_operands(at, place.storage, place.align, Access::Load);
-        let operands = [Operand::Id(place.pointer)].into_iter().chain(operands);
-        let id = self.op(Op::CooperativeMatrixLoadKHR, mat.ty, operands);
-        self.note(if mat.workgroup { "load, workgroup scope" } else { "load" });
-        Value { id, mat, range: place.range, used: false }
-    }
-
     /// What every offset of that step keeps, a power of two of at most 16 bytes and no less than a number.
     fn alignment(&mut self, buffer: usize, step: u32) -> u32 {
         let b = &self.buffers[buffer];
@@ -519,121 +424,4 @@ impl Gen<'_> {
         let least = b.unit.0.bytes();
         if self.e.chance(100) { least.min(most) } else { most }
     }
-
-    /// Stores a matrix to a place of its own.
-    pub(super) fn store(&mut self, value: Value) {
-        let mat = value.mat;
-        let run = gcd(mat.cols, mat.rows);
-        let unit = self.unit_for(mat.scalar, Some(run));
-        let at = self.footprint(mat, unit, true);
-        let place = self.output(mat, unit, (at.units, at.step));
-        let operands = self.access_operands(at, place.storage, place.align, Access::Store);
-        let operands = [place.pointer, value.id].map(Operand::Id).into_iter().chain(operands);
-        self.effect(Op::CooperativeMatrixStoreKHR, operands);
-        self.note(if mat.workgroup { "store, workgroup scope" } else { "store" });
-    }
-
-    /// A barrier that all invocations of a workgroup reach.
-    pub(super) fn barrier(&mut self) {
-        let (scope, semantics) = (self.u32(2), self.u32(0x8 | 0x100 | 0x2000 | 0x4000));
-        self.effect(Op::ControlBarrier, [scope, scope, semantics].map(Operand::Id));
-    }
-
-    /// New shared memory with a region for each instance of a scope: two pointers to the own one.
-    pub(super) fn shared_region(
-        &mut self,
-        elem: Id,
-        region: u32,
-        instances: u32,
-        workgroup: bool,
-    ) -> ([Id; 2], StorageClass) {
-        let len = self.constant_u32(region * instances);
-        let array = self.m.fresh_id();
-        self.global(Inst::new(Op::TypeArray, None, Some(array), [elem, len].map(Operand::Id)));
-        let variable = self.variable(StorageClass::Workgroup as u32, array, None);
-        let mut pointers = [variable; 2];
-        for p in &mut pointers {
-            let at = if workgroup {
-                self.uniform(0)
-            } else {
-                self.capability(Capability::GroupNonUniform as u32);
-                let id = self.builtin_value(spirv::BuiltIn::SubgroupId, None);
-                let step = self.uniform(region);
-                let at = self.u32_op(Op::IMul, id, step);
-                self.as_index(at)
-            };
-            let pointer = self.g.pointer(&mut self.m, StorageClass::Workgroup as u32, elem);
-            *p = self.ids(Op::AccessChain, pointer, &[variable, at]);
-        }
-        (pointers, StorageClass::Workgroup)
-    }
-
-    /// Stores a matrix into shared memory and loads it from there as `to`, which has the same extents or the opposite.
-    pub(super) fn through_shared(&mut self, value: Value, to: Mat) -> Option<Value> {
-        let from = value.mat;
-        if self.fun().apart {
-            return None;
-        }
-        let unit = self.unit_for(from.scalar, Some(gcd(from.rows, from.cols)));
-        self.scalar_capabilities(unit.0);
-        let at = self.footprint(from, unit, true);
-        let straight = (from.rows, from.cols) == (to.rows, to.cols);
-        let turned = (from.cols, from.rows) == (to.rows, to.cols);
-        let row_major = match (straight, turned) {
-            (true, true) => self.e.chance(128),
-            (true, false) => at.row_major,
-            (false, true) => !at.row_major,
-            (false, false) => return None,
-        };
-        let instances = if from.workgroup { 1 } else { self.subgroups };
-        let unit_bytes = unit.0.bytes() * unit.1;
-        // 16 bytes, as both layouts may ask for different alignments.
-        let step = at.step * (16 / gcd(16, at.step * unit_bytes));
-        let region = at.units.next_multiple_of(step);
-        let bytes = region * instances * unit_bytes;
-        if self.shared + bytes > 16384 {
-            return None;
-        }
-        // The other layout may ask for more of the stride than this one.
-        let line = if row_major { to.cols } else { to.rows };
-        let align = (line * to.scalar.bytes()).min(16);
-        if !(at.stride * unit_bytes).is_multiple_of(align) {
-            return None;
-        }
-        self.shared += bytes.next_multiple_of(16);
-        let elem = self.unit_type(unit);
-        let (pointers, _) = self.shared_region(elem, region, instances, from.workgroup);
-        let align = unit.0.bytes();
-        let operands = self.access_operands(at, StorageClass::Workgroup, align, Access::StoreShared);
-        let operands = [pointers[0], value.id].map(Operand::Id).into_iter().chain(operands);
-        self.effect(Op::CooperativeMatrixStoreKHR, operands);
-        self.barrier();
-        let there = Footprint { row_major, ..at };
-        let operands = self.access_operands(there, StorageClass::Workgroup, align, Access::LoadShared);
-        let operands = [Operand::Id(pointers[1])].into_iter().chain(operands);
-        let id = self.op(Op::CooperativeMatrixLoadKHR, to.ty, operands);
-        // The next round of a loop must not store before everybody has loaded.
-        self.barrier();
-        self.note("through shared memory");
-        Some(Value { id, mat: to, range: value.range, used: false })
-    }
-}
-
-/// Where a matrix is loaded from or stored to.
-pub(super) struct Place {
-    pub(super) pointer: Id,
-    pub(super) storage: StorageClass,
-    /// What the pointer is a multiple of, at most 16.
-    pub(super) align: u32,
-    /// What memory holds there.
-    pub(super) range: Range,
-}
-
-/// What an access is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
-    Load,
-    Store,
-    LoadShared,
-    StoreShared,
 }

@@ -14,15 +14,19 @@
 //! A module computes matrices and stores them, each store to a place of its own: one for every subgroup (or
 //! workgroup) that executes it and every round of the loops around it.
 
+mod access;
 mod callback;
+mod coordinates;
 mod decode;
 mod emit;
 mod entropy;
 mod flow;
 mod fun;
+mod intel;
 mod memory;
 mod number;
 mod nv2;
+mod qcom;
 mod range;
 mod tensor;
 mod value;
@@ -38,17 +42,33 @@ pub enum Dialect {
     Khr,
     /// With SPV_NV_cooperative_matrix2, SPV_NV_tensor_addressing and SPV_NV_cooperative_matrix_decode_vector.
     Nv2,
+    /// With SPV_EXT_cooperative_matrix_maintenance1.
+    Ext,
+    /// SPV_NV_cooperative_matrix, the first of all, instead.
+    Nv1,
+    /// With SPV_INTEL_joint_matrix, in shaders.
+    Intel,
+    /// With SPV_QCOM_cooperative_matrix_conversion.
+    Qcom,
+    /// With SPV_ARM_cooperative_matrix_layouts.
+    Arm,
 }
 
 impl Dialect {
     /// Every dialect.
-    pub const ALL: [Dialect; 2] = [Dialect::Khr, Dialect::Nv2];
+    pub const ALL: [Dialect; 7] =
+        [Dialect::Khr, Dialect::Nv2, Dialect::Ext, Dialect::Nv1, Dialect::Intel, Dialect::Qcom, Dialect::Arm];
 
     /// What it is called on command lines.
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Khr => "khr",
             Dialect::Nv2 => "nv2",
+            Dialect::Ext => "ext",
+            Dialect::Nv1 => "nv1",
+            Dialect::Intel => "intel",
+            Dialect::Qcom => "qcom",
+            Dialect::Arm => "arm",
         }
     }
 
@@ -115,6 +135,8 @@ impl Profile {
     /// The subgroup sizes for which cases have variants, besides the first.
     pub fn variants(self) -> &'static [u32] {
         match self.limits {
+            // Of 4 there would be matrices of 4 rows at most.
+            Limits::Any if self.dialect == Dialect::Qcom => &[16, 32],
             Limits::Any => &[4, 16, 32],
             _ => &[],
         }

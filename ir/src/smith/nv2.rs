@@ -4,6 +4,8 @@ use super::emit::{A, ACC, B, Gen};
 use super::fun::Value;
 use super::{Dialect, Limits};
 use crate::grammar::Op;
+use crate::module::{Id, Inst, Operand};
+use crate::types::Scalar;
 use spirv::Capability;
 
 impl Gen<'_> {
@@ -24,24 +26,64 @@ impl Gen<'_> {
                 self.tensor_through_shared(x)
             }
             8 | 9 => self.reduce(),
-            10 | 11 => self.convert_use(),
-            12 => self.transpose(),
+            10..=12 => self.convert_use(),
+            13 => self.transpose(),
             _ => self.per_element(),
         }
     }
 
+    /// A statement of SPV_EXT_cooperative_matrix_maintenance1.
+    pub(super) fn ext_statement(&mut self) -> Option<Value> {
+        match self.e.below(12) {
+            0..=2 => self.reduce(),
+            3..=5 => self.convert_use(),
+            6..=8 => self.coordinates(),
+            _ => self.per_element(),
+        }
+    }
+
+    /// The extension that the instructions of either are from.
+    pub(super) fn second_extension(&mut self) {
+        let ext = self.profile.dialect == Dialect::Ext;
+        self.extension(if ext { "SPV_EXT_cooperative_matrix_maintenance1" } else { "SPV_NV_cooperative_matrix2" });
+    }
+
     /// What conversions that are more than numerical need.
     pub(super) fn conversions(&mut self) {
-        self.extension("SPV_NV_cooperative_matrix2");
-        self.capability(Capability::CooperativeMatrixConversionsNV as u32);
+        self.second_extension();
+        let ext = self.profile.dialect == Dialect::Ext;
+        self.capability(if ext { 5429 } else { Capability::CooperativeMatrixConversionsNV as u32 });
+    }
+
+    /// Whether a conversion from this use transposes.
+    pub(super) fn transposes(&mut self, from: u32) -> bool {
+        self.profile.dialect == Dialect::Ext && from == ACC && self.e.chance(100)
+    }
+
+    /// Says so.
+    pub(super) fn decorate_transpose(&mut self, id: Id) {
+        self.note("transposing conversion");
+        let operands = [Operand::Id(id), Operand::Word(5440)];
+        crate::builder::add_global(&mut self.m, Inst::new(Op::Decorate, None, None, operands));
     }
 
     /// The same elements for another use.
     pub(super) fn convert_use(&mut self) -> Option<Value> {
-        let x = self.find(|v| v.mat.use_ == ACC)?;
-        let use_ = self.e.pick(&[A, B]);
-        let scalar = x.mat.scalar;
-        let extents = self.extents(x.mat);
+        let ext = self.profile.dialect == Dialect::Ext;
+        let x = self.find(|v| ext || v.mat.use_ == ACC)?;
+        let use_ = self.converted_use(x.mat.use_);
+        if use_ == x.mat.use_ {
+            return None;
+        }
+        let mut scalar = x.mat.scalar;
+        let mut range = x.range;
+        if let (Scalar::Int { width, signed }, true) = (scalar, ext && self.e.chance(60)) {
+            scalar = Scalar::Int { width, signed: !signed };
+            range = range.wrapped(scalar)?;
+        }
+        let [rows, cols] = self.extents(x.mat);
+        let transposes = self.transposes(x.mat.use_);
+        let extents = if transposes { [cols, rows] } else { [rows, cols] };
         if !self.scalars(use_).contains(&scalar) || !self.granular(x.mat.workgroup, use_, extents) {
             return None;
         }
@@ -49,7 +91,10 @@ impl Gen<'_> {
         self.conversions();
         self.note("conversion of use");
         let id = self.ids(Op::CooperativeMatrixConvertNV, mat.ty, &[x.id]);
-        Some(Value { id, mat, range: x.range, used: false })
+        if transposes {
+            self.decorate_transpose(id);
+        }
+        Some(Value { id, mat, range, used: false })
     }
 
     /// `OpCooperativeMatrixTransposeNV`.
@@ -67,10 +112,11 @@ impl Gen<'_> {
         Some(Value { id, mat, range: x.range, used: false })
     }
 
-    /// The use that a conversion of the component type gives the matrix.
+    /// The use that a conversion gives the matrix: another one, or the same.
     pub(super) fn converted_use(&mut self, use_: u32) -> u32 {
         match self.profile.dialect {
-            Dialect::Nv2 if use_ == ACC && self.e.chance(80) => self.e.pick(&[A, B]),
+            Dialect::Nv2 | Dialect::Ext if use_ == ACC && self.e.chance(80) => self.e.pick(&[A, B]),
+            Dialect::Ext if use_ != ACC && self.e.chance(100) => ACC,
             _ => use_,
         }
     }

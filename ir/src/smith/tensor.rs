@@ -3,9 +3,9 @@
 //! What a layout does with each element is worked out here, by the pseudo-code of SPV_NV_tensor_addressing, so that
 //! accesses stay inside of buffers and stores don't meet.
 
+use super::access::{Access, Place};
 use super::emit::{Gen, Mat};
 use super::fun::Value;
-use super::memory::{Access, Place};
 use super::range::Range;
 use crate::grammar::Op;
 use crate::module::{Id, Inst, Operand};
@@ -358,7 +358,7 @@ impl Gen<'_> {
         None
     }
 
-    fn named(&mut self, op: Op, ty: Option<Id>, ids: &[Id]) -> Id {
+    pub(super) fn named(&mut self, op: Op, ty: Option<Id>, ids: &[Id]) -> Id {
         if let Some(id) = self.tensor_types.get(&(op, ids.to_vec())) {
             return *id;
         }
@@ -366,6 +366,12 @@ impl Gen<'_> {
         self.global(Inst::new(op, ty, Some(id), ids.iter().copied().map(Operand::Id)));
         self.tensor_types.insert((op, ids.to_vec()), id);
         id
+    }
+
+    /// A Boolean constant.
+    pub(super) fn truth(&mut self, value: bool) -> Id {
+        let bool_type = self.g.bool(&mut self.m);
+        self.named(if value { Op::ConstantTrue } else { Op::ConstantFalse }, Some(bool_type), &[])
     }
 
     /// A layout or view that instructions change step by step: a value, or a variable that holds one.
@@ -419,9 +425,7 @@ impl Gen<'_> {
 
     fn emit_view(&mut self, view: &View) -> Id {
         let rank = self.u32(view.perm.len() as u32);
-        let bool_type = self.g.bool(&mut self.m);
-        let op = if view.dims.is_some() { Op::ConstantTrue } else { Op::ConstantFalse };
-        let own = self.named(op, Some(bool_type), &[]);
+        let own = self.truth(view.dims.is_some());
         let perm: Vec<Id> = view.perm.iter().map(|p| self.u32(*p)).collect();
         let ids: Vec<Id> = [rank, own].into_iter().chain(perm).collect();
         let ty = self.named(Op::TypeTensorViewNV, None, &ids);

@@ -124,6 +124,7 @@ impl Gen<'_> {
 
     /// Component-wise arithmetic.
     pub(super) fn arithmetic(&mut self) -> Option<Value> {
+        let nv1 = self.profile.dialect == super::Dialect::Nv1;
         let x = self.find(|v| v.mat.scalar != Scalar::BF16)?;
         let scalar = x.mat.scalar;
         let float = scalar.is_float();
@@ -137,7 +138,7 @@ impl Gen<'_> {
                 let y = self.operand(x.mat);
                 (if float { Op::FSub } else { Op::ISub }, Some(y.id), wrapped(x.range.plus(y.range.negated())))
             }
-            3 => {
+            3 if !nv1 => {
                 let y = self.operand(x.mat);
                 (if float { Op::FMul } else { Op::IMul }, Some(y.id), wrapped(x.range.mul(y.range)))
             }
@@ -184,7 +185,12 @@ impl Gen<'_> {
         }
         let fits = x.range.fits(to);
         let other = match (from, to) {
-            (Scalar::Int { width, .. }, Scalar::Int { width: other, .. }) if width == other => Op::Bitcast,
+            (Scalar::Int { width, .. }, Scalar::Int { width: other, .. }) if width == other => {
+                if self.profile.dialect == super::Dialect::Nv1 {
+                    return None;
+                }
+                Op::Bitcast
+            }
             (Scalar::Int { .. }, Scalar::Int { signed: false, .. }) if !signed(from) || self.e.chance(100) => {
                 Op::UConvert
             }
@@ -215,8 +221,11 @@ impl Gen<'_> {
             _ => x.range.wrapped(to)?,
         };
         let mut mat = self.mat(x.mat.problem, to, x.mat.use_);
+        let mut transposes = false;
         if use_ != x.mat.use_ {
-            let extents = self.extents(x.mat);
+            let [rows, cols] = self.extents(x.mat);
+            transposes = self.transposes(x.mat.use_);
+            let extents = if transposes { [cols, rows] } else { [rows, cols] };
             if other == Op::Bitcast || !self.granular(x.mat.workgroup, use_, extents) {
                 return None;
             }
@@ -225,6 +234,9 @@ impl Gen<'_> {
             self.note("conversion of type and use");
         }
         let id = self.ids(other, mat.ty, &[x.id]);
+        if transposes {
+            self.decorate_transpose(id);
+        }
         self.note(other.name().unwrap_or("conversion"));
         Some(self.made_value(id, mat, range))
     }
@@ -298,8 +310,9 @@ impl Gen<'_> {
         let depth = x.mat.cols;
         let mut bits = Bits::NONE_KHR;
         let mut range;
+        let nv1 = self.profile.dialect == super::Dialect::Nv1;
         if let Scalar::Int { width, .. } = result.scalar {
-            let own = self.profile.limits != super::Limits::Any || !self.e.chance(50);
+            let own = nv1 || self.profile.limits != super::Limits::Any || !self.e.chance(50);
             let flags = [
                 (x.mat.scalar, Bits::MATRIX_A_SIGNED_COMPONENTS_KHR),
                 (y.mat.scalar, Bits::MATRIX_B_SIGNED_COMPONENTS_KHR),
@@ -320,6 +333,10 @@ impl Gen<'_> {
                 && c_range.fits(target)
                 && self.e.chance(100);
             let total = sum.plus(c_range);
+            if nv1 && !(total.fits(target) && sum.fits(target)) {
+                // Undefined.
+                return None;
+            }
             range = if saturates {
                 bits |= Bits::SATURATING_ACCUMULATION_KHR;
                 self.note("saturating multiplication");
@@ -344,8 +361,10 @@ impl Gen<'_> {
             }
         }
         let operands = [x.id, y.id, c.id].map(Operand::Id).into_iter();
-        let bits = (!bits.is_empty() || self.e.chance(60)).then_some(Operand::Word(bits.bits()));
-        let id = self.op(Op::CooperativeMatrixMulAddKHR, result.ty, operands.chain(bits));
+        let bits = bits.bits() | self.intel_bits([x, y], result.scalar);
+        let bits = (bits != 0 || self.e.chance(60)).then_some(Operand::Word(bits)).filter(|_| !nv1);
+        let op = if nv1 { Op::CooperativeMatrixMulAddNV } else { Op::CooperativeMatrixMulAddKHR };
+        let id = self.op(op, result.ty, operands.chain(bits));
         self.note(if result.workgroup { "multiplication, workgroup scope" } else { "multiplication" });
         if x.mat.scalar != y.mat.scalar || c.mat.scalar != result.scalar {
             self.note("multiplication of mixed types");
@@ -428,7 +447,7 @@ impl Gen<'_> {
         };
         let range = range?;
         let uint = self.uint();
-        let len = self.op(Op::CooperativeMatrixLengthKHR, uint, [mat.ty.into()]);
+        let len = self.length(mat);
         let zero = self.u32(0);
         let [header, check, body, next, merge] = std::array::from_fn(|_| self.m.fresh_id());
         let (i, i_next) = (self.m.fresh_id(), self.m.fresh_id());
@@ -481,6 +500,14 @@ impl Gen<'_> {
         let id = self.ids(Op::Load, mat.ty, &[variable]);
         self.note("loop over elements");
         Some(self.made_value(id, mat, range))
+    }
+
+    /// How many elements of a matrix an invocation holds.
+    pub(super) fn length(&mut self, mat: Mat) -> Id {
+        let uint = self.uint();
+        let nv1 = self.profile.dialect == super::Dialect::Nv1;
+        let op = if nv1 { Op::CooperativeMatrixLengthNV } else { Op::CooperativeMatrixLengthKHR };
+        self.op(op, uint, [mat.ty.into()])
     }
 
     fn one_element(&mut self) -> Option<Value> {
