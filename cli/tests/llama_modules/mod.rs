@@ -69,11 +69,16 @@ pub(crate) struct Member<'a> {
 
 /// The groups of `spec.toml`.
 pub(crate) fn groups() -> Vec<Group> {
+    groups_of("spec.toml")
+}
+
+/// The groups of a file in `testdata/llama`.
+pub(crate) fn groups_of(file: &str) -> Vec<Group> {
     #[derive(serde::Deserialize)]
     struct File {
         group: Vec<Group>,
     }
-    let path = repository().join("testdata/llama/spec.toml");
+    let path = repository().join("testdata/llama").join(file);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let file: File = toml::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     file.group

@@ -37,6 +37,18 @@ const IN_REGISTERS: u32 = 256;
 /// Multiplications of a lane that are written out between two barriers at most.
 const WRITTEN_OUT: u32 = 1024;
 
+/// Bytes of shared memory that the slices of a product take at most, so that several workgroups can be resident.
+const MOST_BYTES: u32 = 48 << 10;
+
+/// The `k` of a slice at most.
+const LONGEST_SLICE: u32 = 64;
+
+/// Slices of widened elements that are shorter are not worth their barriers.
+const SHORTEST_WIDE: u32 = 8;
+
+/// The `k` that are multiplied at once at most.
+const LONGEST_BLOCK: u32 = 16;
+
 /// Where the elements of a factor come from.
 pub(super) enum Source {
     /// An array of which each lane holds a part.
@@ -53,6 +65,8 @@ struct Factor {
     mat: Mat,
     is_a: bool,
     signed: bool,
+    /// What is in shared memory: elements as the matrix has them, or widened to the type of the sums already.
+    elem: Elem,
     /// Whether lines go along K.
     k_along: bool,
     packed: bool,
@@ -68,29 +82,40 @@ struct Factor {
 
 impl Factor {
     /// For slices of `slice` of `k`.
-    fn new(mat: Mat, is_a: bool, signed: bool, tile_piece: u32, slice: u32) -> Factor {
+    fn new(mat: Mat, is_a: bool, signed: bool, tile_piece: u32, slice: u32, elem: Elem) -> Factor {
         let shape = mat.band.shape;
         let k_along = (mat.along == Along::Row) == is_a;
         let across = if is_a { shape.rows } else { shape.cols };
         let (length, lines) = if k_along { (slice, across) } else { (across, slice) };
-        let bits = mat.scalar.width();
-        let piece = whole_pieces(length, QUAD_BITS / bits).min(whole_pieces(mat.piece(), QUAD_BITS / bits));
+        let bits = elem.scalar.width();
+        let most = QUAD_BITS / mat.scalar.width();
+        let piece = whole_pieces(length, most).min(whole_pieces(mat.piece(), most));
         // What is read together: a block of k, or a piece of the lane's rows or columns.
         let read = if k_along { piece } else { piece.min(tile_piece) };
         let packed = read * bits >= 32;
         let quads =
-            if packed { (length * bits).div_ceil(QUAD_BITS) } else { (length * stage::words(mat.scalar)).div_ceil(4) };
+            if packed { (length * bits).div_ceil(QUAD_BITS) } else { (length * stage::words(elem.scalar)).div_ceil(4) };
         let pitch = if k_along { quads | 1 } else { quads };
-        Factor { mat, is_a, signed, k_along, packed, piece, length, lines, pitch }
+        Factor { mat, is_a, signed, elem, k_along, packed, piece, length, lines, pitch }
     }
 
     fn bytes(&self) -> u32 {
         self.lines.saturating_mul(self.pitch).saturating_mul(16)
     }
 
+    /// What goes into shared memory for an element.
+    fn staged(&self, b: &mut FunctionBuilder<'_>, mul: MulAdd, value: Id) -> Id {
+        if self.elem.ty == self.mat.elem { value } else { mul.widen(b, value, self.mat, self.signed) }
+    }
+
+    /// A number of the type of the sums, of what was in shared memory.
+    fn number(&self, b: &mut FunctionBuilder<'_>, mul: MulAdd, value: Id) -> Id {
+        if self.elem.ty == self.mat.elem { mul.widen(b, value, self.mat, self.signed) } else { value }
+    }
+
     /// The `k` that can be read together.
     fn k_piece(&self) -> u32 {
-        if self.k_along && self.packed { self.piece } else { 1 }
+        if self.k_along && self.packed { self.piece.min(QUAD_BITS / self.elem.scalar.width()) } else { 1 }
     }
 }
 
@@ -110,7 +135,7 @@ impl Staged {
 
     /// Writes neighbours of a line, from its element `at` on.
     fn put(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index, values: &[Id]) {
-        let elem = self.factor.mat.element();
+        let elem = self.factor.elem;
         let quad = self.line(b, line);
         if !self.factor.packed {
             for (n, value) in (0..).zip(values) {
@@ -121,13 +146,16 @@ impl Staged {
         }
         let words = words_of(b, elem, values);
         let bits = elem.scalar.width();
-        if words.len() == 4 {
+        if words.len().is_multiple_of(4) {
             let at = b.div(at, QUAD_BITS / bits);
-            let quad = b.add(quad, at);
+            let first = b.add(quad, at);
             let word = b.u32_type();
             let vector = b.globals.vector(b.module, word, 4);
-            let value = b.ids(Op::CompositeConstruct, vector, &words);
-            arena.store_quad(b, self.zone, quad, value);
+            for (n, four) in (0..).zip(words.chunks(4)) {
+                let value = b.ids(Op::CompositeConstruct, vector, four);
+                let quad = b.add(first, Index::Const(n));
+                arena.store_quad(b, self.zone, quad, value);
+            }
             return;
         }
         let first = b.mul(quad, Index::Const(4));
@@ -141,10 +169,10 @@ impl Staged {
 
     /// Reads `count` neighbours of a line, from its element `at` on, which is a multiple of `count`.
     fn get(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index, count: u32) -> Vec<Id> {
-        let Elem { scalar, ty } = self.factor.mat.element();
+        let Elem { scalar, ty } = self.factor.elem;
         let quad = self.line(b, line);
         if !self.factor.packed {
-            let loose = stage::Loose::new(b, self.zone, quad, self.factor.mat.element());
+            let loose = stage::Loose::new(b, self.zone, quad, self.factor.elem);
             return (0..count)
                 .map(|n| {
                     let place = b.add(at, Index::Const(n));
@@ -154,11 +182,18 @@ impl Staged {
         }
         let bits = scalar.width();
         let word_type = b.u32_type();
-        let words: Vec<Id> = if count * bits == QUAD_BITS {
-            let at = b.div(at, count);
-            let quad = b.add(quad, at);
-            let quad = arena.load_quad(b, self.zone, quad);
-            (0..4).map(|n| b.op(Op::CompositeExtract, word_type, [quad.into(), Operand::Word(n)])).collect()
+        let words: Vec<Id> = if (count * bits).is_multiple_of(QUAD_BITS) {
+            let at = b.div(at, QUAD_BITS / bits);
+            let first = b.add(quad, at);
+            let mut words = Vec::new();
+            for n in 0..count * bits / QUAD_BITS {
+                let quad = b.add(first, Index::Const(n));
+                let quad = arena.load_quad(b, self.zone, quad);
+                for n in 0..4 {
+                    words.push(b.op(Op::CompositeExtract, word_type, [quad.into(), Operand::Word(n)]));
+                }
+            }
+            words
         } else {
             let first = b.mul(quad, Index::Const(4));
             let at = if bits > 32 { b.mul(at, Index::Const(bits / 32)) } else { b.div(at, 32 / bits) };
@@ -189,7 +224,7 @@ impl Staged {
 
     /// Reads one element of a line.
     fn one(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index) -> Id {
-        let Elem { scalar, ty } = self.factor.mat.element();
+        let Elem { scalar, ty } = self.factor.elem;
         let bits = scalar.width();
         if !self.factor.packed || bits >= 32 {
             return self.get(b, arena, line, at, 1).remove(0);
@@ -264,22 +299,29 @@ impl Lower<'_, '_> {
             mul.bits.contains(Bits::MATRIX_B_SIGNED_COMPONENTS_KHR),
         );
         let band = mul.d.band;
-        let factors = |slice: u32| {
-            let a = Factor::new(mul.a, true, a_signed, band.rows.piece, slice);
-            let b = Factor::new(mul.b, false, b_signed, band.cols.piece, slice);
+        let sum = mul.sum();
+        let sum = Elem { scalar: sum, ty: self.g.scalar(self.m, sum) };
+        let factors = |slice: u32, wide: bool| {
+            let elem = |m: Mat| if wide && m.scalar.width() < sum.scalar.width() { sum } else { m.element() };
+            let a = Factor::new(mul.a, true, a_signed, band.rows.piece, slice, elem(mul.a));
+            let b = Factor::new(mul.b, false, b_signed, band.cols.piece, slice, elem(mul.b));
             (a, b)
         };
-        let mut slice = depth;
-        let room = self.arena.room(zone);
-        while slice > 1 {
-            let (a, b) = factors(slice);
-            if a.bytes().saturating_add(b.bytes()) <= room {
-                break;
-            }
+        let room = self.arena.room(zone).min(MOST_BYTES);
+        let longest = |wide: bool| {
+            let fits = |slice: &u32| {
+                let (a, b) = factors(*slice, wide);
+                depth.is_multiple_of(*slice) && a.bytes().saturating_add(b.bytes()) <= room
+            };
             // Whole slices, so that none is longer than what is left.
-            slice = (1..slice).rev().find(|s| depth.is_multiple_of(*s)).unwrap_or(1);
-        }
-        let (a, b) = factors(slice);
+            (1..=depth.min(LONGEST_SLICE)).rev().find(fits).unwrap_or(1)
+        };
+        // Conversions are cheaper once, on the way in, than each time that an element is read.
+        let (wide, slice) = match longest(true) {
+            slice if slice >= SHORTEST_WIDE.min(depth) => (true, slice),
+            _ => (false, longest(false)),
+        };
+        let (a, b) = factors(slice, wide);
         let work = band.len();
         let wanted = match (a.k_along && a.packed, b.k_along && b.packed) {
             (true, true) => a.k_piece().min(b.k_piece()),
@@ -287,8 +329,9 @@ impl Lower<'_, '_> {
             (false, true) => b.k_piece(),
             (false, false) => whole_pieces(slice, 4),
         };
-        let mut block = wanted;
-        let least = [a, b].iter().filter(|f| f.k_along && f.packed).map(|f| 32u32.div_ceil(f.mat.scalar.width())).max();
+        let mut block = wanted.min(LONGEST_BLOCK);
+        let least =
+            [a, b].iter().filter(|f| f.k_along && f.packed).map(|f| 32u32.div_ceil(f.elem.scalar.width())).max();
         while block > least.unwrap_or(1) && block * work > WRITTEN_OUT {
             block /= 2;
         }
@@ -384,15 +427,17 @@ impl Fill {
             Fill::Array(value) => from_array(b, arena, to, plan, lane, k, *value),
             Fill::Visit(visit) => {
                 let along = to.factor.mat.along;
-                together(b, arena, to, lane, k, &mut |b, row, col, count| visit.load_run(b, row, col, along, count));
+                together(b, arena, to, plan.mul, lane, k, &mut |b, row, col, count| {
+                    visit.load_run(b, row, col, along, count)
+                });
             }
-            Fill::Tensor(visit, true) => together(b, arena, to, lane, k, &mut |b, row, col, count| {
+            Fill::Tensor(visit, true) => together(b, arena, to, plan.mul, lane, k, &mut |b, row, col, count| {
                 let run = if count == 1 { vec![visit.load(b, row, col)] } else { visit.load_run(b, row, col, count) };
                 run.into_iter().map(|l| l.value).collect()
             }),
             Fill::Tensor(visit, false) => {
                 let along = to.factor.mat.along;
-                together(b, arena, to, lane, k, &mut |b, row, col, count| {
+                together(b, arena, to, plan.mul, lane, k, &mut |b, row, col, count| {
                     let mut out = Vec::new();
                     for n in 0..count {
                         let (row, col) = match along {
@@ -455,7 +500,8 @@ fn from_array(
                         let (i, j) = if mat.along == Along::Row { (line, at) } else { (at, line) };
                         let row = b.mul(i, Index::Const(band.cols.held));
                         let index = b.add(row, j);
-                        values.push(array.get(b, index));
+                        let value = array.get(b, index);
+                        values.push(factor.staged(b, plan.mul, value));
                     }
                     to.put(b, arena, line_at, place, &values);
                 });
@@ -469,6 +515,7 @@ fn together(
     b: &mut FunctionBuilder<'_>,
     arena: &mut Arena,
     to: &Staged,
+    mul: MulAdd,
     lane: Index,
     k: Index,
     load: &mut dyn FnMut(&mut FunctionBuilder<'_>, Index, Index, u32) -> Vec<Id>,
@@ -491,7 +538,8 @@ fn together(
                 Along::Row => (of_line, in_line),
                 Along::Column => (in_line, of_line),
             };
-            let values = load(b, row, col, factor.piece);
+            let values: Vec<Id> = load(b, row, col, factor.piece);
+            let values: Vec<Id> = values.into_iter().map(|v| factor.staged(b, mul, v)).collect();
             to.put(b, arena, line, at, &values);
         });
     });
@@ -594,7 +642,7 @@ impl Tile {
                         })
                         .collect()
                 };
-                out.push(values.into_iter().map(|v| plan.mul.widen(b, v, factor.mat, factor.signed)).collect());
+                out.push(values.into_iter().map(|v| factor.number(b, plan.mul, v)).collect());
             }
             return out;
         }
@@ -605,13 +653,13 @@ impl Tile {
             let line = b.add(k, Index::Const(n));
             for (at, i) in (0..).zip(range.clone()).step_by(whole as usize) {
                 let first = place(b, i);
-                let values = if whole * factor.mat.scalar.width() >= 32 || !factor.packed {
+                let values = if whole * factor.elem.scalar.width() >= 32 || !factor.packed {
                     staged.get(b, arena, line, first, whole)
                 } else {
                     vec![staged.one(b, arena, line, first)]
                 };
                 for (t, value) in (at..).zip(values) {
-                    let wide = plan.mul.widen(b, value, factor.mat, factor.signed);
+                    let wide = factor.number(b, plan.mul, value);
                     let list: &mut Vec<Id> = &mut out[t as usize];
                     list.push(wide);
                 }
@@ -684,7 +732,7 @@ impl Tile {
         let one = |b: &mut FunctionBuilder<'_>, arena: &mut Arena, staged: &Staged, k: Index, other: Index| {
             let (line, at) = if staged.factor.k_along { (other, k) } else { (k, other) };
             let value = staged.one(b, arena, line, at);
-            mul.widen(b, value, staged.factor.mat, staged.factor.signed)
+            staged.factor.number(b, mul, value)
         };
         b.repeat(band.rows.held, Unroll::No, &mut |b, i| {
             let (row, _) = self.spot.row(b, i);

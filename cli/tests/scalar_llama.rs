@@ -1,0 +1,207 @@
+//! llama.cpp's 125 modules with workgroup-scope matrices, lowered to scalar code: all of them, with the constants that the
+//! engine gives them, become valid SPIR-V; and with the cases in `testdata/llama/cm2` they give the right answers, in the
+//! interpreter, on the current lavapipe and on Debian 12's.
+//!
+//! `scripts/llama-shaders.sh` compiles the modules; without them the tests say that they were skipped, and fail if
+//! `COOP_REQUIRE_LLAMA` is 1.
+
+mod llama_modules;
+
+use coop_exec::interp::Interpreted;
+use coop_exec::vulkan::VulkanExecutor;
+use coop_exec::{Case, Executor, Outcome, RunOptions, vulkan_test};
+use coop_ir::profile::Profile;
+use coop_ir::{Module, binary};
+use coop_passes::{Lowered, Options, Target, lower};
+use coop_validate::Level;
+use llama_modules::{cache, groups_of, members, modules, repository, stem};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const MODULES: usize = 125;
+
+fn read(path: &Path) -> Module {
+    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    binary::read(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Applies `work` to every item on all processors, and gives all that went wrong.
+fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> Vec<String> + Sync) -> Vec<String> {
+    let next = AtomicUsize::new(0);
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let found = work(item);
+                    failures.lock().unwrap_or_else(|e| e.into_inner()).extend(found);
+                }
+            });
+        }
+    });
+    failures.into_inner().unwrap_or_else(|e| e.into_inner())
+}
+
+fn none(failures: &[String]) {
+    let shown = failures.iter().take(20).cloned().collect::<Vec<_>>().join("\n");
+    assert!(failures.is_empty(), "{} failures, the first:\n{shown}", failures.len());
+}
+
+/// Every module with an entry of its group, and those of the small groups with all: lowered for the H100, accepted by our
+/// rules and by spirv-val.
+#[test]
+fn all_are_lowered_to_valid_scalar_code() {
+    let Some(modules) = modules() else { return };
+    let groups = groups_of("spec_cm2.toml");
+    let modules: Vec<PathBuf> = modules.into_iter().filter(|p| stem(p).ends_with("_cm2")).collect();
+    let members = members(&modules, &groups);
+    assert_eq!(members.len(), MODULES);
+    assert_eq!(groups.iter().map(|g| g.count).sum::<usize>(), MODULES);
+    let profile = Profile::builtin("nvidia-h100").expect("a profile");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scalar_llama");
+    // What an earlier run left behind.
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("writable");
+    let work: Vec<_> = members.iter().enumerate().collect();
+    none(&in_parallel(&work, |(at, member)| {
+        let module = read(member.path);
+        let mut failures = Vec::new();
+        let entries = &member.group.entry;
+        let mine = |n: usize| member.group.count <= 6 || n == at % entries.len();
+        for (n, entry) in entries.iter().enumerate().filter(|(n, _)| mine(*n)) {
+            let label = format!("{}, {}", stem(member.path), entry.label());
+            let mut options = Options::new(Target::Scalar);
+            (options.spec, options.profile) = (entry.specialization(), Some(&profile));
+            match lower(&module, &options) {
+                Err(e) => failures.push(format!("{label}: {e}")),
+                Ok(new) => {
+                    let found = coop_validate::check(&new.module, &coop_validate::Options::default()).findings;
+                    let found = found.iter().filter(|f| f.level >= Level::Warning);
+                    failures.extend(found.map(|f| format!("{label}: [{}] {}", f.rule.id, f.message)));
+                    let shared = new.report.added_shared_memory;
+                    if shared == 0 || shared > profile.limits.max_compute_shared_memory_size {
+                        failures.push(format!("{label}: {shared} bytes of shared memory"));
+                    }
+                    let file = folder.join(format!("{}.{n}.spv", stem(member.path)));
+                    std::fs::write(file, binary::write(&new.module)).expect("writable");
+                }
+            }
+        }
+        failures
+    }));
+    let validator = cache().join("bin/spirv-val");
+    if !validator.exists() {
+        assert!(std::env::var_os("COOP_REQUIRE_TOOLS").is_none(), "no spirv-val: run scripts/drivers.sh first");
+        eprintln!("SKIPPED: no spirv-val: run scripts/drivers.sh first");
+        return;
+    }
+    let out = Command::new(validator).args(["--target-env", "vulkan1.3"]).arg(&folder).output().expect("it runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&[out.stdout, out.stderr].concat()));
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+/// A case of `testdata/llama/cm2`, and its module. `None` where the modules have not been compiled.
+fn load(name: &str) -> Option<(Module, Case)> {
+    let case = repository().join(format!("testdata/llama/cm2/{name}.toml"));
+    let case = Case::load(&case).unwrap_or_else(|e| panic!("{}: {e}", case.display()));
+    let modules = modules()?;
+    let wanted = name.split('.').next().unwrap_or_default();
+    let path = modules.iter().find(|p| stem(p) == wanted).unwrap_or_else(|| panic!("no module {wanted}"));
+    Some((read(path), case))
+}
+
+fn scalar(module: &Module, case: &Case, profile: Option<&Profile>) -> Result<Lowered, String> {
+    let mut options = Options::new(Target::Scalar);
+    options.spec = case.specialization().map_err(|e| e.to_string())?;
+    options.profile = profile;
+    options.subgroup_size = case.subgroup_size;
+    lower(module, &options).map_err(|e| e.to_string())
+}
+
+/// What is wrong with an outcome, in words; nothing if it is what the case expects.
+fn wrong(outcome: Result<Outcome, coop_exec::Error>, case: &Case) -> Vec<String> {
+    let outcome = match outcome {
+        Ok(o) => o,
+        Err(e) => return vec![e.to_string()],
+    };
+    assert!(!case.expect.is_empty(), "a case that expects nothing");
+    let mut out: Vec<String> = outcome.messages.iter().chain(&outcome.faults).cloned().collect();
+    match outcome.check(case) {
+        Ok(differences) => out.extend(differences.iter().map(|d| d.to_string())),
+        Err(e) => out.push(e.to_string()),
+    }
+    out
+}
+
+/// Cases of many formats: factors in f32, f16, bf16 and blocks, sums in f32 and f16, one matrix of many picked for each
+/// row, batches, edges.
+const CASES: [&str; 16] = [
+    "matmul_f16_cm2",
+    "matmul_f16_cm2.unaligned",
+    "matmul_f16_cm2.batches",
+    "matmul_f16_f16acc_cm2",
+    "matmul_f32_f16_cm2",
+    "matmul_bf16_cm2",
+    "matmul_q4_0_f16_cm2",
+    "matmul_q8_0_f16_cm2",
+    "matmul_q4_k_f16_cm2",
+    "matmul_q6_k_f16_cm2",
+    "matmul_iq4_xs_f16_cm2",
+    "matmul_tq2_0_f16_cm2",
+    "matmul_id_subgroup_f16_cm2",
+    "matmul_id_subgroup_q4_k_f16_cm2",
+    "matmul_id_subgroup_iq4_nl_f16_cm2",
+    "matmul_id_subgroup_bf16_cm2",
+];
+
+#[test]
+fn the_right_answers_in_the_interpreter() {
+    none(&in_parallel(&CASES, |name| {
+        let Some((module, case)) = load(name) else { return Vec::new() };
+        let lowered = match scalar(&module, &case, Profile::builtin("nvidia-h100").as_ref()) {
+            Ok(lowered) => lowered,
+            Err(e) => return vec![format!("{name}: {e}")],
+        };
+        let words = binary::write_words(&lowered.module);
+        let outcome = Interpreted::default().run(&words, &case, &RunOptions::default());
+        wrong(outcome, &case).into_iter().map(|w| format!("{name}: {w}")).collect()
+    }));
+}
+
+fn on_device(device: &VulkanExecutor<'_>, cases: &[&str]) {
+    let mut failures = Vec::new();
+    for name in cases {
+        let Some((module, case)) = load(name) else { return };
+        match scalar(&module, &case, Some(device.profile())) {
+            Ok(lowered) => {
+                let outcome = device.run(&binary::write_words(&lowered.module), &case, &RunOptions::default());
+                failures.extend(wrong(outcome, &case).into_iter().map(|w| format!("{name}: {w}")));
+            }
+            Err(e) => failures.push(format!("{name}: {e}")),
+        }
+    }
+    none(&failures);
+}
+
+vulkan_test!(
+    Lavapipe,
+    fn the_right_answers_on_lavapipe(device) {
+        on_device(device, &CASES[..8]);
+    }
+);
+
+vulkan_test!(
+    Lavapipe,
+    fn more_right_answers_on_lavapipe(device) {
+        on_device(device, &CASES[8..]);
+    }
+);
+
+vulkan_test!(
+    Debian12,
+    fn the_right_answers_on_debian_12(device) {
+        on_device(device, &[CASES[0], CASES[5], CASES[6], CASES[12]]);
+    }
+);
