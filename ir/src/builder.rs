@@ -122,6 +122,12 @@ impl Globals {
         self.intern(m, Op::Constant, Some(ty), literal_operands(scalar, bits))
     }
 
+    /// A Boolean constant.
+    pub fn boolean(&mut self, m: &mut Module, value: bool) -> Id {
+        let ty = self.bool(m);
+        self.intern(m, if value { Op::ConstantTrue } else { Op::ConstantFalse }, Some(ty), [])
+    }
+
     /// The null value of a type.
     pub fn null(&mut self, m: &mut Module, ty: Id) -> Id {
         self.intern(m, Op::ConstantNull, Some(ty), [])

@@ -23,15 +23,17 @@
 use super::align::align;
 use super::bytes::Views;
 use super::calc::{Calc, Num, Step};
-use super::decode::{Clones, Decode, Decoder, Maker};
+use super::decode::{Clones, Decode, Maker};
 use super::locate::{Rules, Spot};
-use super::memory::{Memory, Root};
+use super::memory::Memory;
 use super::parts::{LayoutType, TensorType, ViewType, chain, layout};
+use super::visit::{Begun, Visit};
+use super::wide::Wide;
 use super::{OF_LAYOUT, OF_VIEW};
 use crate::arena::Elem;
 use crate::builtins::add_to_interfaces;
 use crate::{Options, Refusal, Semantics, ssa};
-use coop_ir::builder::{FunctionBuilder, Globals, Index};
+use coop_ir::builder::{FunctionBuilder, Globals};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::types::{self, Scalar};
@@ -82,14 +84,8 @@ pub(crate) struct Access {
 /// Where elements come from or go to.
 #[derive(Clone, Debug)]
 enum Source {
-    Memory(Memory),
+    Memory(Memory, Option<Wide>),
     Decode(Box<Decode>),
-}
-
-/// The same in the function that is made.
-enum Begun {
-    Memory(Root),
-    Decode(Decoder),
 }
 
 /// A number that an access goes by.
@@ -214,11 +210,17 @@ impl Tensors {
         let parts: Vec<Arg> = parts.into_iter().map(|id| args.of(id)).collect();
         let view_parts = view.iter().flat_map(|v| &v.1).map(|id| args.of(*id)).collect();
         let elem = Elem { scalar, ty: ty.component };
-        let (source, args) = match operands.decode {
-            None => (Source::Memory(Memory::new(&mut args, r, pointer, elem, operands.memory)?), args.list),
+        let mut list = args.list;
+        let source = match operands.decode {
+            None => {
+                let known = (&self.constants, &self.decorations);
+                let what = (pointer, elem, operands.memory.as_slice());
+                let wide = Wide::new(m, g, known, &mut self.views, what, &mut list);
+                let memory = Memory::new(m, known, &mut self.views, r, (what, store), &mut list)?;
+                Source::Memory(memory, wide)
+            }
             Some(_) if store => return Err(malformed("a store has no decode function")),
             Some(function) => {
-                let mut list = args.list;
                 let mut maker = Maker {
                     m,
                     g,
@@ -231,9 +233,10 @@ impl Tensors {
                 };
                 let functions = (function, operands.decode_vector);
                 let decode = maker.decode(functions, pointer, elem, layout_type.rank, &mut list)?;
-                (Source::Decode(Box::new(decode)), list)
+                Source::Decode(Box::new(decode))
             }
         };
+        let args = list;
         let mut access = Access {
             at: r,
             matrix: ty.id,
@@ -271,8 +274,9 @@ impl Tensors {
             ssa::remove_insts(m, f, &gone);
         }
         ssa::forget_notes(m, &results);
+        let views = self.views.finish(m, &self.decorations);
         if m.header.version_pair() >= (1, 4) {
-            add_to_interfaces(m, &self.views.made);
+            add_to_interfaces(m, &views);
         }
     }
 }
@@ -341,7 +345,10 @@ impl Access {
         out.push(Operand::Word(view));
         self.parts.iter().chain(&self.view_parts).for_each(|a| a.key(&mut out));
         match &self.source {
-            Source::Memory(memory) => memory.key(&mut out),
+            Source::Memory(memory, wide) => {
+                memory.key(&mut out);
+                wide.iter().for_each(|w| w.key(&mut out));
+            }
             Source::Decode(decode) => decode.key(&mut out),
         }
         out
@@ -393,7 +400,7 @@ impl Access {
     }
 
     /// What a run of `count` elements is like, if its elements can be found at once.
-    fn probe(&self, count: u32, down: bool) -> Option<Spot> {
+    pub(super) fn probe(&self, count: u32, down: bool) -> Option<Spot> {
         let c = &mut Calc::dry(count);
         let rules = self.rules(c, &Arg::dry);
         let some = |n: u32| Id::new(0x9000_0000 + n).unwrap_or_else(|| unreachable!("more than 0"));
@@ -411,7 +418,9 @@ impl Access {
         let num = |arg: Arg| nums[args.iter().position(|a| *a == arg).unwrap_or_default()];
         let rules = self.rules(&mut Calc::new(b, 1), &num);
         let source = match &self.source {
-            Source::Memory(memory) => Begun::Memory(memory.begin(b, first)),
+            Source::Memory(memory, wide) => {
+                Begun::Memory(memory.begin(b, first), wide.as_ref().map(|w| w.begin(b, first)))
+            }
             Source::Decode(decode) => Begun::Decode(decode.begin(b, first)),
         };
         let rank = self.layout.rank;
@@ -419,7 +428,7 @@ impl Access {
             let bits = num(self.parts[5 * rank]);
             fill_value(b, self.elem, bits)
         });
-        Visit { access: self.clone(), rules, source, fill }
+        Visit::new(self.clone(), rules, source, fill)
     }
 }
 
@@ -450,93 +459,4 @@ fn fill_value(b: &mut FunctionBuilder<'_>, elem: Elem, bits: Num) -> Id {
     };
     let raw_type = b.module.type_of(raw);
     if raw_type == Some(elem.ty) { raw } else { b.ids(Op::Bitcast, elem.ty, &[raw]) }
-}
-
-/// The code of an access, being made. See [`Access::begin`].
-pub(crate) struct Visit {
-    access: Access,
-    rules: Rules,
-    source: Begun,
-    fill: Option<Id>,
-}
-
-fn still(at: Index) -> Num {
-    match at {
-        Index::Const(v) => Num::known(v),
-        Index::Value(id) => Num::value(id, 1),
-    }
-}
-
-impl Visit {
-    /// Whether an element is clipped, and whether it is outside in a way that keeps it from memory.
-    fn locate(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index) -> Spot {
-        self.rules.locate(&mut Calc::new(b, 1), still(row), still(col))
-    }
-
-    /// Loads an element.
-    pub(crate) fn load(&mut self, b: &mut FunctionBuilder<'_>, row: Index, col: Index) -> Loaded {
-        let spot = self.locate(b, row, col);
-        let value = self.load_at(b, &spot);
-        Loaded { value, keep: spot.clipped }
-    }
-
-    fn load_at(&self, b: &mut FunctionBuilder<'_>, spot: &Spot) -> Id {
-        let elem = self.access.elem.ty;
-        let no = Calc::new(b, 1).or(spot.clipped, spot.outside);
-        let Some(no) = no else { return self.fetch(b, spot) };
-        let other = match self.fill {
-            Some(fill) => fill,
-            None => b.globals.null(b.module, elem),
-        };
-        let values = b.choose(no, &[elem], &mut |_| vec![other], &mut |b| vec![self.fetch(b, spot)]);
-        values[0]
-    }
-
-    /// The element at a place in the tensor.
-    fn fetch(&self, b: &mut FunctionBuilder<'_>, spot: &Spot) -> Id {
-        match &self.source {
-            Begun::Memory(root) => root.load(b, spot.linear),
-            Begun::Decode(decoder) => {
-                let block: Vec<Num> = spot.coordinates.iter().map(|c| c.block).collect();
-                let within: Vec<Num> = spot.coordinates.iter().map(|c| c.within).collect();
-                decoder.one(b, spot.linear, &block, &within)
-            }
-        }
-    }
-
-    /// Loads a run of `count` elements.
-    pub(crate) fn load_run(&mut self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, count: u32) -> Vec<Loaded> {
-        (0..count)
-            .map(|j| {
-                let (row, col) = self.along(b, row, col, j);
-                self.load(b, row, col)
-            })
-            .collect()
-    }
-
-    /// Stores an element.
-    pub(crate) fn store(&mut self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, value: Id) {
-        let spot = self.locate(b, row, col);
-        let Begun::Memory(memory) = &self.source else { unreachable!("stores have no decode function") };
-        match Calc::new(b, 1).or(spot.clipped, spot.outside) {
-            Some(no) => {
-                let bool_type = b.globals.bool(b.module);
-                let yes = b.ids(Op::LogicalNot, bool_type, &[no]);
-                b.when(yes, &mut |b| memory.store(b, spot.linear, value));
-            }
-            None => memory.store(b, spot.linear, value),
-        }
-    }
-
-    /// Stores a run of elements.
-    pub(crate) fn store_run(&mut self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, values: &[Id]) {
-        for (j, value) in (0..).zip(values) {
-            let (row, col) = self.along(b, row, col, j);
-            self.store(b, row, col, *value);
-        }
-    }
-
-    fn along(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, j: u32) -> (Index, Index) {
-        if self.access.runs_down { (b.add(row, Index::Const(j)), col) } else { (row, b.add(col, Index::Const(j))) }
-    }
 }

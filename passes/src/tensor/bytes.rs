@@ -9,10 +9,11 @@ use crate::scalar::bits::{gather, small_type};
 use coop_ir::builder::{FunctionBuilder, Index, decorate, name, require_capability, require_extension};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
-use coop_ir::types::{Scalar, Type};
-use coop_ir::{Id, Inst, Module, Op, Operand};
-use rustc_hash::FxHashMap;
-use spirv::{Capability, Decoration, StorageClass};
+use coop_ir::types::{self, Scalar, Type};
+use coop_ir::uses::is_note;
+use coop_ir::{Function, Id, Inst, Module, Op, Operand};
+use rustc_hash::{FxHashMap, FxHashSet};
+use spirv::{Capability, Decoration, MemoryAccess, StorageClass};
 
 /// More parts of a value than this are not read one by one.
 const MAX_PARTS: u32 = 1024;
@@ -50,9 +51,22 @@ impl Address {
     }
 
     /// A power of two that divides it.
-    fn align(&self) -> u32 {
+    pub(super) fn align(&self) -> u32 {
         let terms = self.terms.iter().map(|t| power(t.factor).saturating_mul(t.align));
         terms.chain([power(self.constant)]).min().unwrap_or(1)
+    }
+
+    /// The address modulo `bytes`, a power of two; `None` if that is surely 0.
+    pub(super) fn rest(&self, b: &mut FunctionBuilder<'_>, bytes: u32) -> Option<Index> {
+        let mut sum = Index::Const(self.constant % bytes);
+        for t in self.terms.iter().filter(|t| power(t.factor).saturating_mul(t.align) < bytes) {
+            let value = b.mul(t.at, Index::Const(t.factor % bytes));
+            sum = b.add(sum, value);
+        }
+        match sum {
+            Index::Const(v) if v % bytes == 0 => None,
+            sum => Some(b.rem(sum, bytes)),
+        }
     }
 
     /// The number of the unit of `bytes` bytes (a power of two that divides the address) that begins there.
@@ -148,6 +162,56 @@ impl Layouts<'_> {
     }
 }
 
+/// A place in a binding: variable, index into an array of buffers, and the byte, as multiples of values and a constant.
+#[derive(Clone, Debug)]
+pub(super) struct Bound {
+    pub(super) variable: Id,
+    pub(super) descriptor: Option<Id>,
+    pub(super) terms: Vec<(Id, u32)>,
+    pub(super) constant: u32,
+}
+
+impl Layouts<'_> {
+    /// Where in which binding a pointer points.
+    pub(super) fn bound(&self, pointer: Id) -> Option<Bound> {
+        let m = self.m;
+        let mut root = pointer;
+        let mut parts: Vec<Vec<Id>> = Vec::new();
+        for _ in 0..1000 {
+            let inst = m.def_inst(root)?;
+            match (inst.op, inst.id(0)) {
+                (Op::AccessChain | Op::InBoundsAccessChain, Some(base)) => {
+                    parts.push(inst.ids_from(1).collect());
+                    root = base;
+                }
+                (Op::CopyObject, Some(base)) => root = base,
+                (Op::Variable, _) => break,
+                _ => return None,
+            }
+        }
+        let Type::Pointer { storage, pointee } = Type::of(m, m.type_of(root)?)? else { return None };
+        (storage == StorageClass::StorageBuffer as u32).then_some(())?;
+        let indices: Vec<Id> = parts.into_iter().rev().flatten().collect();
+        let mut indices = indices.as_slice();
+        let (mut ty, mut descriptor) = (pointee, None);
+        if let Type::Array { elem, .. } | Type::RuntimeArray { elem } = Type::of(m, pointee)? {
+            descriptor = Some(*indices.first()?);
+            (ty, indices) = (elem, &indices[1..]);
+        }
+        let found = self.walk(ty, indices, Address::default(), &mut |id| {
+            types::scalar(m, m.type_of(id)?)?.is_int().then_some(())?;
+            Some(Term { at: Index::Value(id), factor: 1, align: 1 })
+        });
+        let (_, address) = found?;
+        let term = |t: &Term| match t.at {
+            Index::Value(id) => Some((id, t.factor)),
+            Index::Const(_) => None,
+        };
+        let terms = address.terms.iter().filter_map(term).collect();
+        Some(Bound { variable: root, descriptor, terms, constant: address.constant })
+    }
+}
+
 /// A buffer whose bytes are read, in the function that is made.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Buffer {
@@ -160,12 +224,21 @@ pub(super) struct Buffer {
 #[derive(Default, Debug)]
 pub(super) struct Views {
     by_unit: FxHashMap<(Id, Id), Id>,
-    pub(super) made: Vec<Id>,
+    made: Vec<Made>,
+}
+
+/// A view, what it is a view of, and its unit.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    view: Id,
+    variable: Id,
+    unit: Id,
+    bytes: u32,
 }
 
 impl Views {
     /// A variable that holds what `variable` does as an array of `unit`s of `bytes` bytes.
-    fn view(&mut self, m: &mut Module, d: &Decorations, variable: Id, unit: Id, bytes: u32) -> Id {
+    pub(super) fn view(&mut self, m: &mut Module, d: &Decorations, variable: Id, unit: Id, bytes: u32) -> Id {
         if let Some(id) = self.by_unit.get(&(variable, unit)) {
             return *id;
         }
@@ -221,11 +294,29 @@ impl Views {
         if readonly {
             decorate(m, id, Decoration::NonWritable, &[]);
         }
-        self.aliased(m, d, variable, id);
-        storage_capability(m, bytes, unit);
         self.by_unit.insert((variable, unit), id);
-        self.made.push(id);
+        self.made.push(Made { view: id, variable, unit, bytes });
         id
+    }
+
+    /// Drops the views that nothing uses, and says what those that are left need. Answers them.
+    pub(super) fn finish(&mut self, m: &mut Module, d: &Decorations) -> Vec<Id> {
+        let mut used: FxHashSet<Id> = FxHashSet::default();
+        for r in m.functions.iter().flat_map(Function::insts) {
+            used.extend(m.inst(r).ids());
+        }
+        let (kept, dropped): (Vec<Made>, Vec<Made>) = self.made.drain(..).partition(|v| used.contains(&v.view));
+        let dropped: FxHashSet<Id> = dropped.into_iter().map(|v| v.view).collect();
+        coop_ir::rewrite::remove_globals(m, |m, r| {
+            let i = m.inst(r);
+            let target = if is_note(i.op) { i.id(0) } else { i.result };
+            target.is_some_and(|id| dropped.contains(&id))
+        });
+        for v in &kept {
+            self.aliased(m, d, v.variable, v.view);
+            storage_capability(m, v.bytes, v.unit);
+        }
+        kept.into_iter().map(|v| v.view).collect()
     }
 
     /// Says that the variables of a binding hold the same memory.
@@ -360,4 +451,28 @@ impl Reader<'_> {
         let pointer = b.ids(Op::AccessChain, pointer, &chain);
         b.op(Op::Load, unit, [Operand::Id(pointer)].into_iter().chain(self.operands.iter().copied()))
     }
+}
+
+/// Memory operands without the alignment, which is that of another memory.
+pub(super) fn unaligned(operands: &[Operand]) -> Vec<Operand> {
+    let mut out = operands.to_vec();
+    let aligned = MemoryAccess::ALIGNED.bits();
+    if let Some(mask) = out.first().map(|o| o.word())
+        && mask & aligned != 0
+    {
+        out[0] = Operand::Word(mask & !aligned);
+        out.remove(1);
+    }
+    out
+}
+
+/// Memory operands (that have none) with an alignment.
+pub(super) fn with_alignment(mut operands: Vec<Operand>, bytes: u32) -> Vec<Operand> {
+    let mask = operands.first().map_or(0, |o| o.word()) | MemoryAccess::ALIGNED.bits();
+    if operands.is_empty() {
+        operands.push(Operand::Word(mask));
+    }
+    operands[0] = Operand::Word(mask);
+    operands.insert(1, Operand::Word(bytes));
+    operands
 }

@@ -10,7 +10,7 @@
 
 use super::access::{Arg, Args};
 use super::align::align;
-use super::bytes::{Address, Buffer, Layouts, Reader, Term, Views};
+use super::bytes::{Address, Bound, Buffer, Layouts, Reader, Term, Views, unaligned};
 use super::calc::{Calc, Num, power};
 use super::memory::unsigned;
 use crate::arena::Elem;
@@ -23,7 +23,7 @@ use coop_ir::types::{self, Scalar, Type};
 use coop_ir::uses::Users;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
 use rustc_hash::{FxHashMap, FxHashSet};
-use spirv::{Decoration, MemoryAccess, StorageClass};
+use spirv::{Decoration, StorageClass};
 
 /// The functions that decode, as they are called.
 #[derive(Clone, Debug)]
@@ -188,8 +188,8 @@ impl Maker<'_> {
             *list = args.list;
             return Ok(callee(function, From::Physical { pointer: at, step, ty: s.pointer }, None));
         }
-        let chain = self.buffer(pointer);
-        let (variable, descriptor, terms, constant) = chain.ok_or_else(|| {
+        let bound = self.layouts().bound(pointer);
+        let Bound { variable, descriptor, terms, constant } = bound.ok_or_else(|| {
             self.refuse("a decode function needs to know which binding the load goes through".to_owned())
         })?;
         let aligned = terms.iter().map(|(id, factor)| self.align_of(*id).saturating_mul(power(*factor)));
@@ -229,50 +229,6 @@ impl Maker<'_> {
 
     fn align_of(&self, id: Id) -> u32 {
         align(self.m, self.constants, id)
-    }
-
-    /// The binding that a pointer points into: variable, index into an array of buffers, and the byte: multiples of
-    /// values and a constant.
-    #[allow(clippy::type_complexity, reason = "it is taken apart at once")]
-    fn buffer(&self, pointer: Id) -> Option<(Id, Option<Id>, Vec<(Id, u32)>, u32)> {
-        let m = &*self.m;
-        let mut root = pointer;
-        let mut parts: Vec<Vec<Id>> = Vec::new();
-        for _ in 0..1000 {
-            let inst = m.def_inst(root)?;
-            match (inst.op, inst.id(0)) {
-                (Op::AccessChain | Op::InBoundsAccessChain, Some(base)) => {
-                    parts.push(inst.ids_from(1).collect());
-                    root = base;
-                }
-                (Op::CopyObject, Some(base)) => root = base,
-                (Op::Variable, _) => break,
-                _ => return None,
-            }
-        }
-        let Type::Pointer { storage, pointee } = Type::of(m, m.type_of(root)?)? else { return None };
-        (storage == StorageClass::StorageBuffer as u32).then_some(())?;
-        let indices: Vec<Id> = parts.into_iter().rev().flatten().collect();
-        let mut indices = indices.as_slice();
-        let (mut ty, mut descriptor) = (pointee, None);
-        if let Type::Array { elem, .. } | Type::RuntimeArray { elem } = Type::of(m, pointee)? {
-            descriptor = Some(*indices.first()?);
-            (ty, indices) = (elem, &indices[1..]);
-        }
-        let mut terms: Vec<(Id, u32)> = Vec::new();
-        let found = self.layouts().walk(ty, indices, Address::default(), &mut |id| {
-            // Numbers stand for the values that are put in again below.
-            let int = types::scalar(m, m.type_of(id)?)?;
-            int.is_int().then_some(())?;
-            Some(Term { at: Index::Value(id), factor: 1, align: 1 })
-        });
-        let (_, address) = found?;
-        for t in &address.terms {
-            if let Index::Value(id) = t.at {
-                terms.push((id, t.factor));
-            }
-        }
-        Some((root, descriptor, terms, address.constant))
     }
 
     /// A copy of a decode function that reads a binding. Answers it, and whether it looks at the block at all.
@@ -502,19 +458,6 @@ fn chained(
 fn called(m: &Module, function: &Function) -> Vec<Id> {
     let calls = function.insts().filter(|r| m.inst(*r).op == Op::FunctionCall);
     calls.filter_map(|r| m.inst(r).id(0)).collect()
-}
-
-/// Memory operands without the alignment, which is that of another memory.
-fn unaligned(operands: &[Operand]) -> Vec<Operand> {
-    let mut out = operands.to_vec();
-    let aligned = MemoryAccess::ALIGNED.bits();
-    if let Some(mask) = out.first().map(|o| o.word())
-        && mask & aligned != 0
-    {
-        out[0] = Operand::Word(mask & !aligned);
-        out.remove(1);
-    }
-    out
 }
 
 impl Decode {

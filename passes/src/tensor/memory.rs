@@ -1,15 +1,19 @@
 //! The memory behind a tensor access: elements by their number, whatever the pointer's pointee is.
 
 use super::access::{Arg, Args};
+use super::bytes::{Bound, Layouts, Views, unaligned, with_alignment};
 use super::calc::{Calc, Num};
+use super::wide::stepping_pointer;
 use crate::Refusal;
 use crate::arena::Elem;
 use crate::scalar::bits::{gather, part, spread};
 use crate::scalar::memory::access_operands;
 use crate::scalar::place::{Place, place, steppable};
 use coop_ir::builder::{FunctionBuilder, Index, decorate};
-use coop_ir::types::{self, Scalar};
-use coop_ir::{Id, InstRef, Op, Operand};
+use coop_ir::constant::Constants;
+use coop_ir::decorate::Decorations;
+use coop_ir::types::{self, Scalar, Type};
+use coop_ir::{Id, InstRef, Module, Op, Operand};
 use spirv::{Decoration, StorageClass};
 
 /// Where elements are.
@@ -24,6 +28,113 @@ pub(super) struct Memory {
     component: Option<Arg>,
     elem: Elem,
     operands: Vec<Operand>,
+    /// How it is seen instead, if it is not by its declared type.
+    seen: Option<Seen>,
+}
+
+/// Memory seen as an array of elements, whatever it is declared as.
+#[derive(Clone, Debug)]
+struct Seen {
+    from: SeenFrom,
+}
+
+#[derive(Clone, Debug)]
+enum SeenFrom {
+    /// A view of a binding.
+    Binding { view: Id, terms: Vec<(Arg, u32)>, constant: u32, descriptor: Option<Id>, passed: Option<usize> },
+    /// A pointer to PhysicalStorageBuffer memory.
+    Physical(usize),
+}
+
+impl Seen {
+    fn new(
+        m: &mut Module,
+        (constants, decorations): (&Constants, &Decorations),
+        views: &mut Views,
+        (pointer, elem, _): (Id, Elem, &[Operand]),
+        list: &mut Vec<Id>,
+    ) -> Option<Seen> {
+        let Type::Pointer { storage, .. } = Type::of(m, m.type_of(pointer)?)? else { return None };
+        if storage == StorageClass::PhysicalStorageBuffer as u32 {
+            let mut args = Args { m, constants, list: std::mem::take(list) };
+            let at = args.pass(pointer);
+            *list = args.list;
+            return Some(Seen { from: SeenFrom::Physical(at) });
+        }
+        let Bound { variable, descriptor, terms, constant } = Layouts { m, constants, decorations }.bound(pointer)?;
+        let view = views.view(m, decorations, variable, elem.ty, elem.scalar.bytes());
+        let mut args = Args { m, constants, list: std::mem::take(list) };
+        let terms = terms.into_iter().map(|(id, factor)| (args.of(id), factor)).collect();
+        let fixed = descriptor.filter(|id| args.m.def_inst(*id).is_some_and(|i| i.op.is_constant()));
+        let passed = descriptor.filter(|_| fixed.is_none()).map(|id| args.pass(id));
+        *list = args.list;
+        Some(Seen { from: SeenFrom::Binding { view, terms, constant, descriptor: fixed, passed } })
+    }
+
+    fn key(&self, out: &mut Vec<Operand>) {
+        match &self.from {
+            SeenFrom::Binding { view, terms, constant, .. } => {
+                out.extend([Operand::Id(*view), Operand::Word(*constant)]);
+                for (arg, factor) in terms {
+                    arg.key(out);
+                    out.push(Operand::Word(*factor));
+                }
+            }
+            SeenFrom::Physical(at) => out.push(Operand::Word(*at as u32)),
+        }
+    }
+
+    /// The root and the indices before the last, and what is added to an element's number.
+    fn begin(&self, b: &mut FunctionBuilder<'_>, first: usize, elem: Elem) -> SeenRoot {
+        let bytes = elem.scalar.bytes();
+        match &self.from {
+            SeenFrom::Binding { view, terms, constant, descriptor, passed } => {
+                let mut sum = Num::known(*constant);
+                for (arg, factor) in terms {
+                    let n = unsigned(b, arg.num(b, first));
+                    let c = &mut Calc::new(b, 1);
+                    let term = c.mul(n, Num::known(*factor));
+                    sum = c.add(term, sum);
+                }
+                // A pointer of an access is a multiple of 16 bytes.
+                sum.align = sum.align.max(bytes);
+                let (first_element, _) = Calc::new(b, 1).div_rem(sum, Num::known(bytes));
+                let descriptor = descriptor.or_else(|| passed.map(|at| b.param(first + at)));
+                let zero = b.u32(0);
+                let chain = [*view].into_iter().chain(descriptor).chain([zero]).collect();
+                SeenRoot { chain, first: first_element, physical: None }
+            }
+            SeenFrom::Physical(at) => {
+                let pointer = stepping_pointer(b, elem.ty, bytes);
+                let base = b.param(first + at);
+                let root = b.ids(Op::Bitcast, pointer, &[base]);
+                SeenRoot { chain: vec![root], first: Num::known(0), physical: Some(pointer) }
+            }
+        }
+    }
+}
+
+/// The same in the function that is made.
+struct SeenRoot {
+    chain: Vec<Id>,
+    first: Num,
+    /// The type of the pointer that is stepped.
+    physical: Option<Id>,
+}
+
+impl SeenRoot {
+    fn pointer(&self, b: &mut FunctionBuilder<'_>, elem: Elem, linear: Num) -> Id {
+        let index = Calc::new(b, 1).add(linear, self.first);
+        let index = b.index(index.at);
+        let chain: Vec<Id> = self.chain.iter().copied().chain([index]).collect();
+        match self.physical {
+            Some(ty) => b.ids(Op::PtrAccessChain, ty, &chain),
+            None => {
+                let ty = b.globals.pointer(b.module, StorageClass::StorageBuffer as u32, elem.ty);
+                b.ids(Op::AccessChain, ty, &chain)
+            }
+        }
+    }
 }
 
 /// An index that is not computed with.
@@ -42,14 +153,61 @@ enum Last {
 }
 
 impl Memory {
+    /// For what the pointer of an access points to; `list` has the parameters so far.
+    #[allow(clippy::type_complexity, reason = "what an access is is taken apart at once")]
     pub(super) fn new(
+        m: &mut Module,
+        (constants, decorations): (&Constants, &Decorations),
+        views: &mut Views,
+        r: InstRef,
+        ((pointer, elem, operands), store): ((Id, Elem, &[Operand]), bool),
+        list: &mut Vec<Id>,
+    ) -> Result<Memory, Refusal> {
+        let place = place(m, constants, r, pointer)?;
+        let (width, own) = (place.memory.width(), elem.scalar.width());
+        // Pieces of elements are read at once; a store must not touch what is beside its element.
+        if width < own || store && width > own {
+            if let Some(seen) = Seen::new(m, (constants, decorations), views, (pointer, elem, operands), list) {
+                return Ok(Memory { seen: Some(seen), ..Memory::typed(m, constants, r, place, elem, operands, list)? });
+            }
+            if width > own {
+                let why = format!(
+                    "a {} matrix is stored into {} memory, where an element does not fill a number",
+                    elem.scalar, place.memory
+                );
+                return Err(Refusal::new(
+                    "refused-store-narrow",
+                    Some(r),
+                    why,
+                    "store into memory of the component type",
+                ));
+            }
+        }
+        Memory::typed(m, constants, r, place, elem, operands, list)
+    }
+
+    fn typed(
+        m: &Module,
+        constants: &Constants,
+        r: InstRef,
+        place: Place,
+        elem: Elem,
+        operands: &[Operand],
+        list: &mut Vec<Id>,
+    ) -> Result<Memory, Refusal> {
+        let mut args = Args { m, constants, list: std::mem::take(list) };
+        let made = Memory::with(&mut args, r, place, elem, operands.to_vec());
+        *list = args.list;
+        made
+    }
+
+    fn with(
         args: &mut Args<'_>,
         r: InstRef,
-        pointer: Id,
+        place: Place,
         elem: Elem,
         operands: Vec<Operand>,
     ) -> Result<Memory, Refusal> {
-        let place = place(args.m, args.constants, r, pointer)?;
         let m = args.m;
         let root = (!place.global).then(|| args.pass(place.root));
         let mut fixed = Vec::new();
@@ -76,7 +234,7 @@ impl Memory {
             }),
         };
         let component = place.component.map(|id| args.of(id));
-        Ok(Memory { place, root, fixed, last, component, elem, operands })
+        Ok(Memory { place, root, fixed, last, component, elem, operands, seen: None })
     }
 
     pub(super) fn key(&self, out: &mut Vec<Operand>) {
@@ -97,6 +255,7 @@ impl Memory {
             Some(Last::Wide(at)) => out.push(Operand::Word(at as u32)),
         }
         self.component.iter().for_each(|a| a.key(out));
+        self.seen.iter().for_each(|s| s.key(out));
         out.push(Operand::Id(self.place.memory_ty));
         out.push(Operand::Word(self.place.lanes));
         out.extend(self.operands.iter().copied());
@@ -125,7 +284,8 @@ impl Memory {
             Some(Last::Narrow(arg)) => last = unsigned(b, arg.num(b, first)),
         }
         let component = self.component.map(|arg| unsigned(b, arg.num(b, first)));
-        Root { memory: self.clone(), root, fixed, wide, last, component }
+        let seen = self.seen.as_ref().map(|s| s.begin(b, first, self.elem));
+        Root { memory: self.clone(), root, fixed, wide, last, component, seen }
     }
 }
 
@@ -151,6 +311,7 @@ pub(super) struct Root {
     wide: Option<Id>,
     last: Num,
     component: Option<Num>,
+    seen: Option<SeenRoot>,
 }
 
 impl Root {
@@ -195,9 +356,23 @@ impl Root {
         b.op(Op::Load, place.memory_ty, [Operand::Id(pointer)].into_iter().chain(operands))
     }
 
+    /// The memory operands where memory is seen as elements.
+    fn seen_operands(&self) -> Vec<Operand> {
+        let operands = unaligned(&self.memory.operands);
+        if self.memory.place.storage != StorageClass::PhysicalStorageBuffer as u32 {
+            return operands;
+        }
+        with_alignment(operands, self.memory.elem.scalar.bytes())
+    }
+
     /// Loads the element with number `linear`.
     pub(super) fn load(&self, b: &mut FunctionBuilder<'_>, linear: Num) -> Id {
         let (place, Elem { scalar, ty: elem }) = (&self.memory.place, self.memory.elem);
+        if let Some(seen) = &self.seen {
+            let pointer = seen.pointer(b, self.memory.elem, linear);
+            let operands = self.seen_operands();
+            return b.op(Op::Load, elem, [Operand::Id(pointer)].into_iter().chain(operands));
+        }
         let (width, memory_type) = (place.memory.width(), place.memory_ty);
         if width < scalar.width() {
             let count = scalar.width() / width;
@@ -223,6 +398,12 @@ impl Root {
     /// Stores an element. (That it fills whole numbers was seen to.)
     pub(super) fn store(&self, b: &mut FunctionBuilder<'_>, linear: Num, value: Id) {
         let (place, Elem { scalar, ty: elem }) = (&self.memory.place, self.memory.elem);
+        if let Some(seen) = &self.seen {
+            let pointer = seen.pointer(b, self.memory.elem, linear);
+            let operands = self.seen_operands();
+            b.effect(Op::Store, [pointer, value].map(Operand::Id).into_iter().chain(operands));
+            return;
+        }
         let (width, memory_type) = (place.memory.width(), place.memory_ty);
         let numbers = if width < scalar.width() {
             spread(b, place.memory, memory_type, value, scalar.width())

@@ -30,10 +30,14 @@ mod memory;
 mod normal;
 mod parts;
 pub mod plain;
+mod visit;
+mod wide;
 
 #[allow(unused_imports, reason = "the realisations begin to use it")]
-pub(crate) use access::{Access, Loaded, Tensors, Visit};
+pub(crate) use access::{Access, Loaded, Tensors};
 pub(crate) use normal::run;
+#[allow(unused_imports, reason = "the realisations begin to use it")]
+pub(crate) use visit::Visit;
 
 use coop_ir::Op;
 

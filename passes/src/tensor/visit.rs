@@ -1,0 +1,367 @@
+//! The code of an access, being made: elements one by one, and in runs.
+//!
+//! A run whose elements follow each other in memory, in bounds and unclipped, is found once and moved in units as wide
+//! as its alignment allows; one of a block of quantised numbers is decoded by the vector function. What is not so, or is found
+//! not to be so when it runs, goes element by element.
+
+use super::access::{Access, Loaded};
+use super::calc::{Calc, Num, Step};
+use super::decode::Decoder;
+use super::locate::{Rules, Spot};
+use super::memory::Root;
+use super::wide::{WideRoot, at};
+use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::{Id, Op, Operand};
+use rustc_hash::FxHashMap;
+use spirv::StorageClass;
+
+/// Where elements come from or go to, in the function that is made.
+pub(super) enum Begun {
+    /// Memory by its declared type, and in units.
+    Memory(Root, Option<WideRoot>),
+    /// A decode function.
+    Decode(Decoder),
+}
+
+/// The code of an access, being made. See [`Access::begin`].
+pub(crate) struct Visit {
+    access: Access,
+    rules: Rules,
+    source: Begun,
+    fill: Option<Id>,
+    /// How the elements of runs of a length are found at once, if they are.
+    plans: FxHashMap<u32, Option<Plan>>,
+}
+
+/// How a run is done where it is whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Plan {
+    /// All elements are the same.
+    Same,
+    /// They follow each other in memory.
+    Follow,
+    /// They are decoded one by one.
+    Decode,
+    /// They are decoded as many at once.
+    DecodeVector(u32),
+}
+
+fn still(at: Index) -> Num {
+    match at {
+        Index::Const(v) => Num::known(v),
+        Index::Value(id) => Num::value(id, 1),
+    }
+}
+
+fn not(b: &mut FunctionBuilder<'_>, condition: Id) -> Id {
+    let ty = b.globals.bool(b.module);
+    b.ids(Op::LogicalNot, ty, &[condition])
+}
+
+impl Visit {
+    pub(super) fn new(access: Access, rules: Rules, source: Begun, fill: Option<Id>) -> Visit {
+        Visit { access, rules, source, fill, plans: FxHashMap::default() }
+    }
+
+    /// Loads an element.
+    pub(crate) fn load(&mut self, b: &mut FunctionBuilder<'_>, row: Index, col: Index) -> Loaded {
+        self.load_one(b, row, col)
+    }
+
+    fn load_one(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index) -> Loaded {
+        let spot = self.rules.locate(&mut Calc::new(b, 1), still(row), still(col));
+        let elem = self.access.elem.ty;
+        let no = Calc::new(b, 1).or(spot.clipped, spot.outside);
+        let Some(no) = no else { return Loaded { value: self.fetch(b, &spot), keep: None } };
+        let other = match self.fill {
+            Some(fill) => fill,
+            None => b.globals.null(b.module, elem),
+        };
+        let values = b.choose(no, &[elem], &mut |_| vec![other], &mut |b| vec![self.fetch(b, &spot)]);
+        Loaded { value: values[0], keep: spot.clipped }
+    }
+
+    /// The element at a place in the tensor.
+    fn fetch(&self, b: &mut FunctionBuilder<'_>, spot: &Spot) -> Id {
+        match &self.source {
+            Begun::Memory(root, _) => root.load(b, spot.linear),
+            Begun::Decode(decoder) => {
+                let (block, within) = coordinates(b, spot, 0);
+                decoder.one(b, spot.linear, &block, &within)
+            }
+        }
+    }
+
+    /// Loads a run of `count` elements.
+    pub(crate) fn load_run(&mut self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, count: u32) -> Vec<Loaded> {
+        let Some(plan) = self.plan(count) else { return self.one_by_one(b, row, col, count) };
+        let spot = self.whole(b, row, col, count);
+        let unit = self.unit(plan, count);
+        let no = self.unless(b, &spot, unit);
+        let this = &*self;
+        let elem = self.access.elem.ty;
+        let Some(no) = no else {
+            let values = this.fetch_run(b, &spot, plan, count, unit);
+            return values.into_iter().map(|value| Loaded { value, keep: None }).collect();
+        };
+        let bool_type = b.globals.bool(b.module);
+        let mut types = vec![elem; count as usize];
+        let keeps = spot.clipped.is_some();
+        if keeps {
+            types.extend(vec![bool_type; count as usize]);
+        }
+        let never = keeps.then(|| b.globals.boolean(b.module, false));
+        let got = b.choose(
+            no,
+            &types,
+            &mut |b| {
+                let each = this.one_by_one(b, row, col, count);
+                let keeps = each.iter().filter_map(|l| if keeps { l.keep.or(never) } else { None });
+                each.iter().map(|l| l.value).chain(keeps).collect()
+            },
+            &mut |b| {
+                let values = this.fetch_run(b, &spot, plan, count, unit);
+                values
+                    .into_iter()
+                    .chain(never.into_iter().cycle().take(if keeps { count as usize } else { 0 }))
+                    .collect()
+            },
+        );
+        let (values, keeps) = got.split_at(count as usize);
+        values.iter().enumerate().map(|(i, value)| Loaded { value: *value, keep: keeps.get(i).copied() }).collect()
+    }
+
+    /// Where a run is.
+    fn whole(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, count: u32) -> Spot {
+        let mut place = [still(row), still(col)];
+        let moving = &mut place[usize::from(!self.access.runs_down)];
+        // What is known of the first element says little of the last.
+        (moving.step, moving.align, moving.below) = (Step::One, count.max(moving.align), None);
+        self.rules.locate(&mut Calc::new(b, count), place[0], place[1])
+    }
+
+    /// The unit in which a run is moved.
+    fn unit(&self, plan: Plan, count: u32) -> Option<u32> {
+        match &self.source {
+            Begun::Memory(_, Some(wide)) if plan == Plan::Follow => wide.unit(count),
+            _ => None,
+        }
+    }
+
+    /// Whether a run must go element by element.
+    fn unless(&self, b: &mut FunctionBuilder<'_>, spot: &Spot, unit: Option<u32>) -> Option<Id> {
+        let misaligned = match (&self.source, unit) {
+            (Begun::Memory(_, Some(wide)), Some(unit)) => wide.misaligned(b, spot.linear, unit),
+            _ => None,
+        };
+        let c = &mut Calc::new(b, 1);
+        let out = c.or(spot.clipped, spot.outside);
+        c.or(out, misaligned)
+    }
+
+    fn fetch_run(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        spot: &Spot,
+        plan: Plan,
+        count: u32,
+        unit: Option<u32>,
+    ) -> Vec<Id> {
+        match (&self.source, plan) {
+            (Begun::Memory(root, _), Plan::Same) => vec![root.load(b, spot.linear); count as usize],
+            (Begun::Memory(_, Some(wide)), _) if unit.is_some() => {
+                wide.load(b, spot.linear, count, unit.unwrap_or_default())
+            }
+            (Begun::Memory(root, _), _) => (0..count)
+                .map(|j| {
+                    let linear = at(&mut Calc::new(b, 1), spot.linear, j);
+                    root.load(b, linear)
+                })
+                .collect(),
+            (Begun::Decode(decoder), Plan::DecodeVector(lanes)) => (0..count / lanes)
+                .flat_map(|j| {
+                    let (block, within) = coordinates(b, spot, j * lanes);
+                    decoder.several(b, spot.linear, &block, &within)
+                })
+                .collect(),
+            (Begun::Decode(decoder), _) => (0..count)
+                .map(|j| {
+                    let linear = at(&mut Calc::new(b, 1), spot.linear, j);
+                    let (block, within) = coordinates(b, spot, j);
+                    decoder.one(b, linear, &block, &within)
+                })
+                .collect(),
+        }
+    }
+
+    /// Finds out how runs of `count` elements are done, if they can be found at once.
+    fn plan(&mut self, count: u32) -> Option<Plan> {
+        if count < 2 || !count.is_power_of_two() {
+            return None;
+        }
+        if let Some(known) = self.plans.get(&count) {
+            return *known;
+        }
+        let plan = self.access.probe(count, self.access.runs_down).and_then(|spot| self.plan_for(&spot, count));
+        self.plans.insert(count, plan);
+        plan
+    }
+
+    fn plan_for(&self, spot: &Spot, count: u32) -> Option<Plan> {
+        let Begun::Decode(decoder) = &self.source else {
+            return Some(if spot.linear.step == Step::One { Plan::Follow } else { Plan::Same });
+        };
+        let moves = |n: &Num| n.step == Step::One;
+        let in_block = spot.coordinates.last().filter(|c| moves(&c.within)).map(|c| c.within.align);
+        let others = spot.coordinates.iter().rev().skip(1).any(|c| moves(&c.within) || moves(&c.block));
+        let lanes = decoder.lanes().filter(|l| *l <= count && in_block.is_some_and(|align| align >= *l));
+        Some(match lanes.filter(|_| !others && spot.linear.step == Step::Still) {
+            Some(lanes) => Plan::DecodeVector(lanes),
+            None => Plan::Decode,
+        })
+    }
+
+    /// The elements of a run, each by itself: in a loop where they are many.
+    fn one_by_one(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, count: u32) -> Vec<Loaded> {
+        if count < 4 {
+            return (0..count)
+                .map(|j| {
+                    let (row, col) = self.along(b, row, col, Index::Const(j));
+                    self.load_one(b, row, col)
+                })
+                .collect();
+        }
+        let elem = self.access.elem.ty;
+        let bool_type = b.globals.bool(b.module);
+        let values = Slots::new(b, elem, count);
+        let keeps = self.rules.clips().then(|| Slots::new(b, bool_type, count));
+        b.repeat(count, Unroll::Ask, &mut |b, j| {
+            let (row, col) = self.along(b, row, col, j);
+            let got = self.load_one(b, row, col);
+            values.put(b, j, got.value);
+            if let Some(keeps) = &keeps {
+                let keep = got.keep.unwrap_or_else(|| b.globals.boolean(b.module, false));
+                keeps.put(b, j, keep);
+            }
+        });
+        (0..count)
+            .map(|j| {
+                let keep = keeps.as_ref().map(|k| k.get(b, Index::Const(j)));
+                Loaded { value: values.get(b, Index::Const(j)), keep }
+            })
+            .collect()
+    }
+
+    /// Stores an element.
+    pub(crate) fn store(&mut self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, value: Id) {
+        self.store_one(b, row, col, value);
+    }
+
+    fn store_one(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, value: Id) {
+        let spot = self.rules.locate(&mut Calc::new(b, 1), still(row), still(col));
+        let Begun::Memory(memory, _) = &self.source else { unreachable!("stores have no decode function") };
+        match Calc::new(b, 1).or(spot.clipped, spot.outside) {
+            Some(no) => {
+                let yes = not(b, no);
+                b.when(yes, &mut |b| memory.store(b, spot.linear, value));
+            }
+            None => memory.store(b, spot.linear, value),
+        }
+    }
+
+    /// Stores a run of elements.
+    pub(crate) fn store_run(&mut self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, values: &[Id]) {
+        let count = values.len() as u32;
+        if self.plan(count) != Some(Plan::Follow) {
+            return self.store_one_by_one(b, row, col, values);
+        }
+        let spot = self.whole(b, row, col, count);
+        let unit = self.unit(Plan::Follow, count);
+        let this = &*self;
+        match self.unless(b, &spot, unit) {
+            None => this.put_run(b, &spot, values, unit),
+            Some(no) => {
+                let one_by_one = &mut |b: &mut FunctionBuilder<'_>| {
+                    this.store_one_by_one(b, row, col, values);
+                    Vec::new()
+                };
+                b.choose(no, &[], one_by_one, &mut |b| {
+                    this.put_run(b, &spot, values, unit);
+                    Vec::new()
+                });
+            }
+        }
+    }
+
+    fn put_run(&self, b: &mut FunctionBuilder<'_>, spot: &Spot, values: &[Id], unit: Option<u32>) {
+        match (&self.source, unit) {
+            (Begun::Memory(_, Some(wide)), Some(unit)) => wide.store(b, spot.linear, values, unit),
+            (Begun::Memory(root, _), _) => {
+                for (j, value) in (0..).zip(values) {
+                    let linear = at(&mut Calc::new(b, 1), spot.linear, j);
+                    root.store(b, linear, *value);
+                }
+            }
+            (Begun::Decode(_), _) => unreachable!("stores have no decode function"),
+        }
+    }
+
+    fn store_one_by_one(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, values: &[Id]) {
+        let count = values.len() as u32;
+        if count < 4 {
+            for (j, value) in (0..).zip(values) {
+                let (row, col) = self.along(b, row, col, Index::Const(j));
+                self.store_one(b, row, col, *value);
+            }
+            return;
+        }
+        let slots = Slots::new(b, self.access.elem.ty, count);
+        for (j, value) in (0..).zip(values) {
+            slots.put(b, Index::Const(j), *value);
+        }
+        b.repeat(count, Unroll::Ask, &mut |b, j| {
+            let (row, col) = self.along(b, row, col, j);
+            let value = slots.get(b, j);
+            self.store_one(b, row, col, value);
+        });
+    }
+
+    fn along(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, j: Index) -> (Index, Index) {
+        if self.access.runs_down { (b.add(row, j), col) } else { (row, b.add(col, j)) }
+    }
+}
+
+/// The coordinates of the element `j` of a run: of its block, and in its block.
+fn coordinates(b: &mut FunctionBuilder<'_>, spot: &Spot, j: u32) -> (Vec<Num>, Vec<Num>) {
+    let c = &mut Calc::new(b, 1);
+    spot.coordinates.iter().map(|x| (at(c, x.block, j), at(c, x.within, j))).unzip()
+}
+
+/// An array variable.
+struct Slots {
+    variable: Id,
+    elem: Id,
+}
+
+impl Slots {
+    fn new(b: &mut FunctionBuilder<'_>, elem: Id, count: u32) -> Slots {
+        let array = b.globals.array(b.module, elem, count);
+        Slots { variable: b.variable(array), elem }
+    }
+
+    fn pointer(&self, b: &mut FunctionBuilder<'_>, at: Index) -> Id {
+        let ty = b.globals.pointer(b.module, StorageClass::Function as u32, self.elem);
+        let at = b.index(at);
+        b.ids(Op::AccessChain, ty, &[self.variable, at])
+    }
+
+    fn put(&self, b: &mut FunctionBuilder<'_>, at: Index, value: Id) {
+        let pointer = self.pointer(b, at);
+        b.effect(Op::Store, [pointer, value].map(Operand::Id));
+    }
+
+    fn get(&self, b: &mut FunctionBuilder<'_>, at: Index) -> Id {
+        let pointer = self.pointer(b, at);
+        b.ids(Op::Load, self.elem, &[pointer])
+    }
+}

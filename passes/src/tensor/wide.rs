@@ -1,0 +1,238 @@
+//! Neighbouring elements at once: 4, 8 or 16 bytes of a binding, or behind a pointer, whatever they are declared as.
+
+use super::access::{Arg, Args};
+use super::bytes::{Address, Bound, Layouts, Term, Views, unaligned, with_alignment};
+use super::calc::{Calc, Num, Step};
+use super::memory::unsigned;
+use crate::arena::{Elem, words_of};
+use crate::scalar::bits::{gather, spread};
+use coop_ir::builder::{FunctionBuilder, Globals, Index, decorate};
+use coop_ir::decorate::Decorations;
+use coop_ir::types::{Scalar, Type};
+use coop_ir::{Id, Inst, Module, Op, Operand};
+use spirv::{Decoration, MemoryAccess, StorageClass};
+
+/// The sizes of units in bytes.
+const UNITS: [u32; 3] = [4, 8, 16];
+
+const WORD: Scalar = Scalar::Int { width: 32, signed: false };
+
+/// Memory that can be accessed in units.
+#[derive(Clone, Debug)]
+pub(super) struct Wide {
+    base: Base,
+    elem: Elem,
+    operands: Vec<Operand>,
+}
+
+#[derive(Clone, Debug)]
+enum Base {
+    /// A binding, seen as arrays of units.
+    Binding { terms: Vec<(Arg, u32)>, constant: u32, descriptor: Option<Id>, passed: Option<usize>, views: [Id; 3] },
+    /// A pointer to PhysicalStorageBuffer memory.
+    Physical { pointer: usize },
+}
+
+impl Wide {
+    /// For what a pointer points to. `None` where only the declared type will do.
+    pub(super) fn new(
+        m: &mut Module,
+        g: &mut Globals,
+        (constants, decorations): (&coop_ir::constant::Constants, &Decorations),
+        views: &mut Views,
+        (pointer, elem, operands): (Id, Elem, &[Operand]),
+        list: &mut Vec<Id>,
+    ) -> Option<Wide> {
+        let mask = operands.first().map_or(0, |o| o.word());
+        if mask & MemoryAccess::VOLATILE.bits() != 0 || elem.scalar.width() > 64 {
+            return None;
+        }
+        let Type::Pointer { storage, .. } = Type::of(m, m.type_of(pointer)?)? else { return None };
+        if storage == StorageClass::PhysicalStorageBuffer as u32 {
+            let mut args = Args { m, constants, list: std::mem::take(list) };
+            let at = args.pass(pointer);
+            *list = args.list;
+            return Some(Wide { base: Base::Physical { pointer: at }, elem, operands: operands.to_vec() });
+        }
+        let bound = Layouts { m, constants, decorations }.bound(pointer)?;
+        let Bound { variable, descriptor, terms, constant } = bound;
+        let word = g.uint(m, 32);
+        let units = UNITS.map(|bytes| if bytes == 4 { word } else { g.vector(m, word, bytes / 4) });
+        let views = [0, 1, 2].map(|i| views.view(m, decorations, variable, units[i], UNITS[i]));
+        let mut args = Args { m, constants, list: std::mem::take(list) };
+        let terms = terms.into_iter().map(|(id, factor)| (args.of(id), factor)).collect();
+        let (mut fixed, mut param) = (None, None);
+        if let Some(id) = descriptor {
+            let constant = args.m.def_inst(id).is_some_and(|i| i.op.is_constant());
+            if constant { fixed = Some(id) } else { param = Some(args.pass(id)) }
+        }
+        *list = args.list;
+        let base = Base::Binding { terms, constant, descriptor: fixed, passed: param, views };
+        Some(Wide { base, elem, operands: unaligned(operands) })
+    }
+
+    /// The unit for runs of `count` elements, in bytes.
+    pub(super) fn unit(&self, count: u32) -> Option<u32> {
+        let bytes = (count * self.elem.scalar.bytes()).min(16);
+        (bytes >= 4 && bytes > self.elem.scalar.bytes()).then_some(bytes)
+    }
+
+    pub(super) fn key(&self, out: &mut Vec<Operand>) {
+        if let Base::Binding { terms, constant, passed, .. } = &self.base {
+            for (arg, factor) in terms {
+                arg.key(out);
+                out.push(Operand::Word(*factor));
+            }
+            out.extend([*constant, passed.map_or(0, |p| p as u32 + 1)].map(Operand::Word));
+        }
+    }
+
+    pub(super) fn begin(&self, b: &mut FunctionBuilder<'_>, first: usize) -> WideRoot {
+        let (mut base, mut descriptor, mut pointer) = (Address::default(), None, None);
+        match &self.base {
+            Base::Binding { terms, constant, descriptor: fixed, passed, .. } => {
+                base = base.behind(*constant);
+                for (arg, factor) in terms {
+                    let n = unsigned(b, arg.num(b, first));
+                    base = base.plus(Term { at: n.at, factor: *factor, align: n.align });
+                }
+                descriptor = fixed.or_else(|| passed.map(|at| b.param(first + at)));
+            }
+            Base::Physical { pointer: at } => pointer = Some(b.param(first + at)),
+        }
+        WideRoot { wide: self.clone(), base, descriptor, pointer }
+    }
+}
+
+/// The same in the function that is made.
+pub(super) struct WideRoot {
+    wide: Wide,
+    base: Address,
+    descriptor: Option<Id>,
+    pointer: Option<Id>,
+}
+
+impl WideRoot {
+    pub(super) fn unit(&self, count: u32) -> Option<u32> {
+        self.wide.unit(count)
+    }
+
+    /// The address of the element with number `linear`.
+    fn address(&self, linear: Num) -> Address {
+        let bytes = self.wide.elem.scalar.bytes();
+        self.base.clone().plus(Term { at: linear.at, factor: bytes, align: linear.align })
+    }
+
+    /// Whether the element with number `linear` does not begin a unit. `None`: it does.
+    pub(super) fn misaligned(&self, b: &mut FunctionBuilder<'_>, linear: Num, unit: u32) -> Option<Id> {
+        // A pointer of an access is a multiple of 16 bytes.
+        let rest = self.address(linear).rest(b, unit)?;
+        Some(b.compare(Op::INotEqual, rest, Index::Const(0)))
+    }
+
+    fn pointer(&self, b: &mut FunctionBuilder<'_>, address: &Address, unit: u32) -> (Id, Id) {
+        let word = b.u32_type();
+        let ty = if unit == 4 { word } else { b.globals.vector(b.module, word, unit / 4) };
+        let index = address.index(b, unit);
+        let index = b.index(index);
+        match &self.wide.base {
+            Base::Binding { views, .. } => {
+                let view = views[UNITS.iter().position(|u| *u == unit).unwrap_or(0)];
+                let pointer = b.globals.pointer(b.module, StorageClass::StorageBuffer as u32, ty);
+                let zero = b.u32(0);
+                let chain: Vec<Id> = [view].into_iter().chain(self.descriptor).chain([zero, index]).collect();
+                (b.ids(Op::AccessChain, pointer, &chain), ty)
+            }
+            Base::Physical { .. } => {
+                let base = self.pointer.unwrap_or_else(|| unreachable!("begun with one"));
+                let pointer = stepping_pointer(b, ty, unit);
+                let base = b.ids(Op::Bitcast, pointer, &[base]);
+                (b.ids(Op::PtrAccessChain, pointer, &[base, index]), ty)
+            }
+        }
+    }
+
+    fn operands(&self, unit: u32) -> Vec<Operand> {
+        if matches!(self.wide.base, Base::Binding { .. }) {
+            return self.wide.operands.clone();
+        }
+        with_alignment(unaligned(&self.wide.operands), unit)
+    }
+
+    /// Loads `count` elements from the one with number `linear`, which begins a unit.
+    pub(super) fn load(&self, b: &mut FunctionBuilder<'_>, linear: Num, count: u32, unit: u32) -> Vec<Id> {
+        let bytes = self.wide.elem.scalar.bytes();
+        let mut out = Vec::new();
+        for n in 0..(count * bytes).div_ceil(unit) {
+            let address = self.address(aligned(linear, unit / bytes)).behind(n * unit);
+            let (pointer, ty) = self.pointer(b, &address, unit);
+            let operands = self.operands(unit);
+            let whole = b.op(Op::Load, ty, [Operand::Id(pointer)].into_iter().chain(operands));
+            let word = b.u32_type();
+            let words: Vec<Id> = match unit {
+                4 => vec![whole],
+                _ => (0..unit / 4).map(|i| b.op(Op::CompositeExtract, word, [whole.into(), i.into()])).collect(),
+            };
+            out.extend(elements_of(b, self.wide.elem, &words));
+        }
+        out.truncate(count as usize);
+        out
+    }
+
+    /// Stores elements from the one with number `linear` on, which begins a unit.
+    pub(super) fn store(&self, b: &mut FunctionBuilder<'_>, linear: Num, values: &[Id], unit: u32) {
+        let bytes = self.wide.elem.scalar.bytes();
+        for (n, values) in (0..).zip(values.chunks((unit / bytes) as usize)) {
+            let address = self.address(aligned(linear, unit / bytes)).behind(n * unit);
+            let (pointer, ty) = self.pointer(b, &address, unit);
+            let words = words_of(b, self.wide.elem, values);
+            let whole = match words.as_slice() {
+                [one] => *one,
+                _ => b.ids(Op::CompositeConstruct, ty, &words),
+            };
+            let operands = self.operands(unit);
+            b.effect(Op::Store, [pointer, whole].map(Operand::Id).into_iter().chain(operands));
+        }
+    }
+}
+
+/// What is known where alignment was tested.
+fn aligned(linear: Num, by: u32) -> Num {
+    Num { align: linear.align.max(by), ..linear }
+}
+
+/// Words as the elements that they hold.
+fn elements_of(b: &mut FunctionBuilder<'_>, elem: Elem, words: &[Id]) -> Vec<Id> {
+    let word = b.u32_type();
+    match elem.scalar.width() {
+        8 | 16 => words.iter().flat_map(|w| spread(b, elem.scalar, elem.ty, *w, 32)).collect(),
+        32 => words.iter().map(|w| if elem.ty == word { *w } else { b.ids(Op::Bitcast, elem.ty, &[*w]) }).collect(),
+        _ => words.chunks_exact(2).map(|pair| gather(b, WORD, word, pair, elem.ty)).collect(),
+    }
+}
+
+/// A type of pointers to units whose steps are units.
+pub(super) fn stepping_pointer(b: &mut FunctionBuilder<'_>, unit: Id, bytes: u32) -> Id {
+    let storage = StorageClass::PhysicalStorageBuffer as u32;
+    let stride = Decoration::ArrayStride as u32;
+    let strided = |m: &Module, id: Id| {
+        let mut all = m.globals_with(Op::Decorate).map(|r| m.inst(r));
+        all.any(|i| i.id(0) == Some(id) && i.word(1) == Some(stride) && i.word(2) == Some(bytes))
+    };
+    let pointers = b.module.globals_with(Op::TypePointer).map(|r| b.module.inst(r));
+    let same = pointers.filter(|i| i.word(0) == Some(storage) && i.id(1) == Some(unit)).filter_map(|i| i.result);
+    if let Some(id) = same.into_iter().find(|id| strided(b.module, *id)) {
+        return id;
+    }
+    let id = b.module.fresh_id();
+    let r = b.module.add(Inst::new(Op::TypePointer, None, Some(id), [storage.into(), unit.into()]));
+    b.module.globals.push(r);
+    decorate(b.module, id, Decoration::ArrayStride, &[bytes]);
+    id
+}
+
+/// A number that stays, `j` elements into a run.
+pub(super) fn at(c: &mut Calc<'_, '_>, n: Num, j: u32) -> Num {
+    let more = if n.step == Step::One { j } else { 0 };
+    c.add(Num { step: Step::Still, align: if more == 0 { n.align } else { 1 }, ..n }, Num::known(more))
+}
