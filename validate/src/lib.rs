@@ -17,6 +17,7 @@ mod device;
 mod env;
 pub mod fuzz;
 mod options;
+mod producer;
 mod report;
 pub mod rule;
 mod rules;
@@ -27,17 +28,19 @@ mod verdict;
 pub use device::Device;
 pub use env::TargetEnv;
 pub use options::{Options, UnknownRule};
+pub use producer::Deviation;
 pub use report::{Finding, Label, Part, Report};
 pub use rule::{Level, Rule};
 pub use rules::RULES;
 
 use coop_ir::Module;
 use cx::Cx;
+use producer::Producer;
 use report::Sink;
 
 /// Checks a module against every rule.
 pub fn check(module: &Module, options: &Options) -> Report {
-    let mut out = Sink::new(options);
+    let mut out = Sink::new(options, Producer::of(module));
     if !concerns_matrices(module) {
         return out.finish();
     }
@@ -52,7 +55,7 @@ pub fn check(module: &Module, options: &Options) -> Report {
 
 /// Checks a module, which need not have matrices, against the rules of a device alone.
 pub fn check_device(module: &Module, options: &Options) -> Report {
-    let mut out = Sink::new(options);
+    let mut out = Sink::new(options, Producer::of(module));
     if let Some(device) = &options.device {
         let cx = Cx::new(module, options);
         rules::device::check(&cx, device, &mut out);

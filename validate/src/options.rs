@@ -47,10 +47,12 @@ impl Options {
         Ok(())
     }
 
-    /// The level of a finding; `by_default` says that it rests on defaults of specialization constants.
-    pub(crate) fn level(&self, rule: &Rule, by_default: bool) -> Level {
+    /// The level of a finding; `by_default` says that it rests on defaults of specialization constants, `accepted` that
+    /// it is a habit of the module's producer that every consumer accepts.
+    pub(crate) fn level(&self, rule: &Rule, by_default: bool, accepted: bool) -> Level {
         let level = match self.levels.get(rule.id) {
             Some(level) => *level,
+            None if accepted => rule.level.min(Level::Note),
             None if by_default => rule.level.min(Level::Warning),
             None => rule.level,
         };
@@ -91,10 +93,10 @@ mod tests {
     fn defaults_weaken_and_denying_strengthens() {
         let rule = rule::find("muladd-k-mismatch").expect("it exists");
         let mut o = Options::default();
-        assert_eq!((o.level(rule, false), o.level(rule, true)), (Level::Error, Level::Warning));
+        assert_eq!((o.level(rule, false, false), o.level(rule, true, false)), (Level::Error, Level::Warning));
         o.deny_warnings = true;
-        assert_eq!(o.level(rule, true), Level::Error);
+        assert_eq!(o.level(rule, true, false), Level::Error);
         o.set_level(rule.id, Level::Allow).expect("it exists");
-        assert_eq!((o.level(rule, false), o.level(rule, true)), (Level::Allow, Level::Allow));
+        assert_eq!((o.level(rule, false, false), o.level(rule, true, false)), (Level::Allow, Level::Allow));
     }
 }

@@ -1,6 +1,7 @@
 //! What a check finds.
 
 use crate::options::Options;
+use crate::producer::{Deviation, Producer};
 use crate::rule::{Level, Rule};
 use crate::verdict::Verdict;
 use coop_ir::InstRef;
@@ -48,6 +49,8 @@ pub struct Finding {
     pub labels: Vec<Label>,
     /// What to do.
     pub help: Option<String>,
+    /// A habit of the module's producer that explains it; part of the help too.
+    pub deviation: Option<&'static Deviation>,
     /// The SpecIds on whose defaults the verdict rests; empty if it rests on none.
     pub defaults: Vec<u32>,
 }
@@ -112,13 +115,14 @@ impl Draft {
 /// Collects findings while the rules run.
 pub(crate) struct Sink<'a> {
     options: &'a Options,
+    producer: Producer,
     report: Report,
     counts: BTreeMap<&'static str, (&'static Rule, usize)>,
 }
 
 impl<'a> Sink<'a> {
-    pub(crate) fn new(options: &'a Options) -> Sink<'a> {
-        Sink { options, report: Report::default(), counts: BTreeMap::new() }
+    pub(crate) fn new(options: &'a Options, producer: Producer) -> Sink<'a> {
+        Sink { options, producer, report: Report::default(), counts: BTreeMap::new() }
     }
 
     /// Reports that `rule` is broken at `at`.
@@ -137,7 +141,9 @@ impl<'a> Sink<'a> {
             Verdict::Broken => None,
             Verdict::BrokenByDefault(specs) => Some(specs),
         };
-        let level = self.options.level(rule, specs.is_some());
+        let deviation = self.producer.deviation(rule.id);
+        let accepted = deviation.is_some_and(|d| d.accepted);
+        let level = self.options.level(rule, specs.is_some(), accepted);
         if level == Level::Allow {
             return;
         }
@@ -160,10 +166,16 @@ impl<'a> Sink<'a> {
                 None => advice,
             });
         }
+        if let Some(d) = deviation {
+            help = Some(match help {
+                Some(help) => format!("{help}; {}", d.words),
+                None => d.words.to_owned(),
+            });
+        }
         if !labels.iter().any(|l| l.at == at) {
             labels.insert(0, Label { at, part: Part::Whole, text: "here".into() });
         }
-        self.report.findings.push(Finding { rule, level, message, at, labels, help, defaults });
+        self.report.findings.push(Finding { rule, level, message, at, labels, help, deviation, defaults });
     }
 
     pub(crate) fn finish(mut self) -> Report {

@@ -115,6 +115,8 @@ const NAMES: &[&str] = &[
     "Dim",
     "Func",
     "HasDimensions",
+    "Height",
+    "Intel's",
     "MemoryLayout",
     "Object",
     "OpenCL",
@@ -125,6 +127,7 @@ const NAMES: &[&str] = &[
     "TensorLayout",
     "Use",
     "Vulkan",
+    "Width",
 ];
 
 /// Messages begin in lower case (the letters of matrices and names of the language excepted), have no final period,

@@ -1,7 +1,7 @@
 //! Rules about `OpCooperativeMatrixLoadKHR` and `OpCooperativeMatrixStoreKHR`: the matrix, the pointer and the layout.
 //! Strides and memory operands have files of their own.
 
-use super::{component, memory, stride};
+use super::{arm, component, intel, memory, stride};
 use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
@@ -253,6 +253,8 @@ pub(crate) fn check(cx: &Cx, at: InstRef, is_load: bool, out: &mut Sink) {
     pointer(cx, &access, out);
     layout(cx, &access, out);
     stride::check(cx, &access, out);
+    arm::check(cx, &access, out);
+    intel::access(cx, &access, out);
     component::memory(cx, at, &access.pointer, out);
     let site = memory::Site { at, is_load, memory: access.memory, pointer: access.pointer };
     memory::check(cx, &site, out);
@@ -468,7 +470,8 @@ fn layout(cx: &Cx, a: &Access, out: &mut Sink) {
     let packed = cx.capabilities.has(6434);
     let blocked = cx.has(Capability::CooperativeMatrixLayoutsARM);
     let enabled = Verdict::of(value, |v| match v {
-        2 => packed,
+        // In kernels that is a note.
+        2 => packed || cx.has(Capability::Kernel),
         4202 | 4203 => blocked,
         _ => true,
     });

@@ -1,5 +1,6 @@
 //! Rules about making a matrix of a single value.
 
+use super::intel;
 use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
@@ -82,6 +83,9 @@ pub(crate) fn constituents(cx: &Cx, rule: &'static Rule, at: InstRef, out: &mut 
         return;
     }
     let Some(value) = inst.id(0) else { return };
+    if intel::filled(cx, at, &matrix(), out) {
+        return;
+    }
     if cx.module.type_of(value) != Some(component) {
         let what = cx.describe_value(value);
         out.report(rule, at, || {

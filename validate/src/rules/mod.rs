@@ -3,6 +3,7 @@
 pub(crate) mod access;
 pub(crate) mod address;
 pub(crate) mod arithmetic;
+pub(crate) mod arm;
 pub(crate) mod callback;
 pub(crate) mod component;
 pub(crate) mod composite;
@@ -11,12 +12,14 @@ pub(crate) mod coordinate;
 pub(crate) mod decode;
 pub(crate) mod device;
 pub(crate) mod element;
+pub(crate) mod intel;
 pub(crate) mod length;
 pub(crate) mod memory;
 pub(crate) mod module;
 pub(crate) mod muladd;
 pub(crate) mod nv1;
 pub(crate) mod perelement;
+pub(crate) mod qcom;
 pub(crate) mod reduce;
 pub(crate) mod relabel;
 pub(crate) mod requirements;
@@ -29,6 +32,7 @@ use crate::cx::Cx;
 use crate::report::Sink;
 use crate::rule::Rule;
 use coop_ir::{InstRef, Op};
+use spirv::Capability;
 use tensor::state::States;
 
 /// Every rule that looks at the module as a whole, then one walk over the instructions that have to do with matrices.
@@ -36,6 +40,9 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     module::check(cx, out);
     if cx.has_transpose() {
         relabel::targets(cx, out);
+    }
+    if cx.has(Capability::CacheControlsINTEL) {
+        intel::cache_controls(cx, out);
     }
     if cx.has_small_floats() {
         component::globals(cx, out);
@@ -54,6 +61,7 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
         if small {
             component::instruction(cx, at, out);
         }
+        intel::instruction(cx, at, out);
     }
     if cx.has_tensors() {
         tensors(cx, out);
@@ -129,6 +137,9 @@ fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
         Op::CooperativeMatrixGetCoordinateEXT | Op::CooperativeMatrixGetElementCoordINTEL => {
             coordinate::check(cx, at, out);
         }
+        Op::BitCastArrayQCOM => qcom::bitcast(cx, at, out),
+        Op::CompositeConstructCoopMatQCOM | Op::CompositeExtractCoopMatQCOM => qcom::composite(cx, at, out),
+        Op::ExtractSubArrayQCOM => qcom::subarray(cx, at, out),
         Op::CreateTensorLayoutNV
         | Op::CreateTensorViewNV
         | Op::TensorLayoutSliceNV
@@ -207,6 +218,8 @@ pub static RULES: &[&Rule] = &[
     &arithmetic::SCALAR_OPENCL,
     &arithmetic::SCALAR_TYPE,
     &arithmetic::TYPE_MISMATCH,
+    &arm::SHAPE,
+    &arm::STRIDE,
     &arithmetic::CALL,
     &component::ARITHMETIC,
     &component::INTERFACE,
@@ -262,6 +275,23 @@ pub static RULES: &[&Rule] = &[
     &element::INDEX_RANGE,
     &element::INDEX_TYPE,
     &element::TYPE,
+    &intel::rules::APPLY_NOTE,
+    &intel::rules::APPLY,
+    &intel::rules::BF16_SIGNED,
+    &intel::rules::BF16,
+    &intel::rules::CACHE,
+    &intel::rules::CAPABILITY,
+    &intel::rules::COLUMN_MAJOR,
+    &intel::rules::CHECKED_STORAGE,
+    &intel::rules::CHECKED,
+    &intel::rules::CHECKED_VALUE,
+    &intel::rules::CONVERSION,
+    &intel::rules::FILL,
+    &intel::rules::PACKED_A,
+    &intel::rules::PACKED_ACCUMULATOR,
+    &intel::rules::PACKED_ROWS,
+    &intel::rules::PREFETCH,
+    &intel::rules::TF32,
     &length::OPERAND_TYPE,
     &length::RESULT_TYPE,
     &length::SPECIALIZED,
@@ -307,11 +337,21 @@ pub static RULES: &[&Rule] = &[
     &perelement::SIDE_EFFECTS,
     &perelement::SIGNATURE,
     &perelement::TYPE,
-    &tensor::values::CLIP,
+    &tensor::rules::CLIP,
     &decode::STEP,
-    &tensor::values::DEFAULT_STRIDES,
-    &tensor::values::ENDLESS,
-    &tensor::values::EXCEEDS,
+    &tensor::rules::DEFAULT_STRIDES,
+    &tensor::rules::ENDLESS,
+    &tensor::rules::EXCEEDS,
+    &qcom::LENGTH,
+    &qcom::ARRAY,
+    &qcom::BITCAST,
+    &qcom::COMPONENT,
+    &qcom::ELEMENT,
+    &qcom::SCOPE,
+    &qcom::SHAPE,
+    &qcom::MULTIPLE,
+    &qcom::BOUNDS,
+    &qcom::SUBARRAY,
     &reduce::COMPONENT,
     &reduce::MASK,
     &reduce::NOT_FUNCTION,
@@ -329,39 +369,39 @@ pub static RULES: &[&Rule] = &[
     &sync::SCOPE_NOT_CONSTANT,
     &sync::SEMANTICS_NOT_CONSTANT,
     &tensor::access::NOT_MATRIX,
-    &tensor::values::BLOCK_AFTER,
-    &tensor::values::BLOCK_ZERO,
+    &tensor::rules::BLOCK_AFTER,
+    &tensor::rules::BLOCK_ZERO,
     &tensor::types::CLAMP_NOT_CONSTANT,
     &tensor::types::CLAMP_UNKNOWN,
-    &tensor::values::CLAMP_UNUSED,
-    &tensor::values::CLAMP_64,
+    &tensor::rules::CLAMP_UNUSED,
+    &tensor::rules::CLAMP_64,
     &tensor::types::DIMENSION_NOT_CONSTANT,
     &tensor::types::DIMENSION_RANGE,
     &tensor::types::HAS_DIMENSIONS,
     &tensor::access::LAYOUT,
-    &tensor::values::MIRROR,
+    &tensor::rules::MIRROR,
     &tensor::access::OBJECT,
     &tensor::ops::COUNT,
     &tensor::ops::OPERAND,
     &tensor::access::UNKNOWN,
-    &tensor::values::OUT_OF_BOUNDS,
+    &tensor::rules::OUT_OF_BOUNDS,
     &tensor::types::PERMUTATION,
     &tensor::types::PERMUTATION_COUNT,
     &tensor::access::NOT_IN_ARRAY,
     &tensor::access::POINTER,
     &tensor::ops::RESULT,
-    &tensor::values::SPAN_ZERO,
+    &tensor::rules::SPAN_ZERO,
     &tensor::access::STORAGE,
-    &tensor::values::STORE_BLOCK,
+    &tensor::rules::STORE_BLOCK,
     &tensor::access::STORE_DECODE,
-    &tensor::values::STORE_OVERLAP,
-    &tensor::values::STRIDE_BROADCAST,
-    &tensor::values::STRIDE_ORDER,
+    &tensor::rules::STORE_OVERLAP,
+    &tensor::rules::STRIDE_BROADCAST,
+    &tensor::rules::STRIDE_ORDER,
     &tensor::types::STORAGE,
-    &tensor::values::VIEW_ZERO,
+    &tensor::rules::VIEW_ZERO,
     &tensor::access::VIEW,
-    &tensor::values::RANK_EXCEEDS,
-    &tensor::values::RANK_LESS,
+    &tensor::rules::RANK_EXCEEDS,
+    &tensor::rules::RANK_LESS,
     &relabel::TRANSPOSE_COMPONENT,
     &relabel::TARGET,
     &relabel::TRANSPOSE_SHAPE,

@@ -1,5 +1,6 @@
 //! Rules about `OpCooperativeMatrixMulAddKHR`: A is M x K, B is K x N, C and the result are M x N.
 
+use super::intel;
 use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
@@ -221,7 +222,7 @@ struct Role<'a> {
     matrix: &'a CoopMatView,
 }
 
-pub(crate) fn muladd(cx: &Cx, at: InstRef, out: &mut Sink) {
+pub(crate) fn muladd<'a>(cx: &'a Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let mask = inst.word(3).unwrap_or(0);
     operands_known(cx, at, inst, mask, out);
@@ -259,6 +260,10 @@ pub(crate) fn muladd(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
     dimension(cx, &K_MISMATCH, at, ("K", ""), (a, cols), (b, rows), out);
     signs(cx, at, &roles, mask, out);
+    if mask & 0x1e0 != 0 {
+        let of = |r: &Role<'a>| (r.name, r.part, r.matrix, mask & r.signed_bit != 0);
+        intel::muladd(cx, at, mask, [of(a), of(b), of(c), of(result)], out);
+    }
     widths(cx, at, &roles, out);
 }
 

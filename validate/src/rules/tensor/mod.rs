@@ -3,6 +3,7 @@
 
 pub(crate) mod access;
 pub(crate) mod ops;
+pub(crate) mod rules;
 pub(crate) mod state;
 pub(crate) mod types;
 pub(crate) mod values;

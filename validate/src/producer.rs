@@ -1,0 +1,114 @@
+//! Known habits of compilers that break a rule: a finding names them, so that its reader knows whom to ask.
+//!
+//! A habit belongs to a rule and to whoever has it: the tool in the module's generator word, or every producer of
+//! kernels. What every known consumer accepts is a note, whatever the rule's own level, unless the user sets one.
+
+use coop_ir::Module;
+use spirv::Capability;
+
+/// Who has a habit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Who {
+    /// The tool with this number in the upper half of the generator word.
+    Tool(u32),
+    /// Whoever makes kernels: their generator word is that of a translator, if any.
+    Kernels,
+}
+
+/// A habit of a producer that breaks a rule.
+#[derive(Debug)]
+pub struct Deviation {
+    /// The rule that it breaks.
+    pub rule: &'static str,
+    who: Who,
+    /// Whether every known consumer accepts it.
+    pub accepted: bool,
+    /// What is known of it, and what to do.
+    pub words: &'static str,
+}
+
+const MLIR: Who = Who::Tool(22);
+const NAGA: Who = Who::Tool(28);
+const SLANG: Who = Who::Tool(40);
+
+/// Habits that were seen in published modules.
+static DEVIATIONS: &[Deviation] = &[
+    Deviation {
+        rule: "module-memory-model",
+        who: MLIR,
+        accepted: false,
+        words: "IREE (MLIR's serializer) makes such modules, seen with 3.13: drivers take them, but nothing orders what \
+                invocations show each other through the matrices' memory; ask for the Vulkan memory model there, or add it \
+                with its memory operands by hand",
+    },
+    Deviation {
+        rule: "module-version-too-old",
+        who: NAGA,
+        accepted: false,
+        words: "naga writes SPIR-V 1.0 whatever the module uses, seen with 30.0: ask its back end for version 1.3 or later \
+                (`lang_version`)",
+    },
+    Deviation {
+        rule: "perelement-argument-type",
+        who: SLANG,
+        accepted: false,
+        words: "slang passes what a lambda captures by value where its function takes a pointer, seen with 2026.12: capture \
+                nothing, and pass numbers as arguments",
+    },
+    Deviation {
+        rule: "length-operand-type",
+        who: Who::Kernels,
+        accepted: true,
+        words: "DPC++ asks for the length of a matrix instead of its type, and Intel's compilers take both",
+    },
+    Deviation {
+        rule: "length-result-type",
+        who: Who::Kernels,
+        accepted: true,
+        words: "DPC++ takes the length as a 64-bit integer, and Intel's compilers give it",
+    },
+    Deviation {
+        rule: "access-pointee-type",
+        who: Who::Kernels,
+        accepted: true,
+        words: "DPC++ loads bfloat16 and half through pointers to a struct of one member, and Intel's compilers count the \
+                stride in components of the matrix then, whatever the pointer says",
+    },
+];
+
+/// Whose module it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Producer {
+    tool: u32,
+    kernels: bool,
+}
+
+impl Producer {
+    pub(crate) fn of(module: &Module) -> Producer {
+        Producer { tool: module.header.generator >> 16, kernels: module.has_capability(Capability::Kernel as u32) }
+    }
+
+    /// The habit that explains why the rule is broken, if there is one.
+    pub(crate) fn deviation(self, rule: &str) -> Option<&'static Deviation> {
+        DEVIATIONS.iter().find(|d| {
+            d.rule == rule
+                && match d.who {
+                    Who::Tool(tool) => tool == self.tool,
+                    Who::Kernels => self.kernels,
+                }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DEVIATIONS;
+
+    #[test]
+    fn every_habit_breaks_a_rule_that_exists() {
+        for d in DEVIATIONS {
+            assert!(crate::rule::find(d.rule).is_some(), "{}", d.rule);
+            assert!(!d.words.ends_with('.') && !d.words.is_empty(), "{}", d.rule);
+        }
+    }
+}
