@@ -217,7 +217,7 @@ impl Body {
 }
 
 /// An operation on elements, which gives a `ty`.
-pub(super) fn apply(
+pub(crate) fn apply(
     b: &mut FunctionBuilder<'_>,
     op: Op,
     ty: Id,

@@ -58,7 +58,7 @@ impl Lower<'_, '_> {
         if types.len() != args.len() {
             return malformed(r);
         }
-        let (size, effects) = (self.size(function), self.has_effects(function));
+        let (size, effects) = (self.size(function), has_effects(self.m, function));
         let alone = effects && mat.band.copies(mat.grid);
         let used = result.is_some_and(|id| self.is_used(id));
         let key = Key { op: Op::CooperativeMatrixPerElementOpNV, types: types.clone(), extra: vec![function.into()] };
@@ -126,25 +126,24 @@ impl Lower<'_, '_> {
         each_inst(self.m, function, &mut |_| total += 1);
         total
     }
+}
 
-    /// Whether a function does anything besides computing a value.
-    fn has_effects(&self, function: Id) -> bool {
-        let mut found = false;
-        let own = |m: &Module, pointer: Option<Id>| {
-            let ty = pointer.and_then(|p| m.type_of(p)).and_then(|t| Type::of(m, t));
-            matches!(ty, Some(Type::Pointer { storage, .. }) if storage == StorageClass::Function as u32)
+/// Whether a function does anything besides computing a value.
+pub(crate) fn has_effects(m: &Module, function: Id) -> bool {
+    let mut found = false;
+    let own = |m: &Module, pointer: Option<Id>| {
+        let ty = pointer.and_then(|p| m.type_of(p)).and_then(|t| Type::of(m, t));
+        matches!(ty, Some(Type::Pointer { storage, .. }) if storage == StorageClass::Function as u32)
+    };
+    each_inst(m, function, &mut |i| {
+        found |= match i.op {
+            Op::Store | Op::CopyMemory | Op::CopyMemorySized => !own(m, i.id(0)),
+            Op::FunctionCall | Op::ExtInst => false,
+            op if i.result.is_none() => !is_harmless(op),
+            op => op.name().is_some_and(|n| n.starts_with("Atomic") || n.contains("GroupNonUniform")),
         };
-        let m = &*self.m;
-        each_inst(m, function, &mut |i| {
-            found |= match i.op {
-                Op::Store | Op::CopyMemory | Op::CopyMemorySized => !own(m, i.id(0)),
-                Op::FunctionCall | Op::ExtInst => false,
-                op if i.result.is_none() => !is_harmless(op),
-                op => op.name().is_some_and(|n| n.starts_with("Atomic") || n.contains("GroupNonUniform")),
-            };
-        });
-        found
-    }
+    });
+    found
 }
 
 /// Instructions without a result that neither write memory nor wait.

@@ -14,7 +14,7 @@
 pub(crate) mod arith;
 mod array;
 pub(crate) mod bits;
-mod callback;
+pub(crate) mod callback;
 mod exchange;
 pub(crate) mod lanes;
 pub(crate) mod lin;

@@ -31,6 +31,11 @@ impl Slot {
         Slot { at, used: false }
     }
 
+    /// Leaves the id to another slot of the instruction.
+    pub(super) fn skip(&mut self) {
+        self.used = true;
+    }
+
     pub(super) fn op(
         &mut self,
         b: &mut FunctionBuilder<'_>,
@@ -72,6 +77,9 @@ impl Tiles<'_, '_> {
             }
             Op::CooperativeMatrixMulAddKHR if self.must_saturate(inst) => true,
             op if ALWAYS.contains(&op) => true,
+            op if is_elementwise(op) && inst.ty.and_then(|t| self.mats.get(&t)).is_some_and(|to| self.moves(m, inst, *to)) => {
+                true
+            }
             Op::CompositeExtract | Op::CompositeInsert => {
                 inst.ty.is_some_and(cut)
                     || inst.ids().any(cut_value)
@@ -95,6 +103,10 @@ impl Tiles<'_, '_> {
             Op::CooperativeMatrixMulAddKHR => self.muladd(b, r, &inst),
             Op::CooperativeMatrixLoadTensorNV => self.load_tensor(b, r, &inst),
             Op::CooperativeMatrixStoreTensorNV => self.store_tensor(b, r),
+            Op::CooperativeMatrixReduceNV => self.reduce(b, r, &inst),
+            Op::CooperativeMatrixPerElementOpNV => self.per_element(b, r, &inst),
+            Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixTransposeNV => self.convert(b, r, &inst),
+            Op::CooperativeMatrixGetCoordinateEXT => self.coordinate(b, r, &inst),
             Op::CooperativeMatrixLengthKHR => self.length(b, r, &inst),
             Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
                 self.access_chain(b, r, &inst)
@@ -119,6 +131,7 @@ impl Tiles<'_, '_> {
                 None => self.construct(b, r, inst),
             },
             op if is_elementwise(op) => match result {
+                Some(mat) if self.moves(b.module, &inst, mat) => self.convert(b, r, &inst),
                 Some(mat) => self.each(b, r, &inst, mat),
                 None => malformed(r, format!("{op} of a matrix that gives none")),
             },
@@ -129,6 +142,14 @@ impl Tiles<'_, '_> {
             }
             _ => self.other(b, r, &inst),
         }
+    }
+
+    /// Whether a conversion of components takes them to other places.
+    fn moves(&self, m: &Module, inst: &Inst, to: Mat) -> bool {
+        let from = inst.id(0).and_then(|id| self.mat_of(m, id));
+        let one = inst.operands.len() == 1 && inst.op != Op::Bitcast;
+        let place = |mat: &Mat| (mat.shape, mat.tile_rows, mat.tile_cols);
+        one && from.is_some_and(|from| place(&from) != place(&to) || inst.result.is_some_and(|id| self.transposed(m, id)))
     }
 
     fn other(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {

@@ -28,12 +28,12 @@ struct Memory {
 
 /// A tile among those of the subgroup, and where it begins in the matrix.
 #[derive(Clone)]
-struct Spot {
-    index: usize,
-    row: Lin,
-    col: Lin,
+pub(super) struct Spot {
+    pub(super) index: usize,
+    pub(super) row: Lin,
+    pub(super) col: Lin,
     /// Holds where the tile is not beyond the matrix; `None` where it never is.
-    inside: Option<Id>,
+    pub(super) inside: Option<Id>,
 }
 
 impl Tiles<'_, '_> {
@@ -117,7 +117,7 @@ impl Tiles<'_, '_> {
 
     /// Where the subgroup's tiles begin. Tiles beyond the matrix are moved to its last row and column of tiles, where
     /// they can be loaded.
-    fn spots(&self, b: &mut FunctionBuilder<'_>, mat: Mat) -> Vec<Spot> {
+    pub(super) fn spots(&self, b: &mut FunctionBuilder<'_>, mat: Mat) -> Vec<Spot> {
         let (row_groups, col_groups) = mat.groups();
         let (group_row, group_col) = self.group.unwrap_or((Index::Const(0), Index::Const(0)));
         let along =

@@ -16,9 +16,12 @@
 //! Refuses: instructions of other matrix extensions, scopes other than subgroup and workgroup, types that the profile
 //! does not list.
 
+mod each;
+mod exchange;
 mod inst;
 mod memory;
 mod muladd;
+mod reduce;
 mod shape;
 mod sheet;
 mod tensor;
@@ -40,6 +43,7 @@ use coop_ir::types::Scalar;
 use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
 use rustc_hash::{FxHashMap, FxHashSet};
 use shape::{Choice, Logical, Mat};
+use sheet::Sheet;
 use spirv::{BuiltIn, Capability, Scope};
 use tensor::Key;
 
@@ -86,6 +90,11 @@ struct Tiles<'a, 'cx> {
     /// Tensor loads and stores.
     accesses: FxHashMap<InstRef, Access>,
     functions: FxHashMap<Key, Id>,
+    tile_types: TileTypes,
+    /// For each component type that needs one, the numbers 0, 1, 2, .. in shared memory.
+    rulers: Vec<Sheet>,
+    /// Values that instructions use.
+    used: FxHashSet<Id>,
     /// Decorations that say how an operation computes, as operands of `OpDecorate` from the second on.
     decorated: FxHashMap<Id, Vec<Vec<Operand>>>,
 }
@@ -113,7 +122,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let partners = partners(m, &logical);
     let shapes = Choice::new(m, profile, &logical, &partners).solve()?;
     let mut g = Globals::new(m);
-    let mats = cut(m, &mut g, &logical, &shapes, subgroups)?;
+    let (mats, tile_types) = cut(m, &mut g, &logical, &shapes, subgroups)?;
     let mut tensors = Tensors::new(m, cx.options);
     let mut accesses = FxHashMap::default();
     for r in m.all().filter(|r| TENSOR.contains(&m.inst(*r).op)).collect::<Vec<_>>() {
@@ -135,13 +144,18 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         subgroups,
         accesses,
         functions: FxHashMap::default(),
+        tile_types,
+        rulers: Vec::new(),
+        used: used(m),
     };
+    tiles.take_rulers(m)?;
     tiles.report(&logical);
     tiles.globals(m, &mut g)?;
     for i in 0..m.functions.len() {
         tiles.function(m, &mut g, i)?;
     }
     tensors.finish(m);
+    tiles.begin_entries(m, &mut g);
     tiles.types(m, &mut g);
     tiles.cx.report.added_shared_memory = tiles.arena.finish(m, &mut g);
     if tiles.builtins.is_read() {
@@ -159,6 +173,12 @@ fn workgroup(m: &Module, constants: &Constants) -> Option<u32> {
     let entries = entry_points(m, &Decorations::new(m));
     let sizes: Vec<Option<u32>> = entries.iter().map(|e| invocations(e, constants)).collect();
     sizes.first().copied().flatten().filter(|s| sizes.iter().all(|o| *o == Some(*s)))
+}
+
+/// The values that instructions use: names and debug information don't count.
+fn used(m: &Module) -> FxHashSet<Id> {
+    let insts = m.functions.iter().flat_map(|f| f.blocks.iter().flat_map(|b| b.insts.iter()));
+    insts.map(|r| m.inst(*r)).filter(|i| i.op != Op::ExtInst).flat_map(|i| i.ids().collect::<Vec<_>>()).collect()
 }
 
 /// Pairs of matrix types that meet in an instruction that works element by element.
@@ -183,7 +203,7 @@ fn cut(
     logical: &[Logical],
     shapes: &shape::Shapes,
     subgroups: Option<u32>,
-) -> Result<FxHashMap<Id, Mat>, Refusal> {
+) -> Result<(FxHashMap<Id, Mat>, TileTypes), Refusal> {
     let of_workgroup: Vec<Logical> = logical.iter().filter(|l| l.workgroup).copied().collect();
     let mut workgroup_grid = Grid::new(1, 1);
     if let Some(first) = of_workgroup.first() {
@@ -192,7 +212,7 @@ fn cut(
         };
         workgroup_grid = shape::grid(count, &of_workgroup, shapes);
     }
-    let mut types: FxHashMap<(Id, u32, u32, u32), Id> = FxHashMap::default();
+    let mut types = TileTypes::default();
     let kept = |l: &Logical, shape: (u32, u32)| !l.workgroup && (l.shape.rows, l.shape.cols) == shape;
     for l in logical {
         let (r, c) = shapes[&l.ty.id];
@@ -208,14 +228,7 @@ fn cut(
         let tile = if kept(l, (tile_rows, tile_cols)) {
             l.ty.id
         } else {
-            *types.entry((l.ty.component, tile_rows, tile_cols, use_)).or_insert_with(|| {
-                let operands = [Scope::Subgroup as u32, tile_rows, tile_cols, use_].map(|v| Operand::Id(g.u32(m, v)));
-                let operands = [Operand::Id(l.ty.component)].into_iter().chain(operands);
-                let id = m.fresh_id();
-                let r = m.add(Inst::new(Op::TypeCooperativeMatrixKHR, None, Some(id), operands));
-                m.globals.push(r);
-                id
-            })
+            tile_type(m, g, &mut types, (l.ty.component, tile_rows, tile_cols, use_))
         };
         let elem = Elem { scalar: l.scalar, ty: l.ty.component };
         let mut mat = Mat {
@@ -235,7 +248,23 @@ fn cut(
         mat.cols = l.shape.cols.div_ceil(tile_cols).div_ceil(col_groups).max(1);
         mats.insert(l.ty.id, mat);
     }
-    Ok(mats)
+    Ok((mats, types))
+}
+
+/// The types of tiles, by component type, rows, columns and use.
+type TileTypes = FxHashMap<(Id, u32, u32, u32), Id>;
+
+/// The type of a tile, made if there is none.
+fn tile_type(m: &mut Module, g: &mut Globals, types: &mut TileTypes, key: (Id, u32, u32, u32)) -> Id {
+    *types.entry(key).or_insert_with(|| {
+        let (component, rows, cols, use_) = key;
+        let operands = [Scope::Subgroup as u32, rows, cols, use_].map(|v| Operand::Id(g.u32(m, v)));
+        let operands = [Operand::Id(component)].into_iter().chain(operands);
+        let id = m.fresh_id();
+        let r = m.add(Inst::new(Op::TypeCooperativeMatrixKHR, None, Some(id), operands));
+        m.globals.push(r);
+        id
+    })
 }
 
 fn decorated(m: &Module) -> FxHashMap<Id, Vec<Vec<Operand>>> {
@@ -461,6 +490,22 @@ impl Tiles<'_, '_> {
             m.inst_mut(phi.at).operands = operands.into_iter().collect();
         }
         Ok(())
+    }
+
+    /// Has every entry point write the rulers before anything else.
+    fn begin_entries(&mut self, m: &mut Module, g: &mut Globals) {
+        let Some(rulers) = self.write_rulers(m, g) else { return };
+        let entries: Vec<Id> = m.globals_with(Op::EntryPoint).filter_map(|r| m.inst(r).id(1)).collect();
+        for f in 0..m.functions.len() {
+            if !m.inst(m.functions[f].def).result.is_some_and(|id| entries.contains(&id)) {
+                continue;
+            }
+            let (void, id) = (g.void(m), m.fresh_id());
+            let call = m.add(Inst::new(Op::FunctionCall, Some(void), Some(id), [rulers.into()]));
+            let Some(block) = m.functions[f].blocks.first() else { continue };
+            let at = block.insts.iter().rposition(|r| m.inst(*r).op == Op::Variable).map_or(0, |at| at + 1);
+            m.functions[f].blocks[0].insts.insert(at, call);
+        }
     }
 
     /// Matrix types become arrays, under the same ids.

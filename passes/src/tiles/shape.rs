@@ -324,6 +324,15 @@ impl<'a> Choice<'a> {
     }
 }
 
+/// Whether the device has a tile.
+pub(super) fn has_tile(profile: &Profile, scalar: Scalar, use_: Use, tile: (u32, u32)) -> bool {
+    profile.khr_properties.iter().filter(|p| p.scope == Scope::Subgroup).any(|p| match use_ {
+        Use::A => is(p.a, scalar, None) && (p.m, p.k) == tile,
+        Use::B => is(p.b, scalar, None) && (p.k, p.n) == tile,
+        Use::Accumulator => (is(p.c, scalar, None) || is(p.result, scalar, None)) && (p.m, p.n) == tile,
+    })
+}
+
 /// The grid of `subgroups` subgroups of a scope's matrices.
 pub(super) fn grid(subgroups: u32, mats: &[Logical], shapes: &Shapes) -> Grid {
     let in_tiles: Vec<Shape> = mats

@@ -148,6 +148,22 @@ impl Sheet {
         [pointer, layout, stride].map(Operand::Id).into_iter().chain(operands).collect()
     }
 
+    /// The operands of a load that makes every column (if `down`) or every row of a tile the piece of the first line
+    /// that begins at `at`.
+    pub(super) fn spread_operands(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        arena: &mut Arena,
+        begin: Index,
+        at: &Lin,
+        down: bool,
+    ) -> Vec<Operand> {
+        let pointer = self.pointer(b, arena, begin, &Lin::default(), at);
+        let (layout, stride) = (b.u32(u32::from(down)), b.u32(0));
+        let operands = arena.load_operands(b, self.zone());
+        [pointer, layout, stride].map(Operand::Id).into_iter().chain(operands).collect()
+    }
+
     fn pointer(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, begin: Index, row: &Lin, col: &Lin) -> Id {
         let quad = Lin::scaled(begin, 1).plus(&self.layout.quad(row, col)).emit(b);
         arena.quad_pointer(b, quad)
@@ -170,6 +186,24 @@ impl Sheet {
             let word = b.add(words, word);
             body(b, line, at, word);
         });
+    }
+
+    /// The byte of the array at which an element begins.
+    pub(super) fn byte(&self, b: &mut FunctionBuilder<'_>, begin: Index, line: Index, at: Index) -> Index {
+        let layout = &self.layout;
+        let size = layout.elem.scalar.bytes();
+        let begin = b.mul(begin, Index::Const(QUAD));
+        let line = b.mul(line, Index::Const(layout.pitch * QUAD));
+        let along = if layout.is_dense() {
+            b.mul(at, Index::Const(size))
+        } else {
+            let (piece, rest) = (b.div(at, layout.piece), b.rem(at, layout.piece));
+            let piece = b.mul(piece, Index::Const(layout.piece_quads() * QUAD));
+            let rest = b.mul(rest, Index::Const(size));
+            b.add(piece, rest)
+        };
+        let offset = b.add(line, along);
+        b.add(begin, offset)
     }
 
     /// Row and column of an element of a line, counted from the first of the sheet.
