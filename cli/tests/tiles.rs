@@ -4,7 +4,7 @@
 use coop_exec::case::Number;
 use coop_exec::interp::Interpreted;
 use coop_exec::vulkan::VulkanExecutor;
-use coop_exec::{Case, Executor, Outcome, RunOptions, vulkan_test};
+use coop_exec::{Case, Executor, Outcome, RunOptions, Tolerance, vulkan_test};
 use coop_ir::profile::Profile;
 use coop_ir::types::Type;
 use coop_ir::{Module, Op, binary};
@@ -248,3 +248,145 @@ fn a_device_must_be_named() {
     let refusal = lower(&job.module, &options).expect_err("nobody knows the shapes").to_string();
     assert!(refusal.contains("refused-no-profile") && refusal.contains("--profile"), "{refusal}");
 }
+
+/// Modules of a folder with their cases and variants.
+fn recorded(folder: &str) -> Vec<Job> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
+    let mut out = Vec::new();
+    let files = std::fs::read_dir(&folder).expect("a folder of cases").flatten().map(|e| e.path());
+    for path in files.filter(|p| p.extension().is_some_and(|e| e == "toml")) {
+        let Ok(bytes) = std::fs::read(path.with_extension("spv")) else { continue };
+        let module = binary::read(&bytes).expect("a module");
+        let case = Case::load(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let variants: Vec<String> = case.variant.keys().cloned().collect();
+        out.push(Job { name: stem(&path), module: module.clone(), case: case.clone() });
+        for v in variants {
+            let case = case.clone().with_variant(&v).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            out.push(Job { name: format!("{}:{v}", stem(&path)), module: module.clone(), case });
+        }
+    }
+    out.sort_by(|a, b| a.name.cmp(&b.name));
+    out
+}
+
+/// Lowers a module for the profile; the interpreter must not tell the result from the original.
+fn same(job: &Job, profile: &Profile) -> Result<(), Vec<String>> {
+    let what = &job.name;
+    let mut options = options(&job.case, Target::Khr, profile);
+    options.subgroup_size = Some(profile.limits.subgroup_size);
+    let lowered = lower(&job.module, &options).map_err(|e| vec![format!("{what}: {e}")])?;
+    let mut interpreter = Interpreted::default();
+    interpreter.config.subgroup_size = profile.limits.subgroup_size;
+    let run = |m: &Module| interpreter.run(&binary::write_words(m), &job.case, &RunOptions::default());
+    let before = run(&job.module).map_err(|e| vec![format!("{what}, original: {e}")])?;
+    // Variants of a case are of one module, and often of one specialisation.
+    let mut failures = if what.contains(':') { Vec::new() } else { invalid(what, &lowered, profile) };
+    match run(&lowered.module) {
+        Err(e) => failures.push(format!("{what}: {e}")),
+        Ok(after) => {
+            // What the original does that is not defined, the lowered module may do.
+            if before.faults.is_empty() {
+                failures.extend(after.faults.iter().chain(&after.messages).map(|w| format!("{what}: {w}")));
+            }
+            let differences = after.compare(&before, &job.case).expect("the same buffers");
+            failures.extend(differences.iter().take(1).map(|d| format!("{what}: {d}")));
+        }
+    }
+    if failures.is_empty() { Ok(()) } else { Err(failures) }
+}
+
+/// What a target does not do, by what is refused.
+fn not_done(why: &str) -> bool {
+    // u8 times s8 works on the device although it does not list it.
+    why.contains("[refused-dialect]") || why.contains("multiply u8 by s8 into s32")
+}
+
+#[test]
+fn recorded_cases_cut_into_tiles_are_the_same_in_the_interpreter() {
+    let profile = Profile::builtin("nvidia-h100").expect("built in");
+    let mut failures = Vec::new();
+    let (mut done, mut refused) = (0, 0);
+    for mut job in recorded("testdata/hardware") {
+        if job.name.starts_with("muladd.") && job.name.ends_with(":uniform") {
+            // Sums are rounded after each tile instead of once.
+            job.case.buffer.iter_mut().for_each(|b| b.tolerance = Tolerance::Near { abs: 0.02, rel: 1e-3 });
+        }
+        match same(&job, &profile) {
+            Ok(()) => done += 1,
+            Err(why) if why.iter().all(|w| not_done(w)) => refused += 1,
+            Err(why) => failures.extend(why),
+        }
+    }
+    assert!(failures.is_empty(), "{done} are fine, {} failures:\n{}", failures.len(), failures.join("\n"));
+    assert!(done > 600 && refused < 40, "{done} are fine, {refused} refused");
+}
+
+/// Shaders of SPV_NV_cooperative_matrix2 for subgroups of 8: module, case, variant, the SpecId of the workgroup's size if
+/// that has to be a subgroup.
+const NV2: &[(&str, &str, Option<&str>, Option<&str>)] = &[
+    ("exec/tests/interp/reduce", "exec/tests/interp/reduce", None, Some("4")),
+    ("exec/tests/interp/reduce", "exec/tests/interp/reduce", Some("tall"), Some("4")),
+    ("exec/tests/interp/reduce.workgroup", "exec/tests/interp/reduce.workgroup", None, None),
+    ("exec/tests/interp/element", "exec/tests/interp/element", None, Some("0")),
+    ("exec/tests/interp/element.workgroup", "exec/tests/interp/element", None, None),
+    ("exec/tests/interp/clamp", "exec/tests/interp/clamp", None, None),
+    ("exec/tests/interp/view", "exec/tests/interp/view", None, None),
+    ("testdata/bench/matmul_nv2_f16", "testdata/bench/matmul_f16.small", None, None),
+    ("testdata/bench/matmul_nv2_q4_0_vector", "testdata/bench/matmul_q4_0.small", None, None),
+];
+
+fn nv2() -> Vec<Job> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let job = |(module, case, variant, threads): &(&str, &str, Option<&str>, Option<&str>)| {
+        let bytes = std::fs::read(root.join(format!("{module}.spv"))).unwrap_or_else(|e| panic!("{module}: {e}"));
+        let mut made = Case::load(&root.join(format!("{case}.toml"))).unwrap_or_else(|e| panic!("{case}: {e}"));
+        if let Some(variant) = variant {
+            made = made.with_variant(variant).unwrap_or_else(|e| panic!("{case}: {e}"));
+        }
+        if let Some(threads) = threads {
+            made.spec.insert((*threads).to_owned(), Number::Int(8));
+        }
+        if module.contains("matmul") {
+            // Smaller than the case has it: large blocks of code take the driver long.
+            (1..=3).for_each(|n| drop(made.spec.insert(n.to_string(), Number::Int(16))));
+            made.workgroups = [5, 3, 1];
+        }
+        (made.subgroup_size, made.full_subgroups) = (Some(8), true);
+        let name = format!("{module}{}", variant.map_or_else(String::new, |v| format!(":{v}")));
+        Job { name, module: binary::read(&bytes).expect("a module"), case: made }
+    };
+    NV2.iter().map(job).collect()
+}
+
+#[test]
+fn cooperative_matrix_2_cut_into_small_tiles_is_the_same_in_the_interpreter() {
+    let profile = Profile::builtin("mesa-lavapipe").expect("built in");
+    let failures: Vec<String> = nv2().iter().filter_map(|job| same(job, &profile).err()).flatten().collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+vulkan_test!(
+    Lavapipe,
+    fn cooperative_matrix_2_runs_on_lavapipe(device) {
+        let mut interpreter = Interpreted::default();
+        interpreter.config.subgroup_size = 8;
+        let run = RunOptions::default();
+        let mut failures = Vec::new();
+        for job in nv2() {
+            let what = &job.name;
+            let lowered = lower(&job.module, &options(&job.case, Target::Khr, device.profile()));
+            let lowered = lowered.unwrap_or_else(|e| panic!("{what}: {e}"));
+            let wanted = interpreter.run(&binary::write_words(&job.module), &job.case, &run);
+            let wanted = wanted.unwrap_or_else(|e| panic!("{what}, original: {e}"));
+            match device.run(&binary::write_words(&lowered.module), &job.case, &run) {
+                Err(e) => failures.push(format!("{what}: {e}")),
+                Ok(outcome) => {
+                    failures.extend(outcome.messages.iter().chain(&outcome.faults).map(|w| format!("{what}: {w}")));
+                    let differences = outcome.compare(&wanted, &job.case).expect("the same buffers");
+                    failures.extend(differences.iter().take(1).map(|d| format!("{what}: {d}")));
+                }
+            }
+        }
+        assert!(failures.is_empty(), "{}", failures.join("\n"));
+    }
+);

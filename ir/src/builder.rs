@@ -197,6 +197,8 @@ pub enum Unroll {
     Ask,
     /// It is a loop.
     No,
+    /// It is a loop that asks not to be unrolled.
+    Never,
 }
 
 /// A number that is known when the code is made, or computed when it runs.
@@ -451,7 +453,11 @@ impl<'m> FunctionBuilder<'m> {
         let phi = [first, before, i_next, next].map(Operand::Id);
         let r = self.module.add(Inst::new(Op::Phi, Some(ty), Some(i), phi));
         self.current.insts.push(r);
-        let control = if unroll == Unroll::Ask { LoopControl::UNROLL } else { LoopControl::NONE };
+        let control = match unroll {
+            Unroll::Ask => LoopControl::UNROLL,
+            Unroll::Never => LoopControl::DONT_UNROLL,
+            Unroll::Now | Unroll::No => LoopControl::NONE,
+        };
         self.effect(Op::LoopMerge, [merge.into(), next.into(), control.bits().into()]);
         self.effect(Op::Branch, [check.into()]);
 

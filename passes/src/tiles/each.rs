@@ -74,7 +74,9 @@ impl Tiles<'_, '_> {
             return malformed(r, "a per-element operation on no matrix");
         };
         let (mat, parts) = self.tiles_of(b.module, r, value)?;
-        let Some((ret, params)) = signature(b.module, function) else { return malformed(r, "the callback is no function") };
+        let Some((ret, params)) = signature(b.module, function) else {
+            return malformed(r, "the callback is no function");
+        };
         let mut extras = Vec::new();
         for id in inst.ids_from(2) {
             if self.mat_of(b.module, id).is_none() {
@@ -127,8 +129,7 @@ impl Tiles<'_, '_> {
         // Like tiles at unlike places are called for alone.
         let mut result = parts.clone();
         for spot in spots {
-            let tiles: Vec<Id> =
-                [parts].into_iter().chain(callback.matrices()).map(|p| p[spot.index]).collect();
+            let tiles: Vec<Id> = [parts].into_iter().chain(callback.matrices()).map(|p| p[spot.index]).collect();
             let variables: Vec<Id> = tiles
                 .iter()
                 .map(|t| {
@@ -205,7 +206,9 @@ impl Tiles<'_, '_> {
         let void = b.globals.void(b.module);
         for (n, batch) in batches.of(mat).into_iter().enumerate() {
             self.enter(b, mat, n == 0);
-            for ((sheet, begin), tiles) in sheets.iter().zip(&begins).zip([parts].into_iter().chain(matrices.iter().copied())) {
+            for ((sheet, begin), tiles) in
+                sheets.iter().zip(&begins).zip([parts].into_iter().chain(matrices.iter().copied()))
+            {
                 self.put_batch(b, *sheet, *begin, mat, batch, tiles);
             }
             self.arena.barrier(b, Zone::Subgroup);
@@ -291,9 +294,8 @@ impl Tiles<'_, '_> {
                     let elements: Vec<Id> = images.iter().map(|i| i[n as usize]).collect();
                     results.push(if matches!(inside, Inside::Each) {
                         let inside = guard.element(f, at.0, at.1);
-                        let mut call = |f: &mut FunctionBuilder<'_>| {
-                            vec![callback.call(f, mat.elem, at, &elements, &values)]
-                        };
+                        let mut call =
+                            |f: &mut FunctionBuilder<'_>| vec![callback.call(f, mat.elem, at, &elements, &values)];
                         let old = elements[0];
                         f.choose(inside, &[mat.elem.ty], &mut call, &mut |_| vec![old])[0]
                     } else {
@@ -334,8 +336,7 @@ impl Tiles<'_, '_> {
         let (tile, element) = (b.rem(index, mat.tiles()), b.div(index, mat.tiles()));
         let (row_tile, col_tile) = (b.div(tile, mat.cols), b.rem(tile, mat.cols));
         let (row_groups, col_groups) = mat.groups();
-        let (group_row, group_col) =
-            self.group.filter(|_| mat.workgroup).unwrap_or((Index::Const(0), Index::Const(0)));
+        let (group_row, group_col) = self.group.filter(|_| mat.workgroup).unwrap_or((Index::Const(0), Index::Const(0)));
         let element = b.index(element);
         let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, mat.elem.ty);
         let mut place = |ruler: Id, groups: u32, group: Index, held: u32, at: Index, extent: u32| {

@@ -67,7 +67,8 @@ impl Tiles<'_, '_> {
         let to = inst.ty.and_then(|t| self.mats.get(&t)).copied();
         let (Some(to), Some(value)) = (to, inst.id(0)) else { return malformed(r, "a conversion of no matrix") };
         let (from, parts) = self.tiles_of(b.module, r, value)?;
-        let transposed = inst.op == Op::CooperativeMatrixTransposeNV || inst.result.is_some_and(|id| self.transposed(b.module, id));
+        let transposed =
+            inst.op == Op::CooperativeMatrixTransposeNV || inst.result.is_some_and(|id| self.transposed(b.module, id));
         let shape = if transposed { (from.shape.cols, from.shape.rows) } else { (from.shape.rows, from.shape.cols) };
         if shape != (to.shape.rows, to.shape.cols) || from.workgroup != to.workgroup {
             return malformed(r, format!("{} changes the shape or the scope of a matrix", inst.op));
@@ -79,7 +80,9 @@ impl Tiles<'_, '_> {
             .unwrap_or_default();
         let change = match inst.op {
             Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixTransposeNV if from.elem == to.elem => Change::None,
-            Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixTransposeNV => Change::Convert(Op::Bitcast, decorations),
+            Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixTransposeNV => {
+                Change::Convert(Op::Bitcast, decorations)
+            }
             op => Change::Convert(op, decorations),
         };
         forget_transpose(b, inst.result);
@@ -142,8 +145,7 @@ impl Tiles<'_, '_> {
         let from_spots = self.spots(b, from);
         let to_spots = self.spots(b, to);
         // Tiles of different subgroups come in different slices: variables hold what has come.
-        let sliced: Option<Vec<Id>> =
-            (plan.count > 1).then(|| (0..to.tiles()).map(|_| b.variable(to.tile)).collect());
+        let sliced: Option<Vec<Id>> = (plan.count > 1).then(|| (0..to.tiles()).map(|_| b.variable(to.tile)).collect());
         let mut result = vec![to.tile; to.tiles() as usize];
         for s in 0..plan.count {
             let row = s * plan.lines;
@@ -221,8 +223,7 @@ impl Tiles<'_, '_> {
         let piece = from.tile_cols.min(if two { from.tile_cols } else { to_cols });
         let layouts = |lines: u32| {
             let first = Layout::new(from.elem, (lines, cols), (1, piece), false, 0);
-            let second =
-                two.then(|| Layout::new(to.elem, (lines / ratio, cols / ratio), (1, to_cols), false, 0));
+            let second = two.then(|| Layout::new(to.elem, (lines / ratio, cols / ratio), (1, to_cols), false, 0));
             (first, second)
         };
         let quads = |lines: u32| {
@@ -340,13 +341,7 @@ fn common(a: u32, b: u32) -> u32 {
 
 /// A row in the slice of `lines` rows from `first` on: `None` if it is known not to be there, else its place in the
 /// slice and what tells whether it is there, if that is not known.
-fn in_slice(
-    b: &mut FunctionBuilder<'_>,
-    row: &Lin,
-    first: u32,
-    lines: u32,
-    count: u32,
-) -> (Option<Lin>, Option<Id>) {
+fn in_slice(b: &mut FunctionBuilder<'_>, row: &Lin, first: u32, lines: u32, count: u32) -> (Option<Lin>, Option<Id>) {
     if count == 1 {
         return (Some(row.clone()), None);
     }

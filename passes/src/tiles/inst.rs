@@ -77,7 +77,9 @@ impl Tiles<'_, '_> {
             }
             Op::CooperativeMatrixMulAddKHR if self.must_saturate(inst) => true,
             op if ALWAYS.contains(&op) => true,
-            op if is_elementwise(op) && inst.ty.and_then(|t| self.mats.get(&t)).is_some_and(|to| self.moves(m, inst, *to)) => {
+            op if is_elementwise(op)
+                && inst.ty.and_then(|t| self.mats.get(&t)).is_some_and(|to| self.moves(m, inst, *to)) =>
+            {
                 true
             }
             Op::CompositeExtract | Op::CompositeInsert => {
@@ -149,7 +151,8 @@ impl Tiles<'_, '_> {
         let from = inst.id(0).and_then(|id| self.mat_of(m, id));
         let one = inst.operands.len() == 1 && inst.op != Op::Bitcast;
         let place = |mat: &Mat| (mat.shape, mat.tile_rows, mat.tile_cols);
-        one && from.is_some_and(|from| place(&from) != place(&to) || inst.result.is_some_and(|id| self.transposed(m, id)))
+        one && from
+            .is_some_and(|from| place(&from) != place(&to) || inst.result.is_some_and(|id| self.transposed(m, id)))
     }
 
     fn other(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {

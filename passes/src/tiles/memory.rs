@@ -44,7 +44,6 @@ impl Tiles<'_, '_> {
         };
         let operands = inst.operands.get(3..).unwrap_or_default();
         let memory = self.memory(b, r, pointer, layout, inst.id(2), operands)?;
-        self.check_whole(r, mat)?;
         let mut slot = Slot::new(r);
         let mut parts = Vec::new();
         for spot in self.spots(b, mat) {
@@ -63,7 +62,6 @@ impl Tiles<'_, '_> {
         let (mat, parts) = self.tiles_of(b.module, r, object)?;
         let operands = inst.operands.get(4..).unwrap_or_default();
         let memory = self.memory(b, r, pointer, layout, inst.id(3), operands)?;
-        self.check_whole(r, mat)?;
         let owner = self.owner(b, mat);
         for spot in self.spots(b, mat) {
             let (pointer, operands) = self.tile_in_memory(b, r, &memory, mat, &spot)?;
@@ -77,14 +75,6 @@ impl Tiles<'_, '_> {
             }
         }
         Ok(())
-    }
-
-    fn check_whole(&self, r: InstRef, mat: Mat) -> Result<(), Refusal> {
-        if !mat.has_partial_tiles() {
-            return Ok(());
-        }
-        let why = format!("{} is no multiple of {}x{}", mat.name(), mat.tile_rows, mat.tile_cols);
-        Err(Refusal::new("refused-partial-tile", Some(r), why, "lower to scalar code (--target scalar)"))
     }
 
     fn memory(

@@ -21,6 +21,7 @@ mod exchange;
 mod inst;
 mod memory;
 mod muladd;
+mod plain;
 mod reduce;
 mod shape;
 mod sheet;
@@ -48,7 +49,15 @@ use spirv::{BuiltIn, Capability, Scope};
 use tensor::Key;
 
 /// The opcodes that no module has afterwards.
-pub(crate) const REMOVED: &[Op] = &[];
+pub(crate) const REMOVED: &[Op] = &[
+    Op::CooperativeMatrixLoadTensorNV,
+    Op::CooperativeMatrixStoreTensorNV,
+    Op::CooperativeMatrixReduceNV,
+    Op::CooperativeMatrixPerElementOpNV,
+    Op::CooperativeMatrixConvertNV,
+    Op::CooperativeMatrixTransposeNV,
+    Op::CooperativeMatrixGetCoordinateEXT,
+];
 
 const TENSOR: [Op; 2] = [Op::CooperativeMatrixLoadTensorNV, Op::CooperativeMatrixStoreTensorNV];
 
@@ -123,6 +132,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let shapes = Choice::new(m, profile, &logical, &partners).solve()?;
     let mut g = Globals::new(m);
     let (mats, tile_types) = cut(m, &mut g, &logical, &shapes, subgroups)?;
+    plain::to_tensor(m, &mut g, &constants, &mats);
     let mut tensors = Tensors::new(m, cx.options);
     let mut accesses = FxHashMap::default();
     for r in m.all().filter(|r| TENSOR.contains(&m.inst(*r).op)).collect::<Vec<_>>() {

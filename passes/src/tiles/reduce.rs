@@ -141,7 +141,7 @@ impl Plan {
         }
         let sum = b.variable(self.from.elem.ty);
         b.effect(Op::Store, [sum, first].map(Operand::Id));
-        b.count(Index::Const(1), count, Index::Const(1), Unroll::No, &mut |b, i| {
+        b.count(Index::Const(1), count, Index::Const(1), Unroll::Never, &mut |b, i| {
             let value = get(b, i);
             let before = b.ids(Op::Load, self.from.elem.ty, &[sum]);
             let after = self.fold(b, before, value);
@@ -159,8 +159,7 @@ impl Tiles<'_, '_> {
         };
         let mask = inst.word(1).unwrap_or(0);
         let (from, parts) = self.tiles_of(b.module, r, value)?;
-        let ((rows, cols), (to_rows, to_cols)) =
-            ((from.shape.rows, from.shape.cols), (to.shape.rows, to.shape.cols));
+        let ((rows, cols), (to_rows, to_cols)) = ((from.shape.rows, from.shape.cols), (to.shape.rows, to.shape.cols));
         let fits = match mask {
             ROW => rows == to_rows,
             COLUMN => cols == to_cols,
@@ -315,7 +314,7 @@ impl Tiles<'_, '_> {
                 let whole = f.compare(Op::UGreaterThanEqual, left, Index::Const(layout.length));
                 let length = f.select(whole, Index::Const(layout.length), left);
                 let part = f.div(at0, layout.length);
-                f.count(lane, Index::Const(layout.lines), Index::Const(count), Unroll::No, &mut |f, line| {
+                f.count(lane, Index::Const(layout.lines), Index::Const(count), Unroll::Never, &mut |f, line| {
                     let at = f.add(line0, line);
                     let real = f.compare(Op::ULessThan, at, Index::Const(plan.lines()));
                     f.when(real, &mut |f| {
@@ -341,7 +340,7 @@ impl Tiles<'_, '_> {
             let (arena, _, lane, count) = this.lanes_of(f, plan.vector);
             let total = plan.lines() * plan.parts;
             let chunks = total.div_ceil(plan.chunk);
-            f.count(lane, Index::Const(chunks), Index::Const(count), Unroll::No, &mut |f, chunk| {
+            f.count(lane, Index::Const(chunks), Index::Const(count), Unroll::Never, &mut |f, chunk| {
                 let first = f.mul(chunk, Index::Const(plan.chunk));
                 let left = f.u32_op(Op::ISub, Index::Const(total), first);
                 let whole = f.compare(Op::UGreaterThanEqual, left, Index::Const(plan.chunk));
@@ -368,9 +367,8 @@ impl Tiles<'_, '_> {
                 let unit = plan.vector.layout.unit();
                 let values = if plan.all {
                     let chunks = (plan.lines() * plan.parts).div_ceil(plan.chunk);
-                    let sum = plan.fold_all(f, Index::Const(chunks), &mut |f, i| {
-                        plan.chunks.get(f, arena, subgroup, i)
-                    });
+                    let sum =
+                        plan.fold_all(f, Index::Const(chunks), &mut |f, i| plan.chunks.get(f, arena, subgroup, i));
                     vec![sum; unit as usize]
                 } else {
                     let mut values = Vec::new();
@@ -398,13 +396,7 @@ impl Tiles<'_, '_> {
     }
 
     /// The tiles whose rows (or columns) are all like the vector.
-    fn spread_vector(
-        &mut self,
-        b: &mut FunctionBuilder<'_>,
-        slot: &mut Slot,
-        plan: &Plan,
-        subgroup: Index,
-    ) -> Parts {
+    fn spread_vector(&mut self, b: &mut FunctionBuilder<'_>, slot: &mut Slot, plan: &Plan, subgroup: Index) -> Parts {
         let to = plan.to;
         let begin = plan.vector.begin(b, &mut self.arena, subgroup);
         // The vector lies down each column when it has an element for each row.

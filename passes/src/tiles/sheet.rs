@@ -181,7 +181,7 @@ impl Sheet {
         small_type(b.module, self.layout.elem.scalar);
         let words = b.mul(begin, Index::Const(4));
         let layout = self.layout;
-        b.count(first, Index::Const(layout.units()), Index::Const(step), Unroll::No, &mut |b, unit| {
+        b.count(first, Index::Const(layout.units()), Index::Const(step), Unroll::Never, &mut |b, unit| {
             let (line, at, word) = layout.place(b, unit);
             let word = b.add(words, word);
             body(b, line, at, word);

@@ -1,0 +1,140 @@
+//! Plain loads and stores that can't go tile by tile become tensor loads and stores, which go element by element.
+//!
+//! That is so where the matrix is no multiple of the tile, since a load of the tile would read what is beside the
+//! matrix, and where a tile would begin inside a unit of the memory, which no pointer can say. Rows and columns
+//! become the dimensions of a layout whose strides are the stride and 1; nothing is clamped.
+
+use super::shape::Mat;
+use coop_ir::builder::Globals;
+use coop_ir::constant::Constants;
+use coop_ir::types::{self, Scalar, Type};
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+use rustc_hash::FxHashMap;
+
+/// What the new instructions share.
+struct Plain<'a> {
+    constants: &'a Constants,
+    mats: &'a FxHashMap<Id, Mat>,
+    layout_type: Option<Id>,
+}
+
+/// Changes such loads and stores.
+pub(super) fn to_tensor(m: &mut Module, g: &mut Globals, constants: &Constants, mats: &FxHashMap<Id, Mat>) {
+    let mut plain = Plain { constants, mats, layout_type: None };
+    for f in 0..m.functions.len() {
+        for at in 0..m.functions[f].blocks.len() {
+            let insts = m.functions[f].blocks[at].insts.clone();
+            let mut new = Vec::new();
+            for r in &insts {
+                plain.inst(m, g, *r, &mut new);
+                new.push(*r);
+            }
+            if new.len() != insts.len() {
+                m.functions[f].blocks[at].insts = new.into();
+            }
+        }
+    }
+}
+
+impl Plain<'_> {
+    fn inst(&mut self, m: &mut Module, g: &mut Globals, r: InstRef, new: &mut Vec<InstRef>) -> Option<()> {
+        let inst = m.inst(r).clone();
+        let store = inst.op == Op::CooperativeMatrixStoreKHR;
+        if !store && inst.op != Op::CooperativeMatrixLoadKHR {
+            return None;
+        }
+        let first = usize::from(store);
+        let matrix = if store { m.type_of(inst.id(1)?)? } else { inst.ty? };
+        let mat = *self.mats.get(&matrix)?;
+        let (pointer, stride) = (inst.id(0)?, inst.id(first + 2)?);
+        let row_major = match self.constants.get(inst.id(first + 1)?).fixed()? {
+            0 => true,
+            1 => false,
+            _ => return None,
+        };
+        let Type::Pointer { pointee, .. } = Type::of(m, m.type_of(pointer)?)? else { return None };
+        let unit = types::packed_bytes(m, pointee)?;
+        if !needs_elements(mat, unit, row_major) {
+            return None;
+        }
+        let word = g.uint(m, 32);
+        let mut add = |m: &mut Module, op: Op, ty: Id, operands: Vec<Operand>| -> Id {
+            let id = m.fresh_id();
+            new.push(m.add(Inst::new(op, Some(ty), Some(id), operands).at(inst.origin)));
+            id
+        };
+        // The stride in elements, as 32 unsigned bits.
+        let known = self.constants.get(stride).fixed().and_then(|s| u32::try_from(s).ok());
+        let size = mat.elem.scalar.bytes();
+        let stride = match known {
+            Some(stride) => g.u32(m, stride.wrapping_mul(unit) / size),
+            None => {
+                let stride = match types::scalar(m, m.type_of(stride)?)? {
+                    Scalar::Int { width: 32, signed: false } => stride,
+                    Scalar::Int { width: 32, .. } => add(m, Op::Bitcast, word, vec![stride.into()]),
+                    Scalar::Int { signed: true, width } if width < 32 => {
+                        add(m, Op::SConvert, word, vec![stride.into()])
+                    }
+                    Scalar::Int { .. } => add(m, Op::UConvert, word, vec![stride.into()]),
+                    _ => return None,
+                };
+                let by = |m: &mut Module, g: &mut Globals, n: u32| Operand::Id(g.u32(m, n));
+                if unit == size {
+                    stride
+                } else if unit.is_multiple_of(size) {
+                    let by = by(m, g, unit / size);
+                    add(m, Op::IMul, word, vec![stride.into(), by])
+                } else {
+                    let (unit, size) = (by(m, g, unit), by(m, g, size));
+                    let bytes = add(m, Op::IMul, word, vec![stride.into(), unit]);
+                    add(m, Op::UDiv, word, vec![bytes.into(), size])
+                }
+            }
+        };
+        let ty = self.layout_type(m, g);
+        let (zero, one) = (g.u32(m, 0), g.u32(m, 1));
+        let (rows, cols) = (g.u32(m, mat.shape.rows), g.u32(m, mat.shape.cols));
+        let strides = if row_major { [stride, one] } else { [one, stride] };
+        let mut layout = add(m, Op::CreateTensorLayoutNV, ty, Vec::new());
+        for (op, operands) in [
+            (Op::TensorLayoutSetBlockSizeNV, vec![one, one]),
+            (Op::TensorLayoutSetDimensionNV, vec![rows, cols]),
+            (Op::TensorLayoutSetStrideNV, strides.to_vec()),
+            (Op::TensorLayoutSliceNV, vec![zero, rows, zero, cols]),
+            (Op::TensorLayoutSetClampValueNV, vec![zero]),
+        ] {
+            let operands = [layout].into_iter().chain(operands).map(Operand::Id).collect();
+            layout = add(m, op, ty, operands);
+        }
+        let object = if store { inst.id(1)? } else { g.null(m, mat.ty) };
+        let memory = inst.operands.get(first + 3..).unwrap_or_default();
+        let none = [Operand::Word(0)];
+        let memory = if memory.is_empty() { &none[..] } else { memory };
+        let operands = [pointer, object, layout].map(Operand::Id).into_iter();
+        let operands = operands.chain(memory.iter().copied()).chain([Operand::Word(0)]);
+        let op = if store { Op::CooperativeMatrixStoreTensorNV } else { Op::CooperativeMatrixLoadTensorNV };
+        m.replace(r, Inst::new(op, inst.ty, inst.result, operands).at(inst.origin));
+        Some(())
+    }
+
+    fn layout_type(&mut self, m: &mut Module, g: &mut Globals) -> Id {
+        *self.layout_type.get_or_insert_with(|| {
+            let operands = [g.u32(m, 2), g.u32(m, 0)].map(Operand::Id);
+            let same = m.globals_with(Op::TypeTensorLayoutNV).find(|r| m.inst(*r).operands[..] == operands[..]);
+            if let Some(id) = same.and_then(|r| m.inst(r).result) {
+                return id;
+            }
+            let id = m.fresh_id();
+            let r = m.add(Inst::new(Op::TypeTensorLayoutNV, None, Some(id), operands));
+            m.globals.push(r);
+            id
+        })
+    }
+}
+
+/// Whether an access can't go tile by tile.
+fn needs_elements(mat: Mat, unit: u32, row_major: bool) -> bool {
+    let (tile, held) = if row_major { (mat.tile_cols, mat.shape.cols) } else { (mat.tile_rows, mat.shape.rows) };
+    let inside = held > tile && !(tile * mat.elem.scalar.bytes()).is_multiple_of(unit);
+    !mat.is_kept() && (mat.has_partial_tiles() || inside)
+}
