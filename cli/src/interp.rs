@@ -107,6 +107,16 @@ impl InterpArgs {
         options.iter().find(|(_, given)| *given).map(|(name, _)| *name)
     }
 
+    /// Whether products are added up exactly.
+    pub fn is_exact(&self) -> bool {
+        matches!(self.mul_add, None | Some(MulAddName::Exact))
+    }
+
+    /// Whether to do as an H100 does.
+    pub fn is_nvidia(&self) -> bool {
+        self.semantics == Some(SemanticsName::Nvidia)
+    }
+
     /// The subgroup size for a case and who says it; `device` is the size of a device that runs the same.
     pub fn subgroup_size(&self, case: &Case, device: Option<u32>) -> (u32, &'static str) {
         match (case.subgroup_size, self.subgroup_size, device) {

@@ -1,12 +1,14 @@
 //! Are two buffers the same, as far as the case asks?
 //!
 //! Classes of tolerance. In all of them a NaN equals any other NaN and nothing else, and an infinity equals
-//! itself only. `exact` tells zeros of different signs apart; the others do not.
+//! itself only. `exact` tells zeros of different signs apart; the others do not. `derived`, the default, allows each element as much as
+//! [`Bounds`] say, and where they say nothing it is `exact`.
 
 use std::fmt;
 
 use serde::Deserialize;
 
+use crate::bounds::Bounds;
 use crate::case::Buffer;
 use crate::error::Error;
 use crate::number::{self, Value};
@@ -18,8 +20,10 @@ const PLACES: usize = 8;
 #[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
 #[serde(try_from = "Given")]
 pub enum Tolerance {
-    /// The same bits.
+    /// As far apart as implementations that are right may be, found by the interpreter; exact where nothing inexact is computed.
     #[default]
+    Derived,
+    /// The same bits.
     Exact,
     /// At most this many representable values apart.
     Ulp(u64),
@@ -98,12 +102,13 @@ impl TryFrom<Given> for Tolerance {
         match given {
             Given::Word(word) if word == "exact" => Ok(Tolerance::Exact),
             Given::Word(word) if word == "any" => Ok(Tolerance::Any),
+            Given::Word(word) if word == "derived" => Ok(Tolerance::Derived),
             Given::Sums(OnlySums { sums_of: 0, .. }) => Err("tolerance: sums-of is 0".into()),
             Given::Sums(OnlySums { sums_of, abs, rel }) => {
                 Ok(Tolerance::Sums { group: sums_of, abs: positive("abs", abs)?, rel: positive("rel", rel)? })
             }
             Given::Word(word) => Err(format!(
-                "tolerance: '{word}' is not \"exact\", \"any\", {{ ulp }}, {{ abs, rel }}, {{ nmse }} or {{ sums-of, abs, rel }}"
+                "tolerance: '{word}' is not \"derived\", \"exact\", \"any\", {{ ulp }}, {{ abs, rel }}, {{ nmse }} or {{ sums-of, abs, rel }}"
             )),
             Given::Ulp(OnlyUlp { ulp }) => {
                 u64::try_from(ulp).map(Tolerance::Ulp).map_err(|_| format!("tolerance: ulp is {ulp}, not 0 or more"))
@@ -119,6 +124,7 @@ impl TryFrom<Given> for Tolerance {
 impl fmt::Display for Tolerance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Tolerance::Derived => f.write_str("derived"),
             Tolerance::Exact => f.write_str("exact"),
             Tolerance::Ulp(ulp) => write!(f, "{ulp} ulp"),
             Tolerance::Near { abs, rel } => write!(f, "abs {abs:e} + rel {rel:e}"),
@@ -140,6 +146,8 @@ pub struct Place {
     pub got: (Value, u64),
     /// What was wanted, with its bits.
     pub wanted: (Value, u64),
+    /// How far apart they might be, where that was derived; NaN where no bound is known.
+    pub allowed: f64,
 }
 
 /// How two buffers differ beyond the tolerance.
@@ -159,6 +167,8 @@ pub struct Difference {
     pub largest: Option<(f64, u64)>,
     /// The normalised mean squared error, if the elements are finite floats.
     pub nmse: Option<f64>,
+    /// Why no tolerance could be derived.
+    pub note: Option<String>,
 }
 
 impl fmt::Display for Difference {
@@ -182,10 +192,18 @@ impl fmt::Display for Difference {
                 ": {} (0x{:x}) instead of {} (0x{:x})",
                 place.got.0, place.got.1, place.wanted.0, place.wanted.1
             )?;
+            if place.allowed.is_nan() {
+                f.write_str(", with no bound known")?;
+            } else if place.allowed > 0.0 {
+                write!(f, ", more than {:e} apart", place.allowed)?;
+            }
         }
         let more = self.count - self.places.len() as u64;
         if more > 0 {
             write!(f, "\n  and {more} more")?;
+        }
+        if let Some(note) = &self.note {
+            write!(f, "\n  no tolerance could be derived: {note}")?;
         }
         Ok(())
     }
@@ -193,6 +211,17 @@ impl fmt::Display for Difference {
 
 /// Compares what a buffer holds with what it should hold; `None` if that is within the tolerance.
 pub fn compare(buffer: &Buffer, got: &[u8], wanted: &[u8]) -> Result<Option<Difference>, Error> {
+    compare_within(buffer, got, wanted, None)
+}
+
+/// The same with bounds for a tolerance that is to be derived: the buffer's place in the case, and how many of the two contents are
+/// not the interpreter's.
+pub fn compare_within(
+    buffer: &Buffer,
+    got: &[u8],
+    wanted: &[u8],
+    bounds: Option<(&Bounds, usize, u8)>,
+) -> Result<Option<Difference>, Error> {
     if got.len() != wanted.len() {
         let name = &buffer.name;
         return Err(Error::case(format!("buffer {name}: {} bytes are compared with {}", got.len(), wanted.len())));
@@ -211,7 +240,9 @@ pub fn compare(buffer: &Buffer, got: &[u8], wanted: &[u8]) -> Result<Option<Diff
         places: Vec::new(),
         largest: None,
         nmse: None,
+        note: None,
     };
+    let bounds = bounds.filter(|_| buffer.tolerance == Tolerance::Derived);
     let (mut error_squares, mut squares) = (0.0, 0.0);
     let size = number::size_of(buffer.element);
     for (index, (got, wanted)) in got.chunks_exact(size).zip(wanted.chunks_exact(size)).enumerate() {
@@ -223,7 +254,8 @@ pub fn compare(buffer: &Buffer, got: &[u8], wanted: &[u8]) -> Result<Option<Diff
         }
         let error = pair.error();
         error_squares += error.powi(2);
-        if pair.is_within(buffer.tolerance) {
+        let allowed = bounds.map_or(0.0, |(bounds, at, sides)| bounds.allowed(at, index as usize * size, size, sides));
+        if pair.is_within(buffer.tolerance) || pair.is_apart_by(allowed) {
             continue;
         }
         difference.count += 1;
@@ -236,6 +268,7 @@ pub fn compare(buffer: &Buffer, got: &[u8], wanted: &[u8]) -> Result<Option<Diff
                 row_column: buffer.row_stride.map(|stride| (index / stride, index % stride)),
                 got: (pair.got, number::bits_of(got)),
                 wanted: (pair.wanted, number::bits_of(wanted)),
+                allowed,
             });
         }
     }
@@ -246,6 +279,7 @@ pub fn compare(buffer: &Buffer, got: &[u8], wanted: &[u8]) -> Result<Option<Diff
         Tolerance::Nmse(limit) => nmse <= limit,
         _ => difference.count == 0,
     };
+    difference.note = bounds.and_then(|(bounds, ..)| bounds.why_not()).map(Into::into);
     Ok(if fine { None } else { Some(difference) })
 }
 
@@ -298,11 +332,16 @@ impl Pair {
         }
     }
 
+    /// Two numbers, different, and at most so far apart.
+    fn is_apart_by(&self, allowed: f64) -> bool {
+        allowed == f64::INFINITY || allowed > 0.0 && self.error() <= allowed
+    }
+
     fn is_within(&self, tolerance: Tolerance) -> bool {
         let error = self.error();
         match tolerance {
             // Only whole buffers are within such a tolerance or not.
-            Tolerance::Exact | Tolerance::Nmse(_) | Tolerance::Sums { .. } => false,
+            Tolerance::Derived | Tolerance::Exact | Tolerance::Nmse(_) | Tolerance::Sums { .. } => false,
             Tolerance::Any => true,
             _ if error.is_nan() || error.is_infinite() => false,
             Tolerance::Ulp(limit) => match self.got {
@@ -348,6 +387,8 @@ mod tests {
     fn tolerances() {
         let next = f32::from_bits(1.0f32.to_bits() + 1);
         for (tolerance, got, wanted, fine) in [
+            ("'derived'", 1.0, 1.0, true),
+            ("'derived'", next, 1.0, false),
             ("'exact'", 1.0, 1.0, true),
             ("'exact'", next, 1.0, false),
             ("'exact'", 0.0, -0.0, false),

@@ -4,6 +4,7 @@
 //! every buffer afterwards. [`compare()`] says whether two outcomes are the same within the case's tolerances, and
 //! [`Case::expected`] what the right answer is, independent of any driver.
 
+pub mod bounds;
 pub mod case;
 pub mod compare;
 pub mod error;
@@ -24,8 +25,9 @@ pub mod vulkan;
 
 use std::time::Duration;
 
+pub use bounds::Bounds;
 pub use case::Case;
-pub use compare::{Difference, Tolerance, compare};
+pub use compare::{Difference, Tolerance, compare, compare_within};
 pub use error::Error;
 pub use vulkan::Vulkan;
 
@@ -95,16 +97,37 @@ impl Outcome {
         Ok(differences)
     }
 
-    /// How this outcome differs from another of the same case.
+    /// How this outcome differs from another of the same case. Tolerances that are to be derived count as exact.
     pub fn compare(&self, other: &Outcome, case: &Case) -> Result<Vec<Difference>, Error> {
+        self.compare_with(other, case, None)
+    }
+
+    /// The same with bounds for what the case leaves to be derived; `sides` is 1 if one of the two is the interpreter's, else 2.
+    pub fn compare_within(
+        &self,
+        other: &Outcome,
+        case: &Case,
+        bounds: &Bounds,
+        sides: u8,
+    ) -> Result<Vec<Difference>, Error> {
+        self.compare_with(other, case, Some((bounds, sides)))
+    }
+
+    fn compare_with(
+        &self,
+        other: &Outcome,
+        case: &Case,
+        bounds: Option<(&Bounds, u8)>,
+    ) -> Result<Vec<Difference>, Error> {
         let mut differences = Vec::new();
-        for buffer in &case.buffer {
+        for (index, buffer) in case.buffer.iter().enumerate() {
             // Addresses differ from run to run.
             if buffer.fill.has_addresses() {
                 continue;
             }
-            let (ours, theirs) = (self.buffer(&buffer.name), other.buffer(&buffer.name));
-            differences.extend(compare(buffer, ours.unwrap_or_default(), theirs.unwrap_or_default())?);
+            let ours = self.buffer(&buffer.name).unwrap_or_default();
+            let theirs = other.buffer(&buffer.name).unwrap_or_default();
+            differences.extend(compare_within(buffer, ours, theirs, bounds.map(|(bounds, n)| (bounds, index, n)))?);
         }
         Ok(differences)
     }

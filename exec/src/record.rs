@@ -17,12 +17,14 @@
 //!     run reduce.f16 huge
 //!     failed needs feature ...      the device could not run it
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use coop_ir::constant::SpecValue;
+use serde::Deserialize;
 
 use crate::error::Error;
-use crate::{Case, Difference, Outcome, compare};
+use crate::{Bounds, Case, Difference, Outcome, compare_within};
 
 /// What came of one run.
 #[derive(Clone, PartialEq, Debug)]
@@ -130,14 +132,23 @@ pub fn keep(case: &Case, first: &Outcome, second: &Outcome) -> Result<Vec<(Strin
     Ok(kept)
 }
 
-/// How a run differs from what was kept of another of the same case. What varied there is free here.
-pub fn differences(case: &Case, kept: &[(String, Kept)], outcome: &Outcome) -> Result<Vec<Difference>, Error> {
+/// How a run differs from what was kept of another of the same case. What varied there is free here. Bounds
+/// come with the number of sides that are not the interpreter's.
+pub fn differences(
+    case: &Case,
+    kept: &[(String, Kept)],
+    outcome: &Outcome,
+    bounds: Option<(&Bounds, u8)>,
+) -> Result<Vec<Difference>, Error> {
     let mut differences = Vec::new();
     for (index, buffer) in case.buffer.iter().enumerate() {
         let got = outcome.buffer(&buffer.name).unwrap_or_default();
+        let bounds = bounds.map(|(bounds, sides)| (bounds, index, sides));
         match kept.iter().find(|(name, _)| *name == buffer.name).map(|(_, kept)| kept) {
-            Some(Kept::Same) => differences.extend(compare(buffer, got, &case.contents(index, &|_| 0)?)?),
-            Some(Kept::Bytes(wanted)) => differences.extend(compare(buffer, got, wanted)?),
+            Some(Kept::Same) => {
+                differences.extend(compare_within(buffer, got, &case.contents(index, &|_| 0)?, bounds)?);
+            }
+            Some(Kept::Bytes(wanted)) => differences.extend(compare_within(buffer, got, wanted, bounds)?),
             Some(Kept::Varies) | None => {}
         }
     }
@@ -251,6 +262,40 @@ impl Recording {
     pub fn load(path: &Path) -> Result<Recording, Error> {
         let bytes = std::fs::read(path).map_err(|error| Error::case(format!("{}: {error}", path.display())))?;
         Recording::from_bytes(&bytes).map_err(|error| Error::case(format!("{}: {error}", path.display())))
+    }
+}
+
+/// The runs in which a device is known not to do what the specifications say, and where that is written down:
+/// `known.toml` beside its recordings. Runs are named by module, case and variant:
+/// `reduce.f16: reduce large`.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Known {
+    /// What the device does otherwise than the text, and `Semantics::Nvidia` follows.
+    #[serde(default)]
+    pub observed: BTreeMap<String, String>,
+    /// What it does wrong, and nobody follows.
+    #[serde(default)]
+    pub faults: BTreeMap<String, String>,
+}
+
+impl Known {
+    /// Reads the file, if the folder has one.
+    pub fn load(folder: &Path) -> Result<Known, Error> {
+        let path = folder.join("known.toml");
+        if !path.exists() {
+            return Ok(Known::default());
+        }
+        let text =
+            std::fs::read_to_string(&path).map_err(|error| Error::case(format!("{}: {error}", path.display())))?;
+        toml::from_str(&text).map_err(|error| Error::case(format!("{}: {error}", path.display())))
+    }
+
+    /// Why a run differs from the device, if that is known. `observed`: whether it follows what was observed.
+    pub fn why(&self, module: &str, run: &Run, observed: bool) -> Option<&str> {
+        let name = format!("{module}: {run}");
+        let observed = self.observed.get(&name).filter(|_| !observed);
+        observed.or(self.faults.get(&name)).map(String::as_str)
     }
 }
 

@@ -7,7 +7,7 @@ use clap::Args;
 use coop_exec::{Case, Difference};
 
 use super::execute::{dump, verdict};
-use super::on::{self, OnArgs, Ran};
+use super::on::{self, Judge, OnArgs, Ran};
 use super::{CaseArgs, Failure, json, print};
 use crate::Status;
 use crate::args::OutputStyle;
@@ -44,11 +44,12 @@ impl Compare {
         let options = self.case.options(0)?;
         let vulkan = self.on.open()?;
         let runners = self.on.runners(vulkan.as_ref(), &case, style)?;
+        let judge = Judge::new(&self.on, &runners, &first.module, &case);
         let mut pairs = Vec::new();
         for runner in &runners {
             let a = runner.run(&first.module, &case, &options)?;
             let b = runner.run(&second.module, &case, &options)?;
-            let differences = b.outcome.compare(&a.outcome, &case)?;
+            let differences = judge.compare(&b, &a)?;
             if let Some(folder) = &self.case.dump_dir {
                 let folder = if runners.len() > 1 { &folder.join(&runner.key) } else { folder };
                 dump(&a.outcome, &folder.join("a"))?;
@@ -57,7 +58,7 @@ impl Compare {
             pairs.push(Pair { a, b, differences });
         }
         // Where the modules agree everywhere, the first says it for both.
-        let comparisons = on::across(pairs.iter().map(|pair| &pair.a), &case)?;
+        let comparisons = on::across(pairs.iter().map(|pair| &pair.a), &judge)?;
         let fine = pairs.iter().all(|pair| verdict(&[&pair.a, &pair.b], &pair.differences) == Status::Success);
         let status = if fine && on::agree(&comparisons) { Status::Success } else { Status::Findings };
         if self.case.json {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use coop_exec::{Case, Difference, Error, Outcome, Timer};
 
-use super::on::{self, OnArgs, Ran};
+use super::on::{self, Judge, OnArgs, Ran};
 use super::{CaseArgs, Failure, json, print};
 use crate::Status;
 use crate::args::OutputStyle;
@@ -50,7 +50,8 @@ impl Run {
             }
             runs.push((ran, differences));
         }
-        let comparisons = on::across(runs.iter().map(|(ran, _)| ran), &case)?;
+        let judge = Judge::new(&self.on, &runners, &loaded.module, &case);
+        let comparisons = on::across(runs.iter().map(|(ran, _)| ran), &judge)?;
         let fine = runs.iter().all(|(ran, differences)| verdict(&[ran], differences) == Status::Success);
         let status = if fine && on::agree(&comparisons) { Status::Success } else { Status::Findings };
         if self.case.json {

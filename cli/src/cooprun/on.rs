@@ -1,11 +1,12 @@
 //! Where modules run: on a Vulkan device, in the interpreter, or in both; and what a run there left.
 
+use std::cell::OnceCell;
 use std::fmt::Write;
 
 use clap::{Args, ValueEnum};
 use coop_exec::interp::{Finding, Interpreted, Placement};
 use coop_exec::vulkan::VulkanExecutor;
-use coop_exec::{Case, Difference, Error, Executor, Outcome, RunOptions, Vulkan};
+use coop_exec::{Bounds, Case, Difference, Error, Executor, Outcome, RunOptions, Vulkan};
 use coop_ir::Module;
 use coop_ir::profile::Profile;
 
@@ -111,6 +112,14 @@ impl OnArgs {
         Ok(runners)
     }
 
+    /// How far right results of a module may be apart.
+    pub(super) fn bounds(&self, runners: &[Runner<'_>], module: &Module, case: &Case) -> Bounds {
+        let device = OnArgs::profile(runners).map(|profile| profile.limits.subgroup_size);
+        let (size, _) = self.interp.subgroup_size(case, device);
+        let config = self.interp.interpreters(size).first().map(|interpreted| interpreted.config).unwrap_or_default();
+        Bounds::derive(module, case, config)
+    }
+
     /// The profile of the device, if one is among the places.
     pub(super) fn profile<'a>(runners: &'a [Runner<'_>]) -> Option<&'a Profile> {
         runners.iter().find_map(|runner| match &runner.how {
@@ -174,19 +183,55 @@ impl Ran {
     }
 
     /// How this run differs from another of the same case.
-    pub(super) fn compare(&self, other: &Ran, case: &Case) -> Result<Comparison, Error> {
+    pub(super) fn compare(&self, other: &Ran, judge: &Judge<'_>) -> Result<Comparison, Error> {
         Ok(Comparison {
             device: self.outcome.device.clone(),
             with: other.outcome.device.clone(),
-            differences: self.outcome.compare(&other.outcome, case)?,
+            differences: judge.compare(self, other)?,
         })
     }
 }
 
+/// Compares runs of a case; derives the tolerances that it leaves open, once, when they are needed.
+pub(super) struct Judge<'a> {
+    pub(super) case: &'a Case,
+    derive: Box<dyn Fn() -> Bounds + 'a>,
+    bounds: OnceCell<Bounds>,
+    exact: bool,
+}
+
+impl<'a> Judge<'a> {
+    /// For a case of a module.
+    pub(super) fn new(on: &'a OnArgs, runners: &'a [Runner<'_>], module: &'a Module, case: &'a Case) -> Judge<'a> {
+        Judge {
+            case,
+            derive: Box::new(move || on.bounds(runners, module, case)),
+            bounds: OnceCell::new(),
+            exact: on.interp.is_exact(),
+        }
+    }
+
+    /// The bounds of the case.
+    pub(super) fn bounds(&self) -> &Bounds {
+        self.bounds.get_or_init(&self.derive)
+    }
+
+    /// How one run of the case's module, or of another that should do the same, differs from another.
+    pub(super) fn compare(&self, ran: &Ran, with: &Ran) -> Result<Vec<Difference>, Error> {
+        let differences = ran.outcome.compare(&with.outcome, self.case)?;
+        if differences.is_empty() {
+            return Ok(differences);
+        }
+        // Bounds are counted from what the interpreter gives for the module with exact sums.
+        let sides = if with.findings.is_some() && self.exact { 1 } else { 2 };
+        ran.outcome.compare_within(&with.outcome, self.case, self.bounds(), sides)
+    }
+}
+
 /// How the runs of one module in several places differ from the first.
-pub(super) fn across<'a>(mut runs: impl Iterator<Item = &'a Ran>, case: &Case) -> Result<Vec<Comparison>, Error> {
+pub(super) fn across<'a>(mut runs: impl Iterator<Item = &'a Ran>, judge: &Judge<'_>) -> Result<Vec<Comparison>, Error> {
     let Some(first) = runs.next() else { return Ok(Vec::new()) };
-    runs.map(|ran| ran.compare(first, case)).collect()
+    runs.map(|ran| ran.compare(first, judge)).collect()
 }
 
 /// Comparisons as lines: what differs, or that nothing does.

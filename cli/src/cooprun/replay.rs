@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use coop_exec::record::{self, Ended, Kept, Recording, Run, Subject};
+use coop_exec::record::{self, Ended, Kept, Known, Recording, Run, Subject};
 use coop_exec::{Case, Error, RunOptions, Vulkan};
 use coop_ir::Module;
 
@@ -43,6 +43,8 @@ pub(super) struct Replay {
 struct Tally {
     agree: usize,
     differ: usize,
+    /// Differ as is known.
+    known: usize,
     /// The device has no answer.
     no_answer: usize,
     /// There is no recording.
@@ -58,10 +60,10 @@ impl Replay {
         for subject in record::subjects(&self.folder)?.iter().filter(|subject| matches(&self.only, &subject.name)) {
             self.subject(subject, vulkan.as_ref(), style, &mut tally)?;
         }
-        let Tally { agree, differ, no_answer, missing, refused } = tally;
+        let Tally { agree, differ, known, no_answer, missing, refused } = tally;
         print(&format!(
-            "{agree} runs agree with what was recorded, {differ} differ; {refused} do not run here, {no_answer} did not run there, \
-             {missing} were never recorded"
+            "{agree} runs agree with what was recorded, {differ} differ, {known} differ as is known; {refused} do not run here, \
+             {no_answer} did not run there, {missing} were never recorded"
         ));
         match (agree, differ) {
             (0, 0) => Err(Failure::Usage("nothing was compared".into())),
@@ -79,6 +81,7 @@ impl Replay {
     ) -> Result<(), Failure> {
         let module = io::load(&subject.module)?.module;
         let folder = self.recorded.clone().unwrap_or_else(|| self.folder.join("h100"));
+        let known = Known::load(&folder)?;
         let path = folder.join(format!("{}.rec", subject.name));
         let recording = if path.exists() { Some(Recording::load(&path)?) } else { None };
         let hash = record::hash_of_words(&coop_ir::binary::write_words(&module));
@@ -95,9 +98,10 @@ impl Replay {
                 match run {
                     None => tally.missing += 1,
                     Some(Run { ended: Ended::Failed(_), .. }) => tally.no_answer += 1,
-                    Some(Run { ended: Ended::Ran(kept), .. }) => {
-                        let title = format!("{} {name} {}", subject.name, variant.as_deref().unwrap_or("-"));
-                        self.one(&module, &case, kept, vulkan, style, &title, tally)?;
+                    Some(run @ Run { ended: Ended::Ran(kept), .. }) => {
+                        let why = known.why(&subject.name, run, self.target.is_none() && self.on.interp.is_nvidia());
+                        let title = format!("{}: {run}", subject.name);
+                        self.one(&module, &case, (kept, why), vulkan, style, &title, tally)?;
                     }
                 }
             }
@@ -110,13 +114,14 @@ impl Replay {
         &self,
         module: &Module,
         case: &Case,
-        kept: &[(String, Kept)],
+        (kept, known): (&[(String, Kept)], Option<&str>),
         vulkan: Option<&Vulkan>,
         style: &OutputStyle,
         title: &str,
         tally: &mut Tally,
     ) -> Result<(), Failure> {
         let runners = self.on.runners(vulkan, case, style)?;
+        let mut bounds = None;
         for runner in &runners {
             let outcome = match self.outcome(runner, &runners, module, case) {
                 Ok(outcome) => outcome,
@@ -129,9 +134,20 @@ impl Replay {
                 }
             };
             let mut wrong: Vec<String> = outcome.messages.iter().chain(&outcome.faults).cloned().collect();
-            wrong.extend(record::differences(case, kept, &outcome)?.iter().map(ToString::to_string));
+            let mut differences = record::differences(case, kept, &outcome, None)?;
+            if !differences.is_empty() {
+                let sides = if self.target.is_none() && runner.is_interpreter() { 1 } else { 2 };
+                let bounds = bounds.get_or_insert_with(|| self.on.bounds(&runners, module, case));
+                differences = record::differences(case, kept, &outcome, Some((bounds, sides)))?;
+            }
+            wrong.extend(differences.iter().map(ToString::to_string));
             if wrong.is_empty() {
                 tally.agree += 1;
+            } else if let Some(known) = known {
+                tally.known += 1;
+                if style.verbose > 0 {
+                    print(&format!("{title}, {}: differs, see {known}", outcome.device));
+                }
             } else {
                 tally.differ += 1;
                 print(&format!("{title}, {}:\n{}", outcome.device, wrong.join("\n")));

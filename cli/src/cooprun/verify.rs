@@ -14,7 +14,7 @@ use coop_ir::profile::Profile;
 use coop_passes::{Lanes, Lowered, Options, Report};
 
 use super::execute::dump;
-use super::on::{self, OnArgs, Ran, Runner};
+use super::on::{self, Judge, OnArgs, Ran, Runner};
 use super::{CaseArgs, Failure, json, print};
 use crate::args::{OutputStyle, ProfileArgs, TargetArg};
 use crate::io::{Format, Loaded};
@@ -89,17 +89,18 @@ impl Verify {
             .map_err(|error| Error::Module(error.to_string()))?;
         let name = format!("{}, lowered", original.name);
         let lowered_file = Loaded { name, bytes: Vec::new(), format: Format::Binary, module };
+        let judge = Judge::new(&self.on, &runners, &original.module, &case);
         let mut all = Vec::new();
         for runner in &runners {
             let verification =
-                verify(runner, &original.module, &lowered_file.module, &lowered.report, &case, &options)?;
+                verify(runner, &original.module, &lowered_file.module, &lowered.report, &judge, &options)?;
             if let Some(folder) = &self.case.dump_dir {
                 let folder = if runners.len() > 1 { &folder.join(&runner.key) } else { folder };
                 dump(&verification.ran.outcome, folder)?;
             }
             all.push(verification);
         }
-        let comparisons = on::across(all.iter().map(|verification| &verification.ran), &case)?;
+        let comparisons = on::across(all.iter().map(|verification| &verification.ran), &judge)?;
         let fine = all.iter().all(|verification| verification.status() == Status::Success);
         let status = if fine && on::agree(&comparisons) { Status::Success } else { Status::Findings };
         if self.case.json {
@@ -157,9 +158,10 @@ fn verify<'a>(
     original: &Module,
     lowered: &Module,
     report: &'a Report,
-    case: &Case,
+    judge: &Judge<'_>,
     options: &RunOptions,
 ) -> Result<Verification<'a>, Error> {
+    let case = judge.case;
     let ran = runner.run(lowered, &asked(case, report), options)?;
     let (original, not_compared) = match runner.run(original, case, options) {
         Ok(original) if original.is_clean() => (Some(original), None),
@@ -180,7 +182,7 @@ fn verify<'a>(
         add("expectation", ran.outcome.check(case)?);
     }
     match (&original, &not_compared) {
-        (Some(original), None) => add("original", ran.outcome.compare(&original.outcome, case)?),
+        (Some(original), None) => add("original", judge.compare(&ran, original)?),
         (None, Some(why)) if case.expect.is_empty() => {
             let why = format!("the original does not run here and the case expects nothing: {why}");
             return Err(Error::Case(why));

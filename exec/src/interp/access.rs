@@ -7,6 +7,7 @@ use super::machine::{Machine, Stop};
 use super::num::{Num, mask, signed};
 use super::program::tag;
 use super::race::Agent;
+use super::shade::Shade;
 use super::ub::FindingKind;
 use super::{PUSH_INDEX, base_address};
 
@@ -31,21 +32,21 @@ impl Machine<'_> {
         for k in 0..self.regs.act.list.len() {
             let l = self.regs.act.list[k] as usize;
             let base = self.regs.get(c.base, l);
-            let mut poison = self.regs.is_poison(c.base, l);
+            let mut shade = self.regs.shade(c.base, l);
             let in_rows = base >> tag::SHIFT == tag::ROWS;
             let mut p = base.wrapping_add(if in_rows { c.slots } else { c.bytes });
             let mut bad = c.bad;
             for s in &c.steps {
                 let i = signed(self.regs.get(s.index, l), s.width);
-                poison |= self.regs.is_poison(s.index, l);
+                shade = shade.with(self.regs.shade(s.index, l));
                 bad |= s.bound.is_some_and(|b| i < 0 || i >= i64::from(b));
                 p = p.wrapping_add((i as u64).wrapping_mul(if in_rows { s.slots } else { s.bytes }));
             }
-            if bad && !poison {
+            if bad && !shade.is_undefined() {
                 p = tag::INVALID << tag::SHIFT | self.at.index() as u64;
             }
             self.regs.put(c.dst, l, p);
-            self.regs.set_poison(c.dst, l, poison);
+            self.regs.set_shade(c.dst, l, shade);
         }
     }
 
@@ -106,7 +107,10 @@ impl Machine<'_> {
 
     /// The pointer of an invocation; none if it is undefined, which is reported.
     fn pointer(&mut self, ptr: Row, lane: usize) -> Option<u64> {
-        if self.regs.is_poison(ptr, lane) {
+        if self.regs.shade(ptr, lane).is_near() {
+            self.depends("a pointer");
+        }
+        if self.regs.is_undefined(ptr, lane) {
             self.find(FindingKind::Uninitialised, || format!("the pointer is undefined in invocation {lane}"));
             return None;
         }
@@ -128,15 +132,15 @@ impl Machine<'_> {
             let Some(place) = place else {
                 for i in 0..access.slots {
                     self.regs.put(dst + i, l, 0);
-                    self.regs.set_poison(dst + i, l, false);
+                    self.regs.set_shade(dst + i, l, Shade::Sure);
                 }
                 continue;
             };
             if let Place::Rows(row) = place {
                 for i in 0..access.slots {
-                    let (v, p) = (self.regs.get(row + i, l), self.regs.is_poison(row + i, l));
+                    let (v, shade) = (self.regs.get(row + i, l), self.regs.shade(row + i, l));
                     self.regs.put(dst + i, l, v);
-                    self.regs.set_poison(dst + i, l, p);
+                    self.regs.set_shade(dst + i, l, shade);
                 }
                 continue;
             }
@@ -145,9 +149,9 @@ impl Machine<'_> {
             };
             for leaf in leaves {
                 let at = leaf.offset as usize;
-                let (v, p) = self.read(place, at, leaf.bytes, Some(l));
+                let (v, shade) = self.read(place, at, leaf.bytes, Some(l));
                 self.regs.put(dst + leaf.slot, l, v);
-                self.regs.set_poison(dst + leaf.slot, l, p);
+                self.regs.set_shade(dst + leaf.slot, l, shade);
             }
         }
         Ok(())
@@ -165,9 +169,9 @@ impl Machine<'_> {
             let Some(place) = self.place(p, access, extent, l, "writes") else { continue };
             if let Place::Rows(row) = place {
                 for i in 0..access.slots {
-                    let (v, p) = (self.regs.get(src + i, l), self.regs.is_poison(src + i, l));
+                    let (v, shade) = (self.regs.get(src + i, l), self.regs.shade(src + i, l));
                     self.regs.put(row + i, l, v);
-                    self.regs.set_poison(row + i, l, p);
+                    self.regs.set_shade(row + i, l, shade);
                 }
                 continue;
             }
@@ -175,8 +179,8 @@ impl Machine<'_> {
                 return Err(self.unsupported("a type without a layout is written to memory"));
             };
             for leaf in leaves {
-                let (v, p) = (self.regs.get(src + leaf.slot, l), self.regs.is_poison(src + leaf.slot, l));
-                self.write(place, leaf.offset as usize, leaf.bytes, v, p, Some(l));
+                let (v, shade) = (self.regs.get(src + leaf.slot, l), self.regs.shade(src + leaf.slot, l));
+                self.write(place, leaf.offset as usize, leaf.bytes, v, shade, Some(l));
             }
         }
         Ok(())
@@ -187,7 +191,7 @@ impl Machine<'_> {
         let first = *self.regs.act.list.first()? as usize;
         let p = self.regs.get(ptr, first);
         let fits = (p & 0xff_ffff_ffff) + u64::from(slots) <= u64::from(self.p.rows);
-        if p >> tag::SHIFT != tag::ROWS || !fits || self.regs.dirty[ptr as usize] {
+        if p >> tag::SHIFT != tag::ROWS || !fits || self.regs.any_shade(ptr..ptr + 1) {
             return None;
         }
         self.regs.act.list.iter().all(|l| self.regs.get(ptr, *l as usize) == p).then_some(p as Row)
@@ -213,35 +217,43 @@ impl Machine<'_> {
     }
 
     /// Reads up to 8 bytes; whether they have never been written. `lane`: who, for races (`None`: noted elsewhere).
-    pub(super) fn read(&mut self, place: Place, at: usize, bytes: u8, lane: Option<usize>) -> (u64, bool) {
+    pub(super) fn read(&mut self, place: Place, at: usize, bytes: u8, lane: Option<usize>) -> (u64, Shade) {
         let n = usize::from(bytes);
+        let afar = self.afar.at(place, at, bytes);
         match place {
-            Place::Buffer(i, base) => (number(&self.buffers[i].bytes[base + at..base + at + n]), false),
-            Place::Push(base) => (number(&self.push[base + at..base + at + n]), false),
+            Place::Buffer(i, base) => {
+                self.note_buffer(i, base + at..base + at + n, false);
+                (number(&self.buffers[i].bytes[base + at..base + at + n]), afar)
+            }
+            Place::Push(base) => (number(&self.push[base + at..base + at + n]), Shade::Sure),
             Place::Shared(base) => {
                 let range = base + at..base + at + n;
                 if let Some(lane) = lane {
                     self.note_access(range.clone(), self.lane_agent(lane), false, false);
                 }
                 let set = self.shared_set[range.clone()].iter().all(|s| *s);
-                (number(&self.shared[range]), !set)
+                (number(&self.shared[range]), if set { afar } else { Shade::Undefined })
             }
             Place::Rows(row) => {
                 let lane = lane.unwrap_or(0);
-                (self.regs.get(row, lane), self.regs.is_poison(row, lane))
+                (self.regs.get(row, lane), self.regs.shade(row, lane))
             }
         }
     }
 
-    pub(super) fn write(&mut self, place: Place, at: usize, bytes: u8, v: u64, poison: bool, lane: Option<usize>) {
+    pub(super) fn write(&mut self, place: Place, at: usize, bytes: u8, v: u64, shade: Shade, lane: Option<usize>) {
         let n = usize::from(bytes);
+        self.afar.put(place, at, bytes, shade);
         match place {
             Place::Buffer(i, base) => {
-                if poison {
+                if shade.is_undefined() {
                     let name = self.buffers[i].name.clone();
                     self.find(FindingKind::Uninitialised, || {
                         format!("an undefined value is written to byte {} of {name}", base + at)
                     });
+                }
+                if number(&self.buffers[i].bytes[base + at..base + at + n]) != v {
+                    self.note_buffer(i, base + at..base + at + n, true);
                 }
                 self.buffers[i].bytes[base + at..base + at + n].copy_from_slice(&v.to_le_bytes()[..n]);
             }
@@ -251,13 +263,13 @@ impl Machine<'_> {
                 if let Some(lane) = lane {
                     self.note_access(range.clone(), self.lane_agent(lane), true, false);
                 }
-                self.shared_set[range.clone()].fill(!poison);
+                self.shared_set[range.clone()].fill(!shade.is_undefined());
                 self.shared[range].copy_from_slice(&v.to_le_bytes()[..n]);
             }
             Place::Rows(row) => {
                 let lane = lane.unwrap_or(0);
                 self.regs.put(row, lane, v);
-                self.regs.set_poison(row, lane, poison);
+                self.regs.set_shade(row, lane, shade);
             }
         }
     }
@@ -282,6 +294,22 @@ impl Machine<'_> {
         });
     }
 
+    /// Notes an access to a buffer and reports a race with another workgroup.
+    fn note_buffer(&mut self, buffer: usize, range: std::ops::Range<usize>, write: bool) {
+        let start = range.start;
+        let Some(other) = self.buffer_race.access(buffer, range, write, self.at) else { return };
+        self.find_with(FindingKind::DataRace, |this| {
+            let verb = if write { "writes" } else { "reads" };
+            let (name, did) = (&this.buffers[buffer].name, if other.wrote { "wrote" } else { "read" });
+            let message = format!("{verb} byte {start} of {name}, which another workgroup {did}; nothing orders the two");
+            let who = match other.workgroup {
+                Some(number) => format!("workgroup number {number} {did} it here"),
+                None => format!("several workgroups {did} it, one of them here"),
+            };
+            (message, vec![(Some(other.at), who)])
+        });
+    }
+
     pub(super) fn array_length(&mut self, dst: Row, ptr: Row, offset: u64, stride: u64) {
         for k in 0..self.regs.act.list.len() {
             let l = self.regs.act.list[k] as usize;
@@ -294,7 +322,7 @@ impl Machine<'_> {
                 _ => 0,
             };
             self.regs.put(dst, l, mask(len, 32));
-            self.regs.set_poison(dst, l, false);
+            self.regs.set_shade(dst, l, Shade::Sure);
         }
     }
 
@@ -317,26 +345,36 @@ impl Machine<'_> {
                 let write = op != Op::AtomicLoad;
                 self.note_access(at..at + usize::from(bytes), self.lane_agent(l), write, true);
             }
+            if matches!(place, Place::Buffer(..)) {
+                self.buffer_race.atomic();
+            }
             let lane = if matches!(place, Place::Rows(_)) { Some(l) } else { None };
-            let (old, undefined) = self.read(place, 0, bytes, lane);
+            let (old, before) = self.read(place, 0, bytes, lane);
             let get = |row: Row| {
-                if row == NO_ROW { (0, false) } else { (self.regs.get(row, l), self.regs.is_poison(row, l)) }
+                if row == NO_ROW { (0, Shade::Sure) } else { (self.regs.get(row, l), self.regs.shade(row, l)) }
             };
-            let ((v, p1), (c, p2)) = (get(value), get(comparator));
+            let ((v, given), (c, compared)) = (get(value), get(comparator));
             let reads = !matches!(op, Op::AtomicStore | Op::AtomicFlagClear);
-            if (reads && undefined && op != Op::AtomicExchange) || p1 || p2 {
+            let undefined = reads && before.is_undefined() && op != Op::AtomicExchange;
+            if undefined || given.is_undefined() || compared.is_undefined() {
                 self.find(FindingKind::Uninitialised, || format!("an atomic operand is undefined in invocation {l}"));
             }
             let Some(new) = combined(op, num, old, v, c) else {
                 return Err(self.unsupported(&format!("{op} is not supported")));
             };
             if op != Op::AtomicLoad {
-                self.write(place, 0, bytes, new, false, lane);
+                let shade = if self.regs.near.is_some() {
+                    super::spread::of_atomic(op, num, (old, before), (v, given))
+                } else {
+                    Shade::Sure
+                };
+                self.write(place, 0, bytes, new, shade, lane);
             }
             if dst != NO_ROW {
                 let old = if op == Op::AtomicFlagTestAndSet { u64::from(old != 0) } else { old };
                 self.regs.put(dst, l, old);
-                self.regs.set_poison(dst, l, false);
+                let shade = if before.is_undefined() { Shade::Sure } else { before };
+                self.regs.set_shade(dst, l, shade);
             }
         }
         Ok(())

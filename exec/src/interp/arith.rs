@@ -87,7 +87,8 @@ pub(super) fn translate(
         Op::Select => {
             let (c, a, b) = (arg(0)?, arg(1)?, arg(2)?);
             let wide = matches!(types.kind(c.ty), Kind::Vector { .. });
-            out.push(Ins::Select { cond: c.row, wide, dst, a: a.row, b: b.row, n });
+            let num = types.numeric(ty).map(|t| t.0);
+            out.push(Ins::Select { cond: c.row, wide, dst, a: a.row, b: b.row, n, num });
         }
         Op::Transpose => {
             let a = arg(0)?;

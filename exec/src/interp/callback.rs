@@ -6,8 +6,10 @@ use std::ops::Range;
 
 use super::code::{Extra, Row, Tensor};
 use super::machine::{Machine, Stop};
-use super::num::mask;
+use super::num::{Num, mask};
 use super::regs::Mask;
+use super::shade::Shade;
+use super::spread;
 use super::tensor::{Coords, Hit, Layout, View, locate};
 use super::types::{Coop, Kind, Ty};
 use super::ub::FindingKind;
@@ -25,17 +27,17 @@ impl Machine<'_> {
     fn call_back(&mut self, func: usize, mask: &Mask) -> Result<(), Stop> {
         let (at, here) = (self.at, self.regs.act.mask);
         let tile = std::mem::take(&mut self.tile);
-        let poison = std::mem::take(&mut self.tile_poison);
+        let shade = std::mem::take(&mut self.tile_shade);
         self.call(func, mask)?;
-        (self.tile, self.tile_poison) = (tile, poison);
+        (self.tile, self.tile_shade) = (tile, shade);
         self.at = at;
         self.regs.activate(&here);
         Ok(())
     }
 
-    fn put(&mut self, row: Row, lane: usize, v: u64, poison: bool) {
+    fn put(&mut self, row: Row, lane: usize, v: u64, shade: Shade) {
         self.regs.put(row, lane, v);
-        self.regs.set_poison(row, lane, poison);
+        self.regs.set_shade(row, lane, shade);
     }
 
     pub(super) fn reduce(&mut self, dst: Row, src: Row, from: Ty, to: Ty, how: u32, func: usize) -> Result<(), Stop> {
@@ -60,9 +62,9 @@ impl Machine<'_> {
         }
         for range in self.matrix_instances(from)? {
             self.gather(src, from, &range);
-            let undefined = |i: usize| self.tile_poison.get(i).copied().unwrap_or(false);
-            let element = |r: usize, c: usize| (self.tile[r * cols + c], undefined(r * cols + c));
-            let lists: Vec<Vec<(u64, bool)>> = match how {
+            let shade = |i: usize| self.tile_shade.get(i).copied().unwrap_or_default();
+            let element = |r: usize, c: usize| (self.tile[r * cols + c], shade(r * cols + c));
+            let lists: Vec<Vec<(u64, Shade)>> = match how {
                 1 => (0..rows).map(|r| (0..cols).map(|c| element(r, c)).collect()).collect(),
                 2 => (0..cols).map(|c| (0..rows).map(|r| element(r, c)).collect()).collect(),
                 3 => vec![(0..rows * cols).map(|i| element(i / cols, i % cols)).collect()],
@@ -73,21 +75,49 @@ impl Machine<'_> {
                     })
                     .collect(),
             };
-            let folded = self.fold(lists, func, &range)?;
+            let mirrored = self
+                .config
+                .spread
+                .then(|| lists.iter().map(|list| list.iter().rev().copied().collect()).collect::<Vec<Vec<_>>>());
+            let mut folded = self.fold(lists, func, &range)?;
+            if let Some(mirrored) = mirrored {
+                self.orders(&mut folded, mirrored, func, a.num, &range)?;
+            }
             let out = b.cols as usize;
             self.tile.clear();
-            self.tile_poison.clear();
+            self.tile_shade.clear();
             for i in 0..b.elems() {
-                let (v, poison) = match how {
+                let (v, shade) = match how {
                     1 => folded[i / out],
                     2 => folded[i % out],
                     3 => folded[0],
                     _ => folded[i],
                 };
                 self.tile.push(v);
-                self.tile_poison.push(poison);
+                self.tile_shade.push(shade);
             }
             self.scatter(dst, to, &range);
+        }
+        Ok(())
+    }
+
+    /// Where another order gives another result, every order may.
+    fn orders(
+        &mut self,
+        folded: &mut [(u64, Shade)],
+        mirrored: Vec<Vec<(u64, Shade)>>,
+        func: usize,
+        num: Num,
+        range: &Range<usize>,
+    ) -> Result<(), Stop> {
+        let others = self.fold(mirrored.clone(), func, range)?;
+        if !num.is_float() || folded.iter().map(|f| f.0).eq(others.iter().map(|f| f.0)) {
+            return Ok(());
+        }
+        for (result, list) in folded.iter_mut().zip(&mirrored).filter(|f| !f.0.1.is_undefined()) {
+            let sure = list.iter().all(|v| v.1 == Shade::Sure);
+            let own = spread::of_terms(list.iter().map(|v| num.to_f64(v.0)), num, sure);
+            result.1 = Shade::near(result.1.by(true) + own, true);
         }
         Ok(())
     }
@@ -95,10 +125,10 @@ impl Machine<'_> {
     /// Combines each list to one value, neighbours first, so that the order stays.
     fn fold(
         &mut self,
-        mut lists: Vec<Vec<(u64, bool)>>,
+        mut lists: Vec<Vec<(u64, Shade)>>,
         func: usize,
         range: &Range<usize>,
-    ) -> Result<Vec<(u64, bool)>, Stop> {
+    ) -> Result<Vec<(u64, Shade)>, Stop> {
         let params = self.p.functions[func].params.clone();
         let ret = self.p.functions[func].ret.0;
         while lists.iter().any(|l| l.len() > 1) {
@@ -115,7 +145,7 @@ impl Machine<'_> {
                 }
                 self.call_back(func, &mask)?;
                 for lane in range.clone().take(chunk.len()) {
-                    results.push((self.regs.get(ret, lane), self.regs.is_poison(ret, lane)));
+                    results.push((self.regs.get(ret, lane), self.regs.shade(ret, lane)));
                 }
             }
             let mut results = results.into_iter();
@@ -124,7 +154,7 @@ impl Machine<'_> {
                 *l = results.by_ref().take(l.len() / 2).chain(odd).collect();
             }
         }
-        Ok(lists.into_iter().map(|l| l.first().copied().unwrap_or((0, true))).collect())
+        Ok(lists.into_iter().map(|l| l.first().copied().unwrap_or((0, Shade::Undefined))).collect())
     }
 
     pub(super) fn per_element(
@@ -151,22 +181,22 @@ impl Machine<'_> {
             }
             self.tile.clear();
             self.tile.resize(coop.elems(), 0);
-            self.tile_poison.clear();
-            self.tile_poison.resize(coop.elems(), false);
+            self.tile_shade.clear();
+            self.tile_shade.resize(coop.elems(), Shade::Sure);
             for index in 0..coop.placed.len {
                 let mask = self.homes(coop, index, &range);
                 for lane in mask.lanes() {
                     let place = index as usize * coop.placed.members as usize + lane - range.start;
                     let e = coop.placed.element[place];
-                    self.put(params[0].0, lane, u64::from(e / coop.cols), false);
-                    self.put(params[1].0, lane, u64::from(e % coop.cols), false);
-                    let (v, poison) = (self.regs.get(src + index, lane), self.regs.is_poison(src + index, lane));
-                    self.put(params[2].0, lane, v, poison);
+                    self.put(params[0].0, lane, u64::from(e / coop.cols), Shade::Sure);
+                    self.put(params[1].0, lane, u64::from(e % coop.cols), Shade::Sure);
+                    let (v, shade) = (self.regs.get(src + index, lane), self.regs.shade(src + index, lane));
+                    self.put(params[2].0, lane, v, shade);
                     for (param, extra) in params[3..].iter().zip(extras) {
                         for i in 0..param.1 {
                             let row = if extra.matrix { extra.row + index } else { extra.row + i };
-                            let (v, poison) = (self.regs.get(row, lane), self.regs.is_poison(row, lane));
-                            self.put(param.0 + i, lane, v, poison);
+                            let (v, shade) = (self.regs.get(row, lane), self.regs.shade(row, lane));
+                            self.put(param.0 + i, lane, v, shade);
                         }
                     }
                 }
@@ -178,7 +208,7 @@ impl Machine<'_> {
                     let place = index as usize * coop.placed.members as usize + lane - range.start;
                     let e = coop.placed.element[place] as usize;
                     self.tile[e] = self.regs.get(f.ret.0, lane);
-                    self.tile_poison[e] = self.regs.is_poison(f.ret.0, lane);
+                    self.tile_shade[e] = self.regs.shade(f.ret.0, lane);
                 }
             }
             self.scatter(dst, ty, &range);
@@ -291,9 +321,9 @@ impl Machine<'_> {
                 let i = (r * coop.cols + c) as usize;
                 match self.hit(hit, r, c)? {
                     Hit::At { linear } => {
-                        let (v, poison) = (self.tile[i], self.tile_poison.get(i).copied().unwrap_or(false));
+                        let (v, shade) = (self.tile[i], self.tile_shade.get(i).copied().unwrap_or_default());
                         let at = ptr.wrapping_add(linear.wrapping_mul(u64::from(bytes)));
-                        self.coop_write(at, bytes, v, poison, agent);
+                        self.coop_write(at, bytes, v, shade, agent);
                     }
                     _ => continue,
                 }
@@ -331,8 +361,8 @@ impl Machine<'_> {
         let bytes = coop.num.bytes() as u8;
         // Clipped elements keep what Object has.
         self.gather(t.object, t.ty, range);
-        if self.tile_poison.is_empty() {
-            self.tile_poison.resize(coop.elems(), false);
+        if self.tile_shade.is_empty() {
+            self.tile_shade.resize(coop.elems(), Shade::Sure);
         }
         let agent = self.matrix_agent(coop.scope, range);
         let mut coords = Coords::default();
@@ -341,10 +371,10 @@ impl Machine<'_> {
             for c in 0..coop.cols {
                 let hit = locate((r, c), coop.cols, layout, view, false, self.config.semantics, &mut coords);
                 let i = (r * coop.cols + c) as usize;
-                let (v, poison) = match self.hit(hit, r, c)? {
+                let (v, shade) = match self.hit(hit, r, c)? {
                     Hit::Skip => continue,
-                    Hit::Undefined => (0, true),
-                    Hit::Fill => (mask(u64::from(layout.value), coop.num.bits()), false),
+                    Hit::Undefined => (0, Shade::Undefined),
+                    Hit::Fill => (mask(u64::from(layout.value), coop.num.bits()), Shade::Sure),
                     Hit::At { linear } if t.decode.is_some() => {
                         let (block, within) = (coords.block.clone(), coords.within.clone());
                         jobs.push(Job { element: i as u32, linear, block, within });
@@ -354,7 +384,7 @@ impl Machine<'_> {
                         self.coop_read(ptr.wrapping_add(linear.wrapping_mul(u64::from(bytes))), bytes, agent)
                     }
                 };
-                (self.tile[i], self.tile_poison[i]) = (v, poison);
+                (self.tile[i], self.tile_shade[i]) = (v, shade);
             }
         }
         if let Some(decode) = t.decode {
@@ -397,12 +427,12 @@ impl Machine<'_> {
                 let lane = lane_of(j);
                 mask.set(lane);
                 let address = ptr.wrapping_add(j.linear.wrapping_mul(u64::from(size)));
-                self.put(params[0].0, lane, address, false);
+                self.put(params[0].0, lane, address, Shade::Sure);
                 for (i, (b, w)) in j.block.iter().zip(&j.within).enumerate() {
                     // The vector function gets the first of its group's coordinates.
                     let w = if i + 1 == j.within.len() { w - w % width } else { *w };
-                    self.put(params[1].0 + i as u32, lane, u64::from(*b), false);
-                    self.put(params[2].0 + i as u32, lane, u64::from(w), false);
+                    self.put(params[1].0 + i as u32, lane, u64::from(*b), Shade::Sure);
+                    self.put(params[2].0 + i as u32, lane, u64::from(w), Shade::Sure);
                 }
             }
             if jobs.is_empty() {
@@ -414,7 +444,7 @@ impl Machine<'_> {
                 let part = j.within.last().map_or(0, |w| w % width);
                 let e = j.element as usize;
                 self.tile[e] = self.regs.get(ret + part, lane);
-                self.tile_poison[e] = self.regs.is_poison(ret + part, lane);
+                self.tile_shade[e] = self.regs.shade(ret + part, lane);
             }
         }
         Ok(())

@@ -63,6 +63,8 @@ pub(super) enum Ins {
         a: Row,
         b: Row,
         n: u32,
+        /// Of the components, if they are numbers.
+        num: Option<Num>,
     },
     Extract {
         dst: Row,

@@ -8,6 +8,7 @@ use super::code::{CoopMem, Ins, NO_ROW, Row};
 use super::machine::{Machine, Stop};
 use super::num::signed;
 use super::race::Agent;
+use super::shade::Shade;
 use super::types::{Coop, Ty};
 use super::ub::FindingKind;
 
@@ -15,7 +16,7 @@ use super::ub::FindingKind;
 #[derive(Default)]
 pub(super) struct Scratch {
     pub values: [Vec<u64>; 3],
-    pub poison: [Vec<bool>; 3],
+    pub shade: [Vec<Shade>; 3],
     pub floats: [Vec<f64>; 3],
     pub offsets: Vec<Option<i64>>,
 }
@@ -71,14 +72,13 @@ impl Machine<'_> {
             let (index, member) = (*place as usize / members, *place as usize % members);
             self.tile.push(self.regs.r[(src as usize + index) * lanes + range.start + member]);
         }
-        self.tile_poison.clear();
-        let dirty = (src..src + placed.len).any(|row| self.regs.dirty[row as usize]);
-        if dirty {
-            let poison = placed.home.iter().map(|place| {
+        self.tile_shade.clear();
+        if self.regs.any_shade(src..src + placed.len) {
+            let shades = placed.home.iter().map(|place| {
                 let (index, member) = (*place as usize / members, *place as usize % members);
-                self.regs.is_poison(src + index as u32, range.start + member)
+                self.regs.shade(src + index as u32, range.start + member)
             });
-            self.tile_poison.extend(poison);
+            self.tile_shade.extend(shades);
         }
         if placed.element.len() != placed.home.len() {
             self.check_copies(src, coop, range);
@@ -92,7 +92,8 @@ impl Machine<'_> {
             let (index, member) = (place / members, place % members);
             let (row, lane) = (src + index as u32, range.start + member);
             let v = self.regs.get(row, lane);
-            let undefined = self.regs.is_poison(row, lane) || self.tile_poison.get(*e as usize) == Some(&true);
+            let undefined =
+                self.regs.is_undefined(row, lane) || self.tile_shade.get(*e as usize) == Some(&Shade::Undefined);
             if v != self.tile[*e as usize] && !undefined && self.regs.act.mask.has(lane) {
                 let (first, cols) = (self.tile[*e as usize], coop.cols);
                 let (r, c) = (e / cols, e % cols);
@@ -113,17 +114,17 @@ impl Machine<'_> {
         let Some(coop) = p.types.coop(ty) else { return };
         let (placed, lanes) = (&coop.placed, self.regs.lanes);
         let members = placed.members as usize;
+        let any = self.tile_shade.iter().any(|shade| *shade != Shade::Sure);
         for (index, elements) in placed.element.chunks_exact(members).enumerate() {
             let at = (dst as usize + index) * lanes + range.start;
             for (slot, e) in self.regs.r[at..at + members].iter_mut().zip(elements) {
                 *slot = self.tile[*e as usize];
             }
             let row = dst as usize + index;
-            let poison = self.tile_poison.iter().any(|p| *p);
-            if poison || self.regs.dirty[row] {
+            if any || self.regs.dirty[row] {
                 for (member, e) in elements.iter().enumerate() {
-                    let p = self.tile_poison.get(*e as usize).copied().unwrap_or(false);
-                    self.regs.set_poison(row as u32, range.start + member, p);
+                    let shade = self.tile_shade.get(*e as usize).copied().unwrap_or_default();
+                    self.regs.set_shade(row as u32, range.start + member, shade);
                 }
             }
         }
@@ -199,17 +200,17 @@ impl Machine<'_> {
             let offsets = self.offsets(coop, mem, &range)?;
             self.tile.clear();
             self.tile.resize(coop.elems(), 0);
-            self.tile_poison.clear();
+            self.tile_shade.clear();
             let bytes = coop.num.bytes() as u8;
             let agent = self.matrix_agent(coop.scope, &range);
             self.check_alignment(ptr, bytes);
             for (i, offset) in offsets.iter().enumerate() {
                 let Some(offset) = offset else { continue };
-                let (v, poison) = self.coop_read(ptr.wrapping_add(*offset as u64), bytes, agent);
+                let (v, shade) = self.coop_read(ptr.wrapping_add(*offset as u64), bytes, agent);
                 self.tile[i] = v;
-                if poison {
-                    self.tile_poison.resize(coop.elems(), false);
-                    self.tile_poison[i] = true;
+                if shade != Shade::Sure {
+                    self.tile_shade.resize(coop.elems(), Shade::Sure);
+                    self.tile_shade[i] = shade;
                 }
             }
             self.scratch.offsets = offsets;
@@ -233,8 +234,8 @@ impl Machine<'_> {
             }
             for (i, offset) in offsets.iter().enumerate() {
                 let Some(offset) = offset else { continue };
-                let (v, poison) = (self.tile[i], self.tile_poison.get(i).copied().unwrap_or(false));
-                self.coop_write(ptr.wrapping_add(*offset as u64), bytes, v, poison, agent);
+                let (v, shade) = (self.tile[i], self.tile_shade.get(i).copied().unwrap_or_default());
+                self.coop_write(ptr.wrapping_add(*offset as u64), bytes, v, shade, agent);
             }
             self.scratch.offsets = offsets;
         }
@@ -253,11 +254,11 @@ impl Machine<'_> {
     }
 
     /// Reads one element.
-    pub(super) fn coop_read(&mut self, p: u64, bytes: u8, agent: Agent) -> (u64, bool) {
+    pub(super) fn coop_read(&mut self, p: u64, bytes: u8, agent: Agent) -> (u64, Shade) {
         match self.resolve(p, u64::from(bytes)) {
             Ok(Place::Rows(_)) | Err(super::access::Fault::Null) => {
                 self.find(FindingKind::OutOfBounds, || "the pointer is not to memory".into());
-                (0, false)
+                (0, Shade::Sure)
             }
             Ok(place) => {
                 if let Place::Shared(at) = place {
@@ -267,17 +268,17 @@ impl Machine<'_> {
             }
             Err(fault) => {
                 self.report_fault(fault, "the matrix", "reads");
-                (0, false)
+                (0, Shade::Sure)
             }
         }
     }
 
-    fn read_quietly(&mut self, place: Place, bytes: u8) -> (u64, bool) {
+    fn read_quietly(&mut self, place: Place, bytes: u8) -> (u64, Shade) {
         self.read(place, 0, bytes, None)
     }
 
     /// Writes one element.
-    pub(super) fn coop_write(&mut self, p: u64, bytes: u8, v: u64, poison: bool, agent: Agent) {
+    pub(super) fn coop_write(&mut self, p: u64, bytes: u8, v: u64, shade: Shade, agent: Agent) {
         match self.resolve(p, u64::from(bytes)) {
             Ok(Place::Rows(_)) | Err(super::access::Fault::Null) => {
                 self.find(FindingKind::OutOfBounds, || "the pointer is not to memory".into());
@@ -286,7 +287,7 @@ impl Machine<'_> {
                 if let Place::Shared(at) = place {
                     self.note_access(at..at + usize::from(bytes), agent, true, false);
                 }
-                self.write(place, 0, bytes, v, poison, None);
+                self.write(place, 0, bytes, v, shade, None);
             }
             Err(fault) => self.report_fault(fault, "the matrix", "writes"),
         }
@@ -307,8 +308,8 @@ impl Machine<'_> {
                 let (rows, cols) = (b.rows as usize, b.cols as usize);
                 let swap = |i: usize| (i % cols) * rows + i / cols;
                 self.tile = (0..self.tile.len()).map(|i| self.tile[swap(i)]).collect();
-                if !self.tile_poison.is_empty() {
-                    self.tile_poison = (0..self.tile.len()).map(|i| self.tile_poison[swap(i)]).collect();
+                if !self.tile_shade.is_empty() {
+                    self.tile_shade = (0..self.tile.len()).map(|i| self.tile_shade[swap(i)]).collect();
                 }
             }
             self.scatter(dst, to, &range);
@@ -325,12 +326,12 @@ impl Machine<'_> {
             let i = self.regs.get(index, l) as usize;
             let member = if coop.scope == 3 { l % self.p.subgroup } else { l };
             let e = coop.placed.element.get(i.saturating_mul(members).saturating_add(member % members)).copied();
-            let poison = e.is_none() || self.regs.is_poison(index, l);
+            let shade = Shade::undefined_if(e.is_none()).with(self.regs.shade(index, l));
             let e = e.unwrap_or(0);
             self.regs.put(dst, l, u64::from(e / coop.cols));
             self.regs.put(dst + 1, l, u64::from(e % coop.cols));
-            self.regs.set_poison(dst, l, poison);
-            self.regs.set_poison(dst + 1, l, poison);
+            self.regs.set_shade(dst, l, shade);
+            self.regs.set_shade(dst + 1, l, shade);
         }
     }
 
@@ -341,14 +342,14 @@ impl Machine<'_> {
             let mut get = |row: Row| signed(self.uniform(row, range.clone(), "a coordinate"), 32);
             let ([x, y], [h, w]) = (at.map(&mut get), bound.map(&mut get));
             let v = self.uniform(value, range.clone(), "the value");
-            let poison = self.regs.is_poison(value, range.start);
+            let shade = self.regs.shade(value, range.start);
             self.tile.clear();
-            self.tile_poison.clear();
+            self.tile_shade.clear();
             for r in 0..i64::from(coop.rows) {
                 for c in 0..i64::from(coop.cols) {
                     let inside = x + r < h && y + c < w;
                     self.tile.push(if inside { v } else { 0 });
-                    self.tile_poison.push(inside && poison);
+                    self.tile_shade.push(if inside { shade } else { Shade::Sure });
                 }
             }
             self.scatter(dst, ty, &range);
@@ -358,7 +359,7 @@ impl Machine<'_> {
 
     fn splat(&mut self, dst: Row, ty: Ty, value: Row) -> Result<(), Stop> {
         for range in self.matrix_instances(ty)? {
-            let active = range.clone().filter(|l| self.regs.act.mask.has(*l) && !self.regs.is_poison(value, *l));
+            let active = range.clone().filter(|l| self.regs.act.mask.has(*l) && !self.regs.is_undefined(value, *l));
             if let Err((a, b)) = self.regs.uniform(value, active) {
                 let (x, y) = (self.regs.get(value, a), self.regs.get(value, b));
                 self.find(FindingKind::NonUniformOperand, || {
@@ -394,28 +395,30 @@ impl Machine<'_> {
                     let i = (lane - range.start) as u32;
                     for word in 0..array {
                         let mut v = 0;
-                        let mut poison = i >= count;
+                        let mut shade = Shade::undefined_if(i >= count);
                         for k in (0..per).filter(|_| i < count) {
                             let e = element(i, word * per + k);
                             v |= self.tile[e] << (k * w);
-                            poison |= self.tile_poison.get(e).copied().unwrap_or(false);
+                            let of = self.tile_shade.get(e).copied().unwrap_or_default();
+                            shade = if per == 1 { of } else { shade.with(of) };
                         }
                         self.regs.put(dst + word, lane, v);
-                        self.regs.set_poison(dst + word, lane, poison);
+                        self.regs.set_shade(dst + word, lane, shade);
                     }
                 }
                 continue;
             }
             self.tile.clear();
             self.tile.resize(coop.elems(), 0);
-            self.tile_poison.clear();
-            self.tile_poison.resize(coop.elems(), false);
+            self.tile_shade.clear();
+            self.tile_shade.resize(coop.elems(), Shade::Sure);
             for i in 0..count {
                 let lane = range.start + i as usize;
                 for k in 0..length {
                     let v = self.regs.get(src + k / per, lane) >> (k % per * w);
                     self.tile[element(i, k)] = super::num::mask(v, w);
-                    self.tile_poison[element(i, k)] = self.regs.is_poison(src + k / per, lane);
+                    let shade = self.regs.shade(src + k / per, lane);
+                    self.tile_shade[element(i, k)] = if per == 1 { shade } else { shade.with(Shade::Sure) };
                 }
             }
             self.scatter(dst, ty, &range);

@@ -5,6 +5,7 @@ use coop_ir::Op;
 use super::code::{Group, NO_ROW, Row};
 use super::machine::{Machine, Stop};
 use super::num::{Num, mask, signed};
+use super::shade::Shade;
 use super::ub::FindingKind;
 
 impl Machine<'_> {
@@ -22,21 +23,24 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn set(&mut self, dst: Row, lane: usize, v: u64, poison: bool) {
+    fn set(&mut self, dst: Row, lane: usize, v: u64, shade: Shade) {
         self.regs.put(dst, lane, v);
-        self.regs.set_poison(dst, lane, poison);
+        self.regs.set_shade(dst, lane, shade);
     }
 
-    /// Whether any of the operands is undefined in any of the invocations.
-    fn any_poison(&self, g: &Group, active: &[usize]) -> bool {
-        let rows = (g.value..g.value + g.n).filter(|_| g.value != NO_ROW);
-        rows.into_iter().any(|row| self.regs.dirty[row as usize] && active.iter().any(|l| self.regs.is_poison(row, *l)))
+    /// What is known about something that is made of the operands of all invocations.
+    fn all_shades(&self, g: &Group, active: &[usize]) -> Shade {
+        if g.value == NO_ROW || !self.regs.any_shade(g.value..g.value + g.n) {
+            return Shade::Sure;
+        }
+        let all = (g.value..g.value + g.n).flat_map(|row| active.iter().map(move |l| self.regs.shade(row, *l)));
+        all.fold(Shade::Sure, Shade::with)
     }
 
     fn one_group(&mut self, g: &Group, start: usize, size: usize, active: &[usize]) -> bool {
         let first = active[0];
-        let poison = self.any_poison(g, active);
-        let all = |this: &mut Self, v: u64, p: bool| {
+        let shade = self.all_shades(g, active);
+        let all = |this: &mut Self, v: u64, p: Shade| {
             for l in active {
                 this.set(g.dst, *l, v, p);
             }
@@ -44,16 +48,16 @@ impl Machine<'_> {
         match g.op {
             Op::GroupNonUniformElect => {
                 for l in active {
-                    self.set(g.dst, *l, u64::from(*l == first), false);
+                    self.set(g.dst, *l, u64::from(*l == first), Shade::Sure);
                 }
             }
             Op::GroupNonUniformAll | Op::SubgroupAllKHR | Op::GroupAll => {
                 let v = active.iter().all(|l| self.regs.get(g.value, *l) != 0);
-                all(self, u64::from(v), poison);
+                all(self, u64::from(v), shade);
             }
             Op::GroupNonUniformAny | Op::SubgroupAnyKHR | Op::GroupAny => {
                 let v = active.iter().any(|l| self.regs.get(g.value, *l) != 0);
-                all(self, u64::from(v), poison);
+                all(self, u64::from(v), shade);
             }
             Op::GroupNonUniformAllEqual | Op::SubgroupAllEqualKHR => {
                 let float = g.num.is_float();
@@ -62,7 +66,7 @@ impl Machine<'_> {
                     if float { g.num.to_f64(a) == g.num.to_f64(b) } else { a == b }
                 };
                 let v = (g.value..g.value + g.n).all(|row| active.iter().all(|l| same(row, *l)));
-                all(self, u64::from(v), poison);
+                all(self, u64::from(v), shade);
             }
             Op::GroupNonUniformBroadcastFirst | Op::SubgroupFirstInvocationKHR => self.shuffle(g, active, |_| first),
             Op::GroupNonUniformBroadcast | Op::SubgroupReadInvocationKHR | Op::GroupBroadcast => {
@@ -93,7 +97,7 @@ impl Machine<'_> {
                 }
                 for l in active {
                     for (i, w) in words.iter().enumerate().take(g.dst_n as usize) {
-                        self.set(g.dst + i as u32, *l, *w, poison);
+                        self.set(g.dst + i as u32, *l, *w, shade);
                     }
                 }
             }
@@ -105,7 +109,7 @@ impl Machine<'_> {
                         self.regs.get(g.arg, *l) as usize
                     };
                     let v = bit < 128 && self.regs.get(g.value + (bit / 32).min(3) as u32, *l) >> (bit % 32) & 1 == 1;
-                    self.set(g.dst, *l, u64::from(v), poison);
+                    self.set(g.dst, *l, u64::from(v), shade);
                 }
             }
             Op::GroupNonUniformBallotBitCount | Op::GroupNonUniformBallotFindLSB | Op::GroupNonUniformBallotFindMSB => {
@@ -124,7 +128,7 @@ impl Machine<'_> {
                         (_, 2) => (bits & below(me)).count_ones(),
                         _ => bits.count_ones(),
                     };
-                    self.set(g.dst, *l, u64::from(v), poison);
+                    self.set(g.dst, *l, u64::from(v), shade);
                 }
             }
             Op::GroupNonUniformQuadAllKHR | Op::GroupNonUniformQuadAnyKHR => {
@@ -136,13 +140,13 @@ impl Machine<'_> {
                     } else {
                         lanes.any(|o| self.regs.get(g.value, *o) != 0)
                     };
-                    self.set(g.dst, *l, u64::from(v), poison);
+                    self.set(g.dst, *l, u64::from(v), shade);
                 }
             }
             op => {
                 let Some(name) = op.name().map(base_name) else { return false };
                 let Some(combine) = combiner(name, g.num) else { return false };
-                self.arithmetic(g, start, active, combine, identity(name, g.num), poison);
+                self.arithmetic(g, start, active, combine, identity(name, g.num), (name, shade));
             }
         }
         true
@@ -165,14 +169,14 @@ impl Machine<'_> {
     /// Every invocation takes the value of another. What comes from an inactive one is undefined.
     fn shuffle(&mut self, g: &Group, active: &[usize], from: impl Fn(usize) -> usize) {
         for i in 0..g.n {
-            let taken: Vec<(u64, bool)> = active
+            let taken: Vec<(u64, Shade)> = active
                 .iter()
                 .map(|l| {
                     let other = from(*l);
                     if other < self.p.lanes && self.regs.act.mask.has(other) {
-                        (self.regs.get(g.value + i, other), self.regs.is_poison(g.value + i, other))
+                        (self.regs.get(g.value + i, other), self.regs.shade(g.value + i, other))
                     } else {
-                        (0, true)
+                        (0, Shade::Undefined)
                     }
                 })
                 .collect();
@@ -189,7 +193,7 @@ impl Machine<'_> {
         active: &[usize],
         combine: impl Fn(u64, u64) -> u64,
         identity: u64,
-        poison: bool,
+        (name, shade): (&str, Shade),
     ) {
         let cluster = if g.operation == 3 && g.arg != NO_ROW {
             let size = self.regs.get(g.arg, active[0]) as usize;
@@ -202,7 +206,9 @@ impl Machine<'_> {
         };
         for i in 0..g.n {
             let values: Vec<u64> = active.iter().map(|l| self.regs.get(g.value + i, *l)).collect();
-            let results: Vec<u64> = (0..active.len())
+            let shades: Vec<Shade> = active.iter().map(|l| self.regs.shade(g.value + i, *l)).collect();
+            let track = self.regs.near.is_some();
+            let results: Vec<(u64, Shade)> = (0..active.len())
                 .map(|k| {
                     let mine = (active[k] - start) / cluster;
                     let members = (0..active.len()).filter(|j| (active[*j] - start) / cluster == mine);
@@ -211,11 +217,17 @@ impl Machine<'_> {
                         2 => *j < k,
                         _ => true,
                     });
-                    wanted.map(|j| values[j]).reduce(&combine).unwrap_or(identity)
+                    let wanted: Vec<usize> = wanted.collect();
+                    let v = wanted.iter().map(|j| values[*j]).reduce(&combine).unwrap_or(identity);
+                    if !track || shade.is_undefined() {
+                        return (v, shade);
+                    }
+                    let parts: Vec<(u64, Shade)> = wanted.iter().map(|j| (values[*j], shades[*j])).collect();
+                    (v, super::spread::of_group(name, g.num, &parts, shade))
                 })
                 .collect();
-            for (l, v) in active.iter().zip(results) {
-                self.set(g.dst + i, *l, v, poison);
+            for (l, (v, shade)) in active.iter().zip(results) {
+                self.set(g.dst + i, *l, v, shade);
             }
         }
     }

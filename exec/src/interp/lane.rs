@@ -7,6 +7,7 @@ use super::glsl;
 use super::num::Rounding;
 use super::num::{Num, Sum, mask, signed, two_sum};
 use super::regs::Regs;
+use super::shade::Shade;
 use super::tensor;
 
 pub(super) fn execute(regs: &mut Regs, f: &LaneFn, dst: Row, n: u32, args: &[(Row, u32)]) {
@@ -16,16 +17,16 @@ pub(super) fn execute(regs: &mut Regs, f: &LaneFn, dst: Row, n: u32, args: &[(Ro
     let sizes: Vec<u32> = args.iter().map(|a| a.1).collect();
     for k in 0..regs.act.list.len() {
         let l = regs.act.list[k] as usize;
-        let mut poison = false;
+        let mut shade = Shade::Sure;
         let rows = args.iter().flat_map(|(row, n)| *row..row + n);
         for (slot, row) in input.iter_mut().zip(rows) {
             *slot = regs.get(row, l);
-            poison |= regs.is_poison(row, l);
+            shade = shade.with(regs.shade(row, l));
         }
         apply(f, &input, &sizes, &mut output);
         for (i, v) in output.iter().enumerate() {
             regs.put(dst + i as u32, l, *v);
-            regs.set_poison(dst + i as u32, l, poison);
+            regs.set_shade(dst + i as u32, l, shade);
         }
     }
 }

@@ -2,11 +2,13 @@
 
 use coop_ir::{InstRef, Module, Op};
 
+use super::buffer_race::BufferRace;
 use super::code::{Edge, Ins, NO_ROW, Row, Term};
 use super::program::Program;
 use super::pure;
 use super::race::Race;
 use super::regs::{Mask, Regs};
+use super::shade::Shade;
 use super::ub::{self, FindingKind, Findings, History};
 use super::{Config, Memory, base_address};
 
@@ -32,6 +34,7 @@ pub(super) struct Machine<'p> {
     /// Which bytes of shared memory have a value.
     pub shared_set: Vec<bool>,
     pub race: Race,
+    pub buffer_race: BufferRace,
     pub buffers: &'p mut [Memory],
     pub push: Vec<u8>,
     pub findings: Findings,
@@ -44,9 +47,11 @@ pub(super) struct Machine<'p> {
     pub steps: u64,
     pub limit: u64,
     pub depth: usize,
-    /// One matrix, element by element; which elements are undefined (empty: none).
+    /// One matrix, element by element, and what is known about them besides (empty: all are sure).
     pub tile: Vec<u64>,
-    pub tile_poison: Vec<bool>,
+    pub tile_shade: Vec<Shade>,
+    /// Distances in memory, and what they decided.
+    pub afar: super::spread::Afar,
     pub scratch: super::coop::Scratch,
     pub workgroup: [u32; 3],
 }
@@ -61,14 +66,17 @@ impl<'p> Machine<'p> {
     ) -> Machine<'p> {
         let at = p.functions[p.entry].at.first().copied().or(m.globals.first().copied());
         let at = at.unwrap_or_else(|| unreachable!("a program with an entry point has instructions"));
+        let mut regs = Regs::new(p.lanes, p.rows as usize);
+        regs.near = config.spread.then(super::spread::Probe::new);
         Machine {
             m,
             p,
             config,
-            regs: Regs::new(p.lanes, p.rows as usize),
+            regs,
             shared: Vec::new(),
             shared_set: Vec::new(),
             race: Race::default(),
+            buffer_race: BufferRace::default(),
             buffers,
             push: push.to_vec(),
             findings: Findings::default(),
@@ -80,7 +88,8 @@ impl<'p> Machine<'p> {
             limit: 0,
             depth: 0,
             tile: Vec::new(),
-            tile_poison: Vec::new(),
+            tile_shade: Vec::new(),
+            afar: super::spread::Afar::default(),
             scratch: super::coop::Scratch::default(),
             workgroup: [0; 3],
         }
@@ -100,6 +109,7 @@ impl<'p> Machine<'p> {
             self.regs.fill(*row, base_address(super::PUSH_INDEX), false);
         }
         self.arguments();
+        self.buffer_race = BufferRace::new(workgroups, self.buffers.len());
         for z in 0..workgroups[2] {
             for y in 0..workgroups[1] {
                 for x in 0..workgroups[0] {
@@ -136,6 +146,7 @@ impl<'p> Machine<'p> {
     /// Prepares a workgroup.
     fn start(&mut self, workgroups: [u32; 3]) {
         self.history.clear();
+        self.buffer_race.next_workgroup();
         self.dead = Mask::EMPTY;
         self.any_dead = false;
         self.regs.activate(&Mask::first(self.p.lanes));
@@ -147,6 +158,7 @@ impl<'p> Machine<'p> {
         for v in self.p.shared.iter().filter(|v| v.zero) {
             self.shared_set[v.offset as usize..(v.offset + v.size) as usize].fill(true);
         }
+        self.afar.forget_shared();
         self.race.reset(size, self.p.lanes.div_ceil(self.p.subgroup));
         for (row, n, init) in &self.p.privates {
             match init {
@@ -164,7 +176,7 @@ impl<'p> Machine<'p> {
                 for lane in 0..self.p.lanes {
                     let v = self.built_in(*built_in, i as usize, lane, workgroups);
                     self.regs.put(row + i, lane, v.unwrap_or(0));
-                    self.regs.set_poison(row + i, lane, v.is_none());
+                    self.regs.set_shade(row + i, lane, Shade::undefined_if(v.is_none()));
                 }
             }
         }
@@ -414,9 +426,20 @@ impl<'p> Machine<'p> {
         if !self.regs.dirty[row as usize] {
             return;
         }
-        let bad = self.regs.act.list.iter().copied().find(|l| self.regs.is_poison(row, *l as usize));
+        if self.regs.act.list.iter().any(|l| self.regs.shade(row, *l as usize).is_near()) {
+            self.depends(what);
+        }
+        let bad = self.regs.act.list.iter().copied().find(|l| self.regs.is_undefined(row, *l as usize));
         if let Some(lane) = bad {
             self.find(FindingKind::Uninitialised, || format!("{what} is undefined in invocation {lane}"));
+        }
+    }
+
+    /// Something hangs on a value that other implementations may round differently.
+    pub(super) fn depends(&mut self, what: &str) {
+        if self.afar.depends.is_none() {
+            let message = self.placed(format!("{what} depends on how a value is rounded"));
+            self.afar.depends = Some((self.at, message));
         }
     }
 
@@ -492,7 +515,10 @@ impl<'p> Machine<'p> {
         let active = range.clone().filter(|l| self.regs.act.mask.has(*l));
         match self.regs.uniform(row, active) {
             Ok(v) => {
-                if self.regs.dirty[row as usize] && range.clone().any(|l| self.regs.is_poison(row, l)) {
+                if self.regs.any_shade(row..row + 1) && range.clone().any(|l| self.regs.shade(row, l).is_near()) {
+                    self.depends(what);
+                }
+                if self.regs.dirty[row as usize] && range.clone().any(|l| self.regs.is_undefined(row, l)) {
                     self.find(FindingKind::Uninitialised, || format!("{what} is undefined"));
                 }
                 v

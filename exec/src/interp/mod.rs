@@ -17,6 +17,7 @@
 mod access;
 mod adapter;
 mod arith;
+mod buffer_race;
 mod callback;
 mod code;
 mod coop;
@@ -34,6 +35,8 @@ mod program;
 mod pure;
 mod race;
 mod regs;
+mod shade;
+mod spread;
 mod tensor;
 #[cfg(test)]
 mod tests;
@@ -42,6 +45,7 @@ mod ub;
 
 pub use adapter::Interpreted;
 pub use place::Placement;
+pub use spread::{Distance, Spread};
 pub use ub::{Finding, FindingKind};
 
 use coop_ir::constant::Specialization;
@@ -88,6 +92,8 @@ pub struct Config {
     pub semantics: Semantics,
     /// Whether tensor loads call the vector form of a decode function where there is one.
     pub vector_decode: bool,
+    /// Whether to find out how far another implementation's results may be away.
+    pub spread: bool,
     /// How many instructions a workgroup may execute.
     pub step_budget: u64,
     /// The size of a workgroup, where the module leaves it to the host.
@@ -102,6 +108,7 @@ impl Default for Config {
             mul_add: MulAddMode::default(),
             semantics: Semantics::default(),
             vector_decode: false,
+            spread: false,
             step_budget: 100_000_000,
             local_size: None,
         }
@@ -135,6 +142,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Executed instructions, each counted once for all invocations that execute it together.
     pub steps: u64,
+    /// How far another implementation's results may be away, where [`Config::spread`] asked.
+    pub spread: Option<Spread>,
 }
 
 impl Report {
@@ -181,7 +190,10 @@ impl<'m> Interpreter<'m> {
         }
         let mut machine = Machine::new(self.module, &self.program, self.config, buffers, push);
         match machine.dispatch(workgroups) {
-            Ok(()) | Err(Stop::Budget) => Ok(Report { findings: machine.findings.list, steps: machine.steps }),
+            Ok(()) | Err(Stop::Budget) => {
+                let spread = self.config.spread.then(|| machine.afar.spread(machine.buffers.len()));
+                Ok(Report { findings: machine.findings.list, steps: machine.steps, spread })
+            }
             Err(Stop::Unsupported(why)) => Err(unsupported(why)),
         }
     }

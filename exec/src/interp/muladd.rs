@@ -5,6 +5,8 @@ use super::code::MulAdd;
 use super::machine::{Machine, Stop};
 use super::num::{Num, Rounding, Sum, mask, signed, two_sum};
 use super::pure::round_tf32;
+use super::shade::Shade;
+use super::spread;
 use super::ub::FindingKind;
 
 /// Bits of the Cooperative Matrix Operands.
@@ -57,10 +59,10 @@ impl Machine<'_> {
         }
         for range in self.matrix_instances(i.ty[0])? {
             let mut scratch = std::mem::take(&mut self.scratch);
-            for (k, (values, poison)) in scratch.values.iter_mut().zip(&mut scratch.poison).enumerate() {
+            for (k, (values, shades)) in scratch.values.iter_mut().zip(&mut scratch.shade).enumerate() {
                 self.gather(i.rows[k], i.ty[k], &range);
                 std::mem::swap(values, &mut self.tile);
-                std::mem::swap(poison, &mut self.tile_poison);
+                std::mem::swap(shades, &mut self.tile_shade);
             }
             self.tile.clear();
             self.tile.resize(shape.m * shape.n, 0);
@@ -69,7 +71,10 @@ impl Machine<'_> {
             } else {
                 self.integer(&scratch.values, &shape, nums, i);
             }
-            spread_poison(&scratch.poison, &shape, &mut self.tile_poison);
+            spread_shades(&scratch.shade, &shape, &mut self.tile_shade);
+            if floats[0] && self.config.spread {
+                self.distances(&scratch, &shape, nums[3]);
+            }
             self.scratch = scratch;
             self.scatter(i.dst, i.result, &range);
         }
@@ -102,6 +107,32 @@ impl Machine<'_> {
                     MulAddMode::Lowest => spread(row, column, c, nums[3], Rounding::Down),
                     MulAddMode::Highest => spread(row, column, c, nums[3], Rounding::Up),
                 };
+            }
+        }
+    }
+
+    /// How far each element may be from another implementation's.
+    fn distances(&mut self, scratch: &super::coop::Scratch, s: &Shape, to: Num) {
+        let by = |k: usize, i: usize| scratch.shade[k].get(i).map_or(0.0, |shade| shade.by(true));
+        // `floats` has B by columns, the shades are by rows.
+        let column = |n: usize| -> Vec<(f64, f64)> {
+            (0..s.k).map(|k| (scratch.floats[1][n * s.k + k], by(1, k * s.n + n))).collect()
+        };
+        let columns: Vec<_> = (0..s.n).map(column).collect();
+        self.tile_shade.resize(s.m * s.n, Shade::Sure);
+        for m in 0..s.m {
+            let row: Vec<(f64, f64)> = (0..s.k).map(|k| (scratch.floats[0][m * s.k + k], by(0, m * s.k + k))).collect();
+            for (n, column) in columns.iter().enumerate() {
+                let i = m * s.n + n;
+                if !self.tile_shade[i].is_undefined() {
+                    let c = (scratch.floats[2][i], by(2, i));
+                    let mut by = spread::of_products(&row, column, c, to);
+                    if to.to_f64(self.tile[i]) == 0.0 {
+                        // Its sign is anybody's.
+                        by = by.max(spread::quantum(to));
+                    }
+                    self.tile_shade[i] = Shade::near(by, true);
+                }
             }
         }
     }
@@ -181,32 +212,29 @@ fn sequential(a: &[f64], b: &[f64], c: f64, to: Num) -> u64 {
 /// can give.
 fn spread(a: &[f64], b: &[f64], c: f64, to: Num, mode: Rounding) -> u64 {
     let mut sum = Sum::new();
-    let mut size = c.abs();
     for (x, y) in a.iter().zip(b) {
         sum.add_product(*x, *y);
-        size += (x * y).abs();
     }
     sum.add(c);
-    // Each of the K additions and K products may be off by one unit in the last place, whichever way it rounds.
-    let unit = 2f64.powi(1 - to.precision() as i32);
-    let error = 2.0 * a.len() as f64 * unit * size;
+    let error = spread::of_sum(a.iter().zip(b).map(|(x, y)| x * y).chain([c]), to);
     if error.is_finite() {
         sum.add(if mode == Rounding::Up { error } else { -error });
     }
-    sum.round(to, mode)
+    sum.round(to, Rounding::NearestEven)
 }
 
-fn spread_poison(poison: &[Vec<bool>; 3], s: &Shape, out: &mut Vec<bool>) {
+/// What is undefined in A, B and C is undefined in the result; of distances nothing is known.
+fn spread_shades(shades: &[Vec<Shade>; 3], s: &Shape, out: &mut Vec<Shade>) {
     out.clear();
-    if poison.iter().all(|p| p.is_empty()) {
+    if shades.iter().all(|p| p.is_empty()) {
         return;
     }
-    let at = |k: usize, i: usize| poison[k].get(i).copied().unwrap_or(false);
+    let at = |k: usize, i: usize| shades[k].get(i).copied().unwrap_or_default();
     for m in 0..s.m {
-        let row = (0..s.k).any(|k| at(0, m * s.k + k));
+        let row = (0..s.k).fold(Shade::Sure, |shade, k| shade.with(at(0, m * s.k + k)));
         for n in 0..s.n {
-            let column = (0..s.k).any(|k| at(1, k * s.n + n));
-            out.push(row || column || at(2, m * s.n + n));
+            let column = (0..s.k).fold(row, |shade, k| shade.with(at(1, k * s.n + n)));
+            out.push(column.with(at(2, m * s.n + n)));
         }
     }
 }

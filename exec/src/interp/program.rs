@@ -406,7 +406,7 @@ impl<'m> Translator<'m> {
             }
         }
         let v = (next..next + n).map(|row| regs.get(row, 0)).collect();
-        let undef: Vec<bool> = (next..next + n).map(|row| regs.is_poison(row, 0)).collect();
+        let undef: Vec<bool> = (next..next + n).map(|row| regs.is_undefined(row, 0)).collect();
         Ok(Some(Value { ty, v, undef: if undef.contains(&true) { undef } else { Vec::new() } }))
     }
 

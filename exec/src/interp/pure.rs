@@ -8,9 +8,19 @@ use super::glsl;
 use super::lane;
 use super::num::{Num, Rounding, fma_small, mask, signed};
 use super::regs::Regs;
+use super::shade::Shade;
 
 /// Executes an instruction if it needs nothing but registers.
 pub(super) fn execute(regs: &mut Regs, ins: &Ins) -> bool {
+    let done = values(regs, ins);
+    if done && regs.near.is_some() {
+        super::spread::refine(regs, ins);
+    }
+    done
+}
+
+/// The same without a look at distances.
+pub(super) fn values(regs: &mut Regs, ins: &Ins) -> bool {
     match ins {
         Ins::Each { op, num, dst, args, n } => each(regs, *op, *num, *dst, *args, *n),
         Ins::Ext { op, num, dst, args, n } => glsl::each(regs, *op, *num, *dst, *args, *n),
@@ -30,7 +40,7 @@ pub(super) fn execute(regs: &mut Regs, ins: &Ins) -> bool {
             regs.undefine(*dst, *n);
             true
         }
-        Ins::Select { cond, wide, dst, a, b, n } => {
+        Ins::Select { cond, wide, dst, a, b, n, .. } => {
             for i in 0..*n {
                 let cond = if *wide { cond + i } else { *cond };
                 select(regs, dst + i, cond, a + i, b + i);
@@ -41,12 +51,12 @@ pub(super) fn execute(regs: &mut Regs, ins: &Ins) -> bool {
             for k in 0..regs.act.list.len() {
                 let l = regs.act.list[k] as usize;
                 let i = regs.get(*index, l);
-                let bad = i >= u64::from(*n) || regs.is_poison(*index, l);
+                let shade = Shade::undefined_if(i >= u64::from(*n)).with(regs.shade(*index, l));
                 let from = vector + i.min(u64::from(*n - 1)) as u32;
                 let v = regs.get(from, l);
-                let p = bad || regs.is_poison(from, l);
+                let shade = if shade == Shade::Sure { regs.shade(from, l) } else { shade.with(regs.shade(from, l)) };
                 regs.put(*dst, l, v);
-                regs.set_poison(*dst, l, p);
+                regs.set_shade(*dst, l, shade);
             }
             true
         }
@@ -56,9 +66,9 @@ pub(super) fn execute(regs: &mut Regs, ins: &Ins) -> bool {
                 let l = regs.act.list[k] as usize;
                 let i = regs.get(*index, l);
                 if i < u64::from(*n) {
-                    let (v, p) = (regs.get(*value, l), regs.is_poison(*value, l));
+                    let (v, shade) = (regs.get(*value, l), regs.shade(*value, l));
                     regs.put(dst + i as u32, l, v);
-                    regs.set_poison(dst + i as u32, l, p);
+                    regs.set_shade(dst + i as u32, l, shade);
                 }
             }
             true
@@ -77,8 +87,9 @@ fn select(regs: &mut Regs, dst: Row, cond: Row, a: Row, b: Row) {
         for k in 0..regs.act.list.len() {
             let l = regs.act.list[k] as usize;
             let chosen = if regs.get(cond, l) != 0 { a } else { b };
-            let p = regs.is_poison(cond, l) || regs.is_poison(chosen, l);
-            regs.set_poison(dst, l, p);
+            let decided = regs.shade(cond, l);
+            let shade = regs.shade(chosen, l);
+            regs.set_shade(dst, l, if decided == Shade::Sure { shade } else { decided.with(shade) });
         }
     }
 }
@@ -310,7 +321,8 @@ fn field(regs: &mut Regs, dst: Row, args: [Row; 4], f: impl Fn(u64, u64, u64, u6
 
 fn divide(regs: &mut Regs, op: Op, w: u32, dst: Row, a: Row, b: Row, n: u32) {
     for row in b..b + n {
-        let zero = regs.act.list.iter().any(|l| regs.get(row, *l as usize) == 0 && !regs.is_poison(row, *l as usize));
+        let zero =
+            regs.act.list.iter().any(|l| regs.get(row, *l as usize) == 0 && !regs.is_undefined(row, *l as usize));
         regs.divided_by_zero |= zero;
     }
     regs.map2(dst, a, b, n, |x, y| divided(op, w, x, y));

@@ -1,6 +1,7 @@
 //! The register file: rows of values, which of them are undefined, and which invocations are active.
 
 use super::code::{NO_ROW, Row};
+use super::shade::Shade;
 
 /// At most this many invocations in a workgroup.
 pub(super) const MAX_LANES: usize = 1024;
@@ -72,9 +73,11 @@ pub(super) struct Active {
 pub(super) struct Regs {
     pub lanes: usize,
     pub r: Vec<u64>,
-    /// Undefined values, one flag for each of `r`; only rows that are `dirty` need looking at.
-    pub poison: Vec<bool>,
+    /// What is known besides about each of `r`; in rows that are not `dirty` all are sure.
+    shades: Vec<Shade>,
     pub dirty: Vec<bool>,
+    /// Distances between implementations are followed (`spread`).
+    pub near: Option<Box<super::spread::Probe>>,
     pub act: Active,
     /// An integer was divided by zero.
     pub divided_by_zero: bool,
@@ -86,8 +89,9 @@ impl Regs {
         Regs {
             lanes,
             r: vec![0; rows * lanes],
-            poison: vec![false; rows * lanes],
+            shades: vec![Shade::Sure; rows * lanes],
             dirty: vec![false; rows],
+            near: None,
             act,
             divided_by_zero: false,
         }
@@ -111,23 +115,32 @@ impl Regs {
         self.r[row as usize * self.lanes + lane] = v;
     }
 
-    pub(super) fn is_poison(&self, row: Row, lane: usize) -> bool {
-        self.dirty[row as usize] && self.poison[row as usize * self.lanes + lane]
+    pub(super) fn shade(&self, row: Row, lane: usize) -> Shade {
+        if self.dirty[row as usize] { self.shades[row as usize * self.lanes + lane] } else { Shade::Sure }
     }
 
-    pub(super) fn set_poison(&mut self, row: Row, lane: usize, poison: bool) {
-        if poison || self.dirty[row as usize] {
-            self.poison[row as usize * self.lanes + lane] = poison;
-            self.dirty[row as usize] |= poison;
+    pub(super) fn set_shade(&mut self, row: Row, lane: usize, shade: Shade) {
+        if shade != Shade::Sure || self.dirty[row as usize] {
+            self.shades[row as usize * self.lanes + lane] = shade;
+            self.dirty[row as usize] |= shade != Shade::Sure;
         }
     }
 
+    pub(super) fn is_undefined(&self, row: Row, lane: usize) -> bool {
+        self.shade(row, lane).is_undefined()
+    }
+
+    /// Whether any value of a row is not sure.
+    pub(super) fn any_shade(&self, rows: std::ops::Range<Row>) -> bool {
+        self.dirty[rows.start as usize..rows.end as usize].contains(&true)
+    }
+
     /// Sets a row for every invocation.
-    pub(super) fn fill(&mut self, row: Row, v: u64, poison: bool) {
+    pub(super) fn fill(&mut self, row: Row, v: u64, undefined: bool) {
         let at = row as usize * self.lanes;
         self.r[at..at + self.lanes].fill(v);
-        self.poison[at..at + self.lanes].fill(poison);
-        self.dirty[row as usize] = poison;
+        self.shades[at..at + self.lanes].fill(Shade::undefined_if(undefined));
+        self.dirty[row as usize] = undefined;
     }
 
     /// Says that rows are undefined in the active invocations.
@@ -136,16 +149,17 @@ impl Regs {
             let at = row as usize * self.lanes;
             self.dirty[row as usize] = true;
             if self.act.full {
-                self.poison[at..at + self.lanes].fill(true);
+                self.shades[at..at + self.lanes].fill(Shade::Undefined);
             } else {
                 for l in &self.act.list {
-                    self.poison[at + *l as usize] = true;
+                    self.shades[at + *l as usize] = Shade::Undefined;
                 }
             }
         }
     }
 
-    /// What is undefined in a source is undefined in the result.
+    /// What is undefined in a source is undefined in the result. One source's distances are the result's (`spread` corrects that
+    /// where values change), of several nothing is known.
     pub(super) fn flow(&mut self, dst: Row, sources: &[Row]) {
         if self.dirty[dst as usize] || sources.iter().any(|s| self.dirty[*s as usize]) {
             self.flow_slowly(dst, sources);
@@ -157,9 +171,12 @@ impl Regs {
         let mut any = !self.act.full && self.dirty[dst as usize];
         for i in 0..self.act.list.len() {
             let l = self.act.list[i] as usize;
-            let p = sources.iter().any(|s| self.is_poison(*s, l));
-            self.poison[dst as usize * self.lanes + l] = p;
-            any |= p;
+            let shade = match sources {
+                [one] => self.shade(*one, l),
+                _ => sources.iter().fold(Shade::Sure, |shade, s| shade.with(self.shade(*s, l))),
+            };
+            self.shades[dst as usize * self.lanes + l] = shade;
+            any |= shade != Shade::Sure;
         }
         self.dirty[dst as usize] = any;
     }
