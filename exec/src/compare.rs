@@ -121,6 +121,13 @@ impl TryFrom<Given> for Tolerance {
     }
 }
 
+impl Tolerance {
+    /// What it is where nothing is derived.
+    fn without_bounds(self) -> Tolerance {
+        if self == Tolerance::Derived { Tolerance::Exact } else { self }
+    }
+}
+
 impl fmt::Display for Tolerance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -234,7 +241,7 @@ pub fn compare_within(
     }
     let mut difference = Difference {
         buffer: buffer.name.clone(),
-        tolerance: buffer.tolerance,
+        tolerance: if bounds.is_none() { buffer.tolerance.without_bounds() } else { buffer.tolerance },
         count: 0,
         total: buffer.count,
         places: Vec::new(),

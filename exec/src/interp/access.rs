@@ -301,7 +301,8 @@ impl Machine<'_> {
         self.find_with(FindingKind::DataRace, |this| {
             let verb = if write { "writes" } else { "reads" };
             let (name, did) = (&this.buffers[buffer].name, if other.wrote { "wrote" } else { "read" });
-            let message = format!("{verb} byte {start} of {name}, which another workgroup {did}; nothing orders the two");
+            let message =
+                format!("{verb} byte {start} of {name}, which another workgroup {did}; nothing orders the two");
             let who = match other.workgroup {
                 Some(number) => format!("workgroup number {number} {did} it here"),
                 None => format!("several workgroups {did} it, one of them here"),
