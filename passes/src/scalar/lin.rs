@@ -44,6 +44,12 @@ impl Lin {
         self
     }
 
+    /// The sum without its constant, and that.
+    pub(crate) fn apart(mut self) -> (Lin, u32) {
+        let constant = std::mem::take(&mut self.constant);
+        (self, constant)
+    }
+
     /// The code that computes it.
     pub(crate) fn emit(&self, b: &mut FunctionBuilder<'_>) -> Index {
         let mut sum = Index::Const(self.constant);

@@ -16,6 +16,7 @@
 use super::arith::MulAdd;
 use super::array::{Array, Sink, unroll_much};
 use super::bits::{part, small_type, spread};
+use super::lin::Lin;
 use super::memory::{Access, Visit};
 use super::spot::{At, Spot, both};
 use super::stage::where_;
@@ -27,6 +28,7 @@ use crate::tensor;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, InstRef, Op, Operand};
+use rustc_hash::FxHashMap;
 
 /// Bits of a quad.
 const QUAD_BITS: u32 = 128;
@@ -103,6 +105,15 @@ impl Factor {
         self.lines.saturating_mul(self.pitch).saturating_mul(16)
     }
 
+    /// Where element `at` of a line is in the matrix, in the slice from `k` on.
+    fn element(&self, b: &mut FunctionBuilder<'_>, line: Index, at: Index, k: Index) -> (Index, Index) {
+        let (in_line, of_line) = if self.k_along { (b.add(at, k), line) } else { (at, b.add(line, k)) };
+        match self.mat.along {
+            Along::Row => (of_line, in_line),
+            Along::Column => (in_line, of_line),
+        }
+    }
+
     /// What goes into shared memory for an element.
     fn staged(&self, b: &mut FunctionBuilder<'_>, mul: MulAdd, value: Id) -> Id {
         if self.elem.ty == self.mat.elem { value } else { mul.widen(b, value, self.mat, self.signed) }
@@ -136,8 +147,8 @@ impl Staged {
     /// Writes neighbours of a line, from its element `at` on.
     fn put(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index, values: &[Id]) {
         let elem = self.factor.elem;
-        let quad = self.line(b, line);
         if !self.factor.packed {
+            let quad = self.line(b, line);
             for (n, value) in (0..).zip(values) {
                 let place = b.add(at, Index::Const(n));
                 stage::Loose::new(b, self.zone, quad, elem).put(b, arena, place, *value);
@@ -145,7 +156,13 @@ impl Staged {
             return;
         }
         let words = words_of(b, elem, values);
-        let bits = elem.scalar.width();
+        self.put_words(b, arena, line, at, &words);
+    }
+
+    /// The same for elements that are words already, as they are to be in shared memory.
+    fn put_words(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index, words: &[Id]) {
+        let quad = self.line(b, line);
+        let bits = self.factor.elem.scalar.width();
         if words.len().is_multiple_of(4) {
             let at = b.div(at, QUAD_BITS / bits);
             let first = b.add(quad, at);
@@ -163,13 +180,47 @@ impl Staged {
         let first = b.add(first, at);
         for (n, word) in (0..).zip(words) {
             let place = b.add(first, Index::Const(n));
-            arena.store_word(b, self.zone, place, word);
+            arena.store_word(b, self.zone, place, *word);
         }
     }
 
-    /// Reads `count` neighbours of a line, from its element `at` on, which is a multiple of `count`.
-    fn get(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index, count: u32) -> Vec<Id> {
-        let Elem { scalar, ty } = self.factor.elem;
+    /// Reads `count` neighbours of a line, from its element `at` on, which is a multiple of `count`. `known` has sums that
+    /// were computed before, where the code goes straight on.
+    fn get(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        arena: &mut Arena,
+        line: &Lin,
+        at: &Lin,
+        count: u32,
+        known: &mut FxHashMap<Lin, Index>,
+    ) -> Vec<Id> {
+        let scalar = self.factor.elem.scalar;
+        let each = QUAD_BITS / scalar.width();
+        if self.factor.packed && count.is_multiple_of(each) {
+            let (quads, _) = at.div_rem(b, each);
+            let sum = line.clone().times(self.factor.pitch).plus(&Lin::scaled(self.begin, 1)).plus(&quads);
+            let (sum, constant) = sum.apart();
+            let base = match known.get(&sum) {
+                Some(base) => *base,
+                None => {
+                    let base = sum.emit(b);
+                    known.insert(sum, base);
+                    base
+                }
+            };
+            let word_type = b.u32_type();
+            let mut words = Vec::new();
+            for n in 0..count / each {
+                let quad = b.add(base, Index::Const(constant + n));
+                let quad = arena.load_quad(b, self.zone, quad);
+                for n in 0..4 {
+                    words.push(b.op(Op::CompositeExtract, word_type, [quad.into(), Operand::Word(n)]));
+                }
+            }
+            return elements(b, self.factor.elem, &words);
+        }
+        let (line, at) = (line.emit(b), at.emit(b));
         let quad = self.line(b, line);
         if !self.factor.packed {
             let loose = stage::Loose::new(b, self.zone, quad, self.factor.elem);
@@ -181,45 +232,18 @@ impl Staged {
                 .collect();
         }
         let bits = scalar.width();
-        let word_type = b.u32_type();
-        let words: Vec<Id> = if (count * bits).is_multiple_of(QUAD_BITS) {
-            let at = b.div(at, QUAD_BITS / bits);
-            let first = b.add(quad, at);
-            let mut words = Vec::new();
-            for n in 0..count * bits / QUAD_BITS {
-                let quad = b.add(first, Index::Const(n));
-                let quad = arena.load_quad(b, self.zone, quad);
-                for n in 0..4 {
-                    words.push(b.op(Op::CompositeExtract, word_type, [quad.into(), Operand::Word(n)]));
-                }
-            }
-            words
-        } else {
-            let first = b.mul(quad, Index::Const(4));
-            let at = if bits > 32 { b.mul(at, Index::Const(bits / 32)) } else { b.div(at, 32 / bits) };
-            let first = b.add(first, at);
-            (0..(count * bits).div_ceil(32))
-                .map(|n| {
-                    let place = b.add(first, Index::Const(n));
-                    arena.load_word(b, self.zone, place)
-                })
-                .collect()
-        };
-        match bits {
-            8 | 16 => {
-                let each = (32 / bits).min(count);
-                words
-                    .iter()
-                    .flat_map(|w| {
-                        let mut all = spread(b, scalar, ty, *w, 32);
-                        all.truncate(each as usize);
-                        all
-                    })
-                    .collect()
-            }
-            32 => words.iter().map(|w| if ty == word_type { *w } else { b.ids(Op::Bitcast, ty, &[*w]) }).collect(),
-            _ => words.chunks(2).map(|pair| super::bits::gather(b, WORD, word_type, pair, ty)).collect(),
-        }
+        let first = b.mul(quad, Index::Const(4));
+        let at = if bits > 32 { b.mul(at, Index::Const(bits / 32)) } else { b.div(at, 32 / bits) };
+        let first = b.add(first, at);
+        let words: Vec<Id> = (0..(count * bits).div_ceil(32))
+            .map(|n| {
+                let place = b.add(first, Index::Const(n));
+                arena.load_word(b, self.zone, place)
+            })
+            .collect();
+        let mut all = elements(b, self.factor.elem, &words);
+        all.truncate(count as usize);
+        all
     }
 
     /// Reads one element of a line.
@@ -227,7 +251,8 @@ impl Staged {
         let Elem { scalar, ty } = self.factor.elem;
         let bits = scalar.width();
         if !self.factor.packed || bits >= 32 {
-            return self.get(b, arena, line, at, 1).remove(0);
+            let (line, at) = (Lin::scaled(line, 1), Lin::scaled(at, 1));
+            return self.get(b, arena, &line, &at, 1, &mut FxHashMap::default()).remove(0);
         }
         let quad = self.line(b, line);
         let first = b.mul(quad, Index::Const(4));
@@ -399,13 +424,35 @@ impl Lower<'_, '_> {
         }
         let c = b.param(c_at);
         let tile = Tile::new(b, plan, lane, c);
+        let mut rounds: Vec<Option<Rounds>> = Vec::new();
+        for (fill, staged) in fills.iter_mut().zip([&x, &y]) {
+            let mut of = fill.is_load().then(|| Rounds::new(b, staged.factor, lane)).flatten();
+            if let Some(rounds) = &mut of {
+                rounds.fetch(b, fill, staged.factor, Index::Const(0));
+            }
+            rounds.push(of);
+        }
         b.repeat(plan.slices, Unroll::No, &mut |b, slice| {
             arena.barrier(b, zone);
             let k = b.mul(slice, Index::Const(plan.slice));
-            for (fill, staged) in fills.iter_mut().zip([&x, &y]) {
-                fill.run(b, arena, staged, plan, lane, k);
+            for ((fill, staged), rounds) in fills.iter_mut().zip([&x, &y]).zip(&rounds) {
+                match rounds {
+                    Some(rounds) => rounds.put(b, arena, staged, plan.mul),
+                    None => fill.run(b, arena, staged, plan, lane, k),
+                }
             }
             arena.barrier(b, zone);
+            if plan.slices > 1 && rounds.iter().any(Option::is_some) {
+                let next = b.add(k, Index::Const(plan.slice));
+                let more = b.compare(Op::ULessThan, next, Index::Const(plan.slice * plan.slices));
+                b.when(more, &mut |b| {
+                    for ((fill, staged), rounds) in fills.iter_mut().zip([&x, &y]).zip(&rounds) {
+                        if let Some(rounds) = rounds {
+                            rounds.fetch(b, fill, staged.factor, next);
+                        }
+                    }
+                });
+            }
             tile.multiply(b, arena, plan, &x, &y);
         });
         let result = tile.finish(b, plan);
@@ -422,34 +469,146 @@ enum Fill {
 }
 
 impl Fill {
+    fn is_load(&self) -> bool {
+        !matches!(self, Fill::Array(_))
+    }
+
     fn run(&mut self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, to: &Staged, plan: Plan, lane: Index, k: Index) {
         match self {
             Fill::Array(value) => from_array(b, arena, to, plan, lane, k, *value),
-            Fill::Visit(visit) => {
-                let along = to.factor.mat.along;
-                together(b, arena, to, plan.mul, lane, k, &mut |b, row, col, count| {
-                    visit.load_run(b, row, col, along, count)
-                });
+            load => together(b, arena, to, plan.mul, lane, k, load),
+        }
+    }
+
+    /// Loads neighbours along the lines of the factor, from an element on.
+    fn load(&mut self, b: &mut FunctionBuilder<'_>, along: Along, row: Index, col: Index, count: u32) -> Vec<Id> {
+        match self {
+            Fill::Array(_) => unreachable!("arrays are not loaded"),
+            Fill::Visit(visit) => visit.load_run(b, row, col, along, count),
+            Fill::Tensor(visit, true) if count > 1 => {
+                visit.load_run(b, row, col, count).into_iter().map(|l| l.value).collect()
             }
-            Fill::Tensor(visit, true) => together(b, arena, to, plan.mul, lane, k, &mut |b, row, col, count| {
-                let run = if count == 1 { vec![visit.load(b, row, col)] } else { visit.load_run(b, row, col, count) };
-                run.into_iter().map(|l| l.value).collect()
-            }),
-            Fill::Tensor(visit, false) => {
-                let along = to.factor.mat.along;
-                together(b, arena, to, plan.mul, lane, k, &mut |b, row, col, count| {
-                    let mut out = Vec::new();
-                    for n in 0..count {
-                        let (row, col) = match along {
-                            Along::Row => (row, b.add(col, Index::Const(n))),
-                            Along::Column => (b.add(row, Index::Const(n)), col),
-                        };
-                        out.push(visit.load(b, row, col).value);
-                    }
-                    out
-                });
+            Fill::Tensor(visit, _) => {
+                let mut out = Vec::new();
+                for n in 0..count {
+                    let (row, col) = match along {
+                        Along::Row => (row, b.add(col, Index::Const(n))),
+                        Along::Column => (b.add(row, Index::Const(n)), col),
+                    };
+                    out.push(visit.load(b, row, col).value);
+                }
+                out
             }
         }
+    }
+}
+
+/// The pieces of a factor's slices that a lane brings: they are loaded while others still read the slice before, and
+/// wait in variables.
+struct Rounds {
+    rounds: Vec<Round>,
+    /// What a variable holds: some words, or an element.
+    kept: Id,
+    /// Words in a variable; 0: an element.
+    words: u32,
+}
+
+struct Round {
+    line: Index,
+    at: Index,
+    /// Whether there is such a piece, where that is not sure.
+    real: Option<Id>,
+    variables: Vec<Id>,
+}
+
+/// More rounds become a loop, and don't wait in variables.
+const MOST_ROUNDS: u32 = 8;
+
+impl Rounds {
+    fn new(b: &mut FunctionBuilder<'_>, factor: Factor, lane: Index) -> Option<Rounds> {
+        let pieces = factor.length / factor.piece;
+        let total = pieces * factor.lines;
+        let lanes = factor.mat.grid.lanes();
+        let count = total.div_ceil(lanes);
+        if count > MOST_ROUNDS {
+            return None;
+        }
+        let bits = factor.piece * factor.mat.scalar.width();
+        let words = if bits < 32 { 0 } else { (bits / 32).min(4) };
+        let variables = if words == 0 { factor.piece } else { bits / 32 / words };
+        let word = b.u32_type();
+        let kept = match words {
+            0 => factor.mat.elem,
+            1 => word,
+            n => b.globals.vector(b.module, word, n),
+        };
+        let rounds = (0..count)
+            .map(|t| {
+                let number = b.add(lane, Index::Const(t * lanes));
+                let whole = (t + 1) * lanes <= total;
+                let real = (!whole).then(|| b.compare(Op::ULessThan, number, Index::Const(total)));
+                let (line, piece) = (b.div(number, pieces), b.rem(number, pieces));
+                let at = b.mul(piece, Index::Const(factor.piece));
+                let variables = (0..variables).map(|_| b.variable(kept)).collect();
+                Round { line, at, real, variables }
+            })
+            .collect();
+        Some(Rounds { rounds, kept, words })
+    }
+
+    /// Loads the pieces of the slice from `k` on.
+    fn fetch(&self, b: &mut FunctionBuilder<'_>, fill: &mut Fill, factor: Factor, k: Index) {
+        for round in &self.rounds {
+            where_(b, round.real, &mut |b| {
+                let (row, col) = factor.element(b, round.line, round.at, k);
+                let values = fill.load(b, factor.mat.along, row, col, factor.piece);
+                let values = match self.words {
+                    0 => values,
+                    _ => words_of(b, factor.mat.element(), &values),
+                };
+                for (variable, part) in round.variables.iter().zip(values.chunks(self.words.max(1) as usize)) {
+                    let value =
+                        if part.len() == 1 { part[0] } else { b.ids(Op::CompositeConstruct, self.kept, part) };
+                    b.effect(Op::Store, [*variable, value].map(Operand::Id));
+                }
+            });
+        }
+    }
+
+    /// Puts them into shared memory.
+    fn put(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, to: &Staged, mul: MulAdd) {
+        let factor = to.factor;
+        for round in &self.rounds {
+            where_(b, round.real, &mut |b| {
+                let mut parts = Vec::new();
+                for variable in &round.variables {
+                    let value = b.ids(Op::Load, self.kept, &[*variable]);
+                    let word = b.u32_type();
+                    match self.words {
+                        0 | 1 => parts.push(value),
+                        n => parts.extend((0..n).map(|n| b.op(Op::CompositeExtract, word, [value.into(), n.into()]))),
+                    }
+                }
+                if self.words > 0 && factor.packed && factor.elem == factor.mat.element() {
+                    to.put_words(b, arena, round.line, round.at, &parts);
+                    return;
+                }
+                let values = if self.words == 0 { parts } else { elements(b, factor.mat.element(), &parts) };
+                let values: Vec<Id> = values.into_iter().map(|v| factor.staged(b, mul, v)).collect();
+                to.put(b, arena, round.line, round.at, &values);
+            });
+        }
+    }
+}
+
+/// The elements that words consist of.
+fn elements(b: &mut FunctionBuilder<'_>, elem: Elem, words: &[Id]) -> Vec<Id> {
+    let Elem { scalar, ty } = elem;
+    let word_type = b.u32_type();
+    match scalar.width() {
+        0..32 => words.iter().flat_map(|w| spread(b, scalar, ty, *w, 32)).collect(),
+        32 => words.iter().map(|w| if ty == word_type { *w } else { b.ids(Op::Bitcast, ty, &[*w]) }).collect(),
+        _ => words.chunks(2).map(|pair| super::bits::gather(b, WORD, word_type, pair, ty)).collect(),
     }
 }
 
@@ -518,7 +677,7 @@ fn together(
     mul: MulAdd,
     lane: Index,
     k: Index,
-    load: &mut dyn FnMut(&mut FunctionBuilder<'_>, Index, Index, u32) -> Vec<Id>,
+    fill: &mut Fill,
 ) {
     let factor = to.factor;
     let pieces = factor.length / factor.piece;
@@ -532,13 +691,8 @@ fn together(
         where_(b, real, &mut |b| {
             let (line, piece) = (b.div(number, pieces), b.rem(number, pieces));
             let at = b.mul(piece, Index::Const(factor.piece));
-            // Where in the matrix: the slice begins at k.
-            let (in_line, of_line) = if factor.k_along { (b.add(at, k), line) } else { (at, b.add(line, k)) };
-            let (row, col) = match factor.mat.along {
-                Along::Row => (of_line, in_line),
-                Along::Column => (in_line, of_line),
-            };
-            let values: Vec<Id> = load(b, row, col, factor.piece);
+            let (row, col) = factor.element(b, line, at, k);
+            let values = fill.load(b, factor.mat.along, row, col, factor.piece);
             let values: Vec<Id> = values.into_iter().map(|v| factor.staged(b, mul, v)).collect();
             to.put(b, arena, line, at, &values);
         });
@@ -603,22 +757,21 @@ impl Tile {
         match &self.how {
             Sums::Registers { variables, vector, width } => {
                 b.repeat(plan.slice / plan.block, Unroll::No, &mut |b, n| {
-                    let k = b.mul(n, Index::Const(plan.block));
-                    self.block(b, arena, plan, [x, y], k, (variables, *vector, *width));
+                    self.block(b, arena, plan, [x, y], (n, plan.block), (variables, *vector, *width));
                 });
             }
             Sums::Memory { array } => self.one_by_one(b, arena, plan, [x, y], *array),
         }
     }
 
-    /// A lane's rows (or columns) of a factor for a block of `k`: by row, then by `k`, as numbers of the sum's type.
+    /// A lane's rows (or columns) of a factor for a block of `k`, the product of the two of `k`: by row, then by `k`, as numbers of the sum's type.
     fn read(
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
         plan: Plan,
         staged: &Staged,
-        k: Index,
+        k: (Index, u32),
         range: std::ops::Range<u32>,
     ) -> Vec<Vec<Id>> {
         let factor = staged.factor;
@@ -626,18 +779,21 @@ impl Tile {
         let cut = if is_a { plan.mul.d.band.rows } else { plan.mul.d.band.cols };
         let place = |b: &mut FunctionBuilder<'_>, i: u32| {
             let (lin, _) = if is_a { self.spot.row(b, Index::Const(i)) } else { self.spot.col(b, Index::Const(i)) };
-            lin.emit(b)
+            lin
         };
+        let known = &mut FxHashMap::default();
+        let k = Lin::scaled(k.0, k.1);
         let mut out: Vec<Vec<Id>> = Vec::new();
         if factor.k_along {
             for i in range {
                 let line = place(b, i);
                 let values = if factor.packed {
-                    staged.get(b, arena, line, k, plan.block)
+                    staged.get(b, arena, &line, &k, plan.block, known)
                 } else {
+                    let line = line.emit(b);
                     (0..plan.block)
                         .map(|n| {
-                            let at = b.add(k, Index::Const(n));
+                            let at = k.clone().plus(&Lin::constant(n)).emit(b);
                             staged.one(b, arena, line, at)
                         })
                         .collect()
@@ -650,12 +806,13 @@ impl Tile {
         let whole = if factor.packed { factor.piece.min(whole_pieces(cut.piece, factor.piece)) } else { 1 };
         out.resize(range.len(), Vec::new());
         for n in 0..plan.block {
-            let line = b.add(k, Index::Const(n));
+            let line = k.clone().plus(&Lin::constant(n));
             for (at, i) in (0..).zip(range.clone()).step_by(whole as usize) {
                 let first = place(b, i);
                 let values = if whole * factor.elem.scalar.width() >= 32 || !factor.packed {
-                    staged.get(b, arena, line, first, whole)
+                    staged.get(b, arena, &line, &first, whole, known)
                 } else {
+                    let (line, first) = (line.emit(b), first.emit(b));
                     vec![staged.one(b, arena, line, first)]
                 };
                 for (t, value) in (at..).zip(values) {
@@ -675,7 +832,7 @@ impl Tile {
         arena: &mut Arena,
         plan: Plan,
         [x, y]: [&Staged; 2],
-        k: Index,
+        k: (Index, u32),
         (variables, vector, width): (&[Id], Id, u32),
     ) {
         let band = plan.mul.d.band;
