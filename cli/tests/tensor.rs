@@ -84,7 +84,7 @@ fn plainly(name: &str, module: &Module, case: &Case, size: u32, semantics: bool)
     options.subgroup_size = Some(size);
     let run = |m: &Module| interpreter.run(&binary::write_words(m), case, &RunOptions::default());
     let before = run(module).map_err(|e| format!("{name}: original: {e}"))?;
-    for length in [1, 4, 8] {
+    for length in [0, 1, 4, 8] {
         let made = match plain::realise(module, &options, length) {
             Ok(m) => m,
             Err(Error::Refused(r)) => return Err(format!("{name}: refused: {r}")),

@@ -33,7 +33,7 @@ use super::{OF_LAYOUT, OF_VIEW};
 use crate::arena::Elem;
 use crate::builtins::add_to_interfaces;
 use crate::{Options, Refusal, Semantics, ssa};
-use coop_ir::builder::{FunctionBuilder, Globals};
+use coop_ir::builder::{FunctionBuilder, Globals, Index};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::types::{self, Scalar};
@@ -129,12 +129,12 @@ impl Args<'_> {
 }
 
 impl Arg {
-    /// The number in a function whose parameters for the access begin at `first`.
-    pub(super) fn num(self, b: &FunctionBuilder<'_>, first: usize) -> Num {
+    /// The number where [`Access::args`] have these values.
+    pub(super) fn num(self, values: &[Id]) -> Num {
         match self {
             Arg::Known(v) => Num::known(v),
             Arg::Global(id) => Num::value(id, 1),
-            Arg::Param(at, align) => Num::value(b.param(first + at), align),
+            Arg::Param(at, align) => Num::value(values[at], align),
         }
     }
 
@@ -399,6 +399,22 @@ impl Access {
         )
     }
 
+    pub(super) fn dry_rules(&self) -> Rules {
+        self.rules(&mut Calc::dry(1), &Arg::dry)
+    }
+
+    pub(super) fn decodes(&self) -> bool {
+        matches!(self.source, Source::Decode(_))
+    }
+
+    /// Whether memory can be counted in the units that the pointer of a matrix load points to.
+    pub(super) fn reaches_units(&self) -> bool {
+        match &self.source {
+            Source::Memory(memory, _) => memory.has_units(),
+            Source::Decode(_) => false,
+        }
+    }
+
     /// What a run of `count` elements is like, if its elements can be found at once.
     pub(super) fn probe(&self, count: u32, down: bool) -> Option<Spot> {
         let c = &mut Calc::dry(count);
@@ -413,15 +429,25 @@ impl Access {
 
     /// Begins the code: parameters from `first` on are [`Access::args`].
     pub(crate) fn begin(&self, b: &mut FunctionBuilder<'_>, first: usize) -> Visit {
-        let nums: Vec<Num> = self.parts.iter().chain(&self.view_parts).map(|a| a.num(b, first)).collect();
+        let values: Vec<Id> = (0..self.args.len()).map(|at| b.param(first + at)).collect();
+        self.begin_with(b, &values)
+    }
+
+    /// Begins the code where the access is: [`Access::args`] are at hand.
+    pub(crate) fn begin_here(&self, b: &mut FunctionBuilder<'_>) -> Visit {
+        self.begin_with(b, &self.args)
+    }
+
+    fn begin_with(&self, b: &mut FunctionBuilder<'_>, values: &[Id]) -> Visit {
+        let nums: Vec<Num> = self.parts.iter().chain(&self.view_parts).map(|a| a.num(values)).collect();
         let args: Vec<Arg> = self.parts.iter().chain(&self.view_parts).copied().collect();
         let num = |arg: Arg| nums[args.iter().position(|a| *a == arg).unwrap_or_default()];
         let rules = self.rules(&mut Calc::new(b, 1), &num);
         let source = match &self.source {
             Source::Memory(memory, wide) => {
-                Begun::Memory(memory.begin(b, first), wide.as_ref().map(|w| w.begin(b, first)))
+                Begun::Memory(memory.begin(b, values), wide.as_ref().map(|w| w.begin(b, values)))
             }
-            Source::Decode(decode) => Begun::Decode(decode.begin(b, first)),
+            Source::Decode(decode) => Begun::Decode(decode.begin(b, values)),
         };
         let rank = self.layout.rank;
         let fill = rules.fills().then(|| {
@@ -459,4 +485,12 @@ fn fill_value(b: &mut FunctionBuilder<'_>, elem: Elem, bits: Num) -> Id {
     };
     let raw_type = b.module.type_of(raw);
     if raw_type == Some(elem.ty) { raw } else { b.ids(Op::Bitcast, elem.ty, &[raw]) }
+}
+
+/// A number that is the same for all elements.
+pub(super) fn still(at: Index) -> Num {
+    match at {
+        Index::Const(v) => Num::known(v),
+        Index::Value(id) => Num::value(id, 1),
+    }
 }

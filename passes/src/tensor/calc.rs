@@ -208,6 +208,7 @@ impl<'a, 'm> Calc<'a, 'm> {
                 Op::UGreaterThanEqual => a >= b,
                 Op::UGreaterThan => a > b,
                 Op::SLessThan => (a as i32) < b as i32,
+                Op::INotEqual => a != b,
                 _ => a == b,
             });
         }

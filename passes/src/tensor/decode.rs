@@ -487,18 +487,18 @@ impl Decode {
         }
     }
 
-    pub(super) fn begin(&self, b: &mut FunctionBuilder<'_>, first: usize) -> Decoder {
-        let vector = self.vector.as_ref().map(|(callee, len)| (callee.begin(b, first), *len));
-        Decoder { scalar: self.scalar.begin(b, first), vector, elem: self.elem }
+    pub(super) fn begin(&self, b: &mut FunctionBuilder<'_>, values: &[Id]) -> Decoder {
+        let vector = self.vector.as_ref().map(|(callee, len)| (callee.begin(b, values), *len));
+        Decoder { scalar: self.scalar.begin(b, values), vector, elem: self.elem }
     }
 }
 
 impl Callee {
-    fn begin(&self, b: &mut FunctionBuilder<'_>, first: usize) -> Called {
+    fn begin(&self, b: &mut FunctionBuilder<'_>, values: &[Id]) -> Called {
         let sum = |b: &mut FunctionBuilder<'_>, terms: &[(Arg, u32)], constant: u32| {
             let mut all = Num::known(constant);
             for (arg, factor) in terms {
-                let n = unsigned(b, arg.num(b, first));
+                let n = unsigned(b, arg.num(values));
                 let c = &mut Calc::new(b, 1);
                 let term = c.mul(n, Num::known(*factor));
                 all = c.add(term, all);
@@ -510,7 +510,7 @@ impl Callee {
         match &self.from {
             From::Nothing => {}
             From::Physical { pointer: at, step, .. } => {
-                let value = b.param(first + at);
+                let value = values[*at];
                 pointer = Some(stepped(b, value, *step));
             }
             From::Blocks { terms, constant } => number = sum(b, terms, *constant),
@@ -520,7 +520,7 @@ impl Callee {
             // The copy has it.
             Descriptor::Constant(_) => None,
             Descriptor::Param(at) => {
-                let n = unsigned(b, Num::value(b.param(first + at), 1));
+                let n = unsigned(b, Num::value(values[at], 1));
                 Some(b.index(n.at))
             }
         });

@@ -66,6 +66,14 @@ impl Spot {
     }
 }
 
+/// What a coordinate of the slice is, as far as rows and columns go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Axis {
+    Row,
+    Col,
+    Known(u32),
+}
+
 /// A digit: less than its radix, if it has one.
 #[derive(Clone, Copy, Debug)]
 struct Digit {
@@ -105,7 +113,7 @@ impl Rules {
         rules
     }
 
-    fn part(&self, kind: usize, d: usize) -> Num {
+    pub(super) fn part(&self, kind: usize, d: usize) -> Num {
         self.parts[kind * self.layout.rank + d]
     }
 
@@ -179,21 +187,58 @@ impl Rules {
         if let Some(v) = &self.view {
             digits = self.through_view(c, v, digits);
         }
+        let (slice, inside_span) = self.slice(c, &mut digits);
+        let mut spot = Spot { clipped, outside: None, linear: self.base, coordinates: Vec::new() };
+        for d in 0..self.layout.rank {
+            self.coordinate(c, d, slice[d], inside_span[d], &mut spot);
+        }
+        spot
+    }
+
+    /// The coordinates in the slice, and whether each is surely less than its span.
+    fn slice(&self, c: &mut Calc<'_, '_>, digits: &mut Vec<Digit>) -> (Vec<Num>, Vec<bool>) {
         let rank = self.layout.rank;
         let mut slice = vec![Num::known(0); rank];
         let mut inside_span = vec![true; rank];
         for d in (0..rank).rev() {
             if d == 0 && self.view.is_none() && self.semantics == Semantics::Nvidia {
-                (slice[0], inside_span[0]) = (flatten(c, &digits), false);
+                (slice[0], inside_span[0]) = (flatten(c, digits), false);
             } else {
-                slice[d] = peel(c, &mut digits, self.part(layout::SPAN, d));
+                slice[d] = peel(c, digits, self.part(layout::SPAN, d));
             }
         }
-        let mut spot = Spot { clipped, outside: None, linear: self.base, coordinates: Vec::new() };
-        for d in 0..rank {
-            self.coordinate(c, d, slice[d], inside_span[d], &mut spot);
+        (slice, inside_span)
+    }
+
+    /// What each coordinate is, if each is row, column or constant, and blocks are single elements.
+    pub(super) fn axes(&self) -> Option<Vec<Axis>> {
+        let c = &mut Calc::dry(1);
+        let some = |n: u32| Id::new(0x9000_0000 + n).unwrap_or_else(|| unreachable!("more than 0"));
+        let [row, col] = [0, 1].map(|n| Num::value(some(n), 1));
+        let (mut digits, _) = self.number(c, row.less_than(self.rows), col.less_than(self.cols));
+        if let Some(v) = &self.view {
+            digits = self.through_view(c, v, digits);
         }
-        spot
+        let (slice, _) = self.slice(c, &mut digits);
+        let single = (0..self.layout.rank).all(|d| self.part(layout::BLOCK, d).constant() == Some(1));
+        let axis = |n: &Num| match n.at {
+            at if at == row.at => Some(Axis::Row),
+            at if at == col.at => Some(Axis::Col),
+            _ => n.constant().map(Axis::Known),
+        };
+        single.then(|| slice.iter().map(axis).collect()).flatten()
+    }
+
+    /// Whether coordinates less than `below` are inside of dimension `d`, whatever the values are.
+    pub(super) fn surely_inside(&self, d: usize, offset: Num, below: Option<u32>) -> bool {
+        let extent = self.part(layout::EXTENT, d);
+        let end = offset.constant().filter(|o| *o < 1 << 31).zip(below).and_then(|(o, b)| o.checked_add(b));
+        end.zip(extent.constant()).is_some_and(|(b, e)| b <= e.min(1 << 31))
+    }
+
+    /// What coordinates of dimension `d` are less than, as unsigned numbers, if they are inside.
+    pub(super) fn limit(&self, d: usize) -> Num {
+        self.limits[d]
     }
 
     /// The digits of the element's number, and whether it is clipped.

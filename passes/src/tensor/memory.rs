@@ -85,13 +85,13 @@ impl Seen {
     }
 
     /// The root and the indices before the last, and what is added to an element's number.
-    fn begin(&self, b: &mut FunctionBuilder<'_>, first: usize, elem: Elem) -> SeenRoot {
+    fn begin(&self, b: &mut FunctionBuilder<'_>, values: &[Id], elem: Elem) -> SeenRoot {
         let bytes = elem.scalar.bytes();
         match &self.from {
             SeenFrom::Binding { view, terms, constant, descriptor, passed } => {
                 let mut sum = Num::known(*constant);
                 for (arg, factor) in terms {
-                    let n = unsigned(b, arg.num(b, first));
+                    let n = unsigned(b, arg.num(values));
                     let c = &mut Calc::new(b, 1);
                     let term = c.mul(n, Num::known(*factor));
                     sum = c.add(term, sum);
@@ -99,14 +99,14 @@ impl Seen {
                 // A pointer of an access is a multiple of 16 bytes.
                 sum.align = sum.align.max(bytes);
                 let (first_element, _) = Calc::new(b, 1).div_rem(sum, Num::known(bytes));
-                let descriptor = descriptor.or_else(|| passed.map(|at| b.param(first + at)));
+                let descriptor = descriptor.or_else(|| passed.map(|at| values[at]));
                 let zero = b.u32(0);
                 let chain = [*view].into_iter().chain(descriptor).chain([zero]).collect();
                 SeenRoot { chain, first: first_element, physical: None }
             }
             SeenFrom::Physical(at) => {
                 let pointer = stepping_pointer(b, elem.ty, bytes);
-                let base = b.param(first + at);
+                let base = values[*at];
                 let root = b.ids(Op::Bitcast, pointer, &[base]);
                 SeenRoot { chain: vec![root], first: Num::known(0), physical: Some(pointer) }
             }
@@ -261,11 +261,16 @@ impl Memory {
         out.extend(self.operands.iter().copied());
     }
 
+    /// Whether elements can be counted in what a matrix load points to: whole units, not components of vectors.
+    pub(super) fn has_units(&self) -> bool {
+        self.seen.is_some() || self.component.is_none()
+    }
+
     /// What does not depend on the element.
-    pub(super) fn begin(&self, b: &mut FunctionBuilder<'_>, first: usize) -> Root {
-        let param = |b: &FunctionBuilder<'_>, at: usize| b.param(first + at);
-        let mut root = self.root.map_or(self.place.root, |at| param(b, at));
-        if self.root.is_some() && self.place.storage == StorageClass::PhysicalStorageBuffer as u32 {
+    pub(super) fn begin(&self, b: &mut FunctionBuilder<'_>, values: &[Id]) -> Root {
+        let mut root = self.root.map_or(self.place.root, |at| values[at]);
+        let parameter = b.module.def_inst(root).is_some_and(|i| i.op == Op::FunctionParameter);
+        if parameter && self.place.storage == StorageClass::PhysicalStorageBuffer as u32 {
             // Vulkan asks for one of the two on every such parameter.
             decorate(b.module, root, Decoration::Aliased, &[]);
         }
@@ -274,17 +279,17 @@ impl Memory {
         }
         let fixed = self.fixed.iter().map(|f| match f {
             Fixed::Id(id) => *id,
-            Fixed::Param(at) => param(b, *at),
+            Fixed::Param(at) => values[*at],
         });
         let fixed = fixed.collect();
         let (mut wide, mut last) = (None, Num::known(0));
         match self.last {
             None => {}
-            Some(Last::Wide(at)) => wide = Some(param(b, at)),
-            Some(Last::Narrow(arg)) => last = unsigned(b, arg.num(b, first)),
+            Some(Last::Wide(at)) => wide = Some(values[at]),
+            Some(Last::Narrow(arg)) => last = unsigned(b, arg.num(values)),
         }
-        let component = self.component.map(|arg| unsigned(b, arg.num(b, first)));
-        let seen = self.seen.as_ref().map(|s| s.begin(b, first, self.elem));
+        let component = self.component.map(|arg| unsigned(b, arg.num(values)));
+        let seen = self.seen.as_ref().map(|s| s.begin(b, values, self.elem));
         Root { memory: self.clone(), root, fixed, wide, last, component, seen }
     }
 }
@@ -318,14 +323,20 @@ impl Root {
     /// The pointer to number `number` of the memory, counted from where the access points.
     fn pointer(&self, b: &mut FunctionBuilder<'_>, number: Num) -> Id {
         let place = &self.memory.place;
-        let lanes = Num::known(place.lanes);
         let c = &mut Calc::new(b, 1);
         let number = match self.component {
             Some(component) => c.add(number, component),
             None => number,
         };
-        let (unit, lane) = c.div_rem(number, lanes);
-        let at = if self.wide.is_some() { unit } else { c.add(unit, self.last) };
+        let (unit, lane) = c.div_rem(number, Num::known(place.lanes));
+        let lane = (place.lanes > 1).then_some(lane);
+        self.chain(b, unit, lane)
+    }
+
+    /// The pointer to a unit, or to a number in it.
+    fn chain(&self, b: &mut FunctionBuilder<'_>, unit: Num, lane: Option<Num>) -> Id {
+        let place = &self.memory.place;
+        let at = if self.wide.is_some() { unit } else { Calc::new(b, 1).add(unit, self.last) };
         let mut at = b.index(at.at);
         if let Some(wide) = self.wide {
             let ty = b.module.type_of(wide).unwrap_or_else(|| b.globals.uint(b.module, 64));
@@ -333,20 +344,61 @@ impl Root {
             let more = b.ids(Op::UConvert, u64_type, &[at]);
             at = b.ids(Op::IAdd, ty, &[wide, more]);
         }
-        let ty = b.globals.pointer(b.module, place.storage, place.memory_ty);
+        let whole = lane.is_none() && place.lanes > 1;
+        let pointee = if whole { b.globals.vector(b.module, place.memory_ty, place.lanes) } else { place.memory_ty };
+        let ty = b.globals.pointer(b.module, place.storage, pointee);
         let mut operands = vec![self.root];
         operands.extend(&self.fixed);
         operands.push(at);
-        if place.lanes > 1 {
-            operands.push(b.index(lane.at));
-        }
+        operands.extend(lane.map(|l| b.index(l.at)));
         let op = if place.indices.is_empty() { Op::PtrAccessChain } else { Op::AccessChain };
-        if op == Op::PtrAccessChain && place.lanes == 1 {
+        if op == Op::PtrAccessChain && lane.is_none() {
             // Without further indices the result has the type of the base.
             let ty = b.module.type_of(self.root).unwrap_or(ty);
             return b.ids(op, ty, &operands);
         }
         b.ids(op, ty, &operands)
+    }
+
+    /// The pointer to the element with number `linear` and a number of elements, both in what a matrix load counts, and
+    /// whether they are no whole numbers of that.
+    pub(super) fn units(&self, b: &mut FunctionBuilder<'_>, linear: Num, step: Num) -> Option<(Id, Num, Option<Id>)> {
+        let elem = self.memory.elem;
+        if let Some(seen) = &self.seen {
+            return Some((seen.pointer(b, elem, linear), step, None));
+        }
+        let place = &self.memory.place;
+        let (unit, own) = (place.memory.width() * place.lanes, elem.scalar.width());
+        if !self.memory.has_units() {
+            return None;
+        }
+        let c = &mut Calc::new(b, 1);
+        if unit < own {
+            let several = Num::known(own / unit);
+            let (linear, step) = (c.mul(linear, several), c.mul(step, several));
+            return Some((self.chain(b, linear, None), step, None));
+        }
+        let per = Num::known(unit / own);
+        let (at, rest) = c.div_rem(linear, per);
+        let (stride, more) = c.div_rem(step, per);
+        let mut unfit = None;
+        for n in [rest, more] {
+            match c.compare(Op::INotEqual, n, Num::known(0)) {
+                Ok(test) => unfit = c.or(unfit, Some(test)),
+                Err(true) => return None,
+                Err(false) => {}
+            }
+        }
+        Some((self.chain(b, at, None), stride, unfit))
+    }
+
+    /// The memory operands of a matrix load or store in place of the access.
+    pub(super) fn matrix_operands(&self, bytes: u32) -> Vec<Operand> {
+        let operands = unaligned(&self.memory.operands);
+        if self.memory.place.storage != StorageClass::PhysicalStorageBuffer as u32 {
+            return operands;
+        }
+        with_alignment(operands, bytes)
     }
 
     fn load_number(&self, b: &mut FunctionBuilder<'_>, number: Num) -> Id {

@@ -25,6 +25,7 @@ mod align;
 mod bytes;
 mod calc;
 mod decode;
+mod direct;
 mod locate;
 mod memory;
 mod normal;
@@ -37,7 +38,7 @@ mod wide;
 pub(crate) use access::{Access, Loaded, Tensors};
 pub(crate) use normal::run;
 #[allow(unused_imports, reason = "the realisations begin to use it")]
-pub(crate) use visit::Visit;
+pub(crate) use {direct::Direct, visit::Visit};
 
 use coop_ir::Op;
 

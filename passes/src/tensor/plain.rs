@@ -12,12 +12,14 @@ use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, require_capabili
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::entry_points;
-use coop_ir::rewrite::{insert_before, sort_globals};
+use coop_ir::rewrite::sort_globals;
 use coop_ir::types;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{BuiltIn, Capability, MemoryAccess, MemorySemantics, StorageClass};
 
-/// Replaces the tensor loads and stores of a module; elements are loaded and stored in runs of `run`.
+/// Replaces the tensor loads and stores of a module; elements are loaded and stored in runs of `run`. A `run` of 0: where it
+/// can be, an access is one load or store of the whole matrix instead.
 pub fn realise(module: &Module, options: &Options<'_>, run: u32) -> Result<Module, Error> {
     let mut m = module.clone();
     let mut report = Report::default();
@@ -65,6 +67,96 @@ struct Plain<'m> {
     made: Vec<Id>,
 }
 
+/// The result of a load, and the value that it has.
+type Made = (Id, Id);
+
+/// An access and what was made for it.
+struct Job {
+    access: Access,
+    stage: Stage,
+    function: Id,
+}
+
+impl Job {
+    fn emit(&self, b: &mut FunctionBuilder<'_>, builtins: &mut Builtins, direct: bool) -> Option<Made> {
+        let access = &self.access;
+        let result = b.module.inst(access.at).result;
+        let whole = (access.rows, access.cols);
+        let zero = Index::Const(0);
+        let plain = direct.then(|| access.begin_here(b).direct(b, (zero, zero), whole, 16)).flatten();
+        let Some(plain) = plain else {
+            let value = self.staged(b, builtins)?;
+            return Some((result?, value));
+        };
+        let one = |b: &mut FunctionBuilder<'_>| -> Vec<Id> {
+            let layout = b.u32(u32::from(plain.col_major));
+            let mut operands: Vec<Operand> = vec![plain.pointer.into()];
+            operands.extend(access.store.then_some(Operand::Id(access.object)));
+            operands.extend([layout, plain.stride].map(Operand::Id));
+            operands.extend(plain.operands.iter().copied());
+            if access.store {
+                b.effect(Op::CooperativeMatrixStoreKHR, operands);
+                return Vec::new();
+            }
+            vec![b.op(Op::CooperativeMatrixLoadKHR, access.matrix, operands)]
+        };
+        let types: &[Id] = if access.store { &[] } else { &[access.matrix] };
+        let values = match plain.unless {
+            None => one(b),
+            Some(no) => b.choose(no, types, &mut |b| self.staged(b, builtins).into_iter().collect(), &mut |b| one(b)),
+        };
+        Some((result?, *values.first()?))
+    }
+
+    /// By way of the shared array.
+    fn staged(&self, b: &mut FunctionBuilder<'_>, builtins: &mut Builtins) -> Option<Id> {
+        let Job { access, stage, function } = self;
+        let u32_type = b.u32_type();
+        let first = if stage.workgroup {
+            b.u32(0)
+        } else {
+            require_capability(b.module, Capability::GroupNonUniform as u32);
+            let variable = builtins.variable(b.module, b.globals, BuiltIn::SubgroupId);
+            let id = b.ids(Op::Load, u32_type, &[variable]);
+            let per = b.u32(stage.per);
+            b.ids(Op::IMul, u32_type, &[id, per])
+        };
+        let at = b.ids(Op::AccessChain, stage.pointer, &[stage.array, first]);
+        let (row_major, stride, void) = (b.u32(0), b.u32(access.cols), b.globals.void(b.module));
+        let call: Vec<Id> = std::iter::once(*function).chain(access.args.iter().copied()).collect();
+        stage.barrier(b);
+        if access.store || access.clips {
+            let operands = [at, access.object, row_major, stride].map(Operand::Id);
+            let all: Vec<Operand> = operands.into_iter().chain(stage.operands(b, false)).collect();
+            b.effect(Op::CooperativeMatrixStoreKHR, all);
+            stage.barrier(b);
+        }
+        b.ids(Op::FunctionCall, void, &call);
+        if access.store {
+            return None;
+        }
+        stage.barrier(b);
+        let operands = [at, row_major, stride].map(Operand::Id);
+        let all: Vec<Operand> = operands.into_iter().chain(stage.operands(b, true)).collect();
+        Some(b.op(Op::CooperativeMatrixLoadKHR, access.matrix, all))
+    }
+}
+
+impl Stage {
+    fn barrier(&self, b: &mut FunctionBuilder<'_>) {
+        let scope = b.u32(if self.workgroup { 2 } else { 3 });
+        let semantics = MemorySemantics::ACQUIRE_RELEASE | MemorySemantics::WORKGROUP_MEMORY;
+        let semantics = b.u32(semantics.bits());
+        b.effect(Op::ControlBarrier, [scope, scope, semantics].map(Operand::Id));
+    }
+
+    fn operands(&self, b: &mut FunctionBuilder<'_>, load: bool) -> Vec<Operand> {
+        let make = if load { MemoryAccess::MAKE_POINTER_VISIBLE } else { MemoryAccess::MAKE_POINTER_AVAILABLE };
+        let scope = b.u32(if self.workgroup { 2 } else { 3 });
+        vec![(make | MemoryAccess::NON_PRIVATE_POINTER).bits().into(), scope.into()]
+    }
+}
+
 /// What one access is given.
 struct Stage {
     array: Id,
@@ -79,11 +171,63 @@ impl Plain<'_> {
         let is = |r: &InstRef| {
             matches!(self.m.inst(*r).op, Op::CooperativeMatrixLoadTensorNV | Op::CooperativeMatrixStoreTensorNV)
         };
+        let mut jobs: FxHashMap<InstRef, Job> = FxHashMap::default();
         for r in self.m.all().filter(is).collect::<Vec<_>>() {
             let access = self.tensors.access(self.m, &mut self.g, r)?;
-            self.one(r, &access)?;
+            let stage = self.stage(&access)?;
+            let function = self.make(&access, &stage);
+            jobs.insert(r, Job { access, stage, function });
+        }
+        for f in 0..self.m.functions.len() {
+            if self.m.functions[f].insts().any(|r| jobs.contains_key(&r)) {
+                self.function(f, &jobs);
+            }
         }
         Ok(())
+    }
+
+    /// Builds a function again with other code for its accesses.
+    fn function(&mut self, f: usize, jobs: &FxHashMap<InstRef, Job>) {
+        let function = self.m.functions[f].clone();
+        let direct = self.run == 0;
+        let builtins = &mut self.builtins;
+        let Some(mut b) = FunctionBuilder::rebuild(self.m, &mut self.g, &function) else { return };
+        let mut moved: FxHashMap<Id, Id> = FxHashMap::default();
+        let mut made: Vec<Made> = Vec::new();
+        for (n, block) in function.blocks.iter().enumerate() {
+            if n > 0 {
+                b.reopen(block);
+            }
+            let label = b.block_id();
+            for r in &block.insts {
+                match jobs.get(r) {
+                    Some(job) => made.extend(job.emit(&mut b, builtins, direct)),
+                    None => b.keep(*r),
+                }
+            }
+            moved.insert(label, b.block_id());
+        }
+        let blocks = b.blocks();
+        for (old, new) in made {
+            // The value takes the place of the load's result.
+            let map = [(old, new)].into_iter().collect();
+            coop_ir::rewrite::replace_uses(self.m, &map);
+            for r in blocks.iter().flat_map(|b| b.insts.iter().copied()) {
+                self.m.inst_mut(r).map_ids(|id| if id == old { new } else { id });
+            }
+        }
+        let old: FxHashSet<InstRef> = function.insts().collect();
+        for r in blocks.iter().flat_map(|b| b.insts.iter().copied()) {
+            if self.m.inst(r).op == Op::Phi && old.contains(&r) {
+                let inst = self.m.inst_mut(r);
+                for at in (1..inst.operands.len()).step_by(2) {
+                    if let Some(new) = inst.operands[at].id().and_then(|l| moved.get(&l)) {
+                        inst.operands[at] = Operand::Id(*new);
+                    }
+                }
+            }
+        }
+        self.m.functions[f].blocks = blocks;
     }
 
     fn stage(&mut self, access: &Access) -> Result<Stage, Refusal> {
@@ -104,79 +248,18 @@ impl Plain<'_> {
         Ok(Stage { array: id, pointer, workgroup, lanes, per })
     }
 
-    /// Puts an instruction in front of another.
-    fn put(&mut self, before: InstRef, op: Op, ty: Option<Id>, operands: Vec<Operand>) -> Id {
-        let id = self.m.fresh_id();
-        insert_before(self.m, before, Inst::new(op, ty, ty.map(|_| id), operands));
-        id
-    }
-
-    fn barrier(&mut self, before: InstRef, stage: &Stage) {
-        let scope = self.g.u32(self.m, if stage.workgroup { 2 } else { 3 });
-        let semantics = MemorySemantics::ACQUIRE_RELEASE | MemorySemantics::WORKGROUP_MEMORY;
-        let semantics = self.g.u32(self.m, semantics.bits());
-        self.put(before, Op::ControlBarrier, None, [scope, scope, semantics].map(Operand::Id).to_vec());
-    }
-
-    fn operands(&mut self, stage: &Stage, load: bool) -> Vec<Operand> {
-        let make = if load { MemoryAccess::MAKE_POINTER_VISIBLE } else { MemoryAccess::MAKE_POINTER_AVAILABLE };
-        let scope = self.g.u32(self.m, if stage.workgroup { 2 } else { 3 });
-        vec![(make | MemoryAccess::NON_PRIVATE_POINTER).bits().into(), scope.into()]
-    }
-
-    fn one(&mut self, r: InstRef, access: &Access) -> Result<(), Refusal> {
-        let stage = self.stage(access)?;
-        let function = self.make(access, &stage);
-        let u32_type = self.g.uint(self.m, 32);
-        let first = if stage.workgroup {
-            self.g.u32(self.m, 0)
-        } else {
-            require_capability(self.m, Capability::GroupNonUniform as u32);
-            let variable = self.builtins.variable(self.m, &mut self.g, BuiltIn::SubgroupId);
-            let id = self.put(r, Op::Load, Some(u32_type), vec![variable.into()]);
-            let per = self.g.u32(self.m, stage.per);
-            self.put(r, Op::IMul, Some(u32_type), vec![id.into(), per.into()])
-        };
-        let at = self.put(r, Op::AccessChain, Some(stage.pointer), vec![stage.array.into(), first.into()]);
-        let (row_major, stride) = (self.g.u32(self.m, 0), self.g.u32(self.m, access.cols));
-        let void = self.g.void(self.m);
-        let call: Vec<Operand> =
-            std::iter::once(function).chain(access.args.iter().copied()).map(Operand::Id).collect();
-        self.barrier(r, &stage);
-        if access.store || access.clips {
-            let mut operands = [at, access.object, row_major, stride].map(Operand::Id).to_vec();
-            operands.extend(self.operands(&stage, false));
-            self.put(r, Op::CooperativeMatrixStoreKHR, None, operands);
-            self.barrier(r, &stage);
-        }
-        if access.store {
-            self.put(r, Op::FunctionCall, Some(void), call);
-            // The memory model wants others to see what one invocation stored for all.
-            let origin = self.m.inst(r).origin;
-            self.m.replace(r, Inst::new(Op::Nop, None, None, []).at(origin));
-            return Ok(());
-        }
-        self.put(r, Op::FunctionCall, Some(void), call);
-        self.barrier(r, &stage);
-        let mut operands = [at, row_major, stride].map(Operand::Id).to_vec();
-        operands.extend(self.operands(&stage, true));
-        let (ty, result, origin) = (self.m.inst(r).ty, self.m.inst(r).result, self.m.inst(r).origin);
-        self.m.replace(r, Inst::new(Op::CooperativeMatrixLoadKHR, ty, result, operands).at(origin));
-        Ok(())
-    }
-
     /// The function that visits the elements, each invocation some of them.
     fn make(&mut self, access: &Access, stage: &Stage) -> Id {
         let types = access.param_types(self.m);
-        let (load_operands, store_operands) = (self.operands(stage, true), self.operands(stage, false));
         let void = self.g.void(self.m);
         let mut b = FunctionBuilder::new(self.m, &mut self.g, "plain_tensor", void, &types);
+        let (load_operands, store_operands) = (stage.operands(&mut b, true), stage.operands(&mut b, false));
         let mut visit = access.begin(&mut b, 0);
         let index = self.builtins.load(&mut b, BuiltIn::LocalInvocationIndex);
         let (lane, part) = (b.rem(index, stage.lanes), b.div(index, stage.lanes));
         let first = b.mul(part, Index::Const(if stage.workgroup { 0 } else { stage.per }));
         let along = if access.runs_down { access.rows } else { access.cols };
-        let run = if along.is_multiple_of(self.run) { self.run } else { 1 };
+        let run = if self.run > 0 && along.is_multiple_of(self.run) { self.run } else { 1 };
         let runs = stage.per / run;
         let per_line = along / run;
         b.repeat(runs.div_ceil(stage.lanes), Unroll::No, &mut |b, i| {

@@ -4,7 +4,7 @@
 //! as its alignment allows; one of a block of quantised numbers is decoded by the vector function. What is not so, or is found
 //! not to be so when it runs, goes element by element.
 
-use super::access::{Access, Loaded};
+use super::access::{Access, Loaded, still};
 use super::calc::{Calc, Num, Step};
 use super::decode::Decoder;
 use super::locate::{Rules, Spot};
@@ -25,9 +25,9 @@ pub(super) enum Begun {
 
 /// The code of an access, being made. See [`Access::begin`].
 pub(crate) struct Visit {
-    access: Access,
-    rules: Rules,
-    source: Begun,
+    pub(super) access: Access,
+    pub(super) rules: Rules,
+    pub(super) source: Begun,
     fill: Option<Id>,
     /// How the elements of runs of a length are found at once, if they are.
     plans: FxHashMap<u32, Option<Plan>>,
@@ -44,13 +44,6 @@ enum Plan {
     Decode,
     /// They are decoded as many at once.
     DecodeVector(u32),
-}
-
-fn still(at: Index) -> Num {
-    match at {
-        Index::Const(v) => Num::known(v),
-        Index::Value(id) => Num::value(id, 1),
-    }
 }
 
 fn not(b: &mut FunctionBuilder<'_>, condition: Id) -> Id {

@@ -87,18 +87,18 @@ impl Wide {
         }
     }
 
-    pub(super) fn begin(&self, b: &mut FunctionBuilder<'_>, first: usize) -> WideRoot {
+    pub(super) fn begin(&self, b: &mut FunctionBuilder<'_>, values: &[Id]) -> WideRoot {
         let (mut base, mut descriptor, mut pointer) = (Address::default(), None, None);
         match &self.base {
             Base::Binding { terms, constant, descriptor: fixed, passed, .. } => {
                 base = base.behind(*constant);
                 for (arg, factor) in terms {
-                    let n = unsigned(b, arg.num(b, first));
+                    let n = unsigned(b, arg.num(values));
                     base = base.plus(Term { at: n.at, factor: *factor, align: n.align });
                 }
-                descriptor = fixed.or_else(|| passed.map(|at| b.param(first + at)));
+                descriptor = fixed.or_else(|| passed.map(|at| values[at]));
             }
-            Base::Physical { pointer: at } => pointer = Some(b.param(first + at)),
+            Base::Physical { pointer: at } => pointer = Some(values[*at]),
         }
         WideRoot { wide: self.clone(), base, descriptor, pointer }
     }
@@ -127,6 +127,12 @@ impl WideRoot {
     pub(super) fn misaligned(&self, b: &mut FunctionBuilder<'_>, linear: Num, unit: u32) -> Option<Id> {
         // A pointer of an access is a multiple of 16 bytes.
         let rest = self.address(linear).rest(b, unit)?;
+        Some(b.compare(Op::INotEqual, rest, Index::Const(0)))
+    }
+
+    /// Whether the byte where the access points is no multiple of `bytes`. `None`: it is.
+    pub(super) fn base_misaligned(&self, b: &mut FunctionBuilder<'_>, bytes: u32) -> Option<Id> {
+        let rest = self.base.rest(b, bytes)?;
         Some(b.compare(Op::INotEqual, rest, Index::Const(0)))
     }
 

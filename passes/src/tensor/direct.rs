@@ -1,0 +1,136 @@
+//! Tensor accesses that are plain matrix loads and stores, as far as one can see, with what remains to be tested.
+//!
+//! That is so where each coordinate is the row, the column or a constant, nothing is clipped, blocks are single elements,
+//! and rows or columns are contiguous. Whether a tile is in bounds and aligned is often known only when the code runs:
+//! then there is a condition, the same for all invocations of the scope, since the operands of the access are.
+
+use super::access::Access;
+use super::calc::{Calc, Num};
+use super::locate::{Axis, Rules};
+use super::parts::layout;
+use super::visit::{Begun, Visit};
+use super::{CLAMP_UNDEFINED, access};
+use coop_ir::builder::{FunctionBuilder, Index};
+use coop_ir::{Id, Op, Operand};
+
+/// A tile of an access as a plain load or store.
+#[derive(Clone, Debug)]
+pub(crate) struct Direct {
+    /// Whether columns (not rows) are contiguous.
+    pub(crate) col_major: bool,
+    /// The pointer operand.
+    pub(crate) pointer: Id,
+    /// The stride operand.
+    pub(crate) stride: Id,
+    /// The memory operands.
+    pub(crate) operands: Vec<Operand>,
+    /// Where this holds the tile is no plain load or store after all. `None`: it always is one.
+    pub(crate) unless: Option<Id>,
+}
+
+impl Access {
+    /// Whether the access is plain, if what must be tested turns out well: then, whether columns are contiguous.
+    pub(crate) fn plain(&self) -> Option<bool> {
+        let rules = self.dry_rules();
+        if self.clips || self.decodes() || !self.reaches_units() {
+            return None;
+        }
+        let axes = rules.axes()?;
+        orientation(&rules, &axes)
+    }
+}
+
+/// Whether columns are contiguous, if rows or columns are.
+fn orientation(rules: &Rules, axes: &[Axis]) -> Option<bool> {
+    let c = &mut Calc::dry(1);
+    let [rows, cols] = strides(c, rules, axes);
+    match (rows.constant(), cols.constant()) {
+        (_, Some(1)) => Some(false),
+        (Some(1), _) => Some(true),
+        _ => None,
+    }
+}
+
+/// How far apart rows and columns are.
+fn strides(c: &mut Calc<'_, '_>, rules: &Rules, axes: &[Axis]) -> [Num; 2] {
+    [Axis::Row, Axis::Col].map(|axis| {
+        let mut sum = Num::known(0);
+        for d in (0..axes.len()).filter(|d| axes[*d] == axis) {
+            sum = c.add(sum, rules.part(layout::STRIDE, d));
+        }
+        sum
+    })
+}
+
+impl Visit {
+    /// The tile of `rows` x `cols` elements from a row and a column on, inside the matrix, as a plain load or store
+    /// whose pointer and stride are multiples of `align` bytes (a power of two).
+    pub(crate) fn direct(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        (row, col): (Index, Index),
+        (rows, cols): (u32, u32),
+        align: u32,
+    ) -> Option<Direct> {
+        let col_major = self.access.plain()?;
+        let rules = &self.rules;
+        let axes = rules.axes()?;
+        let Begun::Memory(root, wide) = &self.source else { return None };
+        let c = &mut Calc::new(b, 1);
+        let [row_step, col_step] = strides(c, rules, &axes);
+        let step = if col_major { col_step } else { row_step };
+        let (mut linear, mut unless) = (Num::known(0), None);
+        for (d, axis) in axes.iter().enumerate() {
+            let (from, extent, all) = match axis {
+                Axis::Row => (access::still(row), rows, rules.rows),
+                Axis::Col => (access::still(col), cols, rules.cols),
+                Axis::Known(v) => (Num::known(*v), 1, 1),
+            };
+            let (offset, stride) = (rules.part(layout::OFFSET, d), rules.part(layout::STRIDE, d));
+            let t = c.add(from, offset);
+            let term = c.mul(t, stride);
+            linear = c.add(linear, term);
+            let known = if matches!(axis, Axis::Known(_)) { from.below } else { Some(all) };
+            if rules.layout.clamp == CLAMP_UNDEFINED || rules.surely_inside(d, offset, known) {
+                continue;
+            }
+            let last = c.add(t, Num::known(extent - 1));
+            for at in [t, last].into_iter().take(if extent > 1 { 2 } else { 1 }) {
+                let out = c.compare(Op::UGreaterThanEqual, at, rules.limit(d));
+                unless = match out {
+                    Ok(out) => c.or(unless, Some(out)),
+                    Err(true) => return None,
+                    Err(false) => unless,
+                };
+            }
+        }
+        let bytes = self.access.elem.scalar.bytes();
+        if align > bytes {
+            let needed = align / bytes;
+            for n in [linear, step] {
+                if n.align < needed {
+                    let (_, rest) = c.div_rem(n, Num::known(needed));
+                    let test = c.compare(Op::INotEqual, rest, Num::known(0));
+                    unless = c.or(unless, test.ok());
+                    if test == Err(true) {
+                        return None;
+                    }
+                }
+            }
+            if let Some(wide) = wide {
+                let off = wide.base_misaligned(b, align);
+                unless = Calc::new(b, 1).or(unless, off);
+            }
+        }
+        if self.access.store && step.constant().is_none() {
+            // A store can't have rows on top of each other.
+            let none = b.compare(Op::IEqual, step.at, Index::Const(0));
+            unless = Calc::new(b, 1).or(unless, Some(none));
+        }
+        let (pointer, stride, unfit) = root.units(b, linear, step)?;
+        let unless = Calc::new(b, 1).or(unless, unfit);
+        let stride = b.index(stride.at);
+        let operands = root.matrix_operands(align.min(16).max(bytes));
+        Some(Direct { col_major, pointer, stride, operands, unless })
+    }
+}
