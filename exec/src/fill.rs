@@ -67,6 +67,8 @@ pub enum With {
     HalfIntegers(f64, f64),
     /// Floats between two bounds, the lower one included.
     Uniform(f64, f64),
+    /// Rows of so many elements: 0 up to the row's number plus an offset, minus infinity behind.
+    Causal(u64, u64),
     /// These numbers, then zeros.
     Values(Vec<Number>),
     /// The bytes of a file, then zeros.
@@ -106,6 +108,7 @@ impl Fill {
             Fill::With(With::Uniform(low, high)) if !(low <= high && (high - low).is_finite()) => {
                 fail(format!("uniform: {low} to {high} is no range"))
             }
+            Fill::With(With::Causal(0, _)) => fail("causal: rows have no elements".into()),
             Fill::With(With::Constant(number)) => number.value().map(|_| ()),
             Fill::With(With::Values(numbers)) => numbers.iter().try_for_each(|number| number.value().map(|_| ())),
             Fill::With(With::Ramp(first, step)) => first.value().and(step.value()).map(|_| ()),
@@ -131,6 +134,10 @@ impl Fill {
             Fill::With(With::SmallInts(low, high)) => maker.integers(*low, *high),
             Fill::With(With::HalfIntegers(low, high)) => maker.halves((low * 2.0) as i64, (high * 2.0) as i64),
             Fill::With(With::Uniform(low, high)) => maker.uniform(*low, *high),
+            Fill::With(With::Causal(columns, offset)) => maker.each(|index, _| {
+                let (row, column) = (index / columns, index % columns);
+                Value::Float(if column <= row.saturating_add(*offset) { 0.0 } else { f64::NEG_INFINITY })
+            }),
             Fill::With(With::Values(numbers)) => {
                 for number in numbers.iter().take(buffer.count as usize) {
                     number::encode(buffer.element, number.value()?, &mut maker.out);

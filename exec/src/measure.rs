@@ -153,7 +153,7 @@ fn sample(expect: &Expect, case: &Case, contents: &[Vec<u8>]) -> Result<Sample, 
             let rows = some(attention.heads * attention.n, &mut random);
             attention.rows(case, &|index| Ok(contents[index].clone()), &rows)?
         }
-        Expect::Map(_) | Expect::Values(_) => {
+        Expect::Convolution(_) | Expect::Map(_) | Expect::Values(_) => {
             return Err(Error::case("expect: only gemm and attention can be sampled"));
         }
     };

@@ -4,6 +4,7 @@
 //! buffer's tolerance is against the true value; integers are exact, then wrap or saturate in the result's type.
 
 mod attention;
+mod convolution;
 mod gemm;
 mod map;
 
@@ -14,6 +15,7 @@ use crate::case::{Case, Number};
 use crate::error::Error;
 use crate::number::{self, Value};
 pub use attention::Attention;
+pub use convolution::Convolution;
 pub use gemm::{Gemm, Layout, Step, View};
 pub use map::Map;
 
@@ -24,7 +26,9 @@ pub enum Expect {
     /// A matrix multiplication.
     Gemm(Box<Gemm>),
     /// Attention.
-    Attention(Attention),
+    Attention(Box<Attention>),
+    /// A convolution.
+    Convolution(Box<Convolution>),
     /// The same expression for each element.
     Map(Map),
     /// A buffer holds these elements from the start; the rest is as it was.
@@ -47,6 +51,7 @@ impl Expect {
         match self {
             Expect::Gemm(gemm) => gemm.check(case),
             Expect::Attention(attention) => attention.check(case),
+            Expect::Convolution(convolution) => convolution.check(case),
             Expect::Map(map) => map.check(case),
             Expect::Values(values) => {
                 values.values.iter().try_for_each(|number| number.value().map(|_| ()))?;
@@ -60,6 +65,7 @@ impl Expect {
         match self {
             Expect::Gemm(gemm) => &gemm.d.buffer,
             Expect::Attention(attention) => &attention.o,
+            Expect::Convolution(convolution) => &convolution.output,
             Expect::Map(map) => &map.buffer,
             Expect::Values(values) => &values.buffer,
         }
@@ -70,6 +76,7 @@ impl Expect {
         match self {
             Expect::Gemm(gemm) => gemm.apply(case, bytes),
             Expect::Attention(attention) => attention.apply(case, bytes),
+            Expect::Convolution(convolution) => convolution.apply(case, bytes),
             Expect::Map(map) => map.apply(case, bytes),
             Expect::Values(values) => {
                 let (_, kind) = locate(case, &values.buffer)?;

@@ -87,18 +87,38 @@ f16vec4 decode4(const in Block from, const in uint at[2], const in uint inside[2
     return from.block.scale * f16vec4(unpack8(bytes));
 }
 #elif defined(A_Q4_K)
+// Scales and minima of the parts of two slices' rows, unpacked once for all who decode: while one slice is loaded, the next
+// one's are made.
+const uint PARTS = BK / 32;
+shared f16vec2 parts[2][BM * PARTS];
+
+void prepare(uint at) {
+    for (uint i = gl_LocalInvocationIndex; i < BM * PARTS; i += gl_WorkGroupSize.x) {
+        uint row = min(gl_WorkGroupID.x * BM + i / PARTS, m - 1);
+        uint column = min(at + i % PARTS * 32, k - 1);
+        uint from = row * (stride_a / BLOCK) + column / BLOCK;
+        uvec3 packed = uvec3(a[from].packed[0], a[from].packed[1], a[from].packed[2]);
+        parts[at / BK & 1][i] = q4_k_part(a[from].scales, packed, column / 32 & 7);
+    }
+    barrier();
+}
+
+f16vec2 part_of(const in uint at[2], const in uint inside[2]) {
+    uint column = at[1] * BLOCK + inside[1];
+    uint row = at[0] - gl_WorkGroupID.x * BM;
+    return parts[column / BK & 1][row * PARTS + column % BK / 32];
+}
+
 float16_t decode(const in Block from, const in uint at[2], const in uint inside[2]) {
     uint i = inside[1];
-    uvec3 packed = uvec3(from.block.packed[0], from.block.packed[1], from.block.packed[2]);
-    f16vec2 part = q4_k_part(from.block.scales, packed, i >> 5);
+    f16vec2 part = part_of(at, inside);
     uint bytes = from.block.quants[(i >> 6) * 8 + ((i & 31) >> 2)];
     uint quant = bytes >> ((i & 3) * 8 + (i >> 5 & 1) * 4) & 15;
     return part.x * float16_t(quant) - part.y;
 }
 f16vec4 decode4(const in Block from, const in uint at[2], const in uint inside[2]) {
     uint i = inside[1];
-    uvec3 packed = uvec3(from.block.packed[0], from.block.packed[1], from.block.packed[2]);
-    f16vec2 part = q4_k_part(from.block.scales, packed, i >> 5);
+    f16vec2 part = part_of(at, inside);
     uint bytes = from.block.quants[(i >> 6) * 8 + ((i & 31) >> 2)];
     u8vec4 quants = unpack8(bytes >> (i >> 5 & 1) * 4 & 0x0f0f0f0f);
     return part.x * f16vec4(quants) - part.y;
@@ -114,11 +134,18 @@ f16vec4 decode4(const in Block from, const in uint at[2], const in uint inside[2
 #define DECODE
 #endif
 
+#if defined(A_Q4_K)
+#define PREPARE(at) prepare(at);
+#else
+#define PREPARE(at)
+#endif
+
 // Slices in one go of the loop.
 const uint UNROLL = 4;
 
 #define SLICE(at)                                                                                                      \
     {                                                                                                                  \
+        PREPARE(at)                                                                                                    \
         coopmat<HALF, gl_ScopeWorkgroup, BM, BK, gl_MatrixUseA> left;                                                  \
         coopmat<HALF, gl_ScopeWorkgroup, BK, BN, gl_MatrixUseB> right;                                                 \
         coopMatLoadTensorNV(left, a, 0, sliceTensorLayoutNV(of_a, row, BM, at, BK) DECODE);                            \

@@ -60,7 +60,14 @@ fn apply(f: &LaneFn, v: &[u64], sizes: &[u32], out: &mut [u64]) {
         LaneFn::Bits { from, to } => regroup(v, *from, *to, 0, out),
         LaneFn::BitsAt { from, to } => {
             let n = sizes[0] as usize;
-            regroup(&v[..n], *from, *to, v[n], out);
+            if n == out.len() {
+                // Component by component: a field of each.
+                for (x, o) in v[..n].iter().zip(out) {
+                    regroup(&[*x], *from, *to, v[n], std::slice::from_mut(o));
+                }
+            } else {
+                regroup(&v[..n], *from, *to, v[n], out);
+            }
         }
         LaneFn::Pair { op, width } => pair(*op, *width, v, out),
         LaneFn::Any => out[0] = u64::from(v.iter().any(|x| *x != 0)),

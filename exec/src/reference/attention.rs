@@ -7,8 +7,10 @@ use super::{locate, outside, put};
 use crate::case::Case;
 use crate::error::Error;
 use crate::number::{self, Value};
+use crate::quantised::Blocks;
 
-/// Attention over buffers without gaps: Q and O are `heads` x `n` x `head`, K and V are `kv-heads` x `kv` x `head`.
+/// Attention over buffers without gaps: Q is `heads` x `n` x `head`, K is `kv-heads` x `kv` x `head`, V is `kv-heads` x `kv` x
+/// `head-v`, O is `heads` x `n` x `head-v`.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Attention {
@@ -24,45 +26,99 @@ pub struct Attention {
     pub n: u64,
     /// Rows of K and V.
     pub kv: u64,
-    /// Columns of all of them.
+    /// Columns of Q and K.
     pub head: u64,
+    /// Columns of V and O, if others.
+    pub head_v: Option<u64>,
     /// Heads of Q and O; as many as `kv-heads`, or a multiple: neighbours share K and V.
     pub heads: u64,
     /// Heads of K and V.
     pub kv_heads: u64,
     /// What the products of Q and K are multiplied with.
     pub scale: f64,
+    /// K is made of blocks.
+    pub k_format: Option<Blocks>,
+    /// V is made of blocks.
+    pub v_format: Option<Blocks>,
+    /// O is `n` x `heads` x `head-v`.
+    #[serde(default)]
+    pub rows_first: bool,
+    /// c: scores are c * tanh(score).
+    pub softcap: Option<f64>,
+    /// The buffer of what is added to the scores of each head, `n` x `kv`.
+    pub mask: Option<String>,
+    /// What the mask is multiplied with, head by head.
+    #[serde(default)]
+    pub slopes: Vec<f64>,
+    /// The buffer of a further score for each head, of a row of V that is zero.
+    pub sinks: Option<String>,
 }
 
-/// The elements of one buffer.
+/// The rows of one buffer.
 struct Rows<'a> {
     name: &'a str,
-    bytes: &'a [u8],
+    bytes: Vec<u8>,
     kind: ComponentType,
-    head: u64,
+    columns: u64,
+    format: Option<Blocks>,
 }
 
 impl Rows<'_> {
     fn row(&self, row: u64) -> Result<Vec<f64>, Error> {
+        let elements = row * self.columns..(row + 1) * self.columns;
+        elements.map(|element| self.element(element)).collect()
+    }
+
+    fn element(&self, element: u64) -> Result<f64, Error> {
         let size = number::size_of(self.kind);
-        let start = (row * self.head) as usize * size;
-        let bytes = self.bytes.get(start..start + self.head as usize * size);
-        let bytes = bytes.ok_or_else(|| outside(self.name, (row + 1) * self.head - 1))?;
-        Ok(bytes.chunks_exact(size).map(|bytes| number::decode(self.kind, bytes).to_f64()).collect())
+        let start = element as usize * size;
+        let value = match self.format {
+            Some(blocks) => blocks.decode(&self.bytes, element),
+            None => self.bytes.get(start..start + size).map(|bytes| number::decode(self.kind, bytes).to_f64()),
+        };
+        value.ok_or_else(|| outside(self.name, element))
     }
 }
 
+/// The operands of an attention.
+struct Operands<'a> {
+    queries: Rows<'a>,
+    keys: Rows<'a>,
+    values: Rows<'a>,
+    mask: Option<Rows<'a>>,
+    sinks: Option<Rows<'a>>,
+}
+
 impl Attention {
+    fn head_v(&self) -> u64 {
+        self.head_v.unwrap_or(self.head)
+    }
+
     pub(super) fn check(&self, case: &Case) -> Result<(), Error> {
-        let sizes = [self.n, self.kv, self.head, self.heads, self.kv_heads];
-        if sizes.iter().any(|&size| size == 0 || size > 1 << 24) || !self.heads.is_multiple_of(self.kv_heads) {
+        let sizes = [self.n, self.kv, self.head, self.head_v(), self.heads, self.kv_heads];
+        if sizes.iter().any(|&size| size == 0 || size > 1 << 16) || !self.heads.is_multiple_of(self.kv_heads) {
             return Err(Error::case("expect: attention's sizes are no sizes, or heads no multiple of kv-heads"));
         }
-        let queries = self.heads.saturating_mul(self.n).saturating_mul(self.head);
-        let keys = self.kv_heads.saturating_mul(self.kv).saturating_mul(self.head);
-        for (name, count) in [(&self.q, queries), (&self.k, keys), (&self.v, keys), (&self.o, queries)] {
+        if !self.slopes.is_empty() && self.slopes.len() as u64 != self.heads {
+            return Err(Error::case("expect: attention has a slope for each head, or none"));
+        }
+        if [self.k_format, self.v_format].into_iter().flatten().any(|blocks| !blocks.is_decoded()) {
+            return Err(Error::case("expect: a format of attention is for fills only"));
+        }
+        let (rows, kv_rows) = (self.heads * self.n, self.kv_heads * self.kv);
+        let mut needs = vec![
+            (&self.q, rows * self.head, None),
+            (&self.k, kv_rows * self.head, self.k_format),
+            (&self.v, kv_rows * self.head_v(), self.v_format),
+            (&self.o, rows * self.head_v(), None),
+        ];
+        needs.extend(self.mask.as_ref().map(|mask| (mask, self.n * self.kv, None)));
+        needs.extend(self.sinks.as_ref().map(|sinks| (sinks, self.heads, None)));
+        for (name, count, format) in needs {
             let (index, _) = locate(case, name)?;
-            if case.buffer[index].count < count {
+            let there = case.buffer[index].count;
+            let there = format.map_or(there, |blocks| there / blocks.bytes() * blocks.elements());
+            if there < count {
                 return Err(outside(name, count - 1));
             }
         }
@@ -76,38 +132,50 @@ impl Attention {
         contents: &dyn Fn(usize) -> Result<Vec<u8>, Error>,
         wanted: &[u64],
     ) -> Result<Vec<(u64, Value)>, Error> {
-        let of = |name: &str| -> Result<(Vec<u8>, ComponentType), Error> {
+        let rows = |name, columns, format| -> Result<Rows<'_>, Error> {
             let (index, kind) = locate(case, name)?;
-            Ok((contents(index)?, kind))
+            Ok(Rows { name, bytes: contents(index)?, kind, columns, format })
         };
-        let (q, k, v) = (of(&self.q)?, of(&self.k)?, of(&self.v)?);
-        let (queries, keys, values) = (
-            Rows { name: &self.q, bytes: &q.0, kind: q.1, head: self.head },
-            Rows { name: &self.k, bytes: &k.0, kind: k.1, head: self.head },
-            Rows { name: &self.v, bytes: &v.0, kind: v.1, head: self.head },
-        );
-        let mut out = Vec::with_capacity(wanted.len() * self.head as usize);
+        let operands = Operands {
+            queries: rows(&self.q, self.head, None)?,
+            keys: rows(&self.k, self.head, self.k_format)?,
+            values: rows(&self.v, self.head_v(), self.v_format)?,
+            mask: self.mask.as_deref().map(|mask| rows(mask, self.kv, None)).transpose()?,
+            sinks: self.sinks.as_deref().map(|sinks| rows(sinks, 1, None)).transpose()?,
+        };
+        let mut out = Vec::with_capacity(wanted.len() * self.head_v() as usize);
         for &row in wanted {
-            let query = queries.row(row)?;
-            let first = row / self.n / (self.heads / self.kv_heads) * self.kv;
-            let sums = self.weighted(&query, first, &keys, &values)?;
-            out.extend((0..).zip(sums).map(|(column, sum)| (row * self.head + column, Value::Float(sum))));
+            let (head, index) = (row / self.n, row % self.n);
+            let place = if self.rows_first { index * self.heads + head } else { row };
+            let sums = self.row(head, index, &operands)?;
+            out.extend((0..).zip(sums).map(|(column, sum)| (place * self.head_v() + column, Value::Float(sum))));
         }
         Ok(out)
     }
 
-    fn weighted(&self, query: &[f64], first: u64, keys: &Rows<'_>, values: &Rows<'_>) -> Result<Vec<f64>, Error> {
-        let score = |row: u64| -> Result<f64, Error> {
-            Ok(self.scale * keys.row(first + row)?.iter().zip(query).map(|(k, q)| k * q).sum::<f64>())
-        };
-        let scores = (0..self.kv).map(score).collect::<Result<Vec<_>, _>>()?;
-        let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let mut sums = vec![0.0; self.head as usize];
-        let mut total = 0.0;
+    /// One row of O.
+    fn row(&self, head: u64, index: u64, operands: &Operands<'_>) -> Result<Vec<f64>, Error> {
+        let query = operands.queries.row(head * self.n + index)?;
+        let first = head / (self.heads / self.kv_heads) * self.kv;
+        let slope = self.slopes.get(head as usize).copied().unwrap_or(1.0);
+        let mask = operands.mask.as_ref().map(|mask| mask.row(index)).transpose()?;
+        let sink = operands.sinks.as_ref().map(|sinks| sinks.element(head)).transpose()?;
+        let mut scores = Vec::with_capacity(self.kv as usize);
+        for row in 0..self.kv {
+            let key = operands.keys.row(first + row)?;
+            let mut score = self.scale * key.iter().zip(&query).map(|(k, q)| k * q).sum::<f64>();
+            if let Some(cap) = self.softcap {
+                score = cap * score.tanh();
+            }
+            scores.push(score + mask.as_ref().map_or(0.0, |mask| slope * mask[row as usize]));
+        }
+        let most = scores.iter().copied().chain(sink).fold(f64::NEG_INFINITY, f64::max);
+        let mut sums = vec![0.0; self.head_v() as usize];
+        let mut total = sink.map_or(0.0, |sink| (sink - most).exp());
         for (row, score) in (0..).zip(scores) {
             let weight = (score - most).exp();
             total += weight;
-            for (sum, value) in sums.iter_mut().zip(values.row(first + row)?) {
+            for (sum, value) in sums.iter_mut().zip(operands.values.row(first + row)?) {
                 *sum += weight * value;
             }
         }
@@ -154,5 +222,18 @@ mod tests {
         }
         let wrong = text.replace("kv = 2", "kv = 3");
         assert!(Case::parse(&wrong, Path::new("")).is_err());
+        // A mask that leaves one key, with another slope, and a sink that weighs as much.
+        let text = text
+            .replace("scale = 0.5 }", "scale = 0.0, mask = 'M', slopes = [1.0, 0.5], sinks = 'S', rows-first = true }")
+            .replace(
+                "buffer = [",
+                "buffer = [{ name = 'M', type = 'f32', count = 2, fill = { values = [-inf, 2.0] } },
+                { name = 'S', type = 'f32', count = 2, fill = { values = [2.0, 1.0] } },",
+            );
+        let case = Case::parse(&text, Path::new("")).unwrap();
+        let (_, bytes) = case.expected().unwrap().remove(0);
+        let values: Vec<f64> =
+            number::decode_all(ComponentType::F32, &bytes).iter().map(|value| value.to_f64()).collect();
+        assert_eq!(values, [1.5, -0.5, 1.5, -0.5]);
     }
 }
