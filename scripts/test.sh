@@ -3,7 +3,7 @@
 #
 #   test.sh [ARGS...]    ARGS go to `cargo nextest run`, or to `cargo test` where nextest is missing
 #
-# Fetches what scripts/drivers.sh and scripts/llama-shaders.sh provide, and makes a missing driver, tool or
+# Fetches what scripts/drivers.sh, scripts/llama-shaders.sh and scripts/sarif-schema.sh provide, and makes a missing driver, tool or
 # shader a failure instead of a skip. Test programs run with the current Mesa's lavapipe. The test runner's own summary comes last.
 set -euo pipefail
 
@@ -14,6 +14,7 @@ export COOP_CACHE=${COOP_CACHE:-$PWD/.cache}
 "$here/drivers.sh"
 COOP_CACHE=$(cd "$COOP_CACHE" && pwd)
 "$here/llama-shaders.sh"
+"$here/sarif-schema.sh"
 
 export COOP_REQUIRE_VULKAN=1 COOP_REQUIRE_TOOLS=1 COOP_REQUIRE_LLAMA=1
 export PATH=$COOP_CACHE/bin:$PATH

@@ -16,6 +16,7 @@ pub fn report(module: &Module, file: &str, report: &Report) -> Value {
         .map(|f| {
             let mut value = places.problem(&Problem::from(f));
             value["spec_ids"] = json!(f.defaults);
+            value["deviation"] = json!(f.deviation.map(|d| d.words));
             value
         })
         .collect();

@@ -146,6 +146,9 @@ fn catalogue() {
     cli_snapshot("explain", &["explain", "muladd-k-mismatch"]);
     cli_snapshot("explain-vuid", &["explain", "VUID-StandaloneSpirv-Pointer-08973"]);
     cli_snapshot("explain-digest", &["explain", "khr.type-not-undef"]);
+    cli_snapshot("explain-run", &["explain", "run-misaligned"]);
+    cli_snapshot("explain-both", &["explain", "nv2.lt-base-align16"]);
+    cli_snapshot("explain-elsewhere", &["explain", "vk.precision"]);
     cli_snapshot("explain-unknown", &["explain", "muladd-k-missmatch"]);
     cli_snapshot("rules", &["rules"]);
     cli_snapshot("help", &["--help"]);
@@ -253,4 +256,26 @@ fn the_line_in_the_shader() {
             &format!("{text}{source}\n"),
         );
     }
+}
+
+/// What a run reports is in the catalogue, by name.
+#[test]
+fn the_catalogue_has_what_a_run_reports() {
+    use coop_exec::interp::FindingKind::*;
+    let kinds = [
+        DataRace,
+        InfiniteLoop,
+        MatrixSize,
+        Misaligned,
+        NonUniformExecution,
+        NonUniformOperand,
+        OutOfBounds,
+        Placement,
+        Portability,
+        Undefined,
+        Uninitialised,
+    ];
+    let reported: Vec<String> = kinds.iter().map(|k| format!("run-{k}")).collect();
+    let listed: Vec<&str> = coop_validate::dynamic::DYNAMIC.iter().map(|d| d.id).collect();
+    assert_eq!(listed, reported);
 }

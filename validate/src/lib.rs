@@ -14,6 +14,7 @@
 
 mod cx;
 mod device;
+pub mod dynamic;
 mod env;
 pub mod fuzz;
 mod options;

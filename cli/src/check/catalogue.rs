@@ -1,13 +1,19 @@
 //! `coopcheck explain` and `coopcheck rules`: the rules' own documentation.
 
 use crate::{Status, io};
+use coop_validate::dynamic::{self, DYNAMIC, Dynamic, ELSEWHERE};
 use coop_validate::rule::{self, Fate};
 use coop_validate::{RULES, Rule};
 
 /// Prints what the rules of that name check and why.
 pub(super) fn explain(name: &str) -> Status {
     let mut found = rule::search(name);
-    if found.is_empty() {
+    let in_a_run = dynamic::search(name);
+    if found.is_empty() && in_a_run.is_empty() {
+        if let Some((_, why)) = ELSEWHERE.iter().find(|(id, _)| *id == name) {
+            io::print(&format!("{name} is not checked: {why}\n"));
+            return Status::Success;
+        }
         match rule::fate(name) {
             Some(Fate::Renamed(new)) => {
                 io::error(&format!("note: '{name}' is called '{new}' now"));
@@ -27,7 +33,7 @@ pub(super) fn explain(name: &str) -> Status {
             }
         }
     }
-    let texts: Vec<String> = found.iter().map(|r| text(r)).collect();
+    let texts: Vec<String> = found.iter().map(|r| text(r)).chain(in_a_run.iter().map(|d| run_text(d))).collect();
     io::print(&texts.join("\n"));
     Status::Success
 }
@@ -50,10 +56,24 @@ fn text(rule: &Rule) -> String {
     out
 }
 
+fn run_text(rule: &Dynamic) -> String {
+    let mut out = format!("{} (only in a run)\n{}\n\n", rule.id, rule.summary);
+    out.push_str(&format!("What it checks\n  {}\n", rule.docs));
+    out.push_str("How\n  coopcheck --run CASE.toml, which runs the module in the interpreter\n");
+    for (heading, ids) in [("Vulkan", rule.vuids), ("Digest", rule.digest)] {
+        if !ids.is_empty() {
+            out.push_str(&format!("{heading}\n  {}\n", ids.join(", ")));
+        }
+    }
+    out
+}
+
 /// One line a rule.
 pub(super) fn list() -> String {
     let widest = RULES.iter().map(|r| r.id.len()).max().unwrap_or(0);
-    RULES.iter().map(|r| format!("{:<7}  {:widest$}  {}\n", r.level.name(), r.id, r.summary)).collect()
+    let rules = RULES.iter().map(|r| format!("{:<7}  {:widest$}  {}\n", r.level.name(), r.id, r.summary));
+    let runs = DYNAMIC.iter().map(|d| format!("{:<7}  {:widest$}  {}\n", "run", d.id, d.summary));
+    rules.chain(runs).collect()
 }
 
 /// The page `docs/rules.md`.
@@ -86,6 +106,28 @@ pub fn markdown() -> String {
             out.push_str(&format!(" Digest: {}.", r.digest.join(", ")));
         }
         out.push_str(&format!(" Test: [`{0}`](../{0}).\n", r.example_file()));
+    }
+    out.push_str(
+        "\n# Only in a run\n\n\
+         What no module shows: `coopcheck --run CASE.toml` runs the module in the interpreter and reports it under these\n\
+         ids. Some of it rules see as well, where values are fixed.\n",
+    );
+    for d in DYNAMIC {
+        out.push_str(&format!(
+            "\n## {}\n\n{}. {}\n\nDigest: {}.",
+            d.id,
+            capitalised(d.summary),
+            d.docs,
+            d.digest.join(", ")
+        ));
+        if !d.vuids.is_empty() {
+            out.push_str(&format!(" {}.", d.vuids.join(", ")));
+        }
+        out.push('\n');
+    }
+    out.push_str("\n# Not checked\n\n| digest | why |\n|---|---|\n");
+    for (id, why) in ELSEWHERE {
+        out.push_str(&format!("| {id} | {why} |\n"));
     }
     out
 }

@@ -1,7 +1,7 @@
 //! Checks files, several at a time, and reports them in order.
 
 use super::run::Dynamic;
-use super::{Cli, Format};
+use super::{Cli, Format, sarif};
 use crate::io::Loaded;
 use crate::render::{Problem, Renderer};
 use crate::{Status, io, json, render};
@@ -20,6 +20,8 @@ struct Outcome {
     text: String,
     /// For standard error.
     messages: String,
+    /// For the SARIF document.
+    sarif: sarif::Part,
     errors: usize,
     warnings: usize,
     notes: usize,
@@ -36,6 +38,7 @@ pub(super) fn check(cli: &Cli, options: &Options, dynamic: Option<&Dynamic>) -> 
         single: cli.files.len() == 1,
     };
     let mut total = Outcome::empty();
+    let mut parts = Vec::new();
     let mut progress = Progress::new(cli.files.len(), cli.style.quiet == 0);
     in_order(
         &cli.files,
@@ -50,10 +53,14 @@ pub(super) fn check(cli: &Cli, options: &Options, dynamic: Option<&Dynamic>) -> 
             total.errors += outcome.errors;
             total.warnings += outcome.warnings;
             total.notes += outcome.notes;
+            parts.push(outcome.sarif);
             progress.step();
         },
     );
     progress.clear();
+    if cli.format == Format::Sarif {
+        io::print(&sarif::document(parts, total.status.code()));
+    }
     let found = total.errors + total.warnings + total.notes > 0;
     if cli.format == Format::Human && cli.style.quiet == 0 && (found || cli.style.verbose > 0) {
         io::error(&summary(&total, cli.files.len()));
@@ -112,6 +119,7 @@ impl Outcome {
             status: Status::Success,
             text: String::new(),
             messages: String::new(),
+            sarif: sarif::Part::default(),
             errors: 0,
             warnings: 0,
             notes: 0,
@@ -165,18 +173,26 @@ fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: 
         Err(e) => {
             let text = match style.format {
                 Format::Json => format!("{}\n", json::unreadable(&io::display_name(path), &e.message)),
-                Format::Human | Format::Short => String::new(),
+                Format::Human | Format::Short | Format::Sarif => String::new(),
             };
-            return Outcome { status: Status::BadInput, text, messages: format!("error: {e}\n"), ..Outcome::empty() };
+            let sarif = sarif::Part::unreadable(&io::display_name(path), &e.message);
+            return Outcome {
+                sarif,
+                status: Status::BadInput,
+                text,
+                messages: format!("error: {e}\n"),
+                ..Outcome::empty()
+            };
         }
     };
     if let Err(errors) = io::well_formed(&loaded) {
         let text = match style.format {
             Format::Json => format!("{}\n", json::unreadable(&loaded.name, &errors[0].message)),
-            Format::Human | Format::Short => String::new(),
+            Format::Human | Format::Short | Format::Sarif => String::new(),
         };
         let messages = errors.iter().map(|e| format!("error: {e}\n")).collect();
-        return Outcome { status: Status::BadInput, text, messages, ..Outcome::empty() };
+        let sarif = sarif::Part::unreadable(&loaded.name, &errors[0].message);
+        return Outcome { sarif, status: Status::BadInput, text, messages, ..Outcome::empty() };
     }
     let mut messages = String::new();
     if let Err(message) = check_specialization(&loaded, options, style, &mut messages) {
@@ -226,7 +242,14 @@ fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: 
     if style.quiet > 0 {
         report.omitted.clear();
     }
-    Outcome { status, text: text(&loaded, &report, &ran, status, style), messages, errors, warnings, notes }
+    let sarif = match style.format {
+        Format::Sarif => {
+            let found = report.findings.iter().map(|f| (Problem::from(f), f.deviation.map(|d| d.words)));
+            sarif::Part::checked(&loaded, found.chain(ran.iter().map(|p| (p.clone(), None))))
+        }
+        _ => sarif::Part::default(),
+    };
+    Outcome { status, text: text(&loaded, &report, &ran, status, style), messages, sarif, errors, warnings, notes }
 }
 
 fn entry_names(loaded: &Loaded) -> Vec<String> {
@@ -247,6 +270,8 @@ fn text(loaded: &Loaded, report: &Report, ran: &[Problem], status: Status, style
             text
         }
         Format::Short => render::short(&loaded.name, report) + &render::short_problems(&loaded.name, ran),
+        // Written when all files are through.
+        Format::Sarif => String::new(),
         Format::Json => {
             let mut object = json::report(&loaded.module, &loaded.name, report);
             json::append(&mut object, &loaded.module, ran);

@@ -5,6 +5,7 @@ mod device;
 mod devices;
 mod files;
 mod run;
+mod sarif;
 
 pub use catalogue::markdown;
 
@@ -93,6 +94,8 @@ enum Format {
     Short,
     /// One object a file
     Json,
+    /// One SARIF 2.1.0 document, for code-scanning services
+    Sarif,
 }
 
 #[derive(Subcommand, Debug)]
