@@ -9,6 +9,7 @@ mod devices;
 mod execute;
 mod figures;
 mod json;
+mod mutants;
 mod on;
 mod record;
 mod replay;
@@ -76,6 +77,8 @@ enum Command {
     Replay(replay::Replay),
     /// Generate modules, run each in every way there is, and compare
     Smith(smith::Smith),
+    /// Break the rules of generated modules, and count how many coopcheck finds
+    Mutants(mutants::Mutants),
     /// Measure kernels, and what the lowerings make of them, beside hand-written ones
     Figures(figures::Figures),
 }
@@ -200,6 +203,7 @@ pub fn main() -> Status {
         Command::Record(command) => (command.run(), false),
         Command::Replay(command) => (command.run(&cli.style), false),
         Command::Smith(command) => (command.run(), false),
+        Command::Mutants(command) => (command.run(), false),
         Command::Figures(command) => (command.run(), false),
     };
     match result {

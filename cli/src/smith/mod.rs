@@ -6,6 +6,7 @@
 //! What a device does not have, and what a lowering refuses, is counted with the reason.
 
 mod can;
+mod score;
 mod shrink;
 mod tally;
 
@@ -20,6 +21,7 @@ use coop_ir::smith::{Dialect, Generated, Profile, generate};
 use coop_ir::{Module, binary};
 use coop_passes::{Lanes, Options, Target, lower};
 
+pub use score::{Score, Scores, score};
 pub use shrink::{keep, reduce, shrink};
 pub use tally::{Counts, Row, Tally};
 
@@ -315,21 +317,26 @@ impl Differential<'_> {
     fn external(&self, profile: Profile, module: &Module) -> Result<(), String> {
         // It does not know SPV_INTEL_joint_matrix.
         let Some(tool) = self.validator.filter(|_| profile.dialect != Dialect::Intel) else { return Ok(()) };
-        use std::io::Write;
-        use std::process::{Command, Stdio};
-        let start = Command::new(tool)
-            .args(["--target-env", "vulkan1.4", "-"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn();
-        let mut child = start.map_err(|e| format!("{}: {e}", tool.display()))?;
-        if let Some(mut pipe) = child.stdin.take() {
-            pipe.write_all(&binary::write(module)).map_err(|e| e.to_string())?;
-        }
-        let output = child.wait_with_output().map_err(|e| e.to_string())?;
-        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
+        spirv_val(tool, module)
     }
+}
+
+/// What spirv-val says against a module.
+fn spirv_val(tool: &Path, module: &Module) -> Result<(), String> {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let start = Command::new(tool)
+        .args(["--target-env", "vulkan1.4", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = start.map_err(|e| format!("{}: {e}", tool.display()))?;
+    if let Some(mut pipe) = child.stdin.take() {
+        pipe.write_all(&binary::write(module)).map_err(|e| e.to_string())?;
+    }
+    let output = child.wait_with_output().map_err(|e| e.to_string())?;
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
 }
 
 /// A device with SPV_EXT_cooperative_matrix_maintenance1 besides what it has.

@@ -77,6 +77,8 @@ struct Push {
 pub(super) struct Gen<'a> {
     pub(super) e: Entropy<'a>,
     pub(super) profile: Profile,
+    /// Whether there are no specialization constants.
+    fixed: bool,
     pub(super) m: Module,
     pub(super) g: Globals,
     /// The functions under construction, the innermost last.
@@ -110,7 +112,7 @@ pub(super) struct Gen<'a> {
 }
 
 impl<'a> Gen<'a> {
-    pub(super) fn new(profile: Profile, entropy: &'a [u8]) -> Gen<'a> {
+    pub(super) fn new(profile: Profile, entropy: &'a [u8], fixed: bool) -> Gen<'a> {
         let header = Header { version: 0x10600, generator: 0, bound: 1, schema: 0, big_endian: false };
         let mut m = Module::new(header, 4096);
         let g = Globals::new(&m);
@@ -118,6 +120,7 @@ impl<'a> Gen<'a> {
         Gen {
             e: Entropy::new(entropy),
             profile,
+            fixed,
             m,
             g,
             funs: Vec::new(),
@@ -163,7 +166,7 @@ impl<'a> Gen<'a> {
         // The size of a workgroup, which is all that the variants change.
         let size = self.subgroups * self.profile.lanes();
         let uint = self.g.uint(&mut self.m, 32);
-        let fixed = !any && self.e.chance(100);
+        let fixed = self.fixed || !any && self.e.chance(100);
         let op = if fixed { Op::Constant } else { Op::SpecConstant };
         self.global(Inst::new(op, Some(uint), Some(self.local.0), [Operand::Word(size)]));
         if !fixed {
@@ -438,6 +441,7 @@ impl<'a> Gen<'a> {
     /// A constant that has this value when the case's specialization is given.
     pub(super) fn constant_u32(&mut self, value: u32) -> Id {
         match self.e.below(8) {
+            _ if self.fixed => self.u32(value),
             0..=3 => self.u32(value),
             4 | 5 => self.spec_constant(value),
             6 => {

@@ -24,6 +24,7 @@ mod flow;
 mod fun;
 mod intel;
 mod memory;
+pub mod mutate;
 mod number;
 mod nv2;
 mod qcom;
@@ -169,5 +170,10 @@ pub struct Generated {
 
 /// Makes a module.
 pub fn generate(profile: Profile, entropy: &[u8]) -> Generated {
-    emit::Gen::new(profile, entropy).run()
+    emit::Gen::new(profile, entropy, false).run()
+}
+
+/// Makes a module without specialization constants.
+pub fn generate_fixed(profile: Profile, entropy: &[u8]) -> Generated {
+    emit::Gen::new(profile, entropy, true).run()
 }

@@ -44,7 +44,8 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     if cx.has(Capability::CacheControlsINTEL) {
         intel::cache_controls(cx, out);
     }
-    if cx.has_small_floats() {
+    // Capability Float8EXT brings a decoration that anything may have.
+    if cx.has_small_floats() || cx.module.has_capability(4212) {
         component::globals(cx, out);
     }
     sync::check(cx, out);

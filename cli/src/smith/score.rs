@@ -1,0 +1,173 @@
+//! How many broken rules coopcheck finds, and how many of the broken modules spirv-val refuses.
+
+use super::entropy;
+use coop_exec::random::Random;
+use coop_ir::smith::mutate::{Mutator, mutators};
+use coop_ir::smith::{Dialect, Profile, generate_fixed};
+use coop_ir::{Module, binary, text};
+use coop_validate::{Level, Options, RULES};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// What became of the modules in which a rule was broken.
+#[derive(Clone, Debug, Default)]
+pub struct Score {
+    /// How many there were.
+    pub broken: u64,
+    /// In how many coopcheck reported that rule.
+    pub found: u64,
+    /// In how many of these it reported no other rule's error.
+    pub alone: u64,
+    /// How many spirv-val was asked about, and refused.
+    pub external: [u64; 2],
+    /// What was reported instead, where the rule was not.
+    pub instead: BTreeMap<String, u64>,
+    /// A module in which the rule was not found.
+    pub missed: Option<Box<Module>>,
+}
+
+/// The scores by rule.
+#[derive(Clone, Debug, Default)]
+pub struct Scores {
+    /// By rule.
+    pub rules: BTreeMap<&'static str, Score>,
+}
+
+impl Scores {
+    /// Adds another's.
+    pub fn add(&mut self, other: Scores) {
+        for (rule, s) in other.rules {
+            let to = self.rules.entry(rule).or_default();
+            to.broken += s.broken;
+            to.found += s.found;
+            to.alone += s.alone;
+            (0..2).for_each(|i| to.external[i] += s.external[i]);
+            s.instead.into_iter().for_each(|(k, n)| *to.instead.entry(k).or_default() += n);
+            to.missed = to.missed.take().or(s.missed);
+        }
+    }
+
+    /// Broken modules, and in how many of them the rule was found.
+    pub fn total(&self) -> (u64, u64) {
+        let sum = |f: fn(&Score) -> u64| self.rules.values().map(f).sum();
+        (sum(|s| s.broken), sum(|s| s.found))
+    }
+
+    /// Rules of the catalogue that nothing broke.
+    pub fn unbroken(&self) -> Vec<&'static str> {
+        RULES.iter().map(|r| r.id).filter(|id| self.rules.get(id).is_none_or(|s| s.broken == 0)).collect()
+    }
+
+    /// As a table.
+    pub fn table(&self) -> String {
+        let percent =
+            |n: u64, of: u64| if of == 0 { "-".into() } else { format!("{:.1}", 100.0 * n as f64 / of as f64) };
+        let mut out =
+            format!("{:<34} {:>8} {:>8} {:>8} {:>10}\n", "rule", "broken", "found %", "alone %", "spirv-val %");
+        let line = |out: &mut String, name: &str, s: &Score| {
+            let [asked, refused] = s.external;
+            out.push_str(&format!(
+                "{name:<34} {:>8} {:>8} {:>8} {:>10}\n",
+                s.broken,
+                percent(s.found, s.broken),
+                percent(s.alone, s.broken),
+                percent(refused, asked)
+            ));
+            if s.found < s.broken {
+                let instead: Vec<String> = s.instead.iter().map(|(k, n)| format!("{k} {n}")).collect();
+                out.push_str(&format!("    instead: {}\n", instead.join(", ")));
+            }
+        };
+        let mut total = Score::default();
+        for (rule, s) in &self.rules {
+            line(&mut out, rule, s);
+            total.broken += s.broken;
+            total.found += s.found;
+            total.alone += s.alone;
+            (0..2).for_each(|i| total.external[i] += s.external[i]);
+        }
+        total.instead.clear();
+        out.push_str(&format!(
+            "{:<34} {:>8} {:>8} {:>8} {:>10}\n",
+            format!("{} rules", self.rules.len()),
+            total.broken,
+            percent(total.found, total.broken),
+            percent(total.alone, total.broken),
+            percent(total.external[1], total.external[0])
+        ));
+        out.push_str(&format!("not broken: {}\n", self.unbroken().join(" ")));
+        out
+    }
+
+    /// Keeps a module for each rule that was missed.
+    pub fn keep(&self, folder: &Path) -> std::io::Result<()> {
+        for (rule, s) in &self.rules {
+            if let Some(module) = &s.missed {
+                std::fs::create_dir_all(folder)?;
+                let text = text::print(module, &text::PrintOptions::default()).text;
+                std::fs::write(folder.join(format!("{rule}.spvasm")), text)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Breaks the rules of a generated module, each once, and asks coopcheck (and spirv-val, which gets one in `each`).
+pub fn score(dialect: Dialect, seed: u64, validator: Option<(&Path, u64)>, only: Option<&str>, scores: &mut Scores) {
+    let bytes = entropy(seed, 400);
+    let base = generate_fixed(Profile::any(dialect), &bytes).module;
+    let known: BTreeSet<&str> = reported(&base).into_iter().map(|(rule, _)| rule).collect();
+    let mut random = Random::new(seed ^ 0xb5ea);
+    for mutator in mutators() {
+        if known.contains(mutator.rule) || only.is_some_and(|o| o != mutator.rule) {
+            continue;
+        }
+        let entropy: Vec<u8> = (0..24).map(|_| random.bits() as u8).collect();
+        let Some(broken) = mutator.apply(&base, &entropy) else { continue };
+        // As it is read from a file.
+        let Ok(broken) = binary::read_words(&binary::write_words(&broken)) else { continue };
+        let asks = random.bits();
+        let validator = validator.filter(|(_, each)| asks.is_multiple_of((*each).max(1))).map(|v| v.0);
+        judge(dialect, &mutator, &broken, &known, validator, scores.rules.entry(mutator.rule).or_default());
+    }
+}
+
+fn judge(
+    dialect: Dialect,
+    mutator: &Mutator,
+    broken: &Module,
+    known: &BTreeSet<&str>,
+    validator: Option<&Path>,
+    score: &mut Score,
+) {
+    let found = reported(broken);
+    score.broken += 1;
+    if found.iter().any(|(rule, _)| *rule == mutator.rule) {
+        score.found += 1;
+        let others = found.iter().any(|(r, level)| *r != mutator.rule && *level == Level::Error && !known.contains(r));
+        score.alone += u64::from(!others);
+    } else {
+        let new: Vec<&str> = found.iter().map(|f| f.0).filter(|r| !known.contains(r)).collect();
+        let what = if new.is_empty() { "nothing".to_owned() } else { new.join("+") };
+        *score.instead.entry(what).or_default() += 1;
+        score.missed.get_or_insert_with(|| Box::new(broken.clone()));
+    }
+    if let Some(tool) = validator.filter(|_| dialect != Dialect::Intel) {
+        score.external[0] += 1;
+        score.external[1] += u64::from(super::spirv_val(tool, broken).is_err());
+    }
+}
+
+/// Every rule that coopcheck reports, with its level.
+fn reported(module: &Module) -> Vec<(&'static str, Level)> {
+    let mut options = Options::default();
+    for rule in RULES.iter().filter(|r| r.level == Level::Allow) {
+        // The name is one of the catalogue's.
+        let _ = options.set_level(rule.id, Level::Note);
+    }
+    let report = coop_validate::check(module, &options);
+    let mut out: Vec<(&'static str, Level)> = report.findings.iter().map(|f| (f.rule.id, f.level)).collect();
+    out.sort_unstable();
+    out.dedup();
+    out
+}
