@@ -70,6 +70,11 @@ impl<'a> Places<'a> {
         Places { module, decorations: Decorations::new(module), shader: SourceMap::new(module), functions }
     }
 
+    /// The place in the shader's source that an instruction belongs to: its own line, or the first that uses it.
+    pub fn in_source(&self, at: InstRef) -> Option<Value> {
+        self.source(crate::render::in_source(self.module, &self.shader, at)?)
+    }
+
     /// One problem as an object.
     pub fn problem(&self, p: &Problem) -> Value {
         let labels: Vec<Value> = p

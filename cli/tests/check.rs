@@ -148,7 +148,7 @@ fn catalogue() {
     cli_snapshot("explain-digest", &["explain", "khr.type-not-undef"]);
     cli_snapshot("explain-run", &["explain", "run-misaligned"]);
     cli_snapshot("explain-both", &["explain", "nv2.lt-base-align16"]);
-    cli_snapshot("explain-elsewhere", &["explain", "vk.precision"]);
+    cli_snapshot("explain-elsewhere", &["explain", "vkapi.q2-scope"]);
     cli_snapshot("explain-unknown", &["explain", "muladd-k-missmatch"]);
     cli_snapshot("rules", &["rules"]);
     cli_snapshot("help", &["--help"]);

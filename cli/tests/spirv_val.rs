@@ -3,6 +3,8 @@
 
 use coop_ir::{Op, binary};
 use coop_validate::testing::{Case, cases};
+use coop_validate::{Level, RULES, Rule};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,8 +21,14 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("decode-storage-class", "the storage class of Pointer with a decode function is not looked at"),
     ("decode-vector-block", "what layouts hold is not followed"),
     ("element-index-out-of-range", "indices are not compared with the number of elements"),
-    ("elements", "OpSelect of matrices is refused, although they are composites and the condition is a scalar"),
-    ("kernel", "the scopes of Vulkan are demanded of kernels too"),
+    (
+        "elements",
+        "OpSelect of matrices is refused; since SPIR-V 1.4 it takes any composite where the condition is a scalar, and matrices are composites",
+    ),
+    (
+        "kernel",
+        "a Scope other than Workgroup and Subgroup is refused in a kernel; that is a rule of Vulkan's (VUID-StandaloneSpirv-Scope-12243), and SPV_KHR_cooperative_matrix has none",
+    ),
     ("load-stride-negative", "the value of a stride is not looked at"),
     ("memory-aligned-missing", "loads and stores of matrices are left out of this check"),
     ("muladd-k-mismatch.given", "values of specialization constants can't be given"),
@@ -28,7 +36,10 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("no-width", "the width of types is checked, which coopcheck leaves to others"),
     ("nv1-not-allowed.bitcast", "OpBitcast of these matrices is let through"),
     ("qcom-subarray-start", "the start of a part is not compared with the length of the array"),
-    ("same-constant", "scopes that are specialization constants are refused, which the extension allows"),
+    (
+        "same-constant",
+        "a barrier's scope that is a specialization constant is refused; SPV_KHR_cooperative_matrix lets scopes be any constant instruction (2.16.2)",
+    ),
     ("store-stride-not-positive", "the value of a stride is not looked at"),
     ("tensor-block-zero", "what layouts hold is not followed"),
     ("tensor-clamp-not-constant", "that ClampMode is a constant is not checked"),
@@ -81,11 +92,29 @@ fn spirv_capability_kernel() -> u32 {
     coop_ir::Kind::Capability.enumerant_named("Kernel").expect("the grammar has it")
 }
 
+/// Of one family of rules.
+#[derive(Default)]
+struct Family {
+    rules: usize,
+    errors: usize,
+    both: usize,
+    ours: usize,
+}
+
+/// A disagreement: the file, the rule that it is about (if it breaks one), and what spirv-val does.
+type Row = (String, Option<&'static Rule>, &'static str);
+
 #[test]
 fn disagreements_are_explained() {
     let Some(tool) = spirv_val() else { return };
+    let mut families: BTreeMap<&str, Family> = BTreeMap::new();
+    for rule in RULES {
+        let family = families.entry(rule.family()).or_default();
+        family.rules += 1;
+        family.errors += usize::from(rule.level == Level::Error);
+    }
     let (mut both, mut ours, mut theirs, mut neither) = (0, Vec::new(), Vec::new(), 0);
-    let mut problems = Vec::new();
+    let (mut problems, mut crashes) = (Vec::new(), Vec::new());
     for case in cases(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/validate")) {
         // What a device takes is no question for spirv-val, and Intel's extension it can't read.
         let intel = case
@@ -97,12 +126,19 @@ fn disagreements_are_explained() {
         }
         let we_refuse = !coop_validate::check(&case.module, &case.options).is_ok();
         let refusal = refusal(&tool, &case);
+        if refusal.as_ref().is_some_and(|r| r.starts_with("terminate called")) {
+            crashes.push(case.name().to_owned());
+        }
         let explained = EXPLAINED.iter().find(|(name, _)| *name == case.name()).map(|(_, why)| *why);
+        let rule = coop_validate::rule::find(case.rule());
+        if let (true, Some(family)) = (we_refuse, rule.and_then(|r| families.get_mut(r.family()))) {
+            if refusal.is_some() { family.both += 1 } else { family.ours += 1 }
+        }
         match (we_refuse, refusal, explained) {
             (true, Some(_), None) => both += 1,
             (false, None, None) => neither += 1,
-            (true, None, Some(why)) => ours.push((case.name().to_owned(), why)),
-            (false, Some(_), Some(why)) => theirs.push((case.name().to_owned(), why)),
+            (true, None, Some(why)) => ours.push((case.name().to_owned(), rule, why)),
+            (false, Some(_), Some(why)) => theirs.push((case.name().to_owned(), rule, why)),
             (true, None, None) => problems.push(format!("{}: spirv-val accepts it", case.path.display())),
             (false, Some(said), None) => problems.push(format!("{}: spirv-val says {said}", case.path.display())),
             (_, _, Some(why)) => problems.push(format!("{}: agreed after all: {why}", case.path.display())),
@@ -110,7 +146,7 @@ fn disagreements_are_explained() {
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
     assert_eq!(ours.len() + theirs.len(), EXPLAINED.len(), "an explanation for a file that is not there");
-    let page = page(both, neither, &ours, &theirs);
+    let page = page(&families, (both, neither), &ours, &theirs, &crashes);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/vs-spirv-val.md");
     if std::env::var_os("INSTA_UPDATE").is_some_and(|v| v == "always") {
         std::fs::write(&path, page).expect("writable");
@@ -123,27 +159,61 @@ fn disagreements_are_explained() {
     }
 }
 
-fn page(both: usize, neither: usize, ours: &[(String, &str)], theirs: &[(String, &str)]) -> String {
+fn page(
+    families: &BTreeMap<&str, Family>,
+    (both, neither): (usize, usize),
+    ours: &[Row],
+    theirs: &[Row],
+    crashes: &[String],
+) -> String {
     let mut out = format!(
         "# coopcheck and spirv-val on the same modules\n\n\
-         Written by the test `cli/tests/spirv_val.rs` from the modules in `testdata/validate`, with the spirv-val that\n\
-         `scripts/drivers.sh` fetches. Warnings and notes of coopcheck do not count here: many of them are for modules that\n\
-         are valid. spirv-val checks all of SPIR-V, and only its first message counts; coopcheck checks matrices.\n\n\
-         | | |\n|---|---|\n\
+         Written by the test `cli/tests/spirv_val.rs` from the modules in `testdata/validate`, each of which breaks one rule or\n\
+         none, with the spirv-val that `scripts/drivers.sh` fetches (environment vulkan1.3; spv1.6 for kernels). Warnings and\n\
+         notes of coopcheck do not count here: many of them are for modules that are valid. spirv-val checks all of SPIR-V, and\n\
+         only its first message counts; coopcheck checks matrices, and reports all that it finds.\n\n\
+         | | modules |\n|---|---|\n\
          | both find an error | {both} |\n\
          | neither does | {neither} |\n\
          | only coopcheck does | {} |\n\
-         | only spirv-val does | {} |\n",
+         | only spirv-val does | {} |\n\n\
+         Left out, because spirv-val has no part in them: whether a device takes a module (`device-...`), values given for\n\
+         specialization constants, what only a run shows (`run-...`), and SPV_INTEL_joint_matrix, whose instructions and\n\
+         operands it can't read.\n\n\
+         ## What each finds\n\n\
+         Of each family: its rules, those of level error, and the modules that break one of these which both refuse, or only\n\
+         coopcheck.\n\n\
+         | family | rules | errors | both | only coopcheck |\n|---|---|---|---|---|\n",
         ours.len(),
         theirs.len()
     );
-    for (heading, what, rows) in
-        [("Only coopcheck", "what spirv-val does", ours), ("Only spirv-val", "what spirv-val does", theirs)]
-    {
-        let _ = write!(out, "\n## {heading}\n\n| module | {what} |\n|---|---|\n");
-        for (name, why) in rows {
-            let _ = writeln!(out, "| {name} | {why} |");
+    for (name, f) in families {
+        let _ = writeln!(out, "| {name} | {} | {} | {} | {} |", f.rules, f.errors, f.both, f.ours);
+    }
+    out.push_str(
+        "\n## Only coopcheck\n\nThe sentence is that of the rule; its words and source are in [rules.md](rules.md).\n\n\
+         | module | what must hold | source | what spirv-val does |\n|---|---|---|---|\n",
+    );
+    for (name, rule, why) in ours {
+        let (sentence, source) = rule.map_or((String::new(), ""), |r| (sentence(r), r.spec));
+        let _ = writeln!(out, "| {name} | {sentence} | {source} | {why} |");
+    }
+    out.push_str("\n## Only spirv-val\n\n| module | what spirv-val does, and why the module is valid |\n|---|---|\n");
+    for (name, _, why) in theirs {
+        let _ = writeln!(out, "| {name} | {why} |");
+    }
+    if !crashes.is_empty() {
+        out.push_str("\n## spirv-val ends without a verdict\n\nBy an exception, on a module that is invalid:\n\n");
+        for name in crashes {
+            let _ = writeln!(out, "- {name}");
         }
     }
     out
+}
+
+/// What a rule demands, in a line: the first paragraph of its documentation.
+fn sentence(rule: &Rule) -> String {
+    let lines = rule.docs().skip_while(|l| !l.starts_with("## What it checks")).skip(1);
+    let text: Vec<&str> = lines.take_while(|l| !l.starts_with("## ")).collect();
+    text.join(" ")
 }

@@ -174,7 +174,6 @@ pub static ELSEWHERE: &[(&str, &str)] = &[
     ),
     ("flow.null-descriptor", "which descriptors are bound is the application's affair; nothing of it is in a module"),
     ("vk.maint8-smod", "about remainders of numbers below zero in the shader's own arithmetic, not about matrices"),
-    ("vk.precision", "how exactly a device computes is its own affair; `cooprun compare` takes tolerances"),
     (
         "vk.int-addressing-64",
         "whether offsets of matrices have 64 bits depends on flags of the pipeline, which no module shows",

@@ -116,7 +116,8 @@ fn result(
     };
     let offset = |v: &Value| v["word_offset"].as_u64();
     let own = module(problem.at, offset(&found));
-    let source = &found["source"];
+    let near = places.in_source(problem.at).unwrap_or_default();
+    let source = &near;
     let physical = match (source["file"].as_str(), source["line"].as_u64()) {
         (Some(file), Some(line)) => {
             let mut region = json!({ "startLine": line });

@@ -166,8 +166,24 @@ struct InShader {
     text: Option<(Text, LabeledSpan)>,
 }
 
+/// The instruction that stands for `at` in the shader's source: itself, or the first that uses what it defines. Types and
+/// constants have no line of their own.
+pub(crate) fn in_source(module: &Module, shader: &SourceMap, at: InstRef) -> Option<InstRef> {
+    if shader.is_empty() || shader.location(at).is_some() {
+        return shader.location(at).map(|_| at);
+    }
+    let id = module.inst(at).result?;
+    let uses = |r: &InstRef| {
+        let inst = module.inst(*r);
+        inst.ty == Some(id) || inst.ids().any(|o| o == id)
+    };
+    let mut body = module.functions.iter().flat_map(|f| f.insts());
+    body.find(|r| shader.location(*r).is_some() && uses(r))
+}
+
 impl InShader {
     fn find(module: &Module, shader: &SourceMap, at: InstRef) -> Option<InShader> {
+        let at = in_source(module, shader, at)?;
         let location = shader.location(at)?;
         let file = shader.file(location)?;
         let text = file.text().and_then(|text| {

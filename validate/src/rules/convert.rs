@@ -138,6 +138,25 @@ declare_rule! {
     }
 }
 
+declare_rule! {
+    /// ## What it checks
+    /// No matrix is converted to bfloat16 by OpFConvert.
+    /// ## Why
+    /// How values between two bfloat16 are rounded is left open: an H100 cuts off, others round to nearest even. Results
+    /// differ in the last bit.
+    /// ## Example
+    /// `OpFConvert` from an accumulator of f32 to a matrix of bf16.
+    pub(crate) static BF16_ROUNDING = {
+        id: "portability-bfloat16-rounding",
+        summary: "a conversion to bfloat16, which devices round differently",
+        level: Note,
+        since: "0.2.0",
+        spec: "SPV_KHR_bfloat16; Vulkan, Precision of Core SPIR-V Instructions; seen on an H100 (580.159)",
+        vuids: [],
+        digest: ["vk.precision"],
+    }
+}
+
 /// A conversion that takes no matrix.
 pub(crate) fn not_allowed(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
@@ -179,6 +198,13 @@ pub(crate) fn conversion(cx: &Cx, at: InstRef, out: &mut Sink) {
     } else {
         shape(cx, at, from, to, out);
         uses(cx, at, inst.op, from, to, out);
+    }
+    if inst.op == Op::FConvert && to.component == Some(Scalar::BF16) && from.component != Some(Scalar::BF16) {
+        out.report(&BF16_ROUNDING, at, || {
+            Draft::new(format!("{from} becomes bf16: an H100 cuts the rest off, others round to nearest even"))
+                .label(at, Part::Whole, "rounded here, one way or the other")
+                .help("allow for a difference in the last bit, or keep f16 or f32")
+        });
     }
     if let (Some(f), Some(t)) = (from.component, to.component) {
         components(cx, at, inst.op, (from, f), (to, t), out);

@@ -338,6 +338,7 @@ pub static RULES: &[&Rule] = &[
     &perelement::SIDE_EFFECTS,
     &perelement::SIGNATURE,
     &perelement::TYPE,
+    &convert::BF16_ROUNDING,
     &tensor::rules::CLIP,
     &decode::STEP,
     &tensor::rules::DEFAULT_STRIDES,
