@@ -24,7 +24,7 @@ mod plan;
 mod product;
 mod spot;
 mod stage;
-mod sweep;
+pub(crate) mod sweep;
 mod tensors;
 
 use crate::arena::Arena;

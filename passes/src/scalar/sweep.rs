@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Removes the matrices that nothing reads, of the types in `types`. Variables of those in `values` become values where
 /// they can, so that it is seen what a load is used for.
-pub(super) fn run(m: &mut Module, constants: &Constants, types: &FxHashSet<Id>, values: &FxHashSet<Id>) {
+pub(crate) fn run(m: &mut Module, constants: &Constants, types: &FxHashSet<Id>, values: &FxHashSet<Id>) {
     let users = Users::new(m);
     let variables: Vec<Vec<Id>> =
         (0..m.functions.len()).map(|f| ssa::candidates(m, f, &users, &|_, ty| values.contains(&ty))).collect();

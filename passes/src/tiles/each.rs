@@ -183,7 +183,7 @@ impl Tiles<'_, '_> {
         callback: &Callback,
         parts: &Parts,
     ) -> Result<Parts, Refusal> {
-        let used = inst.result.is_some_and(|id| self.used.contains(&id));
+        let used = inst.result.is_some_and(|id| self.uses.contains_key(&id));
         let mark = self.arena.mark();
         let matrices = callback.matrices();
         let images = 1 + matrices.len() as u32;

@@ -17,12 +17,12 @@ use coop_ir::{Id, Inst, InstRef, Op, Operand};
 use spirv::{MemoryAccess, StorageClass};
 
 /// Memory that a matrix is loaded from or stored to.
-struct Memory {
+pub(super) struct Memory {
     pointer: Id,
     place: Place,
     row_major: bool,
-    layout: Id,
-    stride: Id,
+    pub(super) layout: Id,
+    pub(super) stride: Id,
     operands: Vec<Operand>,
 }
 
@@ -39,11 +39,11 @@ pub(super) struct Spot {
 impl Tiles<'_, '_> {
     pub(super) fn load_khr(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
         let mat = inst.ty.and_then(|t| self.mats.get(&t)).copied();
-        let (Some(mat), Some(pointer), Some(layout)) = (mat, inst.id(0), inst.id(1)) else {
-            return malformed(r, "a load of no matrix");
-        };
-        let operands = inst.operands.get(3..).unwrap_or_default();
-        let memory = self.memory(b, r, pointer, layout, inst.id(2), operands)?;
+        let Some(mat) = mat else { return malformed(r, "a load of no matrix") };
+        if self.defers(r, inst) {
+            return Ok(());
+        }
+        let memory = self.memory_of_load(b, r, inst)?;
         let mut slot = Slot::new(r);
         let mut parts = Vec::new();
         for spot in self.spots(b, mat) {
@@ -53,6 +53,14 @@ impl Tiles<'_, '_> {
         }
         self.define(inst, mat, parts);
         Ok(())
+    }
+
+    /// The memory that a load reads.
+    pub(super) fn memory_of_load(&self, b: &FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<Memory, Refusal> {
+        let (Some(pointer), Some(layout)) = (inst.id(0), inst.id(1)) else {
+            return malformed(r, "a load of no matrix");
+        };
+        self.memory(b, r, pointer, layout, inst.id(2), inst.operands.get(3..).unwrap_or_default())
     }
 
     pub(super) fn store_khr(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
@@ -110,25 +118,11 @@ impl Tiles<'_, '_> {
     pub(super) fn spots(&self, b: &mut FunctionBuilder<'_>, mat: Mat) -> Vec<Spot> {
         let (row_groups, col_groups) = mat.groups();
         let (group_row, group_col) = self.group.unwrap_or((Index::Const(0), Index::Const(0)));
-        let along =
-            |b: &mut FunctionBuilder<'_>, group: Index, groups: u32, held: u32, at: u32, tile: u32, extent: u32| {
-                let group = if groups == 1 { Index::Const(0) } else { group };
-                let tiles = extent.div_ceil(tile);
-                let lin = Lin::scaled(group, held).plus(&Lin::constant(at));
-                if held * groups <= tiles {
-                    return (lin.times(tile), None);
-                }
-                let index = lin.emit(b);
-                let inside = b.compare(Op::ULessThan, index, Index::Const(tiles));
-                let (ty, index, last) = (b.u32_type(), b.index(index), b.u32(tiles - 1));
-                let clamped = b.ids(Op::Select, ty, &[inside, index, last]);
-                (Lin::scaled(Index::Value(clamped), tile), Some(inside))
-            };
         let rows: Vec<_> = (0..mat.rows)
-            .map(|i| along(b, group_row, row_groups, mat.rows, i, mat.tile_rows, mat.shape.rows))
+            .map(|i| self.along(b, (group_row, row_groups), mat.rows, i, mat.tile_rows, mat.shape.rows))
             .collect();
         let cols: Vec<_> = (0..mat.cols)
-            .map(|j| along(b, group_col, col_groups, mat.cols, j, mat.tile_cols, mat.shape.cols))
+            .map(|j| self.along(b, (group_col, col_groups), mat.cols, j, mat.tile_cols, mat.shape.cols))
             .collect();
         let mut out = Vec::new();
         for (i, (row, row_inside)) in (0..).zip(rows) {
@@ -138,6 +132,30 @@ impl Tiles<'_, '_> {
             }
         }
         out
+    }
+
+    /// Where tile `at` of the `held` of a group begins, in rows or columns, and whether it is inside the matrix where
+    /// that is not sure.
+    pub(super) fn along(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        (group, groups): (Index, u32),
+        held: u32,
+        at: u32,
+        tile: u32,
+        extent: u32,
+    ) -> (Lin, Option<Id>) {
+        let group = if groups == 1 { Index::Const(0) } else { group };
+        let tiles = extent.div_ceil(tile);
+        let lin = Lin::scaled(group, held).plus(&Lin::constant(at));
+        if held * groups <= tiles {
+            return (lin.times(tile), None);
+        }
+        let index = lin.emit(b);
+        let inside = b.compare(Op::ULessThan, index, Index::Const(tiles));
+        let (ty, index, last) = (b.u32_type(), b.index(index), b.u32(tiles - 1));
+        let clamped = b.ids(Op::Select, ty, &[inside, index, last]);
+        (Lin::scaled(Index::Value(clamped), tile), Some(inside))
     }
 
     /// Of subgroups that hold the same tiles, the first stores them: what tells it.
@@ -152,7 +170,7 @@ impl Tiles<'_, '_> {
     }
 
     /// The pointer to a tile, and the memory operands for it.
-    fn tile_in_memory(
+    pub(super) fn tile_in_memory(
         &self,
         b: &mut FunctionBuilder<'_>,
         r: InstRef,

@@ -18,6 +18,7 @@
 
 mod each;
 mod exchange;
+mod fused;
 mod inst;
 mod memory;
 mod muladd;
@@ -33,6 +34,7 @@ use crate::pipeline::PassCx;
 use crate::placement::Grid;
 use crate::scalar::arith::{OF_OPERATIONS, is_elementwise};
 use crate::scalar::lanes::invocations;
+use crate::scalar::sweep;
 use crate::tensor::{Access, Tensors};
 use crate::{LoweredMatrix, Refusal};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
@@ -102,8 +104,14 @@ struct Tiles<'a, 'cx> {
     tile_types: TileTypes,
     /// For each component type that needs one, the numbers 0, 1, 2, .. in shared memory.
     rulers: Vec<Sheet>,
-    /// Values that instructions use.
-    used: FxHashSet<Id>,
+    /// In the function that is being changed: loads that are left to the products that use them.
+    deferred: FxHashMap<Id, InstRef>,
+    /// Those of them that were met.
+    loads: FxHashMap<InstRef, Inst>,
+    /// What they would have loaded.
+    gone: Vec<Id>,
+    /// How often instructions use each value.
+    uses: FxHashMap<Id, u32>,
     /// Decorations that say how an operation computes, as operands of `OpDecorate` from the second on.
     decorated: FxHashMap<Id, Vec<Vec<Operand>>>,
 }
@@ -132,6 +140,8 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let shapes = Choice::new(m, profile, &logical, &partners).solve()?;
     let mut g = Globals::new(m);
     let (mats, tile_types) = cut(m, &mut g, &logical, &shapes, subgroups)?;
+    let cut: FxHashSet<Id> = mats.values().filter(|m| !m.is_kept()).map(|m| m.ty).collect();
+    sweep::run(m, &constants, &mats.keys().copied().collect(), &cut);
     plain::to_tensor(m, &mut g, &constants, &mats);
     let mut tensors = Tensors::new(m, cx.options);
     let mut accesses = FxHashMap::default();
@@ -156,7 +166,10 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         functions: FxHashMap::default(),
         tile_types,
         rulers: Vec::new(),
-        used: used(m),
+        deferred: FxHashMap::default(),
+        loads: FxHashMap::default(),
+        gone: Vec::new(),
+        uses: fused::uses(m),
     };
     tiles.take_rulers(m)?;
     tiles.report(&logical);
@@ -165,6 +178,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         tiles.function(m, &mut g, i)?;
     }
     tensors.finish(m);
+    tiles.forget_deferred(m);
     tiles.begin_entries(m, &mut g);
     tiles.types(m, &mut g);
     tiles.cx.report.added_shared_memory = tiles.arena.finish(m, &mut g);
@@ -183,12 +197,6 @@ fn workgroup(m: &Module, constants: &Constants) -> Option<u32> {
     let entries = entry_points(m, &Decorations::new(m));
     let sizes: Vec<Option<u32>> = entries.iter().map(|e| invocations(e, constants)).collect();
     sizes.first().copied().flatten().filter(|s| sizes.iter().all(|o| *o == Some(*s)))
-}
-
-/// The values that instructions use: names and debug information don't count.
-fn used(m: &Module) -> FxHashSet<Id> {
-    let insts = m.functions.iter().flat_map(|f| f.blocks.iter().flat_map(|b| b.insts.iter()));
-    insts.map(|r| m.inst(*r)).filter(|i| i.op != Op::ExtInst).flat_map(|i| i.ids().collect::<Vec<_>>()).collect()
 }
 
 /// Pairs of matrix types that meet in an instruction that works element by element.
@@ -368,6 +376,7 @@ impl Tiles<'_, '_> {
         if !function.insts().any(|r| self.touches(m, m.inst(r))) {
             return Ok(());
         }
+        self.deferred = fused::deferred(m, &function, &self.mats, &self.accesses, &self.uses);
         m.functions[index].blocks.clear();
         let Some(mut b) = FunctionBuilder::rebuild(m, g, &function) else { return Ok(()) };
         let mut last: FxHashMap<Id, Id> = FxHashMap::default();

@@ -23,10 +23,13 @@ impl Tiles<'_, '_> {
         let (Some(d), Some(x), Some(y), Some(z)) = (result, inst.id(0), inst.id(1), inst.id(2)) else {
             return malformed(r, "the operands are not three matrices");
         };
-        let (a, a_parts) = self.tiles_of(b.module, r, x)?;
-        let (bm, b_parts) = self.tiles_of(b.module, r, y)?;
+        let (Some(a), Some(bm)) = (self.mat_of(b.module, x), self.mat_of(b.module, y)) else {
+            return malformed(r, "the operands are not three matrices");
+        };
         let (c, c_parts) = self.tiles_of(b.module, r, z)?;
         check(r, [a, bm, c, d])?;
+        let mark = self.arena.mark();
+        let slices = self.slices(b, r, (x, a), (y, bm))?;
         let bits = Bits::from_bits_retain(inst.word(3).unwrap_or(0));
         let saturates = bits.contains(Bits::SATURATING_ACCUMULATION_KHR);
         let steps = a.cols;
@@ -40,10 +43,19 @@ impl Tiles<'_, '_> {
         }
         let mut slot = Slot::new(r);
         for k in 0..steps {
+            let first = k / slices.steps * slices.steps;
+            if k == first {
+                self.bring(b, &slices, (a, bm), first);
+            }
+            let mut left = Vec::new();
             for i in 0..d.rows {
-                for j in 0..d.cols {
-                    let (left, right, at) = (a_parts[a.at(i, k)], b_parts[bm.at(k, j)], d.at(i, j));
-                    let mut operands: Vec<Operand> = [left, right, sums[at]].map(Operand::Id).to_vec();
+                left.push(self.factor_tile(b, r, &slices.left, a, (i, k, first))?);
+            }
+            for j in 0..d.cols {
+                let right = self.factor_tile(b, r, &slices.right, bm, (j, k, first))?;
+                for i in 0..d.rows {
+                    let at = d.at(i, j);
+                    let mut operands: Vec<Operand> = [left[i as usize], right, sums[at]].map(Operand::Id).to_vec();
                     if !plain.is_empty() {
                         operands.push(plain.bits().into());
                     }
@@ -53,6 +65,7 @@ impl Tiles<'_, '_> {
                 }
             }
         }
+        self.arena.release(mark);
         if add_last {
             let signed = bits.contains(Bits::MATRIX_RESULT_SIGNED_COMPONENTS_KHR);
             for (sum, c) in sums.iter_mut().zip(c_parts) {

@@ -343,7 +343,11 @@ pub(super) fn grid(subgroups: u32, mats: &[Logical], shapes: &Shapes) -> Grid {
             Some(Shape { rows: rows.div_ceil(r), cols: cols.div_ceil(c), use_ })
         })
         .collect();
-    choose(subgroups, &in_tiles, &[])
+    let grid = choose(subgroups, &in_tiles, &[]);
+    // Of two that hold as much, the one that reads longer pieces of columns: fewer rows of subgroups.
+    let turned = Grid::new(grid.cols, grid.rows);
+    let held = |grid: Grid| in_tiles.iter().map(|s| u64::from(grid.band(*s).len())).sum::<u64>();
+    if turned.rows < grid.rows && held(turned) <= held(grid) { turned } else { grid }
 }
 
 /// What messages call the device.

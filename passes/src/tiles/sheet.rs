@@ -111,6 +111,11 @@ impl Sheet {
         self.region.zone
     }
 
+    /// Whether it is one for all invocations of the workgroup.
+    pub(super) fn is_shared(&self) -> bool {
+        self.each == 0 && self.zone() == Zone::Workgroup
+    }
+
     /// The quad at which the sheet begins; `subgroup` is the invocation's.
     pub(super) fn begin(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, subgroup: Index) -> Index {
         let begin = arena.begin(b, self.region, Some(subgroup));
@@ -204,6 +209,42 @@ impl Sheet {
         };
         let offset = b.add(line, along);
         b.add(begin, offset)
+    }
+
+    /// The units that an invocation visits, if they are at most `most` and as many for all: line, first element, first
+    /// word of the array.
+    pub(super) fn places(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        begin: Index,
+        (first, step): (Index, u32),
+        most: u32,
+    ) -> Option<Vec<(Index, Index, Index)>> {
+        let layout = self.layout;
+        let (units, per_line) = (layout.units(), layout.length / layout.unit());
+        if !units.is_multiple_of(step) || units / step > most {
+            return None;
+        }
+        small_type(b.module, layout.elem.scalar);
+        let words = b.mul(begin, Index::Const(4));
+        let mut out = Vec::new();
+        if step.is_multiple_of(per_line) {
+            // Always the same place in a line, so many lines on.
+            let (line, at, word) = layout.place(b, first);
+            let word = b.add(words, word);
+            let lines = step / per_line;
+            for n in 0..units / step {
+                let line = b.add(line, Index::Const(n * lines));
+                out.push((line, at, b.add(word, Index::Const(n * lines * layout.pitch * 4))));
+            }
+        } else {
+            for n in 0..units / step {
+                let unit = b.add(first, Index::Const(n * step));
+                let (line, at, word) = layout.place(b, unit);
+                out.push((line, at, b.add(words, word)));
+            }
+        }
+        Some(out)
     }
 
     /// Row and column of an element of a line, counted from the first of the sheet.

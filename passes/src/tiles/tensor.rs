@@ -9,15 +9,18 @@ use super::shape::Mat;
 use super::sheet::{Layout, Sheet};
 use super::{Parts, Tiles};
 use crate::Refusal;
-use crate::arena::{QUAD, Zone};
+use crate::arena::{Arena, QUAD, Zone};
 use crate::scalar::lin::Lin;
-use crate::tensor::Access;
+use crate::tensor::{Access, Loaded, Visit};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 use spirv::BuiltIn;
 
 /// A subgroup's sheet is not made larger than this: more shared memory would only keep other workgroups out.
 const MOST: u32 = 4096;
+
+/// Up to so many units of a sheet are brought by an invocation in code without a loop.
+const WRITTEN_OUT: u32 = 8;
 
 /// A function of the output, by what its body depends on.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -128,6 +131,14 @@ impl Tiles<'_, '_> {
         (row, col)
     }
 
+    /// Whether a load is left to the product that uses it.
+    pub(super) fn defers(&mut self, r: InstRef, inst: &Inst) -> bool {
+        let Some(id) = inst.result.filter(|id| self.deferred.get(id) == Some(&r)) else { return false };
+        self.loads.insert(r, inst.clone());
+        self.gone.push(id);
+        true
+    }
+
     /// The number of the subgroup in the workgroup.
     pub(super) fn subgroup(&mut self, b: &mut FunctionBuilder<'_>) -> Index {
         if self.subgroups == Some(1) { Index::Const(0) } else { self.builtins.load(b, BuiltIn::SubgroupId) }
@@ -170,6 +181,9 @@ impl Tiles<'_, '_> {
         let (Some(mat), Some(access)) = (mat, self.accesses.get(&r).cloned()) else {
             return malformed(r, "a tensor load of no matrix");
         };
+        if self.defers(r, inst) {
+            return Ok(());
+        }
         let old = if access.clips { Some(self.tiles_of(b.module, r, access.object)?.1) } else { None };
         let mark = self.arena.mark();
         let batches = self.batches(b, r, mat, access.runs_down, 1)?;
@@ -223,26 +237,26 @@ impl Tiles<'_, '_> {
     }
 
     /// The function that fills a subgroup's sheet with what a tensor load gives, from a row and a column on.
-    fn fill(&mut self, b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat, sheet: Sheet) -> Id {
+    pub(super) fn fill(&mut self, b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat, sheet: Sheet) -> Id {
         self.element_function(b, access, mat, sheet, &mut |this, f, row0, col0| {
             let mut visit = access.begin(f, 0);
             let guard = Guard::new(mat, sheet);
             let (arena, begin, lane, size) = this.lanes_of(f, sheet);
             let zero = f.globals.null(f.module, mat.elem.ty);
             let count = sheet.layout.unit();
-            sheet.sweep(f, begin, (lane, size), &mut |f, line, at, word| {
+            let mut unit = |f: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index, word: Index| {
                 let (row, col) = sheet.row_col(line, at);
                 let (row, col) = (f.add(row0, row), f.add(col0, col));
                 let old = access.clips.then(|| sheet.load_unit(f, arena, word));
-                let keep = |f: &mut FunctionBuilder<'_>, n: usize, got: crate::tensor::Loaded| match (got.keep, &old) {
+                let keep = |f: &mut FunctionBuilder<'_>, n: usize, got: Loaded| match (got.keep, &old) {
                     (Some(keep), Some(old)) => f.ids(Op::Select, mat.elem.ty, &[keep, old[n], got.value]),
                     _ => got.value,
                 };
-                let whole = |f: &mut FunctionBuilder<'_>, visit: &mut crate::tensor::Visit| -> Vec<Id> {
+                let whole = |f: &mut FunctionBuilder<'_>, visit: &mut Visit| -> Vec<Id> {
                     let run = visit.load_run(f, row, col, count);
                     run.into_iter().enumerate().map(|(n, got)| keep(f, n, got)).collect()
                 };
-                let values = match guard.unit(f, row, col) {
+                match guard.unit(f, row, col) {
                     Inside::Always => whole(f, &mut visit),
                     Inside::Together(inside) => {
                         let types = vec![mat.elem.ty; count as usize];
@@ -260,9 +274,26 @@ impl Tiles<'_, '_> {
                             f.choose(inside, &[mat.elem.ty], one, &mut |_| vec![zero])[0]
                         })
                         .collect(),
-                };
-                sheet.store_unit(f, arena, word, &values);
-            });
+                }
+            };
+            let most = if access.decodes() { WRITTEN_OUT / 2 } else { WRITTEN_OUT };
+            let places = if sheet.is_shared() { sheet.places(f, begin, (lane, size), most) } else { None };
+            match places {
+                // All at once, so that many loads are on their way together.
+                Some(places) => {
+                    let mut got = Vec::new();
+                    for (line, at, word) in places {
+                        got.push((word, unit(f, arena, line, at, word)));
+                    }
+                    for (word, values) in got {
+                        sheet.store_unit(f, arena, word, &values);
+                    }
+                }
+                None => sheet.sweep(f, begin, (lane, size), &mut |f, line, at, word| {
+                    let values = unit(f, arena, line, at, word);
+                    sheet.store_unit(f, arena, word, &values);
+                }),
+            }
         })
     }
 
@@ -325,14 +356,10 @@ impl Tiles<'_, '_> {
     }
 
     /// For the invocations that share a sheet: where it begins, which one this is, and how many they are.
-    pub(super) fn lanes_of(
-        &mut self,
-        b: &mut FunctionBuilder<'_>,
-        sheet: Sheet,
-    ) -> (&mut crate::arena::Arena, Index, Index, u32) {
+    pub(super) fn lanes_of(&mut self, b: &mut FunctionBuilder<'_>, sheet: Sheet) -> (&mut Arena, Index, Index, u32) {
         let subgroup = self.subgroup(b);
         let begin = sheet.begin(b, &mut self.arena, subgroup);
-        let shared = sheet.zone() == Zone::Workgroup && sheet.each == 0;
+        let shared = sheet.is_shared();
         let lane = if shared {
             self.builtins.load(b, BuiltIn::LocalInvocationIndex)
         } else {
@@ -343,7 +370,7 @@ impl Tiles<'_, '_> {
     }
 }
 
-fn call(b: &mut FunctionBuilder<'_>, function: Id, args: &[Id], row: Index, col: Index) {
+pub(super) fn call(b: &mut FunctionBuilder<'_>, function: Id, args: &[Id], row: Index, col: Index) {
     let (void, row, col) = (b.globals.void(b.module), b.index(row), b.index(col));
     let operands: Vec<Id> = [function].into_iter().chain(args.iter().copied()).chain([row, col]).collect();
     b.ids(Op::FunctionCall, void, &operands);
@@ -371,9 +398,14 @@ impl Guard {
     }
 
     pub(super) fn unit(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index) -> Inside {
-        let (rows, cols) = self.mat.covered();
         let shape = self.mat.shape;
-        if (rows, cols) == (shape.rows, shape.cols) {
+        // One sheet for all goes no farther than the last tile that is the matrix's.
+        let over = if self.sheet.is_shared() {
+            self.mat.has_partial_tiles()
+        } else {
+            self.mat.covered() != (shape.rows, shape.cols)
+        };
+        if !over {
             return Inside::Always;
         }
         let along = if self.sheet.layout.down { shape.rows } else { shape.cols };
