@@ -1,14 +1,15 @@
 //! Drops what nothing uses any more.
 //!
 //! Precondition: none. Effect: capabilities and extensions of cooperative matrices are gone where no matrix is left;
-//! types, constants and names that nothing uses are gone. Variables, functions and everything with a binding stay.
+//! types, constants, names and functions that nothing uses are gone, and physical addressing where nothing has an
+//! address. Variables and everything with a binding stay.
 
 use crate::pipeline::PassCx;
-use crate::{Refusal, Target};
+use crate::{Refusal, Target, inline};
 use coop_ir::rewrite::remove_globals;
-use coop_ir::{Id, InstRef, Module, Op};
-use rustc_hash::FxHashSet;
-use spirv::{Capability, Decoration};
+use coop_ir::{Id, InstRef, Module, Op, Operand};
+use rustc_hash::{FxHashMap, FxHashSet};
+use spirv::{AddressingModel, Capability, Decoration, StorageClass};
 
 /// Instructions that SPV_KHR_cooperative_matrix does not have.
 const BEYOND_KHR: [Op; 9] = [
@@ -52,7 +53,9 @@ const REPLICATED: [Op; 3] =
     [Op::ConstantCompositeReplicateEXT, Op::SpecConstantCompositeReplicateEXT, Op::CompositeConstructReplicateEXT];
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    unused_functions(m);
     unused_globals(m);
+    unused_addresses(m);
     let matrices = m.globals.iter().any(|r| m.inst(*r).op == Op::TypeCooperativeMatrixKHR);
     let beyond = m.all().any(|r| BEYOND_KHR.contains(&m.inst(r).op));
     // Matrices that are left are those of KHR alone, unless an instruction says otherwise.
@@ -99,6 +102,57 @@ pub(crate) fn remove_extension(m: &mut Module, extension: &str) {
     });
 }
 
+/// Removes the functions that no entry point calls, unless other modules can.
+fn unused_functions(m: &mut Module) {
+    let entries: Vec<Id> = m.globals_with(Op::EntryPoint).filter_map(|r| m.inst(r).id(1)).collect();
+    if entries.is_empty() || m.all().any(|r| m.inst(r).opaque) {
+        return;
+    }
+    let linkage = Decoration::LinkageAttributes as u32;
+    let own = |op: Op| matches!(op, Op::Name | Op::Decorate);
+    let mut work = entries;
+    for r in m.globals.iter().chain(&m.trailing) {
+        let i = m.inst(*r);
+        if !own(i.op) || i.op == Op::Decorate && i.word(1) == Some(linkage) {
+            work.extend(i.ids());
+        }
+    }
+    let bodies: FxHashMap<Id, usize> =
+        (0..m.functions.len()).filter_map(|f| Some((m.inst(m.functions[f].def).result?, f))).collect();
+    let mut used: FxHashSet<Id> = FxHashSet::default();
+    while let Some(id) = work.pop() {
+        if let Some(f) = bodies.get(&id)
+            && used.insert(id)
+        {
+            work.extend(m.functions[*f].insts().flat_map(|r| m.inst(r).ids().collect::<Vec<_>>()));
+        }
+    }
+    let gone: FxHashSet<Id> = bodies.keys().copied().filter(|id| !used.contains(id)).collect();
+    inline::remove(m, &gone);
+}
+
+/// Goes back to logical addressing where no pointer to PhysicalStorageBuffer memory is left.
+fn unused_addresses(m: &mut Module) {
+    let physical = StorageClass::PhysicalStorageBuffer as u32;
+    let pointers = [Op::TypePointer, Op::TypeForwardPointer, Op::TypeUntypedPointerKHR];
+    let has = |r: InstRef| {
+        let i = m.inst(r);
+        let storage = if i.op == Op::TypeForwardPointer { i.word(1) } else { i.word(0) };
+        pointers.contains(&i.op) && storage == Some(physical)
+    };
+    let capability = Capability::PhysicalStorageBufferAddresses as u32;
+    if m.globals.iter().any(|r| has(*r)) || !m.has_capability(capability) {
+        return;
+    }
+    let model = m.globals_with(Op::MemoryModel).next();
+    let model = model.filter(|r| m.inst(*r).word(0) == Some(AddressingModel::PhysicalStorageBuffer64 as u32));
+    let Some(model) = model else { return };
+    m.inst_mut(model).operands[0] = Operand::Word(AddressingModel::Logical as u32);
+    remove_capability(m, capability);
+    remove_extension(m, "SPV_KHR_physical_storage_buffer");
+    remove_extension(m, "SPV_EXT_physical_storage_buffer");
+}
+
 /// Removes types and constants that nothing refers to, with their names and decorations.
 fn unused_globals(m: &mut Module) {
     if m.all().any(|r| m.inst(r).opaque) {
@@ -130,12 +184,9 @@ fn unused_globals(m: &mut Module) {
     }
     for r in &m.globals {
         let i = m.inst(*r);
-        if !removable(m, *r) && !mentions(i.op) {
+        // A forward declaration goes with its pointer.
+        if !removable(m, *r) && !mentions(i.op) && i.op != Op::TypeForwardPointer {
             used.extend(i.ty);
-            used.extend(i.ids());
-        }
-        // A forward declaration keeps its pointer.
-        if i.op == Op::TypeForwardPointer {
             used.extend(i.ids());
         }
     }
@@ -166,8 +217,9 @@ fn unused_globals(m: &mut Module) {
         .copied()
         .filter(|r| {
             let i = m.inst(*r);
-            let target = if mentions(i.op) { i.id(0) } else { i.result };
-            (removable(m, *r) || mentions(i.op)) && target.is_some_and(|id| dead.contains(&id))
+            let about = mentions(i.op) || i.op == Op::TypeForwardPointer;
+            let target = if about { i.id(0) } else { i.result };
+            (removable(m, *r) || about) && target.is_some_and(|id| dead.contains(&id))
         })
         .collect();
     remove_globals(m, |_, r| gone.contains(&r));

@@ -106,6 +106,10 @@ fn roots(m: &Module, lanes: Lanes) -> Vec<(InstRef, Id, &'static str)> {
                 let what = |at: usize| names.get(at).copied().unwrap_or("the permutation of a tensor view");
                 out.extend(inst.ids().enumerate().map(|(at, id)| (r, id, what(at))));
             }
+            Op::CooperativeMatrixLoadTensorNV => {
+                let sizes = block_sizes(m, inst);
+                out.extend(sizes.into_iter().map(|id| (r, id, "the size of a block of a decode function")));
+            }
             Op::CooperativeMatrixLoadKHR => out.extend(inst.id(1).map(|l| (r, l, "the layout of a load"))),
             Op::CooperativeMatrixStoreKHR => out.extend(inst.id(2).map(|l| (r, l, "the layout of a store"))),
             _ => {}
@@ -113,6 +117,33 @@ fn roots(m: &Module, lanes: Lanes) -> Vec<(InstRef, Id, &'static str)> {
     }
     if whole_workgroup {
         out.extend(workgroup_size(m));
+    }
+    out
+}
+
+/// The lengths of arrays in the blocks that the decode functions of a tensor load see.
+fn block_sizes(m: &Module, load: &Inst) -> Vec<Id> {
+    let mut out = Vec::new();
+    for function in load.ids().filter_map(|id| m.def_inst(id)).filter(|i| i.op == Op::Function) {
+        let Some(Type::Function { params, .. }) = function.id(1).and_then(|t| Type::of(m, t)) else { continue };
+        let mut work: Vec<Id> = match params.first().and_then(|t| Type::of(m, *t)) {
+            Some(Type::Pointer { pointee, .. }) => vec![pointee],
+            _ => continue,
+        };
+        let mut seen: FxHashSet<Id> = FxHashSet::default();
+        while let Some(ty) = work.pop().filter(|_| seen.len() < 1000) {
+            if !seen.insert(ty) {
+                continue;
+            }
+            match Type::of(m, ty) {
+                Some(Type::Array { elem, len }) => {
+                    out.push(len);
+                    work.push(elem);
+                }
+                Some(Type::Struct { members }) => work.extend(members),
+                _ => {}
+            }
+        }
     }
     out
 }

@@ -567,8 +567,7 @@ impl Rounds {
                     _ => words_of(b, factor.mat.element(), &values),
                 };
                 for (variable, part) in round.variables.iter().zip(values.chunks(self.words.max(1) as usize)) {
-                    let value =
-                        if part.len() == 1 { part[0] } else { b.ids(Op::CompositeConstruct, self.kept, part) };
+                    let value = if part.len() == 1 { part[0] } else { b.ids(Op::CompositeConstruct, self.kept, part) };
                     b.effect(Op::Store, [*variable, value].map(Operand::Id));
                 }
             });

@@ -259,7 +259,7 @@ impl Tensors {
         access.check()?;
         let rules = access.rules(&mut Calc::dry(1), &Arg::dry);
         access.clips = rules.clips();
-        let contiguous = |down| access.probe(2, down).is_some_and(|s| s.linear.step == Step::One);
+        let contiguous = |down| access.probe(2, down, false).is_some_and(|s| s.linear.step == Step::One);
         access.runs_down = !contiguous(false) && contiguous(true);
         Ok(access)
     }
@@ -420,10 +420,14 @@ impl Access {
         }
     }
 
-    /// What a run of `count` elements is like, if its elements can be found at once.
-    pub(super) fn probe(&self, count: u32, down: bool) -> Option<Spot> {
+    /// What a run of `count` elements is like, if its elements can be found at once; with `aligned`, where all offsets
+    /// are multiples of `count`.
+    pub(super) fn probe(&self, count: u32, down: bool, aligned: bool) -> Option<Spot> {
         let c = &mut Calc::dry(count);
-        let rules = self.rules(c, &Arg::dry);
+        let mut rules = self.rules(c, &Arg::dry);
+        if aligned {
+            rules = rules.assuming(count);
+        }
         let some = |n: u32| Id::new(0x9000_0000 + n).unwrap_or_else(|| unreachable!("more than 0"));
         let mut at = [Num::value(some(0), 1), Num::value(some(1), 1)];
         let moving = &mut at[usize::from(!down)];

@@ -126,6 +126,15 @@ impl Rules {
         self.part(layout::BLOCK, d).constant() == Some(1) && !self.wraps()
     }
 
+    /// The same where all offsets are multiples of `by`.
+    pub(super) fn assuming(&self, by: u32) -> Rules {
+        let mut out = self.clone();
+        for offset in out.parts.iter_mut().skip(layout::OFFSET * self.layout.rank).take(self.layout.rank) {
+            offset.align = offset.align.max(by);
+        }
+        out
+    }
+
     /// What does not depend on the element.
     fn prepare(&mut self, c: &mut Calc<'_, '_>) {
         for d in 0..self.layout.rank {

@@ -9,6 +9,7 @@ use super::calc::{Calc, Num, Step};
 use super::decode::Decoder;
 use super::locate::{Rules, Spot};
 use super::memory::Root;
+use super::parts::layout;
 use super::wide::{WideRoot, at};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, Op, Operand};
@@ -30,7 +31,14 @@ pub(crate) struct Visit {
     pub(super) source: Begun,
     fill: Option<Id>,
     /// How the elements of runs of a length are found at once, if they are.
-    plans: FxHashMap<u32, Option<Plan>>,
+    plans: FxHashMap<u32, Option<Planned>>,
+}
+
+/// A plan, and the dimensions whose offsets must be multiples of the run's length for it.
+#[derive(Clone, Debug)]
+struct Planned {
+    plan: Plan,
+    aligned: Vec<usize>,
 }
 
 /// How a run is done where it is whole.
@@ -87,10 +95,10 @@ impl Visit {
 
     /// Loads a run of `count` elements.
     pub(crate) fn load_run(&mut self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, count: u32) -> Vec<Loaded> {
-        let Some(plan) = self.plan(count) else { return self.one_by_one(b, row, col, count) };
-        let spot = self.whole(b, row, col, count);
+        let Some(Planned { plan, aligned }) = self.plan(count) else { return self.one_by_one(b, row, col, count) };
+        let spot = self.whole(b, (row, col), count, !aligned.is_empty());
         let unit = self.unit(plan, count);
-        let no = self.unless(b, &spot, unit);
+        let no = self.unless(b, &spot, unit, &aligned, count);
         let this = &*self;
         let elem = self.access.elem.ty;
         let Some(no) = no else {
@@ -125,12 +133,17 @@ impl Visit {
     }
 
     /// Where a run is.
-    fn whole(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, count: u32) -> Spot {
+    fn whole(&self, b: &mut FunctionBuilder<'_>, (row, col): (Index, Index), count: u32, aligned: bool) -> Spot {
         let mut place = [still(row), still(col)];
         let moving = &mut place[usize::from(!self.access.runs_down)];
         // What is known of the first element says little of the last.
         (moving.step, moving.align, moving.below) = (Step::One, count.max(moving.align), None);
-        self.rules.locate(&mut Calc::new(b, count), place[0], place[1])
+        let c = &mut Calc::new(b, count);
+        if aligned {
+            self.rules.assuming(count).locate(c, place[0], place[1])
+        } else {
+            self.rules.locate(c, place[0], place[1])
+        }
     }
 
     /// The unit in which a run is moved.
@@ -142,13 +155,28 @@ impl Visit {
     }
 
     /// Whether a run must go element by element.
-    fn unless(&self, b: &mut FunctionBuilder<'_>, spot: &Spot, unit: Option<u32>) -> Option<Id> {
+    fn unless(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        spot: &Spot,
+        unit: Option<u32>,
+        aligned: &[usize],
+        count: u32,
+    ) -> Option<Id> {
         let misaligned = match (&self.source, unit) {
             (Begun::Memory(_, Some(wide)), Some(unit)) => wide.misaligned(b, spot.linear, unit),
             _ => None,
         };
         let c = &mut Calc::new(b, 1);
-        let out = c.or(spot.clipped, spot.outside);
+        let mut out = c.or(spot.clipped, spot.outside);
+        for d in aligned {
+            let (_, rest) = c.div_rem(self.rules.part(layout::OFFSET, *d), Num::known(count));
+            out = match c.compare(Op::INotEqual, rest, Num::known(0)) {
+                Ok(test) => c.or(out, Some(test)),
+                Err(true) => c.truth(),
+                Err(false) => out,
+            };
+        }
         c.or(out, misaligned)
     }
 
@@ -188,30 +216,52 @@ impl Visit {
     }
 
     /// Finds out how runs of `count` elements are done, if they can be found at once.
-    fn plan(&mut self, count: u32) -> Option<Plan> {
+    fn plan(&mut self, count: u32) -> Option<Planned> {
         if count < 2 || !count.is_power_of_two() {
             return None;
         }
         if let Some(known) = self.plans.get(&count) {
-            return *known;
+            return known.clone();
         }
-        let plan = self.access.probe(count, self.access.runs_down).and_then(|spot| self.plan_for(&spot, count));
-        self.plans.insert(count, plan);
-        plan
+        let down = self.access.runs_down;
+        let plan = self.access.probe(count, down, false).map(|spot| self.plan_for(&spot, count));
+        let vector = matches!(&self.source, Begun::Decode(d) if d.lanes().is_some_and(|l| l <= count));
+        let planned = match plan {
+            Some(plan) if plan != Plan::Decode || !vector => Some(Planned { plan, aligned: Vec::new() }),
+            // Blocks may begin at any element as far as one can see, but hardly ever do.
+            plan => self.plan_aligned(count).or(plan.map(|plan| Planned { plan, aligned: Vec::new() })),
+        };
+        self.plans.insert(count, planned.clone());
+        planned
     }
 
-    fn plan_for(&self, spot: &Spot, count: u32) -> Option<Plan> {
+    /// The plan for where the offsets of coordinates that move are multiples of `count`.
+    fn plan_aligned(&self, count: u32) -> Option<Planned> {
+        let spot = self.access.probe(count, self.access.runs_down, true)?;
+        let moves = |n: &Num| n.step == Step::One;
+        let offset = |d: &usize| self.rules.part(layout::OFFSET, *d);
+        let aligned: Vec<usize> = (0..spot.coordinates.len())
+            .filter(|d| moves(&spot.coordinates[*d].block) || moves(&spot.coordinates[*d].within))
+            .filter(|d| offset(d).align < count)
+            .collect();
+        if aligned.iter().any(|d| offset(d).constant().is_some()) {
+            return None;
+        }
+        Some(Planned { plan: self.plan_for(&spot, count), aligned })
+    }
+
+    fn plan_for(&self, spot: &Spot, count: u32) -> Plan {
         let Begun::Decode(decoder) = &self.source else {
-            return Some(if spot.linear.step == Step::One { Plan::Follow } else { Plan::Same });
+            return if spot.linear.step == Step::One { Plan::Follow } else { Plan::Same };
         };
         let moves = |n: &Num| n.step == Step::One;
         let in_block = spot.coordinates.last().filter(|c| moves(&c.within)).map(|c| c.within.align);
         let others = spot.coordinates.iter().rev().skip(1).any(|c| moves(&c.within) || moves(&c.block));
         let lanes = decoder.lanes().filter(|l| *l <= count && in_block.is_some_and(|align| align >= *l));
-        Some(match lanes.filter(|_| !others && spot.linear.step == Step::Still) {
+        match lanes.filter(|_| !others && spot.linear.step == Step::Still) {
             Some(lanes) => Plan::DecodeVector(lanes),
             None => Plan::Decode,
-        })
+        }
     }
 
     /// The elements of a run, each by itself: in a loop where they are many.
@@ -265,13 +315,13 @@ impl Visit {
     /// Stores a run of elements.
     pub(crate) fn store_run(&mut self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, values: &[Id]) {
         let count = values.len() as u32;
-        if self.plan(count) != Some(Plan::Follow) {
+        let Some(Planned { plan: Plan::Follow, aligned }) = self.plan(count) else {
             return self.store_one_by_one(b, row, col, values);
-        }
-        let spot = self.whole(b, row, col, count);
+        };
+        let spot = self.whole(b, (row, col), count, !aligned.is_empty());
         let unit = self.unit(Plan::Follow, count);
         let this = &*self;
-        match self.unless(b, &spot, unit) {
+        match self.unless(b, &spot, unit, &aligned, count) {
             None => this.put_run(b, &spot, values, unit),
             Some(no) => {
                 let one_by_one = &mut |b: &mut FunctionBuilder<'_>| {
