@@ -205,12 +205,15 @@ impl Smith {
 
     /// What the module of a seed keeps to.
     fn limits(&self, plan: &Plan, dialect: Dialect, seed: u64, device: Option<&VulkanExecutor<'_>>) -> Limits {
+        // Without a device, matrices are left to lavapipe.
+        let lowers = plan.targets.iter().any(|t| *t != coop_passes::Target::Scalar);
         let wanted = match (plan.limits, device) {
             (Some(limits), _) => limits,
             (None, Some(device)) if seed.count_ones().is_multiple_of(2) => {
                 let nvidia = device.profile().limits.subgroup_size == 32;
                 if nvidia { Limits::Nvidia } else { Limits::Lavapipe }
             }
+            (None, None) if lowers && seed.count_ones().is_multiple_of(2) => Limits::Lavapipe,
             _ => Limits::Any,
         };
         if dialect.has(wanted) { wanted } else { Limits::Any }

@@ -208,8 +208,11 @@ fn array(cx: &Cx, at: InstRef, ty: Option<Id>, part: Part, out: &mut Sink) -> Op
         }
         _ => None,
     };
-    let suits = |a: &Array| {
-        matches!(a.scalar, Scalar::Int { width: 32, .. } | Scalar::Float { width: 16 } | Scalar::Float { width: 32 })
+    // What lanes hold of A and B of 8-bit integers may be arrays of these.
+    let lanes = matches!(cx.inst(at).op, Op::CompositeConstructCoopMatQCOM | Op::CompositeExtractCoopMatQCOM);
+    let suits = |a: &Array| match a.scalar {
+        Scalar::Int { width: 8, .. } => lanes,
+        scalar => matches!(scalar, Scalar::Int { width: 32, .. } | Scalar::Float { width: 16 | 32 }),
     };
     let found = found.filter(suits);
     if found.is_none() {
