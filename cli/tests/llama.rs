@@ -172,6 +172,7 @@ fn some_device_takes_each_module_with_the_values_of_the_engine() {
     }));
 }
 
+/// Nothing; but what a uniform instruction rests on may be noted.
 #[test]
 fn no_findings_with_the_values_of_the_engine() {
     let Some(modules) = modules() else { return };
@@ -182,8 +183,28 @@ fn no_findings_with_the_values_of_the_engine() {
         for entry in &member.group.entry {
             let mut options = coop_validate::Options::default();
             options.specialization = entry.specialization();
-            let found = findings(&module, &options, Level::Note);
+            options.subgroup_size = Some(entry.subgroup_size());
+            let mut found = findings(&module, &options, Level::Note);
+            found.retain(|f| !f.starts_with("note[uniformity-assumed]"));
             out.extend(found.into_iter().map(|f| format!("{}, {}: {f}", stem(member.path), entry.label())));
+        }
+        out
+    }));
+}
+
+/// Whatever the spec constants and the subgroup size: who executes what depends on neither.
+#[test]
+fn uniform_with_the_defaults_too() {
+    let Some(modules) = modules() else { return };
+    none(&in_parallel(&modules, |path| {
+        let module = read(path);
+        let mut out = Vec::new();
+        for size in [None, Some(8), Some(16), Some(32), Some(64)] {
+            let mut options = coop_validate::Options::default();
+            options.subgroup_size = size;
+            let mut found = findings(&module, &options, Level::Warning);
+            found.retain(|f| f.contains("[uniformity-"));
+            out.extend(found.into_iter().map(|f| format!("{}, subgroups of {size:?}: {f}", stem(path))));
         }
         out
     }));

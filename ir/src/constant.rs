@@ -524,14 +524,23 @@ fn fold_scalar(module: &Module, op: Op, ty: Id, args: &[Arg]) -> Option<Value> {
         Some((Value::Scalar(v), _)) => Some(*v),
         _ => None,
     };
-    let arg_width = |i: usize| args.get(i).and_then(|a| width(module, a.1));
     let out = width(module, Some(ty))?;
     if op == Op::Select {
         let chosen = if arg(0)? != 0 { 1 } else { 2 };
         return args.get(chosen).map(|a| a.0.clone());
     }
-    let a = arg(0)?;
-    let aw = arg_width(0)?;
+    let operand = |i: usize| Some((arg(i)?, args.get(i).and_then(|a| width(module, a.1))?));
+    let bits = match operand(1) {
+        Some(b) => fold_int(op, out, &[operand(0)?, b]),
+        None => fold_int(op, out, &[operand(0)?]),
+    };
+    bits.map(Value::Scalar)
+}
+
+/// One operation on integers or Booleans (of width 1): the bits of the result, `out` wide. Operands are bits and
+/// widths. `None` if the operation is not folded, or is not defined for these operands.
+pub(crate) fn fold_int(op: Op, out: u32, args: &[(u64, u32)]) -> Option<u64> {
+    let &(a, aw) = args.first()?;
     let sa = signed(a, aw);
     let unary = match op {
         Op::SNegate => Some(a.wrapping_neg()),
@@ -542,10 +551,9 @@ fn fold_scalar(module: &Module, op: Op, ty: Id, args: &[Arg]) -> Option<Value> {
         _ => None,
     };
     if let Some(v) = unary {
-        return Some(Value::Scalar(mask(v, out)));
+        return Some(mask(v, out));
     }
-    let b = arg(1)?;
-    let bw = arg_width(1)?;
+    let &(b, bw) = args.get(1)?;
     let sb = signed(b, bw);
     let v = match op {
         Op::IAdd => a.wrapping_add(b),
@@ -578,5 +586,5 @@ fn fold_scalar(module: &Module, op: Op, ty: Id, args: &[Arg]) -> Option<Value> {
         Op::SGreaterThanEqual => u64::from(sa >= sb),
         _ => return None,
     };
-    Some(Value::Scalar(mask(v, out)))
+    Some(mask(v, out))
 }

@@ -35,6 +35,7 @@ pub mod smith;
 pub mod source;
 pub mod text;
 pub mod types;
+pub mod uniform;
 pub mod uses;
 pub mod verify;
 

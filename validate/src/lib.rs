@@ -48,6 +48,7 @@ pub fn check(module: &Module, options: &Options) -> Report {
     let cx = Cx::new(module, options);
 
     rules::check(&cx, &mut out);
+    rules::uniformity::check(&cx, options, &mut out);
     if let Some(device) = &options.device {
         rules::device::check(&cx, device, &mut out);
     }

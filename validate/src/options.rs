@@ -17,6 +17,8 @@ pub struct Options {
     pub env: Option<TargetEnv>,
     /// The device whose rules apply too.
     pub device: Option<Arc<Device>>,
+    /// How many invocations a subgroup has.
+    pub subgroup_size: Option<u32>,
     /// Whether warnings are errors.
     pub deny_warnings: bool,
     levels: BTreeMap<&'static str, Level>,
@@ -45,6 +47,13 @@ impl Options {
         let rule = resolve(name)?;
         self.levels.insert(rule.id, level);
         Ok(())
+    }
+
+    /// How many invocations a subgroup has, as far as anybody says it.
+    pub(crate) fn subgroups(&self) -> Option<u32> {
+        let device = self.device.as_ref();
+        let of_device = || device.map(|d| d.subgroup_size.unwrap_or(d.profile.limits.subgroup_size));
+        self.subgroup_size.or_else(of_device)
     }
 
     /// The level of a finding; `by_default` says that it rests on defaults of specialization constants, `accepted` that

@@ -5,6 +5,7 @@ use crate::producer::{Deviation, Producer};
 use crate::rule::{Level, Rule};
 use crate::verdict::Verdict;
 use coop_ir::InstRef;
+use coop_ir::constant::SpecIds;
 use std::collections::BTreeMap;
 
 /// More findings of one rule than this are counted, not kept.
@@ -130,6 +131,11 @@ impl<'a> Sink<'a> {
         self.judge(rule, Verdict::Broken, at, draft);
     }
 
+    /// Reports that `rule` may be broken at `at`: a warning, unless the user sets another level.
+    pub(crate) fn suspect(&mut self, rule: &'static Rule, at: InstRef, draft: impl FnOnce() -> Draft) {
+        self.judge(rule, Verdict::BrokenByDefault(SpecIds::default()), at, draft);
+    }
+
     /// Reports unless the verdict is that the rule holds, or nothing is known.
     pub(crate) fn judge(&mut self, rule: &'static Rule, verdict: Verdict, at: InstRef, draft: impl FnOnce() -> Draft) {
         let specs = match verdict {
@@ -155,7 +161,7 @@ impl<'a> Sink<'a> {
         }
         let Draft { mut message, mut labels, mut help } = draft();
         let defaults: Vec<u32> = specs.iter().flat_map(|s| s.iter()).collect();
-        if let Some(specs) = &specs {
+        if let Some(specs) = specs.as_ref().filter(|s| !s.is_empty()) {
             let s = if defaults.len() == 1 { "" } else { "s" };
             message.push_str(&format!(" with the default{s} of {specs}"));
             let give: Vec<String> = defaults.iter().take(4).map(|id| format!("--spec {id}=...")).collect();

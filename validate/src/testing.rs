@@ -1,9 +1,10 @@
 //! Test files: assembly with comments that say what `check` must find.
 //!
 //! A comment `; error: [rule-id] part of the message` (or `warning`, `note`) stands on or after the line of the guilty
-//! instruction. Comments in front of the first instruction may give options: `; spec: 0=16 1=8`, `; env: opencl2.2`,
-//! `; warn: rule-id`, `; deny: rule-id`, `; allow: rule-id`, `; profile: NAME` (of a built-in profile, or of a file beside
-//! the module) and after it `; subgroup-size: 32`.
+//! instruction. A comment `; label: text` is for another instruction that a finding must name with that text; where a
+//! file has one, it has all of them. Comments in front of the first instruction may give options: `; spec: 0=16 1=8`,
+//! `; env: opencl2.2`, `; subgroup: 32`, `; warn: rule-id`, `; deny: rule-id`, `; allow: rule-id`, `; profile: NAME` (of a
+//! built-in profile, or of a file beside the module) and after it `; subgroup-size: 32`.
 
 use crate::{Device, Level, Options};
 use coop_ir::constant::SpecValue;
@@ -38,6 +39,10 @@ pub struct Case {
     pub options: Options,
     /// What must be found, in the order of the comments.
     pub expected: Vec<Expected>,
+    /// What else findings must name, and what they must say of it.
+    pub labels: Vec<(InstRef, String)>,
+    /// The text of the file.
+    pub source: String,
 }
 
 impl Case {
@@ -80,6 +85,7 @@ fn read(path: PathBuf) -> Case {
     let lines: Vec<(usize, InstRef)> = parsed.module.all().filter_map(|r| Some((parsed.line(r)?, r))).collect();
     let mut options = Options::default();
     let mut expected = Vec::new();
+    let mut labels = Vec::new();
     for (i, line) in source.lines().enumerate() {
         let (n, Some((_, comment))) = (i + 1, line.split_once(';')) else { continue };
         let Some((key, value)) = comment.split_once(':') else { continue };
@@ -101,6 +107,11 @@ fn read(path: PathBuf) -> Case {
                     line: n,
                 });
             }
+            "label" => {
+                let at = lines.iter().rfind(|(l, _)| *l <= n).map(|(_, r)| *r);
+                let at = at.unwrap_or_else(|| panic!("{}: no instruction in front of it", place()));
+                labels.push((at, value.to_owned()));
+            }
             "spec" => {
                 for pair in value.split_whitespace() {
                     let (id, v) = pair.split_once('=').unwrap_or_else(|| panic!("{}: not ID=VALUE", place()));
@@ -121,6 +132,9 @@ fn read(path: PathBuf) -> Case {
                 let device = options.device.as_mut().unwrap_or_else(|| panic!("{}: comes after profile", place()));
                 Arc::make_mut(device).subgroup_size = value.parse().ok();
             }
+            "subgroup" => {
+                options.subgroup_size = Some(value.parse().unwrap_or_else(|_| panic!("{}: not a size", place())));
+            }
             "env" => options.env = Some(value.parse().unwrap_or_else(|e| panic!("{}: {e}", place()))),
             "allow" | "warn" | "deny" => {
                 let level = match key {
@@ -133,5 +147,5 @@ fn read(path: PathBuf) -> Case {
             _ => {}
         }
     }
-    Case { path, module: parsed.module, options, expected }
+    Case { path, module: parsed.module, options, expected, labels, source }
 }

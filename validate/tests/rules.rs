@@ -2,7 +2,7 @@
 
 use coop_ir::text;
 use coop_validate::testing::{Case, cases};
-use coop_validate::{Level, RULES, check};
+use coop_validate::{Level, RULES, Report, check};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ fn testdata() -> PathBuf {
 /// All and only the findings that the comments ask for.
 fn compare(case: &Case, problems: &mut Vec<String>) {
     let report = check(&case.module, &case.options);
+    compare_labels(case, &report, problems);
     let mut left = report.findings;
     for e in &case.expected {
         let is = |f: &coop_validate::Finding| {
@@ -41,6 +42,25 @@ fn compare(case: &Case, problems: &mut Vec<String>) {
             text::inst_text(&case.module, &names, f.at)
         ));
     }
+}
+
+/// All and only the labels that the comments ask for, in a file that asks for any; those at the guilty instructions and
+/// at others that are just as guilty aside.
+fn compare_labels(case: &Case, report: &Report, problems: &mut Vec<String>) {
+    if case.labels.is_empty() && case.rule().split('-').next() != Some("uniformity") {
+        return;
+    }
+    let names = text::Names::friendly(&case.module);
+    let mut say = |what: &str, at: coop_ir::InstRef, label: &str| {
+        let inst = text::inst_text(&case.module, &names, at);
+        problems.push(format!("{}: {what} a label: {label}\n    at {inst}", case.path.display()));
+    };
+    let others = report.findings.iter().flat_map(|f| f.labels.iter().filter(move |l| l.at != f.at));
+    let found: BTreeSet<(coop_ir::InstRef, &str)> =
+        others.filter(|l| l.text != "this one too").map(|l| (l.at, l.text.as_str())).collect();
+    let wanted: BTreeSet<(coop_ir::InstRef, &str)> = case.labels.iter().map(|(at, l)| (*at, l.as_str())).collect();
+    wanted.difference(&found).for_each(|(at, l)| say("lacks", *at, l));
+    found.difference(&wanted).for_each(|(at, l)| say("has", *at, l));
 }
 
 #[test]

@@ -201,6 +201,7 @@ fn options(cli: &Cli) -> Result<Options, String> {
     options.specialization = cli.spec.specialization().map_err(|e| e.to_string())?;
     options.env = cli.target_env.as_deref().map(str::parse).transpose()?;
     options.device = devices::of(cli)?;
+    options.subgroup_size = cli.profile.subgroup_size;
     // The strictest counts where a rule is named twice.
     for (names, level) in [(&cli.allow, Level::Allow), (&cli.warn, Level::Warning), (&cli.deny, Level::Error)] {
         for name in names {

@@ -27,6 +27,7 @@ pub(crate) mod stride;
 pub(crate) mod sync;
 pub(crate) mod tensor;
 pub(crate) mod types;
+pub(crate) mod uniformity;
 
 use crate::cx::Cx;
 use crate::report::Sink;
@@ -420,6 +421,12 @@ pub static RULES: &[&Rule] = &[
     &types::USE_NOT_CONSTANT,
     &types::USE_UNKNOWN,
     &types::VARIABLE_STORAGE,
+    &uniformity::ASSUMED,
+    &uniformity::BARRIER,
+    &uniformity::CALLBACK,
+    &uniformity::FLOW,
+    &uniformity::OPERAND,
+    &uniformity::RECURSION,
     &relabel::TYPES,
     &relabel::DIRECTION,
     &relabel::NOT_MATRIX,

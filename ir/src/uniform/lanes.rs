@@ -1,0 +1,462 @@
+//! Proofs that invocations disagree: values for each invocation as far as they follow from what is known.
+//!
+//! A branch shows that an instruction is not executed together if the instruction can't be executed without it, and
+//! one of these holds:
+//!
+//! 1. the branch sends one invocation where it can't come to the instruction whatever else happens, as what decides is
+//!    the same in every round: whoever executes the instruction is without that one;
+//! 2. in some round it sends one invocation where the instruction is never reached again, in that round or later, and
+//!    another where every path leads to it.
+//!
+//! What is known of a round follows from where the loop begins and, for later rounds, from what its phis become, as
+//! long as everything that may leave the loop is known to stay.
+
+use super::Uniformity;
+use super::graph::NONE;
+use super::nodes::Kind;
+use super::shape::{Arg, Fold, Shape, fold};
+use super::solve::Solved;
+use crate::cfg::{Case, DomTree, Graph};
+use crate::grammar::Op;
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+
+/// A value for each invocation, where it is known.
+pub(super) type Values = Rc<Vec<Option<u64>>>;
+
+/// Deeper expressions are not followed.
+const MAX_DEPTH: u32 = 80;
+/// Rounds of a loop that are followed.
+const MAX_ROUNDS: u64 = 2048;
+/// Nodes that are looked at for one proof.
+const MAX_WORK: u32 = 20_000;
+
+/// Two invocations of one instance of a scope.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Pair {
+    /// May execute the instruction, or has the first value.
+    pub(super) one: usize,
+    /// Does not execute it, or has the other value.
+    pub(super) other: usize,
+    /// The round of the loop in which they part; 0 is the first.
+    pub(super) round: u64,
+}
+
+/// Looks for proofs.
+pub(super) struct Prover<'s, 'p, 'm> {
+    pub(super) solved: &'s Solved<'p, 'm>,
+    dom: DomTree,
+}
+
+/// What follows from where a branch leads.
+struct Way {
+    to: u32,
+    /// Whether the instruction can be executed at all, if the branch always leads there.
+    ever: bool,
+    /// Whether it can be executed from then on.
+    again: bool,
+    /// Whether it must be executed then, before the branch is come to again.
+    certain: bool,
+}
+
+/// One evaluation: as seen from a spot.
+struct Round<'a> {
+    from: u32,
+    /// What phis of the loop that is followed are in this round.
+    phis: &'a FxHashMap<u32, Values>,
+    memo: FxHashMap<u32, Values>,
+    left: u32,
+    /// Whether a loop's phi was asked for.
+    varies: bool,
+}
+
+impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
+    pub(super) fn new(solved: &'s Solved<'p, 'm>) -> Prover<'s, 'p, 'm> {
+        let taken = solved.program.edges.iter().enumerate().filter(|(e, _)| solved.regions.taken[*e]);
+        let edges: Vec<_> = taken.map(|(_, e)| (e.from as usize, e.to as usize)).collect();
+        let graph = Graph::new(solved.program.spots.len(), &edges);
+        Prover { solved, dom: DomTree::new(&graph, 0) }
+    }
+
+    /// Two invocations of which one can't execute `spot` because of a branch, at least not when the other does.
+    pub(super) fn parted(&self, branch: u32, spot: u32, scope: Uniformity) -> Option<Pair> {
+        let solved = self.solved;
+        let condition = solved.graph.find(solved.graph.conditions[branch as usize]);
+        let targets: Vec<u32> = solved.regions.next(branch).collect();
+        let ways: Vec<Way> = targets
+            .iter()
+            .map(|t| Way {
+                to: *t,
+                ever: self.reaches(0, spot, Some((branch, *t))),
+                again: *t == spot || self.reaches(*t, spot, None),
+                certain: *t == spot || self.unavoidable(branch, *t, spot),
+            })
+            .collect();
+        let with_it = self.dom.dominates(branch as usize, spot as usize)
+            || self.unavoidable(spot, spot, branch)
+            || ways.iter().any(|w| !w.ever);
+        if !with_it || ways.iter().all(|w| w.ever && w.again) {
+            return None;
+        }
+        self.in_rounds(branch, condition, |values, round, varies| {
+            let way = |lane: usize| {
+                let to = self.target(branch, (*values).get(lane).copied().flatten()?)?;
+                ways.iter().find(|w| w.to == to)
+            };
+            let all: Vec<Option<&Way>> = (0..solved.grid.lanes).map(way).collect();
+            // The first may execute it, the second does not.
+            let apart = |one: Option<&Way>, other: Option<&Way>| match (one, other) {
+                (Some(one), Some(other)) => {
+                    (!varies && !other.ever && one.ever) || (one.certain && !other.again && other.to != one.to)
+                }
+                (None, Some(other)) => !varies && !other.ever,
+                _ => false,
+            };
+            let known = |x: usize| all[x].is_some();
+            let both = |a: usize, b: usize| apart(all[a], all[b]) || apart(all[b], all[a]);
+            let (a, b) = solved
+                .grid
+                .witness(scope, |a, b| known(a) && known(b) && both(a, b))
+                .or_else(|| solved.grid.witness(scope, both))?;
+            let (one, other) = if apart(all[a], all[b]) { (a, b) } else { (b, a) };
+            Some(Pair { one, other, round })
+        })
+    }
+
+    /// Two invocations for which an operand differs.
+    pub(super) fn differ(&self, node: u32, spot: u32, scope: Uniformity) -> Option<(Pair, Option<(u64, u64)>)> {
+        let solved = self.solved;
+        let mut n = solved.graph.find(node);
+        // Of an address only one index may differ: then the address does.
+        for _ in 0..32 {
+            let of = &solved.graph.nodes[n as usize];
+            let op = of.inst.map(|r| solved.program.module.inst(r).op);
+            if of.kind != Kind::Max || !op.is_none_or(keeps_apart) {
+                break;
+            }
+            let mut apart = solved.graph.operands(n).filter(|(op, _)| solved.seen_from(*op, of.spot).0 > scope);
+            match (apart.next(), apart.next()) {
+                (Some((op, _)), None) => n = op,
+                _ => return None,
+            }
+        }
+        if let Shape::Offset { lanes, base, .. } = &solved.graph.nodes[n as usize].shape
+            && *base <= scope
+        {
+            let (one, other) = solved.grid.witness(scope, |a, b| lanes[a] != lanes[b])?;
+            return Some((Pair { one, other, round: 0 }, None));
+        }
+        let mut values = (0, 0);
+        let pair = self.in_rounds(spot, n, |v: &Values, round, varies| {
+            // Whether it is executed in this very round is not known.
+            (!varies).then_some(())?;
+            let (one, other) =
+                solved.grid.witness(scope, |a, b| matches!((v[a], v[b]), (Some(x), Some(y)) if x != y))?;
+            values = (v[one]?, v[other]?);
+            Some(Pair { one, other, round })
+        })?;
+        Some((pair, Some(values)))
+    }
+
+    /// Asks for the values of a node in the first round of all loops around a spot, and in later ones of the innermost.
+    fn in_rounds(
+        &self,
+        spot: u32,
+        node: u32,
+        mut judge: impl FnMut(&Values, u64, bool) -> Option<Pair>,
+    ) -> Option<Pair> {
+        let solved = self.solved;
+        let mut phis: FxHashMap<u32, Values> = FxHashMap::default();
+        let l = solved.program.spot(spot).in_loop;
+        let mut work = 0;
+        for round in 0..MAX_ROUNDS {
+            let mut r = Round { from: spot, phis: &phis, memo: FxHashMap::default(), left: MAX_WORK, varies: false };
+            let values = self.values(node, &mut r, 0);
+            if let Some(pair) = judge(&values, round, r.varies) {
+                return Some(pair);
+            }
+            work += r.memo.len() as u64 * solved.grid.lanes as u64;
+            if l == NONE || work > 4_000_000 || !self.all_stay(l, &mut r) {
+                return None;
+            }
+            let met: Vec<u32> = r.memo.keys().copied().chain(phis.keys().copied()).collect();
+            // The next round's phis, of those that matter.
+            let mut next = FxHashMap::default();
+            for n in met {
+                if self.is_header_phi(n, l) && !next.contains_key(&n) {
+                    next.insert(n, self.latched(n, l, &mut r));
+                }
+            }
+            if next.is_empty() || next == phis {
+                return None;
+            }
+            phis = next;
+        }
+        None
+    }
+
+    /// Whether no invocation leaves a loop in a round.
+    fn all_stay(&self, l: u32, r: &mut Round) -> bool {
+        let solved = self.solved;
+        let program = solved.program;
+        let spots = program.order.iter().copied().filter(|s| solved.live[*s as usize] && program.in_loop(*s, l));
+        for s in spots {
+            if solved.regions.next(s).all(|to| program.in_loop(to, l)) {
+                continue;
+            }
+            let condition = solved.graph.conditions[s as usize];
+            if condition == NONE {
+                return false;
+            }
+            let values = self.values(condition, r, 0);
+            let stays = |v: &Option<u64>| v.and_then(|v| self.target(s, v)).is_some_and(|to| program.in_loop(to, l));
+            if !values.iter().all(stays) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn is_header_phi(&self, n: u32, l: u32) -> bool {
+        let node = &self.solved.graph.nodes[n as usize];
+        node.kind == Kind::Phi && self.solved.program.headed_loop(node.spot) == Some(l)
+    }
+
+    /// What a phi of a loop's header is in the next round.
+    fn latched(&self, n: u32, l: u32, r: &mut Round) -> Values {
+        let solved = self.solved;
+        let program = solved.program;
+        let mut back = solved.graph.operands(n).filter(|(_, e)| {
+            e.is_some_and(|e| solved.regions.taken[e as usize] && program.in_loop(program.edge(e).from, l))
+        });
+        match (back.next(), back.next()) {
+            (Some((op, _)), None) => self.values(op, r, 0),
+            _ => self.unknown(),
+        }
+    }
+
+    fn unknown(&self) -> Values {
+        Rc::new(vec![None; self.solved.grid.lanes])
+    }
+
+    fn values(&self, n: u32, r: &mut Round, depth: u32) -> Values {
+        let n = self.solved.graph.find(n);
+        if let Some(v) = r.phis.get(&n) {
+            r.varies = true;
+            return v.clone();
+        }
+        if let Some(v) = r.memo.get(&n) {
+            return v.clone();
+        }
+        if depth > MAX_DEPTH || r.left == 0 {
+            return self.unknown();
+        }
+        r.left -= 1;
+        // Stands in for itself while it is looked for.
+        r.memo.insert(n, self.unknown());
+        let values = self.find_values(n, r, depth);
+        r.memo.insert(n, values.clone());
+        values
+    }
+
+    fn find_values(&self, n: u32, r: &mut Round, depth: u32) -> Values {
+        let solved = self.solved;
+        let node = &solved.graph.nodes[n as usize];
+        if node.shape.is_exact() {
+            return Rc::new((0..solved.grid.lanes).map(|l| node.shape.value(l)).collect());
+        }
+        match node.kind {
+            Kind::Fold(f) => {
+                let ops: Vec<u32> = solved.graph.operands(n).map(|(op, _)| op).collect();
+                let widths: Vec<u32> = ops.iter().map(|op| u32::from(solved.graph.nodes[*op as usize].width)).collect();
+                let args: Vec<Values> = ops.iter().map(|op| self.values(*op, r, depth + 1)).collect();
+                self.computed(f, u32::from(node.width), &args, &widths)
+            }
+            Kind::Phi => self.phi_values(n, r, depth),
+            _ => self.unknown(),
+        }
+    }
+
+    fn computed(&self, f: Fold, out: u32, args: &[Values], widths: &[u32]) -> Values {
+        let grid = &self.solved.grid;
+        if args.len() > 4 || args.iter().all(|a| a.iter().all(Option::is_none)) {
+            return self.unknown();
+        }
+        let one = |lane: usize| {
+            let mut shapes: [Shape; 4] = std::array::from_fn(|_| Shape::Unknown);
+            for (slot, a) in shapes.iter_mut().zip(args) {
+                *slot = a[lane].map_or(Shape::Unknown, Shape::Const);
+            }
+            let full: [Arg; 4] =
+                std::array::from_fn(|i| (&shapes[i], Uniformity::Divergent, widths.get(i).copied().unwrap_or(0)));
+            match fold(grid, f, out, &full[..args.len()]).0 {
+                Shape::Const(v) => Some(v),
+                _ => None,
+            }
+        };
+        Rc::new((0..grid.lanes).map(one).collect())
+    }
+
+    fn phi_values(&self, n: u32, r: &mut Round, depth: u32) -> Values {
+        let solved = self.solved;
+        let program = solved.program;
+        let spot = solved.graph.nodes[n as usize].spot;
+        if let Some(l) = program.headed_loop(spot) {
+            // The first round, for someone who is in it.
+            if !program.in_loop(r.from, l) {
+                return self.unknown();
+            }
+            let mut entering = solved.graph.operands(n).filter(|(_, e)| {
+                e.is_some_and(|e| solved.regions.taken[e as usize] && !program.in_loop(program.edge(e).from, l))
+            });
+            r.varies = true;
+            return match (entering.next(), entering.next()) {
+                (Some((op, _)), None) => self.values(op, r, depth + 1),
+                _ => self.unknown(),
+            };
+        }
+        // The closest branch that decides along which edge an invocation comes.
+        let Some(branch) = self.dom.idom(spot as usize).map(|b| b as u32) else { return self.unknown() };
+        let condition = solved.graph.conditions[branch as usize];
+        if condition == NONE || program.spot(branch).in_loop != program.spot(spot).in_loop {
+            return self.unknown();
+        }
+        let condition = self.values(condition, r, depth + 1);
+        let ops: Vec<(u32, u32)> = solved
+            .graph
+            .operands(n)
+            .filter_map(|(op, e)| Some((op, e.filter(|e| solved.regions.taken[*e as usize])?)))
+            .collect();
+        let values: Vec<Values> = ops
+            .iter()
+            .map(|(op, e)| match self.implied(*op, *e) {
+                Some(v) => Rc::new(vec![Some(v); solved.grid.lanes]),
+                None => self.values(*op, r, depth + 1),
+            })
+            .collect();
+        let targets: Vec<u32> = solved.regions.next(branch).collect();
+        // For each target, the operands that may come from there.
+        let from: Vec<(u32, Vec<usize>)> = targets
+            .iter()
+            .map(|t| (*t, (0..ops.len()).filter(|i| self.comes_by(branch, *t, ops[*i].1)).collect()))
+            .collect();
+        let all: Vec<usize> = (0..ops.len()).collect();
+        let same = |lane: usize, which: &[usize]| {
+            let first = values[*which.first()?][lane]?;
+            which.iter().all(|i| values[*i][lane] == Some(first)).then_some(first)
+        };
+        let one = |lane: usize| match condition[lane] {
+            Some(c) => {
+                let to = self.target(branch, c)?;
+                let (_, which) = from.iter().find(|(t, _)| *t == to)?;
+                same(lane, which)
+            }
+            None => same(lane, &all),
+        };
+        Rc::new((0..solved.grid.lanes).map(one).collect())
+    }
+
+    /// Where a branch leads for a value of its condition.
+    fn target(&self, branch: u32, value: u64) -> Option<u32> {
+        let program = self.solved.program;
+        let edges = || program.out(branch).map(|e| program.edge(e));
+        let found = edges().find(|e| match e.case {
+            Case::True => value != 0,
+            Case::False => value == 0,
+            Case::Value(v) => v == value,
+            _ => false,
+        });
+        found.or_else(|| edges().find(|e| e.case == Case::Default)).map(|e| e.to)
+    }
+
+    /// The value of a branch's condition on one of its edges.
+    fn implied(&self, op: u32, edge: u32) -> Option<u64> {
+        let solved = self.solved;
+        let e = solved.program.edge(edge);
+        let condition = solved.graph.conditions[e.from as usize];
+        if condition == NONE || solved.graph.find(condition) != op {
+            return None;
+        }
+        match e.case {
+            Case::True => Some(1),
+            Case::False => Some(0),
+            Case::Value(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// Whether a path leads from one spot to another; if `forced` is given, one that goes from that branch to that
+    /// target whenever it comes there.
+    fn reaches(&self, from: u32, spot: u32, forced: Option<(u32, u32)>) -> bool {
+        let program = self.solved.program;
+        let mut seen = vec![false; program.spots.len()];
+        let mut work = vec![from];
+        while let Some(s) = work.pop() {
+            if s == spot && (forced.is_some() || s != from) {
+                return true;
+            }
+            if std::mem::replace(&mut seen[s as usize], true) {
+                continue;
+            }
+            let next = self.solved.regions.next(s);
+            work.extend(next.filter(|n| forced.is_none_or(|(branch, to)| s != branch || *n == to)));
+        }
+        false
+    }
+
+    /// Whether every path from `to` on comes to a spot before it comes to the branch (again) or ends.
+    fn unavoidable(&self, branch: u32, to: u32, spot: u32) -> bool {
+        let program = self.solved.program;
+        let mut seen = vec![false; program.spots.len()];
+        let mut work: Vec<u32> = if to == branch { self.solved.regions.next(to).collect() } else { vec![to] };
+        while let Some(s) = work.pop() {
+            if s == spot || std::mem::replace(&mut seen[s as usize], true) {
+                continue;
+            }
+            let ends =
+                self.solved.regions.next(s).next().is_none() && program.terminator_op(s) != Some(Op::Unreachable);
+            if s == branch || ends {
+                return false;
+            }
+            work.extend(self.solved.regions.next(s));
+        }
+        true
+    }
+
+    /// Whether a path from a branch by way of `to` leads along an edge, without coming to the branch again.
+    fn comes_by(&self, branch: u32, to: u32, edge: u32) -> bool {
+        let program = self.solved.program;
+        let e = program.edge(edge);
+        if e.from == branch {
+            return e.to == to;
+        }
+        let mut seen = vec![false; program.spots.len()];
+        let mut work = vec![to];
+        while let Some(s) = work.pop() {
+            if s == branch || s == e.to || std::mem::replace(&mut seen[s as usize], true) {
+                continue;
+            }
+            if s == e.from {
+                return true;
+            }
+            work.extend(self.solved.regions.next(s));
+        }
+        false
+    }
+}
+
+/// Whether results differ if one operand does.
+fn keeps_apart(op: Op) -> bool {
+    matches!(
+        op,
+        Op::AccessChain
+            | Op::InBoundsAccessChain
+            | Op::PtrAccessChain
+            | Op::InBoundsPtrAccessChain
+            | Op::UntypedAccessChainKHR
+            | Op::UntypedInBoundsAccessChainKHR
+            // Of small integers; nothing else is known of each invocation.
+            | Op::ConvertUToF
+            | Op::ConvertSToF
+    )
+}

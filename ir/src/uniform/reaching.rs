@@ -1,0 +1,114 @@
+//! Which store a read of a cell reads.
+//!
+//! As for SSA: values of different stores meet at the iterated dominance frontier of the spots that store; anywhere
+//! else a cell holds what the closest dominating spot that stores into it, or where values meet, left in it. Only the
+//! phis that something reads are made.
+
+use super::cells::Cell;
+use crate::cfg::{DomTree, Frontiers, Graph};
+use rustc_hash::FxHashMap;
+
+/// The dominators of a program's spots.
+pub(super) struct Tree {
+    dom: DomTree,
+    frontiers: Frontiers,
+    /// The place of each spot in the tree's preorder.
+    place: Vec<u32>,
+}
+
+impl Tree {
+    pub(super) fn new(count: usize, edges: &[(usize, usize)]) -> Tree {
+        let graph = Graph::new(count, edges);
+        let dom = DomTree::new(&graph, 0);
+        let frontiers = Frontiers::new(&graph, &dom);
+        let mut place = vec![0; count];
+        for (i, s) in dom.order().iter().enumerate() {
+            place[*s] = i as u32;
+        }
+        Tree { dom, frontiers, place }
+    }
+}
+
+/// What a cell holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    /// What was stored.
+    Store(u32),
+    /// What comes together at the beginning of the spot.
+    Phi,
+    /// What it held first.
+    First,
+}
+
+/// One spot that decides what a cell holds.
+struct Mark {
+    spot: u32,
+    store: Option<u32>,
+    phi: bool,
+    /// The closest mark that dominates this one.
+    up: usize,
+}
+
+/// The answers for one cell.
+pub(super) struct Reaching<'t> {
+    tree: &'t Tree,
+    pub(super) cell: &'t Cell,
+    /// In preorder of the tree; the first is the first spot.
+    marks: Vec<Mark>,
+    /// The phis that were made, by spot.
+    pub(super) phis: FxHashMap<u32, u32>,
+}
+
+impl<'t> Reaching<'t> {
+    pub(super) fn new(tree: &'t Tree, cell: &'t Cell) -> Reaching<'t> {
+        let mark = |spot| Mark { spot, store: None, phi: false, up: 0 };
+        let mut marks = vec![mark(0)];
+        marks.extend(cell.stores.iter().map(|(spot, n)| Mark { store: Some(*n), ..mark(*spot) }));
+        if cell.stores.len() > 1 || cell.stores.first().is_some_and(|s| s.0 != 0) {
+            let from = marks.iter().map(|m| m.spot as usize).collect::<Vec<_>>();
+            let meet = tree.frontiers.iterated(from);
+            marks.extend(meet.into_iter().map(|s| Mark { phi: true, ..mark(s as u32) }));
+        }
+        marks.sort_by_key(|m| tree.place[m.spot as usize]);
+        marks.dedup_by(|b, a| {
+            let same = a.spot == b.spot;
+            if same {
+                (a.store, a.phi) = (a.store.or(b.store), a.phi || b.phi);
+            }
+            same
+        });
+        for i in 1..marks.len() {
+            let mut up = i - 1;
+            while !tree.dom.dominates(marks[up].spot as usize, marks[i].spot as usize) {
+                up = marks[up].up;
+            }
+            marks[i].up = up;
+        }
+        Reaching { tree, cell, marks, phis: FxHashMap::default() }
+    }
+
+    /// Where what the cell holds at the beginning or the end of a spot comes from.
+    pub(super) fn find(&self, spot: u32, begin: bool) -> (u32, Found) {
+        let place = self.tree.place[spot as usize];
+        let behind = self.marks.partition_point(|m| self.tree.place[m.spot as usize] <= place);
+        let mut at = behind.saturating_sub(1);
+        if begin && self.marks[at].spot == spot {
+            if self.marks[at].phi {
+                return (spot, Found::Phi);
+            }
+            if at == 0 {
+                return (spot, Found::First);
+            }
+            at = self.marks[at].up;
+        }
+        while !self.tree.dom.dominates(self.marks[at].spot as usize, spot as usize) {
+            at = self.marks[at].up;
+        }
+        let m = &self.marks[at];
+        match m.store {
+            Some(n) => (m.spot, Found::Store(n)),
+            None if m.phi => (m.spot, Found::Phi),
+            None => (m.spot, Found::First),
+        }
+    }
+}

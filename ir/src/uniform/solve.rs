@@ -1,0 +1,499 @@
+//! The fixed point: uniformity of values and of control flow, from the most uniform down.
+//!
+//! Everything begins uniform, unreached and with nothing known of it, and only gets worse: values by their operands,
+//! spots and joins by the conditions of branches, values by joins and by loops that invocations leave at different
+//! times. What is left when nothing changes any more holds, since each step holds for all invocations that have
+//! executed the same path of spots so far.
+
+use super::flow::{Changed, Flow, Regions};
+use super::graph::{NONE, Program};
+use super::nodes::{Graph, Group, Kind};
+use super::shape::{Arg, Grid, Shape, fold};
+use super::{Assumptions, Uniformity};
+use crate::cfg::Case;
+use rustc_hash::FxHashMap;
+
+/// A set of nodes to look at again.
+struct Dirty {
+    words: Vec<u64>,
+    any: bool,
+}
+
+impl Dirty {
+    fn add(&mut self, n: u32) {
+        self.words[n as usize / 64] |= 1 << (n % 64);
+        self.any = true;
+    }
+
+    fn all(&mut self) {
+        self.words.fill(u64::MAX);
+        self.any = true;
+    }
+}
+
+/// What is known of each node and spot.
+pub(super) struct Solved<'p, 'm> {
+    pub(super) program: &'p Program<'m>,
+    pub(super) graph: Graph,
+    pub(super) grid: Grid,
+    pub(super) regions: Regions<'p, 'm>,
+    pub(super) flow: Flow,
+    /// The spots that can be reached.
+    pub(super) live: Vec<bool>,
+    /// The loop from round to round of which each node may change, or [`NONE`].
+    vary: Vec<u32>,
+    /// By node, those that it is an operand of.
+    users: (Vec<u32>, Vec<u32>),
+    /// By spot, its nodes.
+    nodes_of: (Vec<u32>, Vec<u32>),
+    /// Nodes that combine what a workgroup reduced, with the operand that decides them.
+    combined: FxHashMap<u32, u32>,
+    /// The branches that part invocations, with over what they are uniform.
+    pub(super) branches: FxHashMap<u32, (Uniformity, Assumptions)>,
+    /// Whether the work became too much: then nothing is uniform.
+    pub(super) exhausted: bool,
+}
+
+/// The lists of `count` owners; `pairs` tells (whose list, item) as often as it is called.
+fn lists(count: usize, pairs: impl Fn(&mut dyn FnMut(u32, u32))) -> (Vec<u32>, Vec<u32>) {
+    let mut start = vec![0u32; count + 1];
+    pairs(&mut |of, _| start[of as usize + 1] += 1);
+    for i in 0..count {
+        start[i + 1] += start[i];
+    }
+    let mut next = start.clone();
+    let mut items = vec![0; start[count] as usize];
+    pairs(&mut |of, item| {
+        items[next[of as usize] as usize] = item;
+        next[of as usize] += 1;
+    });
+    (start, items)
+}
+
+fn list(lists: &(Vec<u32>, Vec<u32>), i: u32) -> &[u32] {
+    &lists.1[lists.0[i as usize] as usize..lists.0[i as usize + 1] as usize]
+}
+
+/// More rounds than this never happen, as each raises something that has few levels; a guard against mistakes.
+const MAX_ROUNDS: usize = 10_000;
+
+impl<'p, 'm> Solved<'p, 'm> {
+    pub(super) fn new(program: &'p Program<'m>, mut graph: Graph, grid: Grid, maximal: bool) -> Solved<'p, 'm> {
+        let count = graph.nodes.len();
+        let users = lists(count, |tell| {
+            for n in (0..count as u32).filter(|n| graph.find(*n) == *n) {
+                graph.operands(n).for_each(|(op, _)| tell(op, n));
+            }
+        });
+        let vary = vary(program, &graph);
+        for node in &mut graph.nodes {
+            if node.kind == Kind::Undef {
+                node.shape = Shape::Unknown;
+            }
+        }
+        let nodes_of = lists(program.spots.len(), |tell| {
+            for n in (0..count as u32).filter(|n| graph.find(*n) == *n) {
+                tell(graph.nodes[n as usize].spot, n);
+            }
+        });
+        Solved {
+            program,
+            grid,
+            regions: Regions::new(program, maximal),
+            flow: Flow::new(program),
+            live: vec![false; program.spots.len()],
+            vary,
+            users,
+            nodes_of,
+            combined: super::reduced::combinations(program, &graph),
+            branches: FxHashMap::default(),
+            exhausted: false,
+            graph,
+        }
+    }
+
+    /// Goes on until nothing changes.
+    pub(super) fn run(&mut self) {
+        if self.program.spots.is_empty() {
+            return;
+        }
+        let mut dirty = Dirty { words: vec![0; self.graph.nodes.len().div_ceil(64)], any: false };
+        self.reach(0, &mut dirty);
+        for _ in 0..MAX_ROUNDS {
+            while dirty.any {
+                self.sweep(&mut dirty);
+                self.branch_out(&mut dirty);
+            }
+            if !self.part(&mut dirty) {
+                break;
+            }
+            if self.regions.budget == 0 {
+                self.give_up();
+                break;
+            }
+        }
+    }
+
+    fn give_up(&mut self) {
+        self.exhausted = true;
+        self.flow.spots.fill(Uniformity::Divergent);
+        for node in &mut self.graph.nodes {
+            node.over = Uniformity::Divergent;
+        }
+    }
+
+    fn reach(&mut self, s: u32, dirty: &mut Dirty) {
+        if !std::mem::replace(&mut self.live[s as usize], true) {
+            for n in list(&self.nodes_of, s) {
+                dirty.add(*n);
+            }
+        }
+    }
+
+    fn sweep(&mut self, dirty: &mut Dirty) {
+        dirty.any = false;
+        for w in 0..dirty.words.len() {
+            while dirty.words[w] != 0 {
+                let bit = dirty.words[w].trailing_zeros();
+                dirty.words[w] &= dirty.words[w] - 1;
+                let n = w as u32 * 64 + bit;
+                if n < self.graph.nodes.len() as u32 && self.update(n) {
+                    for user in list(&self.users, n) {
+                        dirty.add(*user);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the edges that conditions leave open.
+    fn branch_out(&mut self, dirty: &mut Dirty) {
+        for i in 0..self.program.order.len() {
+            let s = self.program.order[i];
+            if !self.live[s as usize] {
+                continue;
+            }
+            for e in self.program.out(s) {
+                if self.regions.taken[e as usize] || !self.may_take(s, self.program.edge(e).case) {
+                    continue;
+                }
+                self.regions.taken[e as usize] = true;
+                // Regions grow with every edge.
+                self.branches.clear();
+                let to = self.program.edge(e).to;
+                self.reach(to, dirty);
+                for n in list(&self.nodes_of, to) {
+                    if self.graph.nodes[*n as usize].kind == Kind::Phi {
+                        dirty.add(*n);
+                    }
+                }
+            }
+        }
+    }
+
+    fn may_take(&self, s: u32, case: Case) -> bool {
+        let condition = self.graph.conditions[s as usize];
+        if condition == NONE {
+            return true;
+        }
+        let node = &self.graph.nodes[self.graph.find(condition) as usize];
+        match (&node.shape, case) {
+            (Shape::Top, _) => false,
+            // A constant under an assumption decides nothing.
+            (Shape::Const(v), _) if node.shape_assumes == Assumptions::NONE => match case {
+                Case::Always | Case::Possible => true,
+                Case::True => *v != 0,
+                Case::False => *v == 0,
+                Case::Value(x) => x == *v,
+                Case::Default => !self.program.out(s).any(|e| self.program.edge(e).case == Case::Value(*v)),
+            },
+            _ => true,
+        }
+    }
+
+    /// Lets branches part invocations; answers whether anything changed.
+    fn part(&mut self, dirty: &mut Dirty) -> bool {
+        let mut changed = Changed::default();
+        for i in 0..self.program.order.len() {
+            let s = self.program.order[i];
+            let condition = self.graph.conditions[s as usize];
+            if condition == NONE || !self.live[s as usize] || !self.regions.parts(s) {
+                continue;
+            }
+            let now = self.seen_from(self.graph.find(condition), s);
+            let plain = (Uniformity::Workgroup, Assumptions::NONE);
+            if now == plain || self.branches.get(&s) == Some(&now) {
+                continue;
+            }
+            self.branches.insert(s, now);
+            self.regions.apply(&mut self.flow, (s, now.0, now.1), &mut changed);
+        }
+        for (spots, of) in [(&changed.spots, false), (&changed.joins, true)] {
+            for s in spots {
+                for n in list(&self.nodes_of, *s) {
+                    let kind = self.graph.nodes[*n as usize].kind;
+                    if if of { kind == Kind::Phi } else { matches!(kind, Kind::Group(_)) } {
+                        dirty.add(*n);
+                    }
+                }
+            }
+        }
+        if changed.exits {
+            // Whoever uses what a loop leaves behind may be anywhere.
+            dirty.all();
+        }
+        changed.any()
+    }
+
+    /// How uniform a value is for someone who uses it in a spot.
+    pub(super) fn seen_from(&self, n: u32, spot: u32) -> (Uniformity, Assumptions) {
+        let node = &self.graph.nodes[n as usize];
+        let mut seen = (node.over, node.assumes);
+        if node.shape.is_exact() {
+            return seen;
+        }
+        let mut l = self.vary[n as usize];
+        while l != NONE && !self.program.in_loop(spot, l) {
+            seen.0 = seen.0.max(self.flow.exits[l as usize]);
+            seen.1 = seen.1.and(self.flow.exits_assume[l as usize]);
+            l = self.program.loops[l as usize].parent;
+        }
+        seen
+    }
+
+    /// The loop that invocations leave at different times and that makes a value differ, seen from a spot.
+    pub(super) fn left_apart(&self, n: u32, spot: u32, scope: Uniformity) -> Option<u32> {
+        let mut l = self.vary[n as usize];
+        while l != NONE && !self.program.in_loop(spot, l) {
+            if self.flow.exits[l as usize] > scope {
+                return Some(l);
+            }
+            l = self.program.loops[l as usize].parent;
+        }
+        None
+    }
+
+    fn update(&mut self, n: u32) -> bool {
+        let node = &self.graph.nodes[n as usize];
+        if matches!(node.kind, Kind::Fixed | Kind::Undef) || self.graph.find(n) != n || !self.live[node.spot as usize] {
+            return false;
+        }
+        let Some(new) = self.evaluate(n) else { return false };
+        let node = &mut self.graph.nodes[n as usize];
+        let shape = match (&node.shape, new.shape) {
+            (Shape::Top, s) => s,
+            (old, s) if *old == s => s,
+            _ => Shape::Unknown,
+        };
+        let over = node.over.max(new.over);
+        let assumes = node.assumes.and(new.assumes);
+        let shape_assumes = node.shape_assumes.and(new.shape_assumes);
+        let changed =
+            shape != node.shape || over != node.over || assumes != node.assumes || shape_assumes != node.shape_assumes;
+        (node.shape, node.over, node.assumes, node.shape_assumes) = (shape, over, assumes, shape_assumes);
+        changed
+    }
+
+    fn evaluate(&self, n: u32) -> Option<Value> {
+        let value = self.by_kind(n)?;
+        let Some(read) = self.combined.get(&n) else { return Some(value) };
+        let node = &self.graph.nodes[n as usize];
+        let mut combined = Value::new(value.shape.clone());
+        combined.shape_assumes = value.shape_assumes;
+        combined.join(self.seen_from(*read, node.spot));
+        combined.assumes = combined.assumes.and(Assumptions::REDUCED);
+        Some(if combined.over < value.over { combined } else { value })
+    }
+
+    fn by_kind(&self, n: u32) -> Option<Value> {
+        let node = &self.graph.nodes[n as usize];
+        match node.kind {
+            Kind::Undef | Kind::Fixed => None,
+            Kind::Max => {
+                let mut value = Value::new(Shape::Unknown);
+                self.graph.operands(n).for_each(|(op, _)| value.join(self.seen_from(op, node.spot)));
+                Some(value)
+            }
+            Kind::Fold(f) => Some(self.computed(n, f)),
+            Kind::Phi => self.phi(n),
+            Kind::Load { assumes, .. } => {
+                let mut value = Value::new(Shape::Unknown);
+                let (op, _) = self.graph.operands(n).next()?;
+                value.join(self.seen_from(op, node.spot));
+                value.assumes = value.assumes.and(assumes);
+                Some(value)
+            }
+            Kind::Group(g) => Some(self.group(n, g)),
+        }
+    }
+
+    fn group(&self, n: u32, g: Group) -> Value {
+        let node = &self.graph.nodes[n as usize];
+        let mut ops = self.graph.operands(n).map(|(op, _)| self.seen_from(op, node.spot));
+        let all = ops.next().unwrap_or((Uniformity::Divergent, Assumptions::NONE));
+        let named = ops.next();
+        // Who executes it together is not who came here together.
+        let apart = self.flow.spots[node.spot as usize];
+        let mut value = Value::new(Shape::Unknown);
+        let within = |scope: Uniformity| {
+            let whole = if scope == Uniformity::Workgroup { apart == scope } else { apart <= Uniformity::Subgroup };
+            (if whole { scope } else { Uniformity::Divergent }, self.flow.spots_assume[node.spot as usize])
+        };
+        value.join(match (g, named) {
+            (Group::Own, _) => (Uniformity::Divergent, Assumptions::NONE),
+            (Group::Keeps(scope), _) if all.0 < scope => all,
+            (Group::Same(scope) | Group::Keeps(scope), _) => within(scope),
+            (Group::Moved, _) => all,
+            (Group::Named, _) if all.0 != Uniformity::Divergent => all,
+            (Group::Named, Some(who)) if who.0 != Uniformity::Divergent => {
+                let (over, assumes) = within(Uniformity::Subgroup);
+                (over, assumes.and(who.1))
+            }
+            (Group::Named, _) => (Uniformity::Divergent, Assumptions::NONE),
+        });
+        value
+    }
+
+    fn phi(&self, n: u32) -> Option<Value> {
+        let node = &self.graph.nodes[n as usize];
+        let mut value = Value::new(Shape::Top);
+        let (mut first, mut differ) = (None, false);
+        for (op, edge) in self.graph.operands(n) {
+            let other = &self.graph.nodes[op as usize];
+            let taken = edge.is_some_and(|e| self.regions.taken[e as usize]);
+            if !taken || op == n || other.kind == Kind::Undef {
+                continue;
+            }
+            value.join(self.seen_from(op, node.spot));
+            value.shape = value.shape.meet(&other.shape);
+            value.shape_assumes = value.shape_assumes.and(other.shape_assumes);
+            differ |= first.is_some_and(|f| f != op);
+            first = Some(op);
+        }
+        first?;
+        if differ {
+            let s = node.spot as usize;
+            value.join((self.flow.joins[s], self.flow.joins_assume[s]));
+        }
+        Some(self.by_shape(value))
+    }
+
+    fn computed(&self, n: u32, f: super::shape::Fold) -> Value {
+        let node = &self.graph.nodes[n as usize];
+        let mut value = Value::new(Shape::Unknown);
+        let mut shapes: [(Shape, Uniformity, u32); 4] =
+            std::array::from_fn(|_| (Shape::Unknown, Uniformity::Divergent, 0));
+        let mut count = 0;
+        for (op, _) in self.graph.operands(n) {
+            let other = &self.graph.nodes[op as usize];
+            let seen = self.seen_from(op, node.spot);
+            value.join(seen);
+            value.shape_assumes = value.shape_assumes.and(other.shape_assumes);
+            if let Some(slot) = shapes.get_mut(count) {
+                let shape = match &other.shape {
+                    // Left at different times, the unknown part is another one.
+                    Shape::Offset { lanes, align, base } => {
+                        let outside = self.left_apart(op, node.spot, *base).is_some();
+                        if outside {
+                            Shape::Unknown
+                        } else {
+                            Shape::Offset { lanes: lanes.clone(), align: *align, base: *base }
+                        }
+                    }
+                    s => s.clone(),
+                };
+                *slot = (shape, seen.0, u32::from(other.width));
+            }
+            count += 1;
+        }
+        if count > shapes.len() {
+            return value;
+        }
+        let args: Vec<Arg> = shapes[..count].iter().map(|(s, over, w)| (s, *over, *w)).collect();
+        let (shape, over) = fold(&self.grid, f, u32::from(node.width), &args);
+        value.shape = shape;
+        if let Some(over) = over
+            && over < value.over
+        {
+            // The unknown parts are as uniform as that without the assumptions of what is known.
+            value.over = over;
+            value.assumes = value.assumes.and(value.shape_assumes);
+            if over == Uniformity::Subgroup {
+                value.assumes = value.assumes.and(self.grid.subgroups());
+            }
+        }
+        self.by_shape(value)
+    }
+
+    /// What the shape says may be better than what operands say.
+    fn by_shape(&self, mut value: Value) -> Value {
+        let (over, mut assumes) = match &value.shape {
+            Shape::Const(_) => (Uniformity::Workgroup, value.shape_assumes),
+            Shape::Lanes(v) => (self.grid.agreement(v), value.shape_assumes),
+            _ => return value,
+        };
+        if over == Uniformity::Subgroup {
+            assumes = assumes.and(self.grid.subgroups());
+        }
+        if over < value.over || (over == value.over && assumes == Assumptions::NONE) {
+            (value.over, value.assumes) = (over, assumes);
+        }
+        value
+    }
+}
+
+/// What is known of a value.
+struct Value {
+    over: Uniformity,
+    assumes: Assumptions,
+    shape: Shape,
+    shape_assumes: Assumptions,
+}
+
+impl Value {
+    fn new(shape: Shape) -> Value {
+        let none = Assumptions::NONE;
+        Value { over: Uniformity::Workgroup, assumes: none, shape, shape_assumes: none }
+    }
+
+    fn join(&mut self, (over, assumes): (Uniformity, Assumptions)) {
+        self.over = self.over.max(over);
+        self.assumes = self.assumes.and(assumes);
+    }
+}
+
+/// For each node the innermost loop from round to round of which it may change.
+fn vary(program: &Program, graph: &Graph) -> Vec<u32> {
+    let count = graph.nodes.len();
+    let mut vary = vec![NONE; count];
+    let own = |n: usize| program.spot(graph.nodes[n].spot).in_loop;
+    for (n, v) in vary.iter_mut().enumerate() {
+        let node = &graph.nodes[n];
+        *v = match node.kind {
+            Kind::Phi | Kind::Group(_) => own(n),
+            Kind::Load { constant: false, .. } => own(n),
+            Kind::Fixed if node.inst.is_some() => own(n),
+            _ => NONE,
+        };
+    }
+    // Operands of everything else come before it, but for phis.
+    for n in 0..count {
+        let node = &graph.nodes[n];
+        if !matches!(node.kind, Kind::Max | Kind::Fold(_) | Kind::Load { constant: true, .. }) {
+            continue;
+        }
+        let mut deepest = vary[n];
+        for (op, _) in graph.operands(n as u32) {
+            let mut l = vary[op as usize];
+            while l != NONE && !program.in_loop(node.spot, l) {
+                l = program.loops[l as usize].parent;
+            }
+            if l != NONE && (deepest == NONE || program.loops[l as usize].depth > program.loops[deepest as usize].depth)
+            {
+                deepest = l;
+            }
+        }
+        vary[n] = deepest;
+    }
+    vary
+}

@@ -1,0 +1,286 @@
+//! Rules about who executes matrix instructions: all invocations of the scope together, with the same operands.
+//!
+//! What is uniform is found by [`coop_ir::uniform`]. A proof that two invocations disagree is an error; where they
+//! may, it is a warning; what the answer rests on is a note, one for each assumption. Instructions for which the same
+//! branch decides make one finding.
+
+mod callback;
+mod declare;
+
+pub(crate) use declare::{ASSUMED, BARRIER, CALLBACK, FLOW, OPERAND, RECURSION};
+
+use crate::cx::Cx;
+use crate::options::Options;
+use crate::report::{Draft, Part, Sink};
+use coop_ir::uniform::{self, Analyzer, Assumption, Doubt, Refusal, Uniformity, What, Witness};
+use coop_ir::{InstRef, Op};
+use std::collections::BTreeMap;
+
+/// So many other instructions of one finding are named.
+const NAMED: usize = 2;
+
+pub(crate) fn check(cx: &Cx, options: &Options, out: &mut Sink) {
+    let analyzer = Analyzer::new(cx.module, &cx.constants);
+    callback::check(cx, &analyzer, out);
+    let asked = uniform::Options { subgroup_size: options.subgroups(), facts: false };
+    let mut all = Found::default();
+    for entry in analyzer.entry_points() {
+        match analyzer.analyze(&entry, asked) {
+            Ok(analysis) => all.add(analysis),
+            Err(Refusal::Recursion(functions)) => recursion(cx, &functions, out),
+            Err(Refusal::NoFunction) => {}
+        }
+    }
+    all.report(cx, out);
+}
+
+/// What was found for all entry points.
+#[derive(Default)]
+struct Found {
+    /// By instruction and what is wrong about it, the worst.
+    doubts: BTreeMap<(InstRef, u32), Doubt>,
+    assumed: BTreeMap<Assumption, Vec<InstRef>>,
+    unfollowed: Vec<(InstRef, usize)>,
+    exhausted: bool,
+}
+
+impl Found {
+    fn add(&mut self, analysis: uniform::Analysis) {
+        for d in analysis.doubts {
+            let key = (d.at, rank(d.what));
+            let worse = self.doubts.get(&key).is_none_or(|old| old.witness.is_none() && d.witness.is_some());
+            if worse {
+                self.doubts.insert(key, d);
+            }
+        }
+        for (what, at) in analysis.assumed {
+            self.assumed.entry(what).or_default().push(at);
+        }
+        self.unfollowed.extend(analysis.unfollowed);
+        self.exhausted |= analysis.exhausted;
+    }
+
+    fn report(self, cx: &Cx, out: &mut Sink) {
+        // Those with the same cause together, in the order of the file.
+        let mut groups: Vec<(&Doubt, Vec<InstRef>)> = Vec::new();
+        for d in self.doubts.values() {
+            let same = |g: &&mut (&Doubt, Vec<InstRef>)| {
+                let flow = !matches!(d.what, What::Operand(_));
+                let alike = g.0.what == d.what && g.0.scope == d.scope;
+                flow && alike && g.0.witness == d.witness && g.0.chain.first() == d.chain.first()
+            };
+            match groups.iter_mut().find(same) {
+                Some(g) => g.1.push(d.at),
+                None => groups.push((d, Vec::new())),
+            }
+        }
+        for (doubt, others) in groups {
+            let rule = match doubt.what {
+                What::Flow => &FLOW,
+                What::Barrier => &BARRIER,
+                What::Operand(_) => &OPERAND,
+            };
+            let draft = || self.draft(cx, doubt, &others);
+            match doubt.witness {
+                Some(_) => out.report(rule, doubt.at, draft),
+                None => out.suspect(rule, doubt.at, draft),
+            }
+        }
+        for (assumption, at) in &self.assumed {
+            let mut at = at.clone();
+            at.sort_unstable();
+            at.dedup();
+            if let Some(first) = at.first() {
+                out.report(&ASSUMED, *first, || assumed(cx, *assumption, &at));
+            }
+        }
+        self.beyond(cx, out);
+    }
+
+    fn draft(&self, cx: &Cx, doubt: &Doubt, others: &[InstRef]) -> Draft {
+        let inst = cx.inst(doubt.at);
+        let mut message = match doubt.what {
+            What::Operand(i) => operand_message(cx, doubt, i),
+            _ => flow_message(inst.op, doubt),
+        };
+        if !others.is_empty() {
+            message.push_str(&match others.len() {
+                1 => ", and so is 1 more instruction".to_owned(),
+                n => format!(", and so are {n} more instructions"),
+            });
+        }
+        let (part, text) = match doubt.what {
+            What::Operand(i) => (Part::Operand(i as usize), "must be the same for all"),
+            _ => (Part::Whole, "must be executed by all or none"),
+        };
+        let mut draft = Draft::new(message).label(doubt.at, part, text);
+        for step in &doubt.chain {
+            draft = draft.label(step.at, Part::Whole, step.text.clone());
+        }
+        for at in others.iter().take(NAMED) {
+            draft = draft.label(*at, Part::Whole, "this one too");
+        }
+        if self.exhausted {
+            draft = draft.help("the module is too large to be analysed, so nothing in it is known to be uniform");
+        } else if doubt.witness.is_some_and(|w| w.assumed && doubt.scope == Uniformity::Subgroup) {
+            draft = draft.help("32 is what is assumed; `--subgroup-size N` says how large subgroups are");
+        }
+        draft
+    }
+
+    /// Calls that were not followed: of what they execute nothing is known.
+    fn beyond(&self, cx: &Cx, out: &mut Sink) {
+        let mut calls = self.unfollowed.clone();
+        calls.sort_unstable();
+        calls.dedup();
+        for (at, function) in calls {
+            let blocks = cx.module.functions[function].blocks.iter();
+            let insts = blocks.flat_map(|b| b.insts.iter().copied());
+            if insts.map(|r| cx.inst(r)).any(|i| callback::is_tangled(cx, i) || i.op == Op::FunctionCall) {
+                out.suspect(&FLOW, at, || {
+                    Draft::new("whether what is called here is executed by all invocations is not known").label(
+                        at,
+                        Part::Whole,
+                        "too many calls to follow this one",
+                    )
+                });
+            }
+        }
+    }
+}
+
+/// A number for what is wrong, to sort by.
+fn rank(what: What) -> u32 {
+    match what {
+        What::Flow => 0,
+        What::Barrier => 1,
+        What::Operand(i) => 2 + i,
+    }
+}
+
+fn scope_name(scope: Uniformity) -> &'static str {
+    if scope == Uniformity::Workgroup { "the workgroup" } else { "a subgroup" }
+}
+
+/// What subgroups are, where that matters.
+fn subgroups(w: &Witness, scope: Uniformity) -> String {
+    match (scope, w.in_subgroup) {
+        (Uniformity::Subgroup, true) => format!(" of a subgroup of {}", w.subgroup),
+        (Uniformity::Subgroup, false) => format!(" (subgroups of {})", w.subgroup),
+        _ => String::new(),
+    }
+}
+
+fn flow_message(op: Op, doubt: &Doubt) -> String {
+    let scope = scope_name(doubt.scope);
+    match &doubt.witness {
+        Some(w) => {
+            let (one, other) = w.invocations;
+            let of = subgroups(w, doubt.scope);
+            let round = match w.round {
+                0 => String::new(),
+                n => format!(", in round {} of the loop", n + 1),
+            };
+            format!(
+                "{op} is executed by a part of {scope}: if by invocation {one}, then not by invocation {other}{of}{round}"
+            )
+        }
+        None => format!("{op} may be executed by a part of {scope}"),
+    }
+}
+
+fn operand_message(cx: &Cx, doubt: &Doubt, operand: u32) -> String {
+    let inst = cx.inst(doubt.at);
+    let scope = scope_name(doubt.scope);
+    let name = operand_name(inst.op, operand);
+    match &doubt.witness {
+        Some(w) => {
+            let (one, other) = w.invocations;
+            let of = subgroups(w, doubt.scope);
+            match w.values {
+                Some((x, y)) => format!(
+                    "{name} of {} differs within {scope}: {x} in invocation {one}, {y} in invocation {other}{of}",
+                    inst.op
+                ),
+                None => {
+                    format!("{name} of {} differs within {scope}: between invocations {one} and {other}{of}", inst.op)
+                }
+            }
+        }
+        None => format!("{name} of {} may differ within {scope}", inst.op),
+    }
+}
+
+fn operand_name(op: Op, operand: u32) -> String {
+    let pointer = matches!(
+        op,
+        Op::CooperativeMatrixLoadKHR
+            | Op::CooperativeMatrixStoreKHR
+            | Op::CooperativeMatrixLoadNV
+            | Op::CooperativeMatrixStoreNV
+            | Op::CooperativeMatrixLoadTensorNV
+            | Op::CooperativeMatrixStoreTensorNV
+            | Op::CooperativeMatrixLoadCheckedINTEL
+            | Op::CooperativeMatrixStoreCheckedINTEL
+            | Op::CooperativeMatrixLoadOffsetINTEL
+            | Op::CooperativeMatrixStoreOffsetINTEL
+    );
+    match (op, operand) {
+        (_, 0) if pointer => "the Pointer".into(),
+        (Op::CooperativeMatrixLoadKHR, 1) | (Op::CooperativeMatrixStoreKHR, 2) => "the MemoryLayout".into(),
+        (Op::CooperativeMatrixLoadKHR, 2) | (Op::CooperativeMatrixStoreKHR, 3) => "the Stride".into(),
+        (Op::CooperativeMatrixLoadNV, 1) | (Op::CooperativeMatrixStoreNV, 2) => "the Stride".into(),
+        (Op::CooperativeMatrixLoadTensorNV | Op::CooperativeMatrixStoreTensorNV, 2) => "the TensorLayout".into(),
+        (Op::CooperativeMatrixLoadTensorNV | Op::CooperativeMatrixStoreTensorNV, _) => "the TensorView".into(),
+        (Op::CompositeConstruct | Op::CompositeConstructReplicateEXT, _) => "the value".into(),
+        (Op::MatrixTimesScalar, _) => "the scalar".into(),
+        (_, n) => format!("operand {n}"),
+    }
+}
+
+fn assumed(cx: &Cx, assumption: Assumption, at: &[InstRef]) -> Draft {
+    let what = match assumption {
+        Assumption::FullSubgroups => "subgroups are full and made of consecutive invocations",
+        Assumption::SubgroupSize => "subgroups have 32 invocations",
+        Assumption::NoRace => "no invocation writes memory that others read meanwhile",
+        Assumption::EqualLengths => "every invocation holds as many elements of a matrix",
+        Assumption::Reduced => "what was reduced over the workgroup covers the value of each invocation",
+        Assumption::Reconvergence => "subgroups stay together where only the workgroup parts",
+    };
+    let first = cx.inst(at[0]).op;
+    let who = match at.len() {
+        1 => format!("{first} is"),
+        2 => format!("{first} and 1 more instruction are"),
+        n => format!("{first} and {} more instructions are", n - 1),
+    };
+    let draft = Draft::new(format!("{who} executed by all invocations only if {what}")).label(
+        at[0],
+        Part::Whole,
+        "the first of them",
+    );
+    match assumption {
+        Assumption::SubgroupSize => draft.help("pass `--subgroup-size N` to check what is run"),
+        Assumption::Reconvergence => draft.help(
+            "drivers do that; `OpExecutionMode SubgroupUniformControlFlowKHR` (VK_KHR_shader_subgroup_uniform_control_flow) \
+             asks for it",
+        ),
+        _ => draft,
+    }
+}
+
+fn recursion(cx: &Cx, functions: &[usize], out: &mut Sink) {
+    let Some(f) = functions.first() else { return };
+    let at = cx.module.functions[*f].def;
+    out.report(&RECURSION, at, || {
+        let others = functions.iter().skip(1).map(|f| cx.module.functions[*f].def);
+        let mut draft = Draft::new("the function calls itself, directly or through others").label(
+            at,
+            Part::Whole,
+            "a function of the circle",
+        );
+        for other in others.take(NAMED) {
+            draft = draft.label(other, Part::Whole, "another one");
+        }
+        draft
+    });
+}
