@@ -403,6 +403,11 @@ impl Access {
         self.rules(&mut Calc::dry(1), &Arg::dry)
     }
 
+    /// Whether elements are decoded.
+    pub(crate) fn decodes(&self) -> bool {
+        matches!(self.source, Source::Decode(_))
+    }
+
     /// Whether memory can be counted in the units that the pointer of a matrix load points to.
     pub(super) fn reaches_units(&self) -> bool {
         match &self.source {
