@@ -10,8 +10,7 @@ use std::process::{Command, Stdio};
 mod common;
 
 fn profiles() -> impl Iterator<Item = Profile> {
-    let limits = [Limits::Lavapipe, Limits::Any, Limits::Nvidia];
-    let all = Dialect::ALL.into_iter().flat_map(move |dialect| limits.map(|limits| Profile { dialect, limits }));
+    let all = Dialect::ALL.into_iter().flat_map(|dialect| Limits::ALL.map(|limits| Profile { dialect, limits }));
     all.filter(|p| p.dialect.has(p.limits))
 }
 

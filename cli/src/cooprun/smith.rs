@@ -34,10 +34,13 @@ enum Where {
 /// What modules keep to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum LimitsArg {
-    /// With a device, every other module keeps to what it has; else nothing
+    /// Of each in turn: what the device runs, if there is one; what can be lowered to tiles, if that is asked for; and
+    /// the specification only
     Auto,
     /// The specification only
     Any,
+    /// Types and sizes that can be lowered to matrices of 8 x 8 x 8
+    Tiles,
     /// What lavapipe runs
     Lavapipe,
     /// What an NVIDIA GPU runs
@@ -160,6 +163,7 @@ impl Smith {
         let limits = match self.limits {
             LimitsArg::Auto => None,
             LimitsArg::Any => Some(Limits::Any),
+            LimitsArg::Tiles => Some(Limits::Tiles),
             LimitsArg::Lavapipe => Some(Limits::Lavapipe),
             LimitsArg::Nvidia => Some(Limits::Nvidia),
         };
@@ -205,17 +209,16 @@ impl Smith {
 
     /// What the module of a seed keeps to.
     fn limits(&self, plan: &Plan, dialect: Dialect, seed: u64, device: Option<&VulkanExecutor<'_>>) -> Limits {
-        // Without a device, matrices are left to lavapipe.
         let lowers = plan.targets.iter().any(|t| *t != coop_passes::Target::Scalar);
-        let wanted = match (plan.limits, device) {
-            (Some(limits), _) => limits,
-            (None, Some(device)) if seed.count_ones().is_multiple_of(2) => {
-                let nvidia = device.profile().limits.subgroup_size == 32;
-                if nvidia { Limits::Nvidia } else { Limits::Lavapipe }
-            }
-            (None, None) if lowers && seed.count_ones().is_multiple_of(2) => Limits::Lavapipe,
-            _ => Limits::Any,
-        };
+        let native = device.map(|d| match d.profile().limits.subgroup_size {
+            32 => Limits::Nvidia,
+            _ => Limits::Lavapipe,
+        });
+        let all = [Some(Limits::Any), native, lowers.then_some(Limits::Tiles)];
+        let all: Vec<Limits> = all.into_iter().flatten().filter(|l| dialect.has(*l)).collect();
+        // Jobs take every so many-th seed: each shall have all of them.
+        let turn = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        let wanted = plan.limits.unwrap_or(all[turn as usize % all.len()]);
         if dialect.has(wanted) { wanted } else { Limits::Any }
     }
 

@@ -329,7 +329,7 @@ impl Gen<'_> {
     pub(super) fn granular(&self, workgroup: bool, use_: u32, extents: [(u32, Id); 2]) -> bool {
         let step = match (self.profile.limits, workgroup) {
             (Limits::Any, _) => return true,
-            (Limits::Lavapipe, _) => [8, 8],
+            (Limits::Tiles | Limits::Lavapipe, _) => [8, 8],
             (Limits::Nvidia, true) => [32, 32],
             (Limits::Nvidia, false) if use_ == super::emit::A => [16, 32],
             (Limits::Nvidia, false) if use_ == super::emit::B => [32, 16],

@@ -198,6 +198,7 @@ impl<'a> Gen<'a> {
         let workgroup = match self.profile.limits {
             Limits::Any => !matches!(self.profile.dialect, Dialect::Nv1 | Dialect::Qcom) && self.e.chance(70),
             Limits::Nvidia => flexible && self.e.chance(100),
+            Limits::Tiles => self.e.chance(50),
             Limits::Lavapipe => false,
         };
         let mut values = match self.profile.limits {
@@ -206,7 +207,7 @@ impl<'a> Gen<'a> {
             Limits::Nvidia => [16; 3],
             _ => [8; 3],
         };
-        if !any && flexible {
+        if !any && (flexible || self.profile.limits == Limits::Tiles) {
             // Drivers take minutes to compile large ones.
             let mut most = 4;
             for v in &mut values {

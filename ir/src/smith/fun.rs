@@ -262,7 +262,7 @@ impl Gen<'_> {
 
     /// A number as a stride of some integer type.
     pub(super) fn as_stride(&mut self, id: Id) -> Id {
-        if self.profile.limits != super::Limits::Lavapipe {
+        if !matches!(self.profile.limits, super::Limits::Lavapipe | super::Limits::Tiles) {
             return self.as_index(id);
         }
         // Lavapipe ends in its compiler when it meets strides of 64 bits (docs/hardware.md).

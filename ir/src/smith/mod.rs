@@ -75,7 +75,11 @@ impl Dialect {
 
     /// Whether there are modules of the dialect that keep to these limits: some device must have it.
     pub fn has(self, limits: Limits) -> bool {
-        limits == Limits::Any || matches!(self, Dialect::Khr | Dialect::Nv2)
+        match limits {
+            Limits::Any => true,
+            Limits::Tiles => !matches!(self, Dialect::Nv1 | Dialect::Qcom),
+            Limits::Lavapipe | Limits::Nvidia => matches!(self, Dialect::Khr | Dialect::Nv2),
+        }
     }
 
     /// The dialect of a name.
@@ -89,6 +93,8 @@ impl Dialect {
 pub enum Limits {
     /// None but the specification's.
     Any,
+    /// Types that a current lavapipe multiplies, and multiples of 8 x 8 x 8: what can be lowered to its matrices.
+    Tiles,
     /// What a current lavapipe runs: matrices of 8 x 8 x 8 (with flexible dimensions: multiples of these) in subgroups
     /// of 8, f16 or 8-bit integers multiplied into f16, f32 or 32-bit integers.
     Lavapipe,
@@ -99,7 +105,7 @@ pub enum Limits {
 
 impl Limits {
     /// All of them.
-    pub const ALL: [Limits; 3] = [Limits::Any, Limits::Lavapipe, Limits::Nvidia];
+    pub const ALL: [Limits; 4] = [Limits::Any, Limits::Tiles, Limits::Lavapipe, Limits::Nvidia];
 }
 
 /// What the modules may use.
@@ -149,6 +155,7 @@ impl fmt::Display for Profile {
         f.write_str(self.dialect.name())?;
         f.write_str(match self.limits {
             Limits::Any => "",
+            Limits::Tiles => "-tiles",
             Limits::Lavapipe => "-lavapipe",
             Limits::Nvidia => "-nvidia",
         })
