@@ -335,11 +335,6 @@ impl Access {
         self.args.iter().filter_map(|a| m.type_of(*a)).collect()
     }
 
-    /// Whether elements are decoded.
-    pub(crate) fn decodes(&self) -> bool {
-        matches!(self.source, Source::Decode(_))
-    }
-
     /// What the code depends on, but for the types of the parameters.
     pub(crate) fn key(&self) -> Vec<Operand> {
         let mut out = vec![Operand::Id(self.matrix), Operand::Word(u32::from(self.store))];
