@@ -391,6 +391,10 @@ pub(super) struct Node {
     pub at: InstRef,
     /// Matrices among the phis: scope to check.
     pub phi_scope: Option<u32>,
+    /// The node of the block's merge block, if its merge instruction names one that is reached.
+    pub merge: Option<u32>,
+    /// For the way back to a loop's header: the header's node.
+    pub back: Option<u32>,
 }
 
 /// A function.

@@ -64,7 +64,7 @@ impl Translator<'_> {
                     let to = order.block(header).unwrap_or(0);
                     let at = function.blocks[header].label;
                     let term = Term::Go(Edge { to, phis: Box::default() });
-                    Node { code: start..start, term, at, phi_scope: None }
+                    Node { code: start..start, term, at, phi_scope: None, merge: None, back: Some(to) }
                 }
                 NodeKind::Block(b) => self.block(function, b, &cfg, &order, &phis, &mut body)?,
             };
@@ -172,7 +172,8 @@ impl Translator<'_> {
             let ty = self.type_of(p.0).ok()?;
             self.types.matrix_scope(ty)
         });
-        Ok(Node { code: start..body.code.len() as u32, term, at: *last, phi_scope: scope })
+        let merge = cfg.merge(b).and_then(|m| m.merge).and_then(|m| order.block(m));
+        Ok(Node { code: start..body.code.len() as u32, term, at: *last, phi_scope: scope, merge, back: None })
     }
 
     /// Moves that happen at once as moves that happen one after the other.

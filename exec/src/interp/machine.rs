@@ -3,14 +3,14 @@
 use coop_ir::{InstRef, Module, Op};
 
 use super::buffer_race::BufferRace;
-use super::code::{Edge, Ins, NO_ROW, Row, Term};
+use super::code::{Edge, Func, Ins, NO_ROW, Row, Term};
 use super::program::Program;
 use super::pure;
 use super::race::Race;
 use super::regs::{Mask, Regs};
 use super::shade::Shade;
 use super::ub::{self, FindingKind, Findings, History};
-use super::{Config, Memory, base_address};
+use super::{Config, Memory, Reconvergence, base_address};
 
 /// Why a run ended before its end.
 #[derive(Clone, Debug)]
@@ -54,6 +54,10 @@ pub(super) struct Machine<'p> {
     pub afar: super::spread::Afar,
     pub scratch: super::coop::Scratch,
     pub workgroup: [u32; 3],
+    /// By instruction, if coverage is wanted.
+    pub executed: Vec<bool>,
+    /// Decides who is next where invocations are apart.
+    pub turns: u64,
 }
 
 impl<'p> Machine<'p> {
@@ -92,6 +96,11 @@ impl<'p> Machine<'p> {
             afar: super::spread::Afar::default(),
             scratch: super::coop::Scratch::default(),
             workgroup: [0; 3],
+            executed: if config.coverage { vec![false; m.arena_len()] } else { Vec::new() },
+            turns: match config.reconvergence {
+                Reconvergence::Promised(seed) => seed,
+                Reconvergence::Early => 0,
+            },
         }
     }
 
@@ -236,40 +245,63 @@ impl<'p> Machine<'p> {
                 None => self.regs.undefine(*row, *n),
             }
         }
+        match self.config.reconvergence {
+            Reconvergence::Early => self.together(f, mask)?,
+            Reconvergence::Promised(_) => self.apart(f, mask)?,
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// Runs a function; invocations that parted meet as early as they can.
+    fn together(&mut self, f: &Func, mask: &Mask) -> Result<(), Stop> {
         let (mut node, mut here) = (f.entry, *mask);
         // Ascending from the end: the lowest node is the last.
         let mut waiting: Vec<(u32, Mask)> = Vec::new();
         loop {
-            self.regs.activate(&here);
-            let n = &f.nodes[node as usize];
-            self.steps += 1 + u64::from(n.code.end - n.code.start);
-            if self.steps > self.limit {
-                self.at = n.at;
-                self.over_budget();
-                return Err(Stop::Budget);
-            }
-            if let Some(scope) = n.phi_scope {
-                self.at = n.at;
-                self.converged(scope);
-            }
-            for i in n.code.start as usize..n.code.end as usize {
-                self.at = f.at[i];
-                self.step(&f.code[i])?;
-            }
-            if self.any_dead {
-                here = here.minus(&self.dead);
-                self.regs.activate(&here);
-            }
-            self.at = n.at;
-            if !here.is_empty() {
-                self.terminate(&n.term, &here, f.ret, &mut waiting)?;
-            }
+            self.node(f, node, here, &mut waiting)?;
             match waiting.pop() {
                 Some(next) => (node, here) = next,
-                None => break,
+                None => return Ok(()),
             }
         }
-        self.depth -= 1;
+    }
+
+    /// Runs a node for some invocations; where they go comes into `waiting`.
+    pub(super) fn node(
+        &mut self,
+        f: &Func,
+        node: u32,
+        mut here: Mask,
+        waiting: &mut Vec<(u32, Mask)>,
+    ) -> Result<(), Stop> {
+        self.regs.activate(&here);
+        let n = &f.nodes[node as usize];
+        self.steps += 1 + u64::from(n.code.end - n.code.start);
+        if self.steps > self.limit {
+            self.at = n.at;
+            self.over_budget();
+            return Err(Stop::Budget);
+        }
+        if let Some(scope) = n.phi_scope {
+            self.at = n.at;
+            self.converged(scope);
+        }
+        for i in n.code.start as usize..n.code.end as usize {
+            self.at = f.at[i];
+            if let Some(slot) = self.executed.get_mut(self.at.index()) {
+                *slot = true;
+            }
+            self.step(&f.code[i])?;
+        }
+        if self.any_dead {
+            here = here.minus(&self.dead);
+            self.regs.activate(&here);
+        }
+        self.at = n.at;
+        if !here.is_empty() {
+            self.terminate(&n.term, &here, f.ret, waiting)?;
+        }
         Ok(())
     }
 

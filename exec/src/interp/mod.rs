@@ -4,7 +4,7 @@
 //! every dialect. What is true of a run:
 //!
 //! - Workgroups run one after the other; the invocations of one in lock step by block, with reconvergence at merge
-//!   blocks (see `order`). Subgroups are consecutive invocations.
+//!   blocks (see `order`; [`Reconvergence`] has another way). Subgroups are consecutive invocations.
 //! - Every instruction rounds once, in the type's precision, to the nearest even. Where the texts leave a choice,
 //!   [`Semantics`] and [`MulAddMode`] make it.
 //! - Which invocation holds which element of a matrix is a parameter, [`Placement`]: a shader whose result changes
@@ -16,6 +16,7 @@
 
 mod access;
 mod adapter;
+mod apart;
 mod arith;
 mod buffer_race;
 mod callback;
@@ -79,6 +80,17 @@ pub enum MulAddMode {
     Highest,
 }
 
+/// When invocations that parted are together again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Reconvergence {
+    /// As early as they can be.
+    #[default]
+    Early,
+    /// At merge blocks and behind calls only, as SPIR-V promises, and those that are apart take turns in an order that
+    /// follows from this number. Without merge instructions they stay apart to the end of the function.
+    Promised(u64),
+}
+
 /// How to run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Config {
@@ -98,6 +110,10 @@ pub struct Config {
     pub step_budget: u64,
     /// The size of a workgroup, where the module leaves it to the host.
     pub local_size: Option<[u32; 3]>,
+    /// When invocations that parted are together again.
+    pub reconvergence: Reconvergence,
+    /// Whether to tell which instructions were executed.
+    pub coverage: bool,
 }
 
 impl Default for Config {
@@ -111,6 +127,8 @@ impl Default for Config {
             spread: false,
             step_budget: 100_000_000,
             local_size: None,
+            reconvergence: Reconvergence::default(),
+            coverage: false,
         }
     }
 }
