@@ -221,3 +221,38 @@ fn llama_tensor_accesses_are_valid() {
 fn all_llama_tensor_accesses_are_valid() {
     [1, 4, 8].into_iter().for_each(|runs| llama_is_valid(1, runs));
 }
+
+/// Modules of SPV_NV_cooperative_matrix, and their cases.
+fn nv1_cases() -> Vec<(String, Module, Case)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut out = Vec::new();
+    for folder in ["testdata/hardware", "exec/tests/interp", "testdata/tensor"] {
+        let files = std::fs::read_dir(root.join(folder)).expect("testdata").flatten().map(|e| e.path());
+        for path in files.filter(|p| p.extension().is_some_and(|e| e == "toml")) {
+            let Ok(bytes) = std::fs::read(path.with_extension("spv")) else { continue };
+            let module = binary::read(&bytes).expect("a module");
+            if module.globals.iter().any(|r| module.inst(*r).op == coop_ir::Op::TypeCooperativeMatrixNV) {
+                let case = Case::load(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+                out.push((path.display().to_string(), module, case));
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn matrices_without_uses_are_lowered() {
+    let cases = nv1_cases();
+    for (name, module, case) in &cases {
+        let size = case.subgroup_size.unwrap_or(32);
+        let mut options = Options::new(Target::Scalar);
+        options.spec = case.specialization().expect("values");
+        options.spec_defaults = true;
+        options.subgroup_size = Some(size);
+        let lowered = lower(module, &options).unwrap_or_else(|e| panic!("{name}: {e}")).module;
+        let (before, after) = (interpret(name, module, case, size), interpret(name, &lowered, case, size));
+        let differences = before.compare(&after, case).expect("comparable");
+        assert!(differences.is_empty(), "{name}: {}", differences[0]);
+    }
+    assert!(cases.len() >= 5, "only {}", cases.len());
+}

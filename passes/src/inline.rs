@@ -54,27 +54,38 @@ fn is_addressing(m: &Module, ty: Id) -> bool {
 }
 
 /// Types that are, contain or point to what must not pass through a call.
-pub(crate) struct Carriers(FxHashMap<Id, bool>);
+pub(crate) struct Carriers {
+    known: FxHashMap<Id, bool>,
+    of: Option<Op>,
+}
 
 impl Carriers {
     pub(crate) fn new() -> Carriers {
-        Carriers(FxHashMap::default())
+        Carriers { known: FxHashMap::default(), of: None }
+    }
+
+    /// Of one kind of type only.
+    pub(crate) fn of(op: Op) -> Carriers {
+        Carriers { known: FxHashMap::default(), of: Some(op) }
     }
 
     pub(crate) fn has(&mut self, m: &Module, ty: Id) -> bool {
-        if let Some(known) = self.0.get(&ty) {
+        if let Some(known) = self.known.get(&ty) {
             return *known;
         }
         // Types that point to themselves contain nothing of the kind that way.
-        self.0.insert(ty, false);
+        self.known.insert(ty, false);
         let found = match Type::of(m, ty) {
-            Some(Type::CoopMat(_) | Type::Other(Op::TypeTensorLayoutNV | Op::TypeTensorViewNV)) => true,
+            Some(Type::CoopMat(_)) => self.of.is_none_or(|op| op == Op::TypeCooperativeMatrixKHR),
+            Some(Type::Other(op @ (Op::TypeTensorLayoutNV | Op::TypeTensorViewNV | Op::TypeCooperativeMatrixNV))) => {
+                self.of.is_none_or(|of| of == op)
+            }
             Some(Type::Array { elem, .. } | Type::RuntimeArray { elem }) => self.has(m, elem),
             Some(Type::Struct { members }) => members.into_iter().any(|t| self.has(m, t)),
             Some(Type::Pointer { pointee, .. }) => self.has(m, pointee),
             _ => false,
         };
-        self.0.insert(ty, found);
+        self.known.insert(ty, found);
         found
     }
 }

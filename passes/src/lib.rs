@@ -12,6 +12,7 @@ mod arena;
 mod bfloat16;
 mod builtins;
 mod cleanup;
+mod dialect;
 mod inline;
 mod pipeline;
 mod report;

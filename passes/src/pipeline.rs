@@ -1,8 +1,8 @@
 //! The passes in order, and the one loop that runs them.
 
 use crate::{
-    Error, Lowered, Options, Refusal, Report, Target, Timing, bfloat16, cleanup, inline, scalar, specialize, tensor,
-    tiles,
+    Error, Lowered, Options, Refusal, Report, Target, Timing, bfloat16, cleanup, dialect, inline, scalar, specialize,
+    tensor, tiles,
 };
 use coop_ir::profile::Feature;
 use coop_ir::{Module, Op};
@@ -42,6 +42,13 @@ pub static PASSES: &[Pass] = &[
         targets: Target::ALL,
         leaves_no: &[],
         run: inline::run,
+    },
+    Pass {
+        name: "dialect",
+        summary: "replace matrices of SPV_NV_cooperative_matrix by those of SPV_KHR_cooperative_matrix",
+        targets: Target::ALL,
+        leaves_no: dialect::REMOVED,
+        run: dialect::run,
     },
     Pass {
         name: "tensor",

@@ -97,6 +97,14 @@ fn roots(m: &Module, lanes: Lanes) -> Vec<(InstRef, Id, &'static str)> {
                 let subgroup = inst.id(1).and_then(|s| m.def_inst(s)).and_then(|s| s.word(0)) == Some(3);
                 whole_workgroup |= !subgroup;
             }
+            Op::TypeCooperativeMatrixNV => {
+                let names = ["the scope of a matrix", "its number of rows", "its number of columns"];
+                out.extend((1..4).zip(names).filter_map(|(i, what)| Some((r, inst.id(i)?, what))));
+                let subgroup = inst.id(1).and_then(|s| m.def_inst(s)).and_then(|s| s.word(0)) == Some(3);
+                whole_workgroup |= !subgroup;
+            }
+            Op::CooperativeMatrixLoadNV => out.extend(inst.id(2).map(|l| (r, l, "the layout of a load"))),
+            Op::CooperativeMatrixStoreNV => out.extend(inst.id(3).map(|l| (r, l, "the layout of a store"))),
             Op::TypeTensorLayoutNV | Op::TypeTensorViewNV => {
                 let names: &[&str] = if inst.op == Op::TypeTensorLayoutNV {
                     &["the number of dimensions of a tensor layout", "the clamp mode of a tensor layout"]

@@ -1,0 +1,530 @@
+//! SPV_NV_cooperative_matrix, whose types do not say what a matrix is used for.
+//!
+//! The use of a value follows from where it goes. Values that must have one type (variables with what is stored and loaded,
+//! phis with what comes in, operands of arithmetic with results, composites with their parts) form a class; a class is
+//! an accumulator if MulAdd adds to one of them or gives one of them, else A or B if MulAdd multiplies them as such, else
+//! an accumulator. What can be had twice for nothing is in no class: loads from memory, constants and splats are made
+//! once for each use that is asked of them. Where MulAdd multiplies an accumulator, its use is changed there.
+//!
+//! Each type becomes one type for each use that its values have; the first keeps its id.
+
+use crate::cleanup::{remove_capability, remove_extension};
+use crate::inline::Carriers;
+use crate::{Refusal, ssa};
+use coop_ir::builder::{Globals, require_capability, require_extension};
+use coop_ir::constant::{Constants, Specialization};
+use coop_ir::rewrite::sort_globals;
+use coop_ir::types::{self, Scalar, Type};
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+use rustc_hash::{FxHashMap, FxHashSet};
+use spirv::Capability;
+use std::collections::BTreeSet;
+
+/// What a matrix is used for, by the number of KHR.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+enum Use {
+    A = 0,
+    B = 1,
+    Accumulator = 2,
+}
+
+const OF_MULADD: [Use; 3] = [Use::A, Use::B, Use::Accumulator];
+
+pub(super) fn run(m: &mut Module) -> Result<(), Refusal> {
+    if m.globals_with(Op::TypeCooperativeMatrixNV).next().is_none() {
+        return Ok(());
+    }
+    let constants = Constants::new(m, &Specialization::new());
+    let g = Globals::new(m);
+    let mut pass = Upgrade {
+        m,
+        g,
+        constants,
+        carriers: Carriers::of(Op::TypeCooperativeMatrixNV),
+        parent: FxHashMap::default(),
+        roles: FxHashMap::default(),
+        types: FxHashMap::default(),
+        versions: FxHashMap::default(),
+        converted: false,
+    };
+    pass.classes()?;
+    pass.rewrite()?;
+    pass.finish();
+    Ok(())
+}
+
+struct Upgrade<'m> {
+    m: &'m mut Module,
+    g: Globals,
+    constants: Constants,
+    carriers: Carriers,
+    /// Union-find over values and variables.
+    parent: FxHashMap<Id, Id>,
+    /// How MulAdd uses the values of a class, by its representative.
+    roles: FxHashMap<Id, BTreeSet<Use>>,
+    /// What a type became, by use.
+    types: FxHashMap<(Id, Use), Id>,
+    /// Constants, loads and splats by use.
+    versions: FxHashMap<(Id, Use), Id>,
+    converted: bool,
+}
+
+impl Upgrade<'_> {
+    fn is_carrier(&mut self, id: Id) -> bool {
+        self.m.type_of(id).is_some_and(|t| self.carriers.has(self.m, t))
+    }
+
+    /// Whether a value can be made again for each use.
+    fn is_flexible(&self, id: Id) -> bool {
+        self.m.def_inst(id).is_some_and(|i| {
+            i.op.is_constant()
+                || i.op == Op::CooperativeMatrixLoadNV
+                || i.op == Op::Undef
+                || (i.op == Op::CompositeConstruct && self.is_matrix(i.ty))
+        })
+    }
+
+    fn is_matrix(&self, ty: Option<Id>) -> bool {
+        ty.and_then(|t| self.m.def_inst(t)).is_some_and(|i| i.op == Op::TypeCooperativeMatrixNV)
+    }
+
+    fn find(&mut self, id: Id) -> Id {
+        let mut root = id;
+        while let Some(next) = self.parent.get(&root).copied().filter(|n| *n != root) {
+            root = next;
+        }
+        self.parent.insert(id, root);
+        root
+    }
+
+    fn union(&mut self, a: Id, b: Id) {
+        let (a, b) = (self.find(a), self.find(b));
+        if a != b {
+            self.parent.insert(a, b);
+            let roles = self.roles.remove(&a).unwrap_or_default();
+            self.roles.entry(b).or_default().extend(roles);
+        }
+    }
+
+    fn role(&mut self, id: Id, use_: Use) {
+        let root = self.find(id);
+        self.roles.entry(root).or_default().insert(use_);
+    }
+
+    fn use_of(&mut self, id: Id) -> Use {
+        let root = self.find(id);
+        match self.roles.get(&root).map(|r| r.iter().copied().collect::<Vec<_>>()).as_deref() {
+            Some([Use::A]) => Use::A,
+            Some([Use::B]) => Use::B,
+            _ => Use::Accumulator,
+        }
+    }
+
+    fn body(&self) -> Vec<InstRef> {
+        self.m.functions.iter().flat_map(|f| f.blocks.iter().flat_map(|b| b.insts.iter().copied())).collect()
+    }
+
+    /// The carriers among result and operands of an instruction that are in classes.
+    fn members(&mut self, inst: &Inst) -> Vec<Id> {
+        let all: Vec<Id> = inst.result.into_iter().chain(inst.ids()).collect();
+        all.into_iter().filter(|id| self.is_carrier(*id) && !self.is_flexible(*id)).collect()
+    }
+
+    fn classes(&mut self) -> Result<(), Refusal> {
+        for r in self.body() {
+            let inst = self.m.inst(r).clone();
+            match inst.op {
+                Op::CooperativeMatrixMulAddNV => {
+                    for (at, use_) in OF_MULADD.into_iter().enumerate() {
+                        if let Some(id) = inst.id(at).filter(|id| !self.is_flexible(*id)) {
+                            self.role(id, use_);
+                        }
+                    }
+                    if let Some(result) = inst.result {
+                        self.role(result, Use::Accumulator);
+                    }
+                }
+                Op::CooperativeMatrixLoadNV | Op::CooperativeMatrixStoreNV | Op::CooperativeMatrixLengthNV => {}
+                Op::FunctionCall | Op::ReturnValue if !self.members(&inst).is_empty() => {
+                    let why = "a matrix goes through a function that was not inlined";
+                    return Err(Refusal::new("refused-dialect", Some(r), why, "see what coopcheck says"));
+                }
+                _ if ssa::is_debug(self.m, &inst) => {}
+                _ => {
+                    let members = self.members(&inst);
+                    for pair in members.windows(2) {
+                        self.union(pair[0], pair[1]);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The type that stands for `ty` where matrices in it have a use.
+    fn mapped(&mut self, ty: Id, use_: Use) -> Id {
+        if !self.carriers.has(self.m, ty) {
+            return ty;
+        }
+        if let Some(id) = self.types.get(&(ty, use_)) {
+            return *id;
+        }
+        let Some(r) = self.m.def(ty) else { return ty };
+        let old = self.m.inst(r).clone();
+        let first = !self.types.keys().any(|k| k.0 == ty);
+        let id = if first { ty } else { self.m.fresh_id() };
+        self.types.insert((ty, use_), id);
+        let matrix = matches!(old.op, Op::TypeCooperativeMatrixNV | Op::TypeCooperativeMatrixKHR);
+        let new = if matrix {
+            self.matrix_type(&old, use_, id)
+        } else {
+            // Taken from the original, which may be replaced already: its parts are looked up by their own ids.
+            let original = self.originals(ty);
+            let operands: Vec<Operand> = original
+                .into_iter()
+                .map(|o| match o {
+                    Operand::Id(part) if self.m.def_inst(part).is_some_and(|i| i.op.is_type()) => {
+                        Operand::Id(self.mapped(part, use_))
+                    }
+                    o => o,
+                })
+                .collect();
+            Inst::new(old.op, None, Some(id), operands).at(old.origin)
+        };
+        if first {
+            self.m.replace(r, new);
+        } else {
+            let r = self.m.add(new);
+            self.m.globals.push(r);
+            self.copy_decorations(ty, id);
+        }
+        id
+    }
+
+    /// The operands that a type had.
+    fn originals(&self, ty: Id) -> Vec<Operand> {
+        let now: Vec<Operand> = self.m.def_inst(ty).map(|i| i.operands.to_vec()).unwrap_or_default();
+        // What stands there now is the mapped part of the first use: back to what it was made from.
+        let back = |id: Id| self.types.iter().find(|(_, new)| **new == id).map_or(id, |((old, _), _)| *old);
+        now.into_iter().map(|o| o.id().map_or(o, |id| Operand::Id(back(id)))).collect()
+    }
+
+    fn copy_decorations(&mut self, from: Id, to: Id) {
+        let map = [(from, to)].into_iter().collect();
+        crate::inline::splice::copy_notes(self.m, &map, &FxHashSet::default());
+    }
+
+    fn matrix_type(&mut self, old: &Inst, use_: Use, id: Id) -> Inst {
+        // After another use took the id the operands are KHR's, which begin alike.
+        let mut operands: Vec<Operand> = old.operands.iter().take(1).copied().collect();
+        for part in old.ids().skip(1).take(3).collect::<Vec<_>>() {
+            let word = self.m.type_of(part).and_then(|t| types::scalar(self.m, t));
+            let narrow = matches!(word, Some(Scalar::Int { width: 32, .. }));
+            let id = match self.constants.get(part).fixed().filter(|_| !narrow) {
+                Some(v) => self.g.u32(self.m, v as u32),
+                None => part,
+            };
+            operands.push(id.into());
+        }
+        operands.push(self.g.u32(self.m, use_ as u32).into());
+        Inst::new(Op::TypeCooperativeMatrixKHR, None, Some(id), operands).at(old.origin)
+    }
+
+    /// The version of a constant, load or splat for a use; others are made beside the first.
+    fn version(&mut self, id: Id, use_: Use) -> Id {
+        if let Some(known) = self.versions.get(&(id, use_)) {
+            return *known;
+        }
+        let Some(r) = self.m.def(id) else { return id };
+        let mut inst = self.m.inst(r).clone();
+        let first = !self.versions.keys().any(|k| k.0 == id);
+        let new = if first { id } else { self.m.fresh_id() };
+        self.versions.insert((id, use_), new);
+        let constant = inst.op.is_constant() || inst.op == Op::Undef;
+        if constant {
+            let parts: Vec<Operand> = self.original_parts(id);
+            let parts: Vec<Operand> = parts
+                .into_iter()
+                .map(|o| match o.id() {
+                    Some(part) if self.is_matrix_constant(part) => Operand::Id(self.version(part, use_)),
+                    _ => o,
+                })
+                .collect();
+            inst.operands = parts.into_iter().collect();
+        }
+        if first {
+            let m = self.m.inst_mut(r);
+            m.operands = inst.operands;
+            return new;
+        }
+        inst.result = Some(new);
+        let copy = self.m.add(inst);
+        if constant {
+            let in_function = !self.m.globals.contains(&r);
+            if in_function {
+                self.insert_after(r, copy);
+            } else {
+                self.m.globals.push(copy);
+            }
+        } else {
+            self.insert_after(r, copy);
+        }
+        new
+    }
+
+    fn is_matrix_constant(&mut self, id: Id) -> bool {
+        self.is_flexible(id) && (self.is_carrier(id) || self.versions.keys().any(|k| k.0 == id))
+    }
+
+    fn original_parts(&self, id: Id) -> Vec<Operand> {
+        let now: Vec<Operand> = self.m.def_inst(id).map(|i| i.operands.to_vec()).unwrap_or_default();
+        let back = |id: Id| self.versions.iter().find(|(_, new)| **new == id).map_or(id, |((old, _), _)| *old);
+        now.into_iter().map(|o| o.id().map_or(o, |id| Operand::Id(back(id)))).collect()
+    }
+
+    fn insert_after(&mut self, at: InstRef, new: InstRef) {
+        for f in &mut self.m.functions {
+            for b in &mut f.blocks {
+                if let Some(i) = b.insts.iter().position(|r| *r == at) {
+                    b.insts.insert(i + 1, new);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn rewrite(&mut self) -> Result<(), Refusal> {
+        let body = self.body();
+        let elements = self.element_uses(&body);
+        // Which version each operand is, while types still are what they were.
+        let mut demands: Vec<(InstRef, usize, Id, Use)> = Vec::new();
+        let mut uses: Vec<(Id, Use)> = Vec::new();
+        let variables: Vec<InstRef> = self.m.globals_with(Op::Variable).collect();
+        for r in body.iter().copied().chain(variables) {
+            let inst = self.m.inst(r).clone();
+            if ssa::is_debug(self.m, &inst) {
+                continue;
+            }
+            let members = self.members(&inst);
+            let own = members.first().map(|id| self.use_of(*id)).unwrap_or(Use::Accumulator);
+            for (at, operand) in inst.operands.iter().enumerate() {
+                let Some(id) = operand.id() else { continue };
+                if !self.is_carrier(id) {
+                    continue;
+                }
+                let wanted = match inst.op {
+                    Op::CooperativeMatrixMulAddNV => OF_MULADD.get(at).copied().unwrap_or(own),
+                    _ => own,
+                };
+                if self.is_flexible(id) || inst.op == Op::CooperativeMatrixMulAddNV {
+                    demands.push((r, at, id, wanted));
+                }
+            }
+            if let Some(id) = inst.result.filter(|id| self.is_carrier(*id) && !self.is_flexible(*id)) {
+                let use_ = self.use_of(id);
+                uses.push((id, use_));
+            }
+        }
+        self.retype(&body, uses, demands)?;
+        for r in self.body() {
+            self.instruction(r, &elements)?;
+        }
+        self.constant_lengths(&elements)
+    }
+
+    /// Gives values their types and operands their versions.
+    fn retype(
+        &mut self,
+        body: &[InstRef],
+        uses: Vec<(Id, Use)>,
+        demands: Vec<(InstRef, usize, Id, Use)>,
+    ) -> Result<(), Refusal> {
+        let mut flexible: Vec<Id> = Vec::new();
+        let globals: Vec<InstRef> = self.m.globals.clone();
+        for r in globals.iter().chain(body) {
+            let result = self.m.inst(*r).result.filter(|id| self.is_carrier(*id) && self.is_flexible(*id));
+            flexible.extend(result);
+        }
+        let mut wanted: FxHashMap<Id, Use> = uses.iter().copied().collect();
+        let mut conversions: Vec<(InstRef, usize, Id, Use)> = Vec::new();
+        for (r, at, id, use_) in demands {
+            if self.is_flexible(id) {
+                let version = self.version(id, use_);
+                wanted.insert(version, use_);
+                self.m.inst_mut(r).operands[at] = Operand::Id(version);
+            } else if self.use_of(id) != use_ {
+                conversions.push((r, at, id, use_));
+            }
+        }
+        // What nothing asks for is an accumulator, as good as any.
+        for id in flexible {
+            if !self.versions.keys().any(|k| k.0 == id) {
+                self.version(id, Use::Accumulator);
+            }
+        }
+        for ((_, use_), id) in &self.versions {
+            wanted.entry(*id).or_insert(*use_);
+        }
+        let mut all: Vec<(Id, Use)> = wanted.into_iter().collect();
+        all.sort_unstable();
+        let types: Vec<(Id, Id, Use)> =
+            all.into_iter().filter_map(|(id, use_)| Some((id, self.m.type_of(id)?, use_))).collect();
+        for (id, ty, use_) in types {
+            let ty = self.mapped(ty, use_);
+            if let Some(r) = self.m.def(id) {
+                self.m.inst_mut(r).ty = Some(ty);
+            }
+        }
+        for (r, at, id, use_) in conversions {
+            let Some(from) = self.m.type_of(id) else { continue };
+            let original = self.types.iter().find(|(_, new)| **new == from).map_or(from, |((old, _), _)| *old);
+            let ty = self.mapped(original, use_);
+            let new = self.m.fresh_id();
+            let convert = Inst::new(Op::CooperativeMatrixConvertNV, Some(ty), Some(new), [id.into()]);
+            coop_ir::rewrite::insert_before(self.m, r, convert);
+            self.m.inst_mut(r).operands[at] = Operand::Id(new);
+            self.converted = true;
+        }
+        // Types that no value has, such as those whose length alone is asked.
+        let left: Vec<Id> =
+            self.m.globals_with(Op::TypeCooperativeMatrixNV).filter_map(|r| self.m.inst(r).result).collect();
+        for ty in left {
+            self.mapped(ty, Use::Accumulator);
+        }
+        Ok(())
+    }
+
+    /// Which uses of a matrix type have their elements looked at: those that its length is asked for.
+    fn element_uses(&mut self, body: &[InstRef]) -> FxHashMap<Id, BTreeSet<Use>> {
+        let mut out: FxHashMap<Id, BTreeSet<Use>> = FxHashMap::default();
+        for r in body {
+            let inst = self.m.inst(*r).clone();
+            let (base, first) = match inst.op {
+                Op::AccessChain | Op::InBoundsAccessChain => (inst.id(0), 1),
+                Op::CompositeExtract => (inst.id(0), 1),
+                Op::CompositeInsert => (inst.id(1), 2),
+                _ => continue,
+            };
+            let Some(base) = base.filter(|id| self.is_carrier(*id)) else { continue };
+            let mut ty = self.m.type_of(base);
+            if inst.op != Op::CompositeExtract && inst.op != Op::CompositeInsert {
+                ty = ty.and_then(|t| match Type::of(self.m, t)? {
+                    Type::Pointer { pointee, .. } => Some(pointee),
+                    _ => None,
+                });
+            }
+            for operand in inst.operands.iter().skip(first) {
+                let Some(at) = ty else { break };
+                if self.is_matrix(Some(at)) {
+                    let use_ = if self.is_flexible(base) { Use::Accumulator } else { self.use_of(base) };
+                    out.entry(at).or_default().insert(use_);
+                    break;
+                }
+                ty = match Type::of(self.m, at) {
+                    Some(Type::Array { elem, .. } | Type::RuntimeArray { elem }) => Some(elem),
+                    Some(Type::Struct { members }) => {
+                        let index = match operand {
+                            Operand::Id(id) => self.constants.get(*id).value(),
+                            Operand::Word(w) => Some(u64::from(*w)),
+                        };
+                        index.and_then(|i| members.get(i as usize)).copied()
+                    }
+                    _ => None,
+                };
+            }
+        }
+        out
+    }
+
+    /// The type whose length is meant.
+    fn length_type(&mut self, r: InstRef, ty: Id, elements: &FxHashMap<Id, BTreeSet<Use>>) -> Result<Id, Refusal> {
+        let own: BTreeSet<Use> = self.types.keys().filter(|k| k.0 == ty).map(|k| k.1).collect();
+        let looked = elements.get(&ty).cloned().unwrap_or_default();
+        let mut candidates = if looked.is_empty() { own } else { looked };
+        match (candidates.pop_first(), candidates.is_empty()) {
+            (Some(use_), true) => Ok(self.mapped(ty, use_)),
+            (Some(use_), false) if !elements.contains_key(&ty) => Ok(self.mapped(ty, use_)),
+            _ => {
+                let why = format!("the length of {ty} is asked, and its elements are looked at in several uses");
+                let remedy = "use SPV_KHR_cooperative_matrix, whose types say what a matrix is used for";
+                Err(Refusal::new("refused-use", Some(r), why, remedy))
+            }
+        }
+    }
+
+    fn layout(&mut self, r: InstRef, column_major: Option<Id>) -> Result<Id, Refusal> {
+        let value = column_major.and_then(|id| self.constants.get(id).fixed());
+        match value {
+            Some(v) => Ok(self.g.u32(self.m, u32::from(v != 0))),
+            None => {
+                let why = "whether a load or store is column-major is no known constant";
+                Err(Refusal::new("refused-layout", Some(r), why, "give the constant with --spec"))
+            }
+        }
+    }
+
+    fn instruction(&mut self, r: InstRef, elements: &FxHashMap<Id, BTreeSet<Use>>) -> Result<(), Refusal> {
+        let inst = self.m.inst(r).clone();
+        let rest = |from: usize| inst.operands.get(from..).unwrap_or_default().to_vec();
+        let (op, operands) = match (inst.op, inst.id(0), inst.id(1), inst.id(2)) {
+            (Op::CooperativeMatrixLoadNV, Some(pointer), Some(stride), column_major) => {
+                let layout = self.layout(r, column_major)?;
+                let first = [pointer, layout, stride].map(Operand::Id).to_vec();
+                (Op::CooperativeMatrixLoadKHR, [first, rest(3)].concat())
+            }
+            (Op::CooperativeMatrixStoreNV, Some(pointer), Some(object), Some(stride)) => {
+                let layout = self.layout(r, inst.id(3))?;
+                let first = [pointer, object, layout, stride].map(Operand::Id).to_vec();
+                (Op::CooperativeMatrixStoreKHR, [first, rest(4)].concat())
+            }
+            (Op::CooperativeMatrixMulAddNV, Some(a), Some(b), Some(c)) => {
+                let mut mask = 0;
+                for (bit, id) in [Some(a), Some(b), Some(c), inst.result].into_iter().enumerate() {
+                    let elem = id.and_then(|id| self.m.type_of(id)).and_then(|t| types::coop_mat(self.m, t));
+                    let scalar = elem.and_then(|t| types::scalar(self.m, t.component));
+                    if matches!(scalar, Some(Scalar::Int { signed: true, .. })) {
+                        mask |= 1 << bit;
+                    }
+                }
+                let mut operands = [a, b, c].map(Operand::Id).to_vec();
+                operands.extend((mask != 0).then_some(Operand::Word(mask)));
+                (Op::CooperativeMatrixMulAddKHR, operands)
+            }
+            (Op::CooperativeMatrixLengthNV, Some(ty), ..) => {
+                (Op::CooperativeMatrixLengthKHR, vec![self.length_type(r, ty, elements)?.into()])
+            }
+            _ => return Ok(()),
+        };
+        let new = Inst::new(op, inst.ty, inst.result, operands).at(inst.origin);
+        self.m.replace(r, new);
+        Ok(())
+    }
+
+    /// Lengths that are computed with constants.
+    fn constant_lengths(&mut self, elements: &FxHashMap<Id, BTreeSet<Use>>) -> Result<(), Refusal> {
+        for r in self.m.globals_with(Op::SpecConstantOp).collect::<Vec<_>>() {
+            let inst = self.m.inst(r);
+            if inst.word(0) != Some(u32::from(Op::CooperativeMatrixLengthNV.0)) {
+                continue;
+            }
+            let Some(ty) = inst.id(1) else { continue };
+            let ty = self.length_type(r, ty, elements)?;
+            let inst = self.m.inst_mut(r);
+            inst.operands[0] = Operand::Word(u32::from(Op::CooperativeMatrixLengthKHR.0));
+            inst.operands[1] = Operand::Id(ty);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) {
+        remove_capability(self.m, Capability::CooperativeMatrixNV as u32);
+        remove_extension(self.m, "SPV_NV_cooperative_matrix");
+        require_capability(self.m, Capability::CooperativeMatrixKHR as u32);
+        require_extension(self.m, "SPV_KHR_cooperative_matrix");
+        if self.converted {
+            require_capability(self.m, Capability::CooperativeMatrixConversionsNV as u32);
+            require_extension(self.m, "SPV_NV_cooperative_matrix2");
+        }
+        sort_globals(self.m);
+    }
+}
