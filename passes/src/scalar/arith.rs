@@ -354,6 +354,12 @@ impl MulAdd {
         b.ids(add, ty, &[sum, product])
     }
 
+    /// Whether the sums of a lane are its part of the accumulator, between slices too.
+    pub(super) fn keeps_sums(&self) -> bool {
+        let sum = self.sum();
+        self.c.ty == self.d.ty && self.d.scalar == sum && !self.saturates()
+    }
+
     fn saturates(&self) -> bool {
         self.bits.contains(Bits::SATURATING_ACCUMULATION_KHR) && self.d.scalar.is_int()
     }

@@ -48,27 +48,32 @@ pub(super) fn visit(
 
 /// An array that is read: where it is when every index is known, from a variable else.
 pub(super) struct Array {
-    pub(super) mat: Mat,
+    elem: Id,
     value: Id,
     variable: Option<Id>,
 }
 
 impl Array {
     pub(super) fn new(b: &mut FunctionBuilder<'_>, mat: Mat, value: Id, dynamic: bool) -> Array {
+        Array::of(b, mat.ty, mat.elem, value, dynamic)
+    }
+
+    /// Of any array of type `ty`.
+    pub(super) fn of(b: &mut FunctionBuilder<'_>, ty: Id, elem: Id, value: Id, dynamic: bool) -> Array {
         let variable = dynamic.then(|| {
-            let variable = b.variable(mat.ty);
+            let variable = b.variable(ty);
             b.effect(Op::Store, [variable.into(), value.into()]);
             variable
         });
-        Array { mat, value, variable }
+        Array { elem, value, variable }
     }
 
     pub(super) fn get(&self, b: &mut FunctionBuilder<'_>, at: Index) -> Id {
         match (at, self.variable) {
-            (Index::Const(at), None) => b.op(Op::CompositeExtract, self.mat.elem, [self.value.into(), at.into()]),
+            (Index::Const(at), None) => b.op(Op::CompositeExtract, self.elem, [self.value.into(), at.into()]),
             (at, variable) => {
-                let slot = slot(b, variable.unwrap_or(self.value), self.mat.elem, at);
-                b.ids(Op::Load, self.mat.elem, &[slot])
+                let slot = slot(b, variable.unwrap_or(self.value), self.elem, at);
+                b.ids(Op::Load, self.elem, &[slot])
             }
         }
     }
@@ -84,28 +89,34 @@ pub(super) fn slot(b: &mut FunctionBuilder<'_>, array: Id, elem: Id, at: Index) 
 /// An array that is being made: put together at the end when the indices are known and each comes once, else in a
 /// variable.
 pub(super) struct Sink {
-    mat: Mat,
+    ty: Id,
+    elem: Id,
     parts: Vec<Option<Id>>,
     variable: Option<Id>,
 }
 
 impl Sink {
     pub(super) fn new(b: &mut FunctionBuilder<'_>, mat: Mat, dynamic: bool) -> Sink {
-        let variable = dynamic.then(|| b.variable(mat.ty));
-        Sink { mat, parts: vec![None; if dynamic { 0 } else { mat.band.len() as usize }], variable }
+        Sink::of(b, mat.ty, mat.elem, mat.band.len(), dynamic)
+    }
+
+    /// Any array of type `ty`.
+    pub(super) fn of(b: &mut FunctionBuilder<'_>, ty: Id, elem: Id, len: u32, dynamic: bool) -> Sink {
+        let variable = dynamic.then(|| b.variable(ty));
+        Sink { ty, elem, parts: vec![None; if dynamic { 0 } else { len as usize }], variable }
     }
 
     /// In a variable, with a value to begin with.
     pub(super) fn with(b: &mut FunctionBuilder<'_>, mat: Mat, value: Id) -> Sink {
         let variable = b.variable(mat.ty);
         b.effect(Op::Store, [variable.into(), value.into()]);
-        Sink { mat, parts: Vec::new(), variable: Some(variable) }
+        Sink { ty: mat.ty, elem: mat.elem, parts: Vec::new(), variable: Some(variable) }
     }
 
     pub(super) fn set(&mut self, b: &mut FunctionBuilder<'_>, at: Index, value: Id) {
         match self.variable {
             Some(variable) => {
-                let slot = slot(b, variable, self.mat.elem, at);
+                let slot = slot(b, variable, self.elem, at);
                 b.effect(Op::Store, [slot.into(), value.into()]);
             }
             None => {
@@ -117,10 +128,10 @@ impl Sink {
 
     pub(super) fn finish(self, b: &mut FunctionBuilder<'_>) -> Id {
         match self.variable {
-            Some(variable) => b.ids(Op::Load, self.mat.ty, &[variable]),
+            Some(variable) => b.ids(Op::Load, self.ty, &[variable]),
             None => {
                 let parts = self.parts.iter().flatten().copied().map(Operand::Id);
-                b.op(Op::CompositeConstruct, self.mat.ty, parts)
+                b.op(Op::CompositeConstruct, self.ty, parts)
             }
         }
     }

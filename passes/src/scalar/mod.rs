@@ -16,6 +16,8 @@ mod array;
 pub(crate) mod bits;
 pub(crate) mod callback;
 mod exchange;
+mod factor;
+mod fetch;
 pub(crate) mod lanes;
 pub(crate) mod lin;
 pub(crate) mod memory;
@@ -26,6 +28,7 @@ mod spot;
 mod stage;
 pub(crate) mod sweep;
 mod tensors;
+mod tile;
 
 use crate::arena::Arena;
 use crate::pipeline::PassCx;
@@ -368,6 +371,16 @@ impl Lower<'_, '_> {
         let operands = std::iter::once(function).chain(args.iter().copied()).map(Operand::Id);
         self.m.replace(r, Inst::new(Op::FunctionCall, Some(ty), result, operands).at(origin));
         Ok(())
+    }
+
+    /// A function that is made when first needed.
+    fn function(&mut self, key: Key, make: &mut dyn FnMut(&mut Self) -> Id) -> Id {
+        if let Some(f) = self.functions.get(&key) {
+            return *f;
+        }
+        let f = make(self);
+        self.functions.insert(key, f);
+        f
     }
 
     /// Matrix types become arrays, under the same ids.

@@ -1,0 +1,239 @@
+//! A factor of a product in shared memory: how it lies there, and code that writes and reads it.
+
+use super::arith::MulAdd;
+use super::bits::{gather, part, spread};
+use super::lin::Lin;
+use super::{Mat, stage};
+use crate::arena::{Arena, Elem, Zone, words_of};
+use crate::placement::{Along, whole_pieces};
+use coop_ir::builder::{FunctionBuilder, Index};
+use coop_ir::types::Scalar;
+use coop_ir::{Id, Op, Operand};
+use rustc_hash::FxHashMap;
+
+/// Bits of a quad.
+pub(super) const QUAD_BITS: u32 = 128;
+
+const WORD: Scalar = Scalar::Int { width: 32, signed: false };
+
+/// A factor in shared memory.
+#[derive(Clone, Copy)]
+pub(super) struct Factor {
+    pub(super) mat: Mat,
+    pub(super) is_a: bool,
+    pub(super) signed: bool,
+    /// What is in shared memory: elements as the matrix has them, or widened to the type of the sums already.
+    pub(super) elem: Elem,
+    /// Whether lines go along K.
+    pub(super) k_along: bool,
+    pub(super) packed: bool,
+    /// Neighbours in a line that are written together.
+    pub(super) piece: u32,
+    /// Elements of a line in a slice.
+    pub(super) length: u32,
+    /// Lines of a slice.
+    pub(super) lines: u32,
+    /// Quads from line to line.
+    pub(super) pitch: u32,
+}
+
+impl Factor {
+    /// For slices of `slice` of `k`.
+    pub(super) fn new(mat: Mat, is_a: bool, signed: bool, tile_piece: u32, slice: u32, elem: Elem) -> Factor {
+        let shape = mat.band.shape;
+        let k_along = (mat.along == Along::Row) == is_a;
+        let across = if is_a { shape.rows } else { shape.cols };
+        let (length, lines) = if k_along { (slice, across) } else { (across, slice) };
+        let bits = elem.scalar.width();
+        let most = QUAD_BITS / mat.scalar.width();
+        let piece = whole_pieces(length, most).min(whole_pieces(mat.piece(), most));
+        // What is read together: a block of k, or a piece of the lane's rows or columns.
+        let read = if k_along { piece } else { piece.min(tile_piece) };
+        let packed = read * bits >= 32;
+        let quads =
+            if packed { (length * bits).div_ceil(QUAD_BITS) } else { (length * stage::words(elem.scalar)).div_ceil(4) };
+        let pitch = if k_along { quads | 1 } else { quads };
+        Factor { mat, is_a, signed, elem, k_along, packed, piece, length, lines, pitch }
+    }
+
+    pub(super) fn bytes(&self) -> u32 {
+        self.lines.saturating_mul(self.pitch).saturating_mul(16)
+    }
+
+    /// Where element `at` of a line is in the matrix, in the slice from `k` on.
+    pub(super) fn element(&self, b: &mut FunctionBuilder<'_>, line: Index, at: Index, k: Index) -> (Index, Index) {
+        let (in_line, of_line) = if self.k_along { (b.add(at, k), line) } else { (at, b.add(line, k)) };
+        match self.mat.along {
+            Along::Row => (of_line, in_line),
+            Along::Column => (in_line, of_line),
+        }
+    }
+
+    /// What goes into shared memory for an element.
+    pub(super) fn staged(&self, b: &mut FunctionBuilder<'_>, mul: MulAdd, value: Id) -> Id {
+        if self.elem.ty == self.mat.elem { value } else { mul.widen(b, value, self.mat, self.signed) }
+    }
+
+    /// A number of the type of the sums, of what was in shared memory.
+    pub(super) fn number(&self, b: &mut FunctionBuilder<'_>, mul: MulAdd, value: Id) -> Id {
+        if self.elem.ty == self.mat.elem { mul.widen(b, value, self.mat, self.signed) } else { value }
+    }
+
+    /// The `k` that can be read together.
+    pub(super) fn k_piece(&self) -> u32 {
+        if self.k_along && self.packed { self.piece.min(QUAD_BITS / self.elem.scalar.width()) } else { 1 }
+    }
+}
+
+/// A factor while code is made.
+pub(super) struct Staged {
+    pub(super) factor: Factor,
+    pub(super) zone: Zone,
+    /// The quad at which it begins.
+    pub(super) begin: Index,
+}
+
+impl Staged {
+    fn line(&self, b: &mut FunctionBuilder<'_>, line: Index) -> Index {
+        let offset = b.mul(line, Index::Const(self.factor.pitch));
+        b.add(self.begin, offset)
+    }
+
+    /// Writes neighbours of a line, from its element `at` on.
+    pub(super) fn put(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index, values: &[Id]) {
+        let elem = self.factor.elem;
+        if !self.factor.packed {
+            let quad = self.line(b, line);
+            for (n, value) in (0..).zip(values) {
+                let place = b.add(at, Index::Const(n));
+                stage::Loose::new(b, self.zone, quad, elem).put(b, arena, place, *value);
+            }
+            return;
+        }
+        let words = words_of(b, elem, values);
+        self.put_words(b, arena, line, at, &words);
+    }
+
+    /// The same for elements that are words already, as they are to be in shared memory.
+    pub(super) fn put_words(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        arena: &mut Arena,
+        line: Index,
+        at: Index,
+        words: &[Id],
+    ) {
+        let quad = self.line(b, line);
+        let bits = self.factor.elem.scalar.width();
+        if words.len().is_multiple_of(4) {
+            let at = b.div(at, QUAD_BITS / bits);
+            let first = b.add(quad, at);
+            let word = b.u32_type();
+            let vector = b.globals.vector(b.module, word, 4);
+            for (n, four) in (0..).zip(words.chunks(4)) {
+                let value = b.ids(Op::CompositeConstruct, vector, four);
+                let quad = b.add(first, Index::Const(n));
+                arena.store_quad(b, self.zone, quad, value);
+            }
+            return;
+        }
+        let first = b.mul(quad, Index::Const(4));
+        let at = if bits > 32 { b.mul(at, Index::Const(bits / 32)) } else { b.div(at, 32 / bits) };
+        let first = b.add(first, at);
+        for (n, word) in (0..).zip(words) {
+            let place = b.add(first, Index::Const(n));
+            arena.store_word(b, self.zone, place, *word);
+        }
+    }
+
+    /// Reads `count` neighbours of a line, from its element `at` on, which is a multiple of `count`. `known` has sums that
+    /// were computed before, where the code goes straight on.
+    pub(super) fn get(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        arena: &mut Arena,
+        line: &Lin,
+        at: &Lin,
+        count: u32,
+        known: &mut FxHashMap<Lin, Index>,
+    ) -> Vec<Id> {
+        let scalar = self.factor.elem.scalar;
+        let each = QUAD_BITS / scalar.width();
+        if self.factor.packed && count.is_multiple_of(each) {
+            let (quads, _) = at.div_rem(b, each);
+            let sum = line.clone().times(self.factor.pitch).plus(&Lin::scaled(self.begin, 1)).plus(&quads);
+            let (sum, constant) = sum.apart();
+            let base = match known.get(&sum) {
+                Some(base) => *base,
+                None => {
+                    let base = sum.emit(b);
+                    known.insert(sum, base);
+                    base
+                }
+            };
+            let word_type = b.u32_type();
+            let mut words = Vec::new();
+            for n in 0..count / each {
+                let quad = b.add(base, Index::Const(constant + n));
+                let quad = arena.load_quad(b, self.zone, quad);
+                for n in 0..4 {
+                    words.push(b.op(Op::CompositeExtract, word_type, [quad.into(), Operand::Word(n)]));
+                }
+            }
+            return elements(b, self.factor.elem, &words);
+        }
+        let (line, at) = (line.emit(b), at.emit(b));
+        let quad = self.line(b, line);
+        if !self.factor.packed {
+            let loose = stage::Loose::new(b, self.zone, quad, self.factor.elem);
+            return (0..count)
+                .map(|n| {
+                    let place = b.add(at, Index::Const(n));
+                    loose.get(b, arena, place)
+                })
+                .collect();
+        }
+        let bits = scalar.width();
+        let first = b.mul(quad, Index::Const(4));
+        let at = if bits > 32 { b.mul(at, Index::Const(bits / 32)) } else { b.div(at, 32 / bits) };
+        let first = b.add(first, at);
+        let words: Vec<Id> = (0..(count * bits).div_ceil(32))
+            .map(|n| {
+                let place = b.add(first, Index::Const(n));
+                arena.load_word(b, self.zone, place)
+            })
+            .collect();
+        let mut all = elements(b, self.factor.elem, &words);
+        all.truncate(count as usize);
+        all
+    }
+
+    /// Reads one element of a line.
+    pub(super) fn one(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index) -> Id {
+        let Elem { scalar, ty } = self.factor.elem;
+        let bits = scalar.width();
+        if !self.factor.packed || bits >= 32 {
+            let (line, at) = (Lin::scaled(line, 1), Lin::scaled(at, 1));
+            return self.get(b, arena, &line, &at, 1, &mut FxHashMap::default()).remove(0);
+        }
+        let quad = self.line(b, line);
+        let first = b.mul(quad, Index::Const(4));
+        let word = b.div(at, 32 / bits);
+        let word = b.add(first, word);
+        let word = arena.load_word(b, self.zone, word);
+        let rest = b.rem(at, 32 / bits);
+        let bit = b.mul(rest, Index::Const(bits));
+        part(b, scalar, ty, word, 32, bit)
+    }
+}
+
+/// The elements that words consist of.
+pub(super) fn elements(b: &mut FunctionBuilder<'_>, elem: Elem, words: &[Id]) -> Vec<Id> {
+    let Elem { scalar, ty } = elem;
+    let word_type = b.u32_type();
+    match scalar.width() {
+        0..32 => words.iter().flat_map(|w| spread(b, scalar, ty, *w, 32)).collect(),
+        32 => words.iter().map(|w| if ty == word_type { *w } else { b.ids(Op::Bitcast, ty, &[*w]) }).collect(),
+        _ => words.chunks(2).map(|pair| gather(b, WORD, word_type, pair, ty)).collect(),
+    }
+}

@@ -1,0 +1,258 @@
+//! What a lane multiplies between two barriers: a slice of both factors out of shared memory, into its sums.
+
+use super::array::{Array, Sink};
+use super::factor::Staged;
+use super::lin::Lin;
+use super::product::Plan;
+use super::spot::Spot;
+use super::{Key, Lower};
+use crate::arena::Arena;
+use crate::placement::whole_pieces;
+use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::{Id, Op, Operand};
+use rustc_hash::FxHashMap;
+
+/// The largest tile that is kept in registers; a larger one is added up in memory.
+const IN_REGISTERS: u32 = 256;
+
+impl Lower<'_, '_> {
+    /// The function that adds a slice to a lane's sums, which it takes and gives as an array of type `sums`.
+    pub(super) fn multiply(&mut self, plan: Plan, sums: Id) -> Id {
+        let mut extra: Vec<Operand> = vec![plan.mul.bits.bits().into(), plan.slice.into(), plan.block.into()];
+        let mut types = vec![plan.mul.d.ty, sums];
+        for (factor, at) in [plan.a, plan.b].iter().zip(plan.at) {
+            types.extend([factor.mat.ty, factor.elem.ty]);
+            let parts = [factor.piece, factor.length, factor.lines, factor.pitch, u32::from(factor.packed), at.at];
+            extra.extend(parts.map(Operand::Word));
+        }
+        let key = Key { op: Op::CooperativeMatrixMulAddKHR, types, extra };
+        self.function(key, &mut |this| this.make_multiply(plan, sums))
+    }
+
+    fn make_multiply(&mut self, plan: Plan, sums: Id) -> Id {
+        let label = format!("coop_multiply_{}_{}", plan.mul.d.label(), plan.slice);
+        let mut f = FunctionBuilder::new(self.m, &mut self.g, &label, sums, &[sums]);
+        let b = &mut f;
+        let (arena, lanes) = (&mut self.arena, &mut self.lanes);
+        let spot = Spot::new(b, lanes, plan.mul.d);
+        let [x, y] = [(plan.a, plan.at[0]), (plan.b, plan.at[1])].map(|(factor, region)| Staged {
+            factor,
+            zone: region.zone,
+            begin: lanes.begin(b, arena, region),
+        });
+        let tile = Tile { spot };
+        let before = b.param(0);
+        let after = if plan.mul.d.band.len() > IN_REGISTERS {
+            tile.in_memory(b, arena, plan, [&x, &y], before, sums)
+        } else {
+            tile.in_registers(b, arena, plan, [&x, &y], before, sums)
+        };
+        f.finish(Some(after))
+    }
+}
+
+/// The tile of a lane.
+struct Tile {
+    spot: Spot,
+}
+
+impl Tile {
+    fn in_registers(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        arena: &mut Arena,
+        plan: Plan,
+        factors: [&Staged; 2],
+        before: Id,
+        sums: Id,
+    ) -> Id {
+        let band = plan.mul.d.band;
+        let sum_type = b.globals.scalar(b.module, plan.mul.sum());
+        let width = whole_pieces(band.cols.held, 4);
+        let vector = if width == 1 { sum_type } else { b.globals.vector(b.module, sum_type, width) };
+        let extract = |b: &mut FunctionBuilder<'_>, from: Id, at: u32| {
+            b.op(Op::CompositeExtract, sum_type, [from.into(), Operand::Word(at)])
+        };
+        let mut variables = Vec::new();
+        for at in (0..band.len()).step_by(width as usize) {
+            let parts: Vec<Id> = (at..at + width).map(|at| extract(b, before, at)).collect();
+            let first = if width == 1 { parts[0] } else { b.ids(Op::CompositeConstruct, vector, &parts) };
+            let variable = b.variable(vector);
+            b.effect(Op::Store, [variable, first].map(Operand::Id));
+            variables.push(variable);
+        }
+        b.repeat(plan.slice / plan.block, Unroll::No, &mut |b, n| {
+            self.block(b, arena, plan, factors, (n, plan.block), (&variables, vector, width));
+        });
+        let mut parts = Vec::new();
+        for variable in variables {
+            let all = b.ids(Op::Load, vector, &[variable]);
+            match width {
+                1 => parts.push(all),
+                _ => parts.extend((0..width).map(|n| extract(b, all, n))),
+            }
+        }
+        b.ids(Op::CompositeConstruct, sums, &parts)
+    }
+
+    /// A lane's rows (or columns) of a factor for a block of `k`, the product of the two of `k`: by row, then by `k`, as numbers of the sum's type.
+    fn read(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        arena: &mut Arena,
+        plan: Plan,
+        staged: &Staged,
+        k: (Index, u32),
+        range: std::ops::Range<u32>,
+    ) -> Vec<Vec<Id>> {
+        let factor = staged.factor;
+        let is_a = factor.is_a;
+        let cut = if is_a { plan.mul.d.band.rows } else { plan.mul.d.band.cols };
+        let place = |b: &mut FunctionBuilder<'_>, i: u32| {
+            let (lin, _) = if is_a { self.spot.row(b, Index::Const(i)) } else { self.spot.col(b, Index::Const(i)) };
+            lin
+        };
+        let known = &mut FxHashMap::default();
+        let k = Lin::scaled(k.0, k.1);
+        let mut out: Vec<Vec<Id>> = Vec::new();
+        if factor.k_along {
+            for i in range {
+                let line = place(b, i);
+                let values = if factor.packed {
+                    staged.get(b, arena, &line, &k, plan.block, known)
+                } else {
+                    let line = line.emit(b);
+                    (0..plan.block)
+                        .map(|n| {
+                            let at = k.clone().plus(&Lin::constant(n)).emit(b);
+                            staged.one(b, arena, line, at)
+                        })
+                        .collect()
+                };
+                out.push(values.into_iter().map(|v| factor.number(b, plan.mul, v)).collect());
+            }
+            return out;
+        }
+        // Together what the lane has together, as far as the factor was written so.
+        let whole = if factor.packed { factor.piece.min(whole_pieces(cut.piece, factor.piece)) } else { 1 };
+        out.resize(range.len(), Vec::new());
+        for n in 0..plan.block {
+            let line = k.clone().plus(&Lin::constant(n));
+            for (at, i) in (0..).zip(range.clone()).step_by(whole as usize) {
+                let first = place(b, i);
+                let values = if whole * factor.elem.scalar.width() >= 32 || !factor.packed {
+                    staged.get(b, arena, &line, &first, whole, known)
+                } else {
+                    let (line, first) = (line.emit(b), first.emit(b));
+                    vec![staged.one(b, arena, line, first)]
+                };
+                for (t, value) in (at..).zip(values) {
+                    let wide = factor.number(b, plan.mul, value);
+                    let list: &mut Vec<Id> = &mut out[t as usize];
+                    list.push(wide);
+                }
+            }
+        }
+        out
+    }
+
+    /// Adds the outer products of a block of `k`.
+    fn block(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        arena: &mut Arena,
+        plan: Plan,
+        [x, y]: [&Staged; 2],
+        k: (Index, u32),
+        (variables, vector, width): (&[Id], Id, u32),
+    ) {
+        let band = plan.mul.d.band;
+        let float = !plan.mul.sum().is_int();
+        let (mul_op, add_op) = if float { (Op::FMul, Op::FAdd) } else { (Op::IMul, Op::IAdd) };
+        let rows = self.read(b, arena, plan, x, k, 0..band.rows.held);
+        // As vectors where that is not the multiplication of a vector by a number.
+        let splats: Vec<Vec<Id>> = if float || width == 1 {
+            Vec::new()
+        } else {
+            let splat =
+                |b: &mut FunctionBuilder<'_>, v: &Id| b.ids(Op::CompositeConstruct, vector, &vec![*v; width as usize]);
+            rows.iter().map(|row| row.iter().map(|v| splat(b, v)).collect()).collect()
+        };
+        let columns = band.cols.held / width;
+        // As many columns at a time as were written together.
+        let step = y.factor.piece.min(band.cols.piece).max(width).min(band.cols.held);
+        let step = if y.factor.k_along || !step.is_multiple_of(width) { width } else { step };
+        for first in (0..band.cols.held).step_by(step as usize) {
+            let last = (first + step).min(band.cols.held);
+            let values = self.read(b, arena, plan, y, k, first..last);
+            for j in (first..last).step_by(width as usize) {
+                let these = &values[(j - first) as usize..(j - first + width) as usize];
+                let lines: Vec<Id> = (0..plan.block as usize)
+                    .map(|n| {
+                        let parts: Vec<Id> = these.iter().map(|v| v[n]).collect();
+                        if width == 1 { parts[0] } else { b.ids(Op::CompositeConstruct, vector, &parts) }
+                    })
+                    .collect();
+                for i in 0..band.rows.held {
+                    let variable = variables[(i * columns + j / width) as usize];
+                    let mut sum = b.ids(Op::Load, vector, &[variable]);
+                    for (n, line) in lines.iter().enumerate() {
+                        let product = if width == 1 {
+                            b.ids(mul_op, vector, &[rows[i as usize][n], *line])
+                        } else if float {
+                            b.ids(Op::VectorTimesScalar, vector, &[*line, rows[i as usize][n]])
+                        } else {
+                            b.ids(mul_op, vector, &[splats[i as usize][n], *line])
+                        };
+                        sum = b.ids(add_op, vector, &[sum, product]);
+                    }
+                    b.effect(Op::Store, [variable, sum].map(Operand::Id));
+                }
+            }
+        }
+    }
+
+    /// The same for tiles that no registers hold.
+    fn in_memory(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        arena: &mut Arena,
+        plan: Plan,
+        [x, y]: [&Staged; 2],
+        before: Id,
+        sums: Id,
+    ) -> Id {
+        let mul = plan.mul;
+        let band = mul.d.band;
+        let sum_type = b.globals.scalar(b.module, mul.sum());
+        let all = Array::of(b, sums, sum_type, before, true);
+        let mut sink = Sink::of(b, sums, sum_type, band.len(), true);
+        let one = |b: &mut FunctionBuilder<'_>, arena: &mut Arena, staged: &Staged, k: Index, other: Index| {
+            let (line, at) = if staged.factor.k_along { (other, k) } else { (k, other) };
+            let value = staged.one(b, arena, line, at);
+            staged.factor.number(b, mul, value)
+        };
+        b.repeat(band.rows.held, Unroll::No, &mut |b, i| {
+            let (row, _) = self.spot.row(b, i);
+            let row = row.emit(b);
+            b.repeat(band.cols.held, Unroll::No, &mut |b, j| {
+                let (col, _) = self.spot.col(b, j);
+                let col = col.emit(b);
+                let line = b.mul(i, Index::Const(band.cols.held));
+                let at = b.add(line, j);
+                let sum = b.variable(sum_type);
+                let before = all.get(b, at);
+                b.effect(Op::Store, [sum, before].map(Operand::Id));
+                b.repeat(plan.slice, Unroll::No, &mut |b, k| {
+                    let (left, right) = (one(b, arena, x, k, row), one(b, arena, y, k, col));
+                    let before = b.ids(Op::Load, sum_type, &[sum]);
+                    let after = mul.step(b, before, left, right);
+                    b.effect(Op::Store, [sum, after].map(Operand::Id));
+                });
+                let after = b.ids(Op::Load, sum_type, &[sum]);
+                sink.set(b, at, after);
+            });
+        });
+        sink.finish(b)
+    }
+}
