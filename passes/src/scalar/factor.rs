@@ -75,8 +75,37 @@ impl Factor {
     }
 
     /// A number of the type of the sums, of what was in shared memory.
-    pub(super) fn number(&self, b: &mut FunctionBuilder<'_>, mul: MulAdd, value: Id) -> Id {
+    fn number(&self, b: &mut FunctionBuilder<'_>, mul: MulAdd, value: Id) -> Id {
         if self.elem.ty == self.mat.elem { mul.widen(b, value, self.mat, self.signed) } else { value }
+    }
+
+    /// The numbers of the type of the sums that a quad holds; by vectors where that is shorter.
+    fn numbers(&self, b: &mut FunctionBuilder<'_>, mul: MulAdd, quad: Id) -> Vec<Id> {
+        let (sum, word) = (mul.sum(), b.u32_type());
+        let sum_type = b.globals.scalar(b.module, sum);
+        let four = b.globals.vector(b.module, sum_type, 4);
+        let extract = |b: &mut FunctionBuilder<'_>, ty: Id, from: Id, n: u32| {
+            b.op(Op::CompositeExtract, ty, [from.into(), Operand::Word(n)])
+        };
+        if self.elem.scalar.width() == 32 && sum.width() == 32 {
+            let all = if sum_type == word { quad } else { b.ids(Op::Bitcast, four, &[quad]) };
+            return (0..4).map(|n| extract(b, sum_type, all, n)).collect();
+        }
+        if self.elem.scalar == (Scalar::Float { width: 16 }) && sum == (Scalar::Float { width: 32 }) {
+            let (pair, halves) = (b.globals.vector(b.module, word, 2), b.globals.vector(b.module, self.elem.ty, 4));
+            let mut out = Vec::new();
+            for n in [0, 2] {
+                let words = [quad.into(), quad.into(), Operand::Word(n), Operand::Word(n + 1)];
+                let words = b.op(Op::VectorShuffle, pair, words);
+                let halves = b.ids(Op::Bitcast, halves, &[words]);
+                let all = b.ids(Op::FConvert, four, &[halves]);
+                out.extend((0..4).map(|n| extract(b, sum_type, all, n)));
+            }
+            return out;
+        }
+        let words: Vec<Id> = (0..4).map(|n| extract(b, word, quad, n)).collect();
+        let values = elements(b, self.elem, &words);
+        values.into_iter().map(|v| self.number(b, mul, v)).collect()
     }
 
     /// The `k` that can be read together.
@@ -146,12 +175,13 @@ impl Staged {
         }
     }
 
-    /// Reads `count` neighbours of a line, from its element `at` on, which is a multiple of `count`. `known` has sums that
-    /// were computed before, where the code goes straight on.
+    /// Reads `count` neighbours of a line, from its element `at` on, which is a multiple of `count`, as numbers of the
+    /// type of the sums. `known` has sums that were computed before, where the code goes straight on.
     pub(super) fn get(
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
+        mul: MulAdd,
         line: &Lin,
         at: &Lin,
         count: u32,
@@ -171,16 +201,13 @@ impl Staged {
                     base
                 }
             };
-            let word_type = b.u32_type();
-            let mut words = Vec::new();
+            let mut out = Vec::new();
             for n in 0..count / each {
                 let quad = b.add(base, Index::Const(constant + n));
                 let quad = arena.load_quad(b, self.zone, quad);
-                for n in 0..4 {
-                    words.push(b.op(Op::CompositeExtract, word_type, [quad.into(), Operand::Word(n)]));
-                }
+                out.extend(self.factor.numbers(b, mul, quad));
             }
-            return elements(b, self.factor.elem, &words);
+            return out;
         }
         let (line, at) = (line.emit(b), at.emit(b));
         let quad = self.line(b, line);
@@ -189,7 +216,8 @@ impl Staged {
             return (0..count)
                 .map(|n| {
                     let place = b.add(at, Index::Const(n));
-                    loose.get(b, arena, place)
+                    let value = loose.get(b, arena, place);
+                    self.factor.number(b, mul, value)
                 })
                 .collect();
         }
@@ -205,16 +233,23 @@ impl Staged {
             .collect();
         let mut all = elements(b, self.factor.elem, &words);
         all.truncate(count as usize);
-        all
+        all.into_iter().map(|v| self.factor.number(b, mul, v)).collect()
     }
 
-    /// Reads one element of a line.
-    pub(super) fn one(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index) -> Id {
+    /// Reads one element of a line, as a number of the type of the sums.
+    pub(super) fn one(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        arena: &mut Arena,
+        mul: MulAdd,
+        line: Index,
+        at: Index,
+    ) -> Id {
         let Elem { scalar, ty } = self.factor.elem;
         let bits = scalar.width();
         if !self.factor.packed || bits >= 32 {
             let (line, at) = (Lin::scaled(line, 1), Lin::scaled(at, 1));
-            return self.get(b, arena, &line, &at, 1, &mut FxHashMap::default()).remove(0);
+            return self.get(b, arena, mul, &line, &at, 1, &mut FxHashMap::default()).remove(0);
         }
         let quad = self.line(b, line);
         let first = b.mul(quad, Index::Const(4));
@@ -223,7 +258,8 @@ impl Staged {
         let word = arena.load_word(b, self.zone, word);
         let rest = b.rem(at, 32 / bits);
         let bit = b.mul(rest, Index::Const(bits));
-        part(b, scalar, ty, word, 32, bit)
+        let value = part(b, scalar, ty, word, 32, bit);
+        self.factor.number(b, mul, value)
     }
 }
 

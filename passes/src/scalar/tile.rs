@@ -95,7 +95,8 @@ impl Tile {
         b.ids(Op::CompositeConstruct, sums, &parts)
     }
 
-    /// A lane's rows (or columns) of a factor for a block of `k`, the product of the two of `k`: by row, then by `k`, as numbers of the sum's type.
+    /// A lane's rows (or columns) of a factor for a block of `k` (the product of the two of `k` is its first): by row, then
+    /// by `k`, as numbers of the type of the sums.
     fn read(
         &self,
         b: &mut FunctionBuilder<'_>,
@@ -119,17 +120,17 @@ impl Tile {
             for i in range {
                 let line = place(b, i);
                 let values = if factor.packed {
-                    staged.get(b, arena, &line, &k, plan.block, known)
+                    staged.get(b, arena, plan.mul, &line, &k, plan.block, known)
                 } else {
                     let line = line.emit(b);
                     (0..plan.block)
                         .map(|n| {
                             let at = k.clone().plus(&Lin::constant(n)).emit(b);
-                            staged.one(b, arena, line, at)
+                            staged.one(b, arena, plan.mul, line, at)
                         })
                         .collect()
                 };
-                out.push(values.into_iter().map(|v| factor.number(b, plan.mul, v)).collect());
+                out.push(values);
             }
             return out;
         }
@@ -141,15 +142,14 @@ impl Tile {
             for (at, i) in (0..).zip(range.clone()).step_by(whole as usize) {
                 let first = place(b, i);
                 let values = if whole * factor.elem.scalar.width() >= 32 || !factor.packed {
-                    staged.get(b, arena, &line, &first, whole, known)
+                    staged.get(b, arena, plan.mul, &line, &first, whole, known)
                 } else {
                     let (line, first) = (line.emit(b), first.emit(b));
-                    vec![staged.one(b, arena, line, first)]
+                    vec![staged.one(b, arena, plan.mul, line, first)]
                 };
                 for (t, value) in (at..).zip(values) {
-                    let wide = factor.number(b, plan.mul, value);
                     let list: &mut Vec<Id> = &mut out[t as usize];
-                    list.push(wide);
+                    list.push(value);
                 }
             }
         }
@@ -229,8 +229,7 @@ impl Tile {
         let mut sink = Sink::of(b, sums, sum_type, band.len(), true);
         let one = |b: &mut FunctionBuilder<'_>, arena: &mut Arena, staged: &Staged, k: Index, other: Index| {
             let (line, at) = if staged.factor.k_along { (other, k) } else { (k, other) };
-            let value = staged.one(b, arena, line, at);
-            staged.factor.number(b, mul, value)
+            staged.one(b, arena, mul, line, at)
         };
         b.repeat(band.rows.held, Unroll::No, &mut |b, i| {
             let (row, _) = self.spot.row(b, i);
