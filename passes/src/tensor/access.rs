@@ -116,7 +116,8 @@ impl Args<'_> {
         if self.m.def_inst(id).is_some_and(|i| i.op.is_constant()) {
             return Arg::Global(id);
         }
-        Arg::Param(self.pass(id), align(self.m, self.constants, id))
+        // More than any run or block needs to know only keeps accesses from sharing their code.
+        Arg::Param(self.pass(id), align(self.m, self.constants, id).min(64))
     }
 
     /// Passes a value; answers which parameter it is.
