@@ -11,15 +11,17 @@
 
 use super::array::unroll;
 use super::bits::{gather, part, spread};
+use super::exchange::Move;
 use super::lin::Lin;
 use super::place::{Place, place, steppable};
 use super::spot::{At, Spot};
 use super::{Deferred, Key, Lower, Mat};
 use crate::Refusal;
-use crate::placement::{Along, Run};
+use crate::placement::{self, Along, Run};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll, decorate};
+use coop_ir::rewrite::insert_before;
 use coop_ir::types::{self, Scalar};
-use coop_ir::{Id, InstRef, Op, Operand};
+use coop_ir::{Id, Inst, InstRef, Op, Operand};
 use rustc_hash::FxHashMap;
 use spirv::{Decoration, MemoryAccess, StorageClass};
 
@@ -102,22 +104,64 @@ impl Lower<'_, '_> {
         };
         let (stride, operands) = (inst.id(3), inst.operands.get(4..).unwrap_or_default().to_vec());
         let Some(mat) = self.mat_of(object) else { return malformed(r) };
-        let access = self.access(r, mat, pointer, layout, stride, operands)?;
+        let mut access = self.access(r, mat, pointer, layout, stride, operands)?;
+        let mut object = object;
         let (memory, width) = (access.place.memory.width(), mat.scalar.width());
         if memory > width {
             let run = Run { shape: mat.band.shape, along_row: access.row_major, len: memory / width };
             if !run.fits(mat.band) {
-                let why = format!(
-                    "a {} matrix of {}x{} is stored into {} memory, and no lane holds all {} elements of a {memory}-bit word",
-                    mat.scalar, run.shape.rows, run.shape.cols, access.place.memory, run.len
-                );
-                let remedy = "store into memory of the component type, or use other dimensions";
-                return Err(Refusal::new("refused-store-narrow", Some(r), why, remedy));
+                (access.mat, object) = self.whole_words(r, mat, run, object, access.place.memory)?;
             }
         }
         let (key, mut args) = self.signature(&access, Op::CooperativeMatrixStoreKHR);
         args.push(object);
         self.call(r, key, &args, &mut |this| Ok(this.make_store(&access)))
+    }
+
+    /// A matrix whose words no lane holds whole, handed around so that each word is held by one.
+    fn whole_words(
+        &mut self,
+        r: InstRef,
+        mat: Mat,
+        run: Run,
+        object: Id,
+        memory: Scalar,
+    ) -> Result<(Mat, Id), Refusal> {
+        let along = if run.along_row { Along::Row } else { Along::Column };
+        let lanes = mat.grid.lanes();
+        let (grid, band) = placement::spread(lanes, run.shape, along, run.len);
+        let moved = Move { from: mat, to: Mat { grid, band, ..mat }, transposed: false, op: None };
+        if !run.fits(band) || self.zone(r, mat.workgroup).is_err() {
+            let why = format!(
+                "a {} matrix of {}x{} is stored into {memory} memory, and no lane holds all {} elements of a {}-bit word",
+                mat.scalar,
+                run.shape.rows,
+                run.shape.cols,
+                run.len,
+                memory.width()
+            );
+            let remedy = "store into memory of the component type, or use other dimensions";
+            return Err(Refusal::new("refused-store-narrow", Some(r), why, remedy));
+        }
+        let held = match self.words.get(&(mat.ty, run)) {
+            Some(held) => *held,
+            None => {
+                // A type of its own, so that functions for it are not taken for those of another matrix.
+                let (ty, len) = (self.m.fresh_id(), self.g.u32(self.m, band.len()));
+                let array = self.m.add(Inst::new(Op::TypeArray, None, Some(ty), [mat.elem.into(), len.into()]));
+                self.m.globals.push(array);
+                let held = Mat { ty, ..moved.to };
+                self.words.insert((mat.ty, run), held);
+                held
+            }
+        };
+        let id = self.m.fresh_id();
+        let place = Inst::new(Op::Undef, Some(held.ty), Some(id), []).at(self.m.inst(r).origin);
+        let Some(first) = insert_before(self.m, r, place) else {
+            unreachable!("a store that is being lowered is in a block")
+        };
+        self.transfer(first, &Move { to: held, ..moved }, object)?;
+        Ok((held, id))
     }
 
     fn access(

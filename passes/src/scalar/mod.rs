@@ -6,10 +6,13 @@
 //! on the arrays, one function for each combination of types, layouts and operands. Which lane holds which element is
 //! said in [`crate::placement`].
 //!
-//! No instruction of the output communicates between invocations, so nothing has to be uniform that was not.
+//! What moves elements between lanes (products of workgroup scope, conversions of use, reductions, and stores of words
+//! that no lane holds whole) goes through shared memory ([`crate::arena`]), with barriers that all lanes of the scope
+//! execute. All of these stand where the scope's control flow is uniform, by the rules of SPIR-V; nothing else in the
+//! output communicates, and nothing has to be uniform that was not.
 //!
-//! Refuses: instructions of other matrix extensions, scopes other than subgroup and workgroup, stores that would write
-//! a part of a word that another lane owns, element indices that no lane has.
+//! Refuses: instructions of other matrix extensions, scopes other than subgroup and workgroup, moving elements between
+//! lanes that can't wait for each other (by local index), stores of parts of words, element indices that no lane has.
 
 pub(crate) mod arith;
 mod array;
@@ -32,7 +35,7 @@ mod tile;
 
 use crate::arena::Arena;
 use crate::pipeline::PassCx;
-use crate::placement::{Along, Band, Grid, Shape, Use};
+use crate::placement::{Along, Band, Grid, Run, Shape, Use};
 use crate::tensor::{Access, Tensors};
 use crate::{LoweredMatrix, Refusal};
 use coop_ir::builder::Globals;
@@ -115,6 +118,8 @@ struct Lower<'a, 'cx> {
     /// Loads that are left to the product that uses them, and what they are.
     deferred: FxHashSet<Id>,
     left: FxHashMap<Id, Deferred>,
+    /// How matrices are held while they are stored by whole words.
+    words: FxHashMap<(Id, Run), Mat>,
 }
 
 /// A load that is done where its result is needed.
@@ -150,6 +155,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         tensors,
         deferred,
         left: FxHashMap::default(),
+        words: FxHashMap::default(),
     };
     lower.report();
     lower.globals()?;
