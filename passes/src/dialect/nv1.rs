@@ -4,7 +4,8 @@
 //! phis with what comes in, operands of arithmetic with results, composites with their parts) form a class; a class is
 //! an accumulator if MulAdd adds to one of them or gives one of them, else A or B if MulAdd multiplies them as such, else
 //! an accumulator. What can be had twice for nothing is in no class: loads from memory, constants and splats are made
-//! once for each use that is asked of them. Where MulAdd multiplies an accumulator, its use is changed there.
+//! once for each use that is asked of them. Where MulAdd multiplies an accumulator, its use is changed there. The length
+//! of a matrix is asked of its type alone: matrices of such a type whose elements are looked at have one use.
 //!
 //! Each type becomes one type for each use that its values have; the first keeps its id.
 
@@ -48,6 +49,7 @@ pub(super) fn run(m: &mut Module) -> Result<(), Refusal> {
         converted: false,
     };
     pass.classes()?;
+    pass.one_length();
     pass.rewrite()?;
     pass.finish();
     Ok(())
@@ -397,6 +399,41 @@ impl Upgrade<'_> {
     /// Which uses of a matrix type have their elements looked at: those that its length is asked for.
     fn element_uses(&mut self, body: &[InstRef]) -> FxHashMap<Id, BTreeSet<Use>> {
         let mut out: FxHashMap<Id, BTreeSet<Use>> = FxHashMap::default();
+        for (ty, base) in self.looked_into(body) {
+            let use_ = if self.is_flexible(base) { Use::Accumulator } else { self.use_of(base) };
+            out.entry(ty).or_default().insert(use_);
+        }
+        out
+    }
+
+    /// Where the length of a type is asked, all matrices of the type whose elements are looked at have one length: that
+    /// of accumulators, if they would have several.
+    fn one_length(&mut self) {
+        let body = self.body();
+        let elements = self.element_uses(&body);
+        let asked: FxHashSet<Id> = self
+            .m
+            .all()
+            .filter_map(|r| {
+                let i = self.m.inst(r);
+                match i.op {
+                    Op::CooperativeMatrixLengthNV => i.id(0),
+                    Op::SpecConstantOp if i.word(0) == Some(u32::from(Op::CooperativeMatrixLengthNV.0)) => i.id(1),
+                    _ => None,
+                }
+            })
+            .collect();
+        for (ty, base) in self.looked_into(&body) {
+            let several = elements.get(&ty).is_some_and(|uses| uses.len() > 1);
+            if several && asked.contains(&ty) && !self.is_flexible(base) {
+                self.role(base, Use::Accumulator);
+            }
+        }
+    }
+
+    /// The matrices whose elements are looked at: the type, and the value or variable.
+    fn looked_into(&mut self, body: &[InstRef]) -> Vec<(Id, Id)> {
+        let mut out = Vec::new();
         for r in body {
             let inst = self.m.inst(*r).clone();
             let (base, first) = match inst.op {
@@ -416,8 +453,7 @@ impl Upgrade<'_> {
             for operand in inst.operands.iter().skip(first) {
                 let Some(at) = ty else { break };
                 if self.is_matrix(Some(at)) {
-                    let use_ = if self.is_flexible(base) { Use::Accumulator } else { self.use_of(base) };
-                    out.entry(at).or_default().insert(use_);
+                    out.push((at, base));
                     break;
                 }
                 ty = match Type::of(self.m, at) {
