@@ -210,6 +210,15 @@ pub enum Index {
     Value(Id),
 }
 
+/// A place where code parts in two.
+#[derive(Debug)]
+pub struct Fork {
+    second: Id,
+    merge: Id,
+    /// The last block of the first part.
+    end: Id,
+}
+
 /// Builds a function, block by block; it is part of the module after [`FunctionBuilder::finish`].
 pub struct FunctionBuilder<'m> {
     /// The module in which it will be.
@@ -510,6 +519,31 @@ impl<'m> FunctionBuilder<'m> {
         self.start_block(merge);
         let pairs = a.into_iter().zip(b).zip(types);
         pairs.map(|((a, b), ty)| if a == b { a } else { self.ids(Op::Phi, *ty, &[a, from_a, b, from_b]) }).collect()
+    }
+
+    /// Begins what runs where `condition` holds. [`FunctionBuilder::other`] begins what runs elsewhere, and
+    /// [`FunctionBuilder::join`] ends both.
+    pub fn fork(&mut self, condition: Id) -> Fork {
+        let [first, second, merge] = std::array::from_fn(|_| self.module.fresh_id());
+        self.effect(Op::SelectionMerge, [merge.into(), SelectionControl::NONE.bits().into()]);
+        self.effect(Op::BranchConditional, [condition.into(), first.into(), second.into()]);
+        self.start_block(first);
+        Fork { second, merge, end: first }
+    }
+
+    /// Begins what runs where the condition of a fork does not hold.
+    pub fn other(&mut self, fork: &mut Fork) {
+        fork.end = self.current_id;
+        self.effect(Op::Branch, [fork.merge.into()]);
+        self.start_block(fork.second);
+    }
+
+    /// Ends a fork. Answers the blocks that values come from, for phis: where the condition holds, and elsewhere.
+    pub fn join(&mut self, fork: Fork) -> (Id, Id) {
+        let from = (fork.end, self.current_id);
+        self.effect(Op::Branch, [fork.merge.into()]);
+        self.start_block(fork.merge);
+        from
     }
 
     /// `a` where `condition` holds, else `b`: numbers.

@@ -5,6 +5,7 @@
 //! is free for it once all have arrived; so a barrier of the workgroup comes first, and then only some of the subgroup.
 
 use super::inst::{Slot, malformed};
+use super::memory::{Spot, both};
 use super::shape::Mat;
 use super::sheet::{Layout, Sheet};
 use super::{Parts, Tiles};
@@ -13,6 +14,7 @@ use crate::arena::{Arena, QUAD, Zone};
 use crate::scalar::lin::Lin;
 use crate::tensor::{Access, Loaded, Visit};
 use coop_ir::builder::{FunctionBuilder, Index};
+use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 use spirv::BuiltIn;
 
@@ -47,6 +49,9 @@ pub(super) struct Batch {
     pub(super) rows: u32,
     pub(super) cols: u32,
 }
+
+/// Tiles with the operands of plain loads of them.
+type Plain = Vec<(Spot, Vec<Operand>)>;
 
 impl Batches {
     pub(super) fn of(&self, mat: Mat) -> Vec<Batch> {
@@ -184,14 +189,84 @@ impl Tiles<'_, '_> {
         if self.defers(r, inst) {
             return Ok(());
         }
+        let mut slot = Slot::new(r);
+        let Some((tiles, unless)) = self.plain(b, &access, mat) else {
+            let parts = self.load_staged(b, r, &access, mat, &mut slot)?;
+            self.define(inst, mat, parts);
+            return Ok(());
+        };
+        let load = |b: &mut FunctionBuilder<'_>, slot: &mut Slot| -> Parts {
+            let mut parts = vec![mat.tile; mat.tiles() as usize];
+            for (spot, operands) in &tiles {
+                let operands = operands.iter().copied();
+                parts[spot.index] = slot.op(b, Op::CooperativeMatrixLoadKHR, mat.tile, operands);
+            }
+            parts
+        };
+        let Some(unless) = unless else {
+            let parts = load(b, &mut slot);
+            self.define(inst, mat, parts);
+            return Ok(());
+        };
+        let mut none = Slot::new(r);
+        none.skip();
+        let mut fork = b.fork(unless);
+        let staged = self.load_staged(b, r, &access, mat, &mut none)?;
+        b.other(&mut fork);
+        let plain = load(b, &mut none);
+        let (from_staged, from_plain) = b.join(fork);
+        let phi = |(x, y): (Id, Id)| slot.op(b, Op::Phi, mat.tile, [x, from_staged, y, from_plain].map(Operand::Id));
+        let parts = staged.into_iter().zip(plain).map(phi).collect();
+        self.define(inst, mat, parts);
+        Ok(())
+    }
+
+    /// Whether an access can go tile by tile after all: then each tile with the operands of a plain load, and what
+    /// tells that they can't be used, if that is not sure. That is the same for all invocations of the scope.
+    fn plain(&self, b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat) -> Option<(Plain, Option<Id>)> {
+        if mat.has_partial_tiles() {
+            return None;
+        }
+        let down = access.plain()?;
+        let line = if down { mat.tile_rows } else { mat.tile_cols } * mat.elem.scalar.bytes();
+        let pointer = b.module.inst(access.at).id(0)?;
+        let Type::Pointer { pointee, .. } = Type::of(b.module, b.module.type_of(pointer)?)? else { return None };
+        // Else a tile may begin inside a unit although the matrix does not.
+        if !line.is_multiple_of(types::packed_bytes(b.module, pointee)?) {
+            return None;
+        }
+        let align = line.min(QUAD);
+        let visit = access.begin_here(b);
+        let zero = Index::Const(0);
+        let whole = visit.direct(b, (zero, zero), (mat.shape.rows, mat.shape.cols), align)?;
+        let mut tiles = Vec::new();
+        for spot in self.spots(b, mat) {
+            let (row, col) = (spot.row.emit(b), spot.col.emit(b));
+            // What holds for the whole matrix holds for its tiles.
+            let direct = visit.direct(b, (row, col), (mat.tile_rows, mat.tile_cols), align)?;
+            let layout = b.u32(u32::from(direct.col_major));
+            let operands = [direct.pointer, layout, direct.stride].map(Operand::Id);
+            tiles.push((spot, operands.into_iter().chain(direct.operands).collect()));
+        }
+        Some((tiles, whole.unless))
+    }
+
+    /// A tensor load by way of sheets.
+    fn load_staged(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        access: &Access,
+        mat: Mat,
+        slot: &mut Slot,
+    ) -> Result<Parts, Refusal> {
         let old = if access.clips { Some(self.tiles_of(b.module, r, access.object)?.1) } else { None };
         let mark = self.arena.mark();
         let batches = self.batches(b, r, mat, access.runs_down, 1)?;
         let sheet = batches.sheet;
-        let function = self.fill(b, &access, mat, sheet);
+        let function = self.fill(b, access, mat, sheet);
         let subgroup = self.subgroup(b);
         let begin = sheet.begin(b, &mut self.arena, subgroup);
-        let mut slot = Slot::new(r);
         let mut parts = vec![function; mat.tiles() as usize];
         for (n, batch) in batches.of(mat).into_iter().enumerate() {
             self.enter(b, mat, n == 0);
@@ -202,11 +277,10 @@ impl Tiles<'_, '_> {
             let (row, col) = self.origin(b, mat, batch);
             call(b, function, &access.args, row, col);
             self.arena.barrier(b, Zone::Subgroup);
-            self.get_batch(b, &mut slot, sheet, begin, mat, batch, &mut parts);
+            self.get_batch(b, slot, sheet, begin, mat, batch, &mut parts);
         }
         self.arena.release(mark);
-        self.define(inst, mat, parts);
-        Ok(())
+        Ok(parts)
     }
 
     pub(super) fn store_tensor(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef) -> Result<(), Refusal> {
@@ -214,16 +288,56 @@ impl Tiles<'_, '_> {
             return malformed(r, "a tensor store of no matrix");
         };
         let (mat, parts) = self.tiles_of(b.module, r, access.object)?;
+        let Some((tiles, unless)) = self.plain(b, &access, mat) else {
+            return self.store_staged(b, r, &access, mat, &parts);
+        };
+        let Some(unless) = unless else {
+            self.store_plain(b, mat, &tiles, &parts);
+            return Ok(());
+        };
+        let mut fork = b.fork(unless);
+        self.store_staged(b, r, &access, mat, &parts)?;
+        b.other(&mut fork);
+        self.store_plain(b, mat, &tiles, &parts);
+        b.join(fork);
+        Ok(())
+    }
+
+    fn store_plain(&self, b: &mut FunctionBuilder<'_>, mat: Mat, tiles: &Plain, parts: &Parts) {
+        let owner = self.owner(b, mat);
+        for (spot, operands) in tiles {
+            let mut operands = operands.clone();
+            operands.insert(1, parts[spot.index].into());
+            let condition = both(b, owner, spot.inside);
+            let mut store = |b: &mut FunctionBuilder<'_>| {
+                b.effect(Op::CooperativeMatrixStoreKHR, operands.iter().copied());
+            };
+            match condition {
+                Some(condition) => b.when(condition, &mut store),
+                None => store(b),
+            }
+        }
+    }
+
+    /// A tensor store by way of sheets.
+    fn store_staged(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        access: &Access,
+        mat: Mat,
+        parts: &Parts,
+    ) -> Result<(), Refusal> {
         let mark = self.arena.mark();
         let batches = self.batches(b, r, mat, access.runs_down, 1)?;
         let sheet = batches.sheet;
-        let function = self.drain(b, &access, mat, sheet);
+        let function = self.drain(b, access, mat, sheet);
         let subgroup = self.subgroup(b);
         let begin = sheet.begin(b, &mut self.arena, subgroup);
         let owner = self.owner(b, mat);
         for (n, batch) in batches.of(mat).into_iter().enumerate() {
             self.enter(b, mat, n == 0);
-            self.put_batch(b, sheet, begin, mat, batch, &parts);
+            self.put_batch(b, sheet, begin, mat, batch, parts);
             self.arena.barrier(b, Zone::Subgroup);
             let (row, col) = self.origin(b, mat, batch);
             let mut take = |b: &mut FunctionBuilder<'_>| call(b, function, &access.args, row, col);
