@@ -59,3 +59,174 @@ impl Bounds {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interp::MulAddMode;
+    use crate::{Difference, Executor, Outcome, RunOptions};
+    use coop_ir::binary::write_words;
+    use std::path::Path;
+
+    /// D = a * (A * B + C) with 8 x 8 x 8 matrices, then what `body` makes of it; `%d` is the product, `%s` one element of it.
+    fn module(body: &str) -> Module {
+        let text = format!(
+            "OpCapability Shader
+             OpCapability CooperativeMatrixKHR
+             %glsl = OpExtInstImport \"GLSL.std.450\"
+             OpMemoryModel Logical Vulkan
+             OpEntryPoint GLCompute %main \"main\" %a0 %d0 %lane
+             OpExecutionMode %main LocalSize 32 1 1
+             OpDecorate %lane BuiltIn LocalInvocationIndex
+             OpDecorate %floats ArrayStride 4
+             OpMemberDecorate %block 0 Offset 0
+             OpDecorate %block Block
+             OpDecorate %a0 DescriptorSet 0
+             OpDecorate %a0 Binding 0
+             OpDecorate %d0 DescriptorSet 0
+             OpDecorate %d0 Binding 1
+             %void = OpTypeVoid
+             %fn = OpTypeFunction %void
+             %bool = OpTypeBool
+             %uint = OpTypeInt 32 0
+             %float = OpTypeFloat 32
+             %c0 = OpConstant %uint 0
+             %c1 = OpConstant %uint 1
+             %c2 = OpConstant %uint 2
+             %c3 = OpConstant %uint 3
+             %c8 = OpConstant %uint 8
+             %c64 = OpConstant %uint 64
+             %zero = OpConstant %float 0
+             %big = OpConstant %float 1000
+             %floats = OpTypeRuntimeArray %float
+             %block = OpTypeStruct %floats
+             %pb = OpTypePointer StorageBuffer %block
+             %pf = OpTypePointer StorageBuffer %float
+             %pu = OpTypePointer Input %uint
+             %lane = OpVariable %pu Input
+             %a0 = OpVariable %pb StorageBuffer
+             %d0 = OpVariable %pb StorageBuffer
+             %a = OpTypeCooperativeMatrixKHR %float %c3 %c8 %c8 %c0
+             %b = OpTypeCooperativeMatrixKHR %float %c3 %c8 %c8 %c1
+             %c = OpTypeCooperativeMatrixKHR %float %c3 %c8 %c8 %c2
+             %null = OpConstantNull %c
+             %main = OpFunction %void None %fn
+             %entry = OpLabel
+             %pa = OpAccessChain %pf %a0 %c0 %c0
+             %pd = OpAccessChain %pf %d0 %c0 %c0
+             %pe = OpAccessChain %pf %d0 %c0 %c64
+             %ma = OpCooperativeMatrixLoadKHR %a %pa %c0 %c8
+             %mb = OpCooperativeMatrixLoadKHR %b %pa %c1 %c8
+             %d = OpCooperativeMatrixMulAddKHR %c %ma %mb %null
+             %s = OpCompositeExtract %float %d 0
+             {body}
+             OpReturn
+             OpFunctionEnd"
+        );
+        coop_ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    fn case(fill: &str) -> Case {
+        let text = format!(
+            "workgroups = [1, 1, 1]\n[[buffer]]\nname = 'A'\nbinding = 0\ntype = 'f32'\ncount = 64\nfill = {fill}\n\
+             [[buffer]]\nname = 'D'\nbinding = 1\ntype = 'f32'\ncount = 128\nfill = 'pattern'"
+        );
+        Case::parse(&text, Path::new("")).unwrap()
+    }
+
+    fn run(module: &Module, case: &Case, mul_add: MulAddMode) -> Outcome {
+        let interpreter = Interpreted { config: Config { mul_add, ..Config::default() } };
+        interpreter.run(&write_words(module), case, &RunOptions::default()).unwrap()
+    }
+
+    const STORE: &str = "OpCooperativeMatrixStoreKHR %pd %d %c0 %c8";
+
+    /// How the lowest sums differ from the exact ones, without bounds and with them.
+    fn lowest(body: &str, fill: &str) -> (Bounds, Vec<Difference>, Vec<Difference>) {
+        let (module, case) = (module(body), case(fill));
+        let bounds = Bounds::derive(&module, &case, Config::default());
+        let (exact, low) = (run(&module, &case, MulAddMode::Exact), run(&module, &case, MulAddMode::Lowest));
+        let without = low.compare(&exact, &case).unwrap();
+        let with = low.compare_within(&exact, &case, &bounds, 1).unwrap();
+        (bounds, without, with)
+    }
+
+    #[test]
+    fn small_integers_have_no_bounds() {
+        let (bounds, without, _) = lowest(STORE, "'half-integers'");
+        // But for the sign of a zero.
+        let none = bounds.buffers.iter().flatten().all(|distance| distance.by < 2e-45);
+        assert!(without.is_empty() && none, "{bounds:?}");
+    }
+
+    #[test]
+    fn sums_have_the_bound_that_is_written_down() {
+        let (bounds, without, with) = lowest(STORE, "{ uniform = [0.5, 1.0] }");
+        assert!(!without.is_empty() && with.is_empty(), "{with:?}");
+        // Nine roundings of sums of at most 8, and the last one of the result.
+        let allowed = bounds.allowed(1, 0, 4, 1);
+        assert!(allowed > 0.0 && allowed < 11.0 * 8.0 * 2f64.powi(-23), "{allowed:e}");
+        assert_eq!(bounds.allowed(1, 256, 4, 1), 0.0, "nothing was stored there");
+        assert!(bounds.allowed(1, 2, 4, 1).is_nan(), "parts of two numbers");
+    }
+
+    #[test]
+    fn bounds_travel_and_do_not_hide_faults() {
+        let scaled = "%e = OpMatrixTimesScalar %c %d %big\nOpCooperativeMatrixStoreKHR %pd %e %c0 %c8";
+        let (bounds, _, with) = lowest(scaled, "'uniform'");
+        let (plain, ..) = lowest(STORE, "'uniform'");
+        assert!(with.is_empty(), "{with:?}");
+        let ratio = bounds.allowed(1, 0, 4, 1) / plain.allowed(1, 0, 4, 1);
+        // Each product is rounded once more.
+        assert!((1000.0..1200.0).contains(&ratio), "{ratio}");
+        // One element that is 1/1000 off is far outside.
+        let (module, case) = (module(STORE), case("'uniform'"));
+        let exact = run(&module, &case, MulAddMode::Exact);
+        let mut wrong = exact.clone();
+        let value = f32::from_le_bytes(wrong.buffers[1].1[..4].try_into().unwrap()) * 1.001;
+        wrong.buffers[1].1[..4].copy_from_slice(&value.to_le_bytes());
+        wrong.buffers[1].1[400..404].copy_from_slice(&[0; 4]);
+        wrong.buffers[1].1[8..12].copy_from_slice(&[0xa5, 0xc3, 0x5a, 0x69]);
+        let found = wrong.compare_within(&exact, &case, &plain, 1).unwrap();
+        let [difference] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((difference.count, difference.unwritten, difference.stray), (3, 1, 1), "{difference}");
+        let text = difference.to_string();
+        for part in ["tolerance: derived", "apart", "1 element wrongly as before", "1 element should be as before"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_choice_is_followed_to_both_sides() {
+        // The greater of an element and 0, written three ways.
+        for choice in [
+            "%r = OpExtInst %float %glsl FMax %s %zero",
+            "%p = OpFOrdGreaterThan %bool %s %zero\n%r = OpSelect %float %p %s %zero",
+            "%n = OpFNegate %float %s\n%p = OpFOrdLessThan %bool %n %zero\n%r = OpSelect %float %p %s %zero",
+        ] {
+            let body =
+                format!("{choice}\n%at = OpLoad %uint %lane\n%to = OpAccessChain %pf %d0 %c0 %at\nOpStore %to %r");
+            let (bounds, _, with) = lowest(&body, "'uniform'");
+            assert!(with.is_empty() && bounds.why_not().is_none(), "{choice}: {with:?}");
+        }
+    }
+
+    #[test]
+    fn what_hangs_on_a_rounding_has_no_bounds() {
+        let body = "%p = OpFOrdGreaterThan %bool %s %s\nOpSelectionMerge %after None\nOpBranchConditional %p %then %after\n\
+                    %then = OpLabel\nOpStore %pe %zero\nOpBranch %after\n%after = OpLabel";
+        let (bounds, ..) = lowest(body, "'uniform'");
+        let why = bounds.why_not().expect("a branch depends on the product");
+        assert!(why.contains("OpBranchConditional") && why.contains("depends on how a value is rounded"), "{why}");
+        // The bits of a float as an integer: no claim is made.
+        let body = "%i = OpBitcast %uint %s\n%j = OpShiftRightLogical %uint %i %c1\n%r = OpBitcast %float %j\n\
+                    %at = OpLoad %uint %lane\n%to = OpAccessChain %pf %d0 %c0 %at\nOpStore %to %r";
+        let (bounds, ..) = lowest(body, "'uniform'");
+        assert!(bounds.allowed(1, 0, 4, 1).is_nan());
+        // The same bits moved and put back are as good as the float.
+        let body = "%i = OpBitcast %uint %s\n%r = OpBitcast %float %i\n\
+                    %at = OpLoad %uint %lane\n%to = OpAccessChain %pf %d0 %c0 %at\nOpStore %to %r";
+        let (bounds, ..) = lowest(body, "'uniform'");
+        assert!(bounds.allowed(1, 0, 4, 1) > 0.0);
+    }
+}

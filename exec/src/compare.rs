@@ -176,6 +176,10 @@ pub struct Difference {
     pub nmse: Option<f64>,
     /// Why no tolerance could be derived.
     pub note: Option<String>,
+    /// Elements that still hold what they held before the run and should not.
+    pub unwritten: u64,
+    /// Elements that should hold what they held before and do not.
+    pub stray: u64,
 }
 
 impl fmt::Display for Difference {
@@ -208,6 +212,15 @@ impl fmt::Display for Difference {
         let more = self.count - self.places.len() as u64;
         if more > 0 {
             write!(f, "\n  and {more} more")?;
+        }
+        let elements = |n: u64| if n == 1 { "element" } else { "elements" };
+        if self.unwritten > 0 {
+            let n = self.unwritten;
+            write!(f, "\n  {n} {} wrongly as before the run: not written?", elements(n))?;
+        }
+        if self.stray > 0 {
+            let n = self.stray;
+            write!(f, "\n  {n} {} should be as before the run: written by mistake?", elements(n))?;
         }
         if let Some(note) = &self.note {
             write!(f, "\n  no tolerance could be derived: {note}")?;
@@ -248,6 +261,8 @@ pub fn compare_within(
         largest: None,
         nmse: None,
         note: None,
+        unwritten: 0,
+        stray: 0,
     };
     let bounds = bounds.filter(|_| buffer.tolerance == Tolerance::Derived);
     let (mut error_squares, mut squares) = (0.0, 0.0);
@@ -288,6 +303,21 @@ pub fn compare_within(
     };
     difference.note = bounds.and_then(|(bounds, ..)| bounds.why_not()).map(Into::into);
     Ok(if fine { None } else { Some(difference) })
+}
+
+impl Difference {
+    /// Counts the elements that were not written, or should not have been, given what the buffer held before.
+    pub(crate) fn trace(&mut self, buffer: &Buffer, got: &[u8], wanted: &[u8], before: &[u8]) {
+        let size = number::size_of(buffer.element);
+        for ((got, wanted), before) in
+            got.chunks_exact(size).zip(wanted.chunks_exact(size)).zip(before.chunks_exact(size))
+        {
+            if got != wanted {
+                self.unwritten += u64::from(got == before);
+                self.stray += u64::from(wanted == before);
+            }
+        }
+    }
 }
 
 /// Compares the sums of groups of elements as a buffer of their own, in `f64`.

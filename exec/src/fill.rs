@@ -48,6 +48,8 @@ pub enum Plain {
     Uniform,
     /// Random bits.
     Bits,
+    /// Bytes that a result hardly has, for what is only written: what is left of them was not.
+    Pattern,
     /// NaNs, infinities, zeros of both signs, subnormals and the largest values among uniform floats;
     /// in integer types the smallest and largest values among random ones.
     NanInf,
@@ -202,6 +204,10 @@ impl Maker {
             Plain::SmallInts | Plain::HalfIntegers => self.integers(0, 8),
             Plain::Uniform if number::is_float(self.kind) => self.uniform(-1.0, 1.0),
             Plain::Uniform | Plain::Bits => self.bits(),
+            Plain::Pattern => {
+                let size = self.count as usize * number::size_of(self.kind);
+                self.out.extend([0xa5, 0xc3, 0x5a, 0x69].into_iter().cycle().take(size));
+            }
             Plain::NanInf => self.specials(),
         }
     }
@@ -286,6 +292,7 @@ mod tests {
         assert_eq!(floats("f32", 3, "{ ramp = [1.0, 0.5] }"), [1.0, 1.5, 2.0]);
         assert_eq!(floats("u64", 2, "{ constant = '0xffffffffffffffff' }"), [2f64.powi(64); 2]);
         assert_eq!(floats("f16", 3, "{ values = [1, 2.5] }"), [1.0, 2.5, 0.0]);
+        assert_eq!(floats("u8", 5, "'pattern'"), [165.0, 195.0, 90.0, 105.0, 165.0]);
         assert!(floats("u8", 999, "'small-ints'").iter().all(|value| (0.0..=8.0).contains(value)));
         assert!(
             floats("e5m2", 999, "'half-integers'")

@@ -92,7 +92,11 @@ impl Outcome {
         let mut differences = Vec::new();
         for (index, wanted) in case.expected()? {
             let buffer = &case.buffer[index];
-            differences.extend(compare(buffer, self.buffer(&buffer.name).unwrap_or_default(), &wanted)?);
+            let got = self.buffer(&buffer.name).unwrap_or_default();
+            if let Some(mut difference) = compare(buffer, got, &wanted)? {
+                difference.trace(buffer, got, &wanted, &case.contents(index, &|_| 0)?);
+                differences.push(difference);
+            }
         }
         Ok(differences)
     }
@@ -127,7 +131,11 @@ impl Outcome {
             }
             let ours = self.buffer(&buffer.name).unwrap_or_default();
             let theirs = other.buffer(&buffer.name).unwrap_or_default();
-            differences.extend(compare_within(buffer, ours, theirs, bounds.map(|(bounds, n)| (bounds, index, n)))?);
+            let bounds = bounds.map(|(bounds, sides)| (bounds, index, sides));
+            if let Some(mut difference) = compare_within(buffer, ours, theirs, bounds)? {
+                difference.trace(buffer, ours, theirs, &case.contents(index, &|_| 0)?);
+                differences.push(difference);
+            }
         }
         Ok(differences)
     }

@@ -165,9 +165,6 @@ impl Writer<'_> {
             None => self.line(&format!("count = {GUESSED_COUNT} # a guess")),
         }
         self.line("fill = \"half-integers\" # a guess");
-        if scalar.is_float() {
-            self.line("tolerance = { abs = 1e-3, rel = 1e-3 } # a guess");
-        }
     }
 
     /// The scalar that a type is made of, and how many; none if it mixes them.

@@ -142,6 +142,7 @@ fn difference(difference: &Difference) -> Json {
             "wanted": number(place.wanted.0),
             "got_bits": format!("0x{:x}", place.got.1),
             "wanted_bits": format!("0x{:x}", place.wanted.1),
+            "allowed": number(Value::Float(place.allowed)),
         })
     });
     json!({
@@ -152,6 +153,9 @@ fn difference(difference: &Difference) -> Json {
         "largest": difference.largest.map(|(error, _)| error),
         "largest_at": difference.largest.map(|(_, index)| index),
         "nmse": difference.nmse,
+        "unwritten": difference.unwritten,
+        "stray": difference.stray,
+        "note": difference.note,
         "places": places.collect::<Vec<_>>(),
         "text": difference.to_string(),
     })
