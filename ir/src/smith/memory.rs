@@ -35,6 +35,8 @@ enum Fill {
     Bits,
     Positive,
     Position,
+    /// NaNs, infinities, subnormals: to be moved about, not computed with.
+    Wild,
 }
 
 /// A buffer.
@@ -71,6 +73,7 @@ impl Buffer {
             (Fill::SmallInts, _) if unsigned => Range::int(0, 4),
             (Fill::SmallInts, _) => Range::int(-2, 2),
             (Fill::Positive, _) => Range::int(1, 4),
+            (Fill::Wild, _) => Range::anything(),
             (Fill::Position, Scalar::BF16) => Range::int(0, 255),
             (Fill::Position, Scalar::Float { width: 16 }) => Range::int(0, 2047),
             (Fill::Position, Scalar::Float { .. }) => Range::int(0, (1 << 24) - 1),
@@ -101,6 +104,7 @@ impl Buffer {
             Fill::Bits => "\"bits\"",
             Fill::Positive => "{ small-ints = [1, 4] }",
             Fill::Position => "\"position\"",
+            Fill::Wild => "\"nan-inf\"",
         };
         let _ = writeln!(out, "fill = {fill}");
         if self.component.is_float() {
@@ -255,7 +259,7 @@ impl Gen<'_> {
             Fill::Output
         } else {
             let fills: &[Fill] = if component.is_float() {
-                &[Fill::Halves, Fill::SmallInts, Fill::Position]
+                &[Fill::Halves, Fill::SmallInts, Fill::Position, Fill::Halves, Fill::SmallInts, Fill::Wild]
             } else {
                 &[Fill::SmallInts, Fill::Bits, Fill::Bits, Fill::Position, Fill::Positive]
             };

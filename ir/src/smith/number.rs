@@ -38,7 +38,7 @@ impl Combine {
     /// What any number of values can give; `None` if that is not exact.
     pub(super) fn range(self, range: Range, scalar: Scalar, n: u32) -> Option<Range> {
         match self {
-            Combine::Max | Combine::Min => Some(range),
+            Combine::Max | Combine::Min => range.fits(scalar).then_some(range),
             Combine::Add => range.times(n).hull(range).wrapped(scalar),
             _ => scalar.is_int().then(|| Range::of(scalar)),
         }

@@ -25,6 +25,11 @@ impl Range {
         Range { lo, hi, frac: 0 }
     }
 
+    /// What is exact in no type.
+    pub(super) fn anything() -> Range {
+        Range::int(-ENOUGH, ENOUGH)
+    }
+
     /// All values of an integer type.
     pub(super) fn full(width: u32, signed: bool) -> Range {
         let top = 1i128 << (width - u32::from(signed));

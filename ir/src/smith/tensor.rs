@@ -42,6 +42,8 @@ pub(super) struct Layout {
     stride: Vec<u32>,
     offset: Vec<i32>,
     span: Vec<u32>,
+    /// A dimension in which the last slice goes on by so much from one execution to the next.
+    moves: Option<(usize, i32)>,
 }
 
 /// A view, and how it comes about.
@@ -83,7 +85,16 @@ impl Layout {
     fn new(rank: usize, clamp: u32) -> Layout {
         let zeros = vec![0; rank];
         let (block, offset) = (vec![1; rank], vec![0; rank]);
-        Layout { clamp, steps: Vec::new(), block, dim: zeros.clone(), stride: zeros.clone(), offset, span: zeros }
+        Layout {
+            clamp,
+            steps: Vec::new(),
+            block,
+            dim: zeros.clone(),
+            stride: zeros.clone(),
+            offset,
+            span: zeros,
+            moves: None,
+        }
     }
 
     fn apply(&mut self, step: Step) {
@@ -189,6 +200,29 @@ impl Layout {
             }
         }
         (extent.end <= MAX_TENSOR).then_some(extent)
+    }
+}
+
+/// The most executions for which a slice that moves is followed.
+const MAX_MOVES: u32 = 8;
+
+impl Tensor {
+    /// With a slice that moves: what all executions do.
+    fn moving(mut self, mat: Mat, count: u32, moves: (usize, i32)) -> Option<Tensor> {
+        let mut all = self.extent;
+        let mut layout = self.layout.clone();
+        for _ in 1..count {
+            layout.offset[moves.0] += moves.1;
+            let extent = layout.extent(mat, self.view.as_ref(), false)?;
+            all = Extent {
+                end: all.end.max(extent.end),
+                skips: all.skips | extent.skips,
+                fills: all.fills | extent.fills,
+            };
+        }
+        self.layout.moves = Some(moves);
+        self.extent = all;
+        Some(self)
     }
 }
 
@@ -375,15 +409,14 @@ impl Gen<'_> {
     }
 
     /// A layout or view that instructions change step by step: a value, or a variable that holds one.
-    fn stepwise(&mut self, ty: Id, create: Op, steps: Vec<(Op, Vec<u32>)>) -> Id {
+    fn stepwise(&mut self, ty: Id, create: Op, steps: Vec<(Op, Vec<Id>)>) -> Id {
         let variable = self.e.chance(60).then(|| self.local(ty, None));
         let mut now = self.ids(create, ty, &[]);
-        for (op, values) in steps {
+        for (op, operands) in steps {
             if let Some(v) = variable {
                 self.effect(Op::Store, [v, now].map(Operand::Id));
                 now = self.ids(Op::Load, ty, &[v]);
             }
-            let operands: Vec<Id> = values.into_iter().map(|v| self.tensor_number(v)).collect();
             let all: Vec<Id> = [now].into_iter().chain(operands).collect();
             now = self.ids(op, ty, &all);
         }
@@ -403,7 +436,7 @@ impl Gen<'_> {
         id
     }
 
-    fn emit_layout(&mut self, layout: &Layout) -> Id {
+    fn emit_layout(&mut self, layout: &Layout, exec: Id) -> Id {
         self.extension("SPV_NV_tensor_addressing");
         self.capability(Capability::TensorAddressingNV as u32);
         let rank = self.u32(layout.span.len() as u32);
@@ -413,14 +446,32 @@ impl Gen<'_> {
             ["clamp: none", "clamp: constant", "clamp: edge", "clamp: repeat", "clamp: mirror"][layout.clamp as usize],
         );
         self.note(["", "tensor of 1", "tensor of 2", "tensor of 3", "tensor of 4", "tensor of 5"][layout.span.len()]);
-        let steps = layout.steps.iter().map(|s| match s {
-            Step::Block(b) => (Op::TensorLayoutSetBlockSizeNV, b.clone()),
-            Step::Dimension(d) => (Op::TensorLayoutSetDimensionNV, d.clone()),
-            Step::Stride(s) => (Op::TensorLayoutSetStrideNV, s.clone()),
-            Step::Slice(s) => (Op::TensorLayoutSliceNV, s.iter().flat_map(|(o, n)| [*o as u32, *n]).collect()),
-            Step::Fill(v) => (Op::TensorLayoutSetClampValueNV, vec![*v]),
-        });
-        self.stepwise(ty, Op::CreateTensorLayoutNV, steps.collect())
+        let last = layout.steps.iter().rposition(|s| matches!(s, Step::Slice(_)));
+        let mut steps = Vec::new();
+        for (i, step) in layout.steps.iter().enumerate() {
+            let (op, values) = match step {
+                Step::Block(b) => (Op::TensorLayoutSetBlockSizeNV, b.clone()),
+                Step::Dimension(d) => (Op::TensorLayoutSetDimensionNV, d.clone()),
+                Step::Stride(s) => (Op::TensorLayoutSetStrideNV, s.clone()),
+                Step::Slice(s) => (Op::TensorLayoutSliceNV, s.iter().flat_map(|(o, n)| [*o as u32, *n]).collect()),
+                Step::Fill(v) => (Op::TensorLayoutSetClampValueNV, vec![*v]),
+            };
+            let mut ids: Vec<Id> = values.into_iter().map(|v| self.tensor_number(v)).collect();
+            if let (Some((d, by)), true) = (layout.moves, last == Some(i)) {
+                ids[2 * d] = self.moved(ids[2 * d], exec, by);
+            }
+            steps.push((op, ids));
+        }
+        self.stepwise(ty, Op::CreateTensorLayoutNV, steps)
+    }
+
+    /// An offset, and so much more for each execution.
+    fn moved(&mut self, offset: Id, exec: Id, by: i32) -> Id {
+        let uint = self.uint();
+        let (offset, by) = (self.ids(Op::Bitcast, uint, &[offset]), self.u32(by as u32));
+        let way = self.u32_op(Op::IMul, exec, by);
+        self.note("slice that moves");
+        self.u32_op(Op::IAdd, offset, way)
     }
 
     fn emit_view(&mut self, view: &View) -> Id {
@@ -431,27 +482,37 @@ impl Gen<'_> {
         let ty = self.named(Op::TypeTensorViewNV, None, &ids);
         let mut steps = Vec::new();
         if let Some(d) = &view.dims {
-            steps.push((Op::TensorViewSetDimensionNV, d.clone()));
+            let ids = d.iter().map(|v| self.tensor_number(*v)).collect();
+            steps.push((Op::TensorViewSetDimensionNV, ids));
             self.note("view with dimensions");
         } else {
             self.note("view");
         }
         if let Some(s) = &view.stride {
-            steps.push((Op::TensorViewSetStrideNV, s.clone()));
+            let ids = s.iter().map(|v| self.tensor_number(*v)).collect();
+            steps.push((Op::TensorViewSetStrideNV, ids));
             self.note("view with strides");
         }
         if let Some(c) = view.clip {
-            steps.push((Op::TensorViewSetClipNV, c.to_vec()));
+            let ids = c.iter().map(|v| self.tensor_number(*v)).collect();
+            steps.push((Op::TensorViewSetClipNV, ids));
             self.note("view that clips");
         }
         self.stepwise(ty, Op::CreateTensorViewNV, steps)
     }
 
     /// Everything behind Pointer and Object.
-    fn tensor_operands(&mut self, t: &Tensor, place: &Place, kind: Access, functions: &[(u32, Id)]) -> Vec<Operand> {
+    fn tensor_operands(
+        &mut self,
+        t: &Tensor,
+        exec: Id,
+        place: &Place,
+        kind: Access,
+        functions: &[(u32, Id)],
+    ) -> Vec<Operand> {
         self.extension("SPV_NV_cooperative_matrix2");
         self.capability(Capability::CooperativeMatrixTensorAddressingNV as u32);
-        let layout = self.emit_layout(&t.layout);
+        let layout = self.emit_layout(&t.layout, exec);
         let view = t.view.as_ref().map(|v| self.emit_view(v));
         let mut out = vec![Operand::Id(layout)];
         out.extend(self.memory_operands(place.storage, place.align, kind));
@@ -470,7 +531,9 @@ impl Gen<'_> {
         if t.extent.skips {
             range = range.hull(object);
         }
-        range.fits(mat.scalar).then_some(range)
+        // Whatever it is, it can be moved about.
+        let moved = || mat.scalar.is_float().then(Range::anything);
+        if range.fits(mat.scalar) { Some(range) } else { range.wrapped(mat.scalar).or_else(moved) }
     }
 
     /// `OpCooperativeMatrixLoadTensorNV`, maybe of what functions decode.
@@ -482,7 +545,19 @@ impl Gen<'_> {
         }
         let vector = if decodes { self.e.pick(&[1, 1, 2, 4]) } else { 1 };
         let blocks = (decodes || self.e.chance(30)).then_some(vector);
-        let t = self.tensor_for(mat, blocks, false)?;
+        let at = usize::from(mat.workgroup);
+        let (exec, count) = (self.fun().exec[at], self.fun().count[at]);
+        let mut t = self.tensor_for(mat, blocks, false)?;
+        let slices = t.layout.steps.iter().any(|s| matches!(s, Step::Slice(_)));
+        if slices && count > 1 && count <= MAX_MOVES && self.e.chance(120) {
+            let d = self.e.below(t.layout.span.len() as u32) as usize;
+            let by = self.e.pick(&[1, 2, -1, 3]);
+            let before = (t.layout.clone(), t.view.clone(), t.extent);
+            t = match t.moving(mat, count, (d, by)) {
+                Some(moving) => moving,
+                None => Tensor { layout: before.0, view: before.1, extent: before.2 },
+            };
+        }
         let decoder = if decodes { Some(self.decoder(mat.scalar, &t.layout.block, vector)?) } else { None };
         let (component, unit, size) = match &decoder {
             None => (mat.scalar, self.unit_for(mat.scalar, None), mat.scalar.bytes()),
@@ -495,7 +570,7 @@ impl Gen<'_> {
         let place = self.input(mat, component, unit, (units, step))?;
         let range = self.loaded_range(&t, mat, memory.unwrap_or(place.range), object.range)?;
         let functions = decoder.map(|d| d.functions).unwrap_or_default();
-        let operands = self.tensor_operands(&t, &place, Access::Load, &functions);
+        let operands = self.tensor_operands(&t, exec, &place, Access::Load, &functions);
         let operands = [place.pointer, object.id].map(Operand::Id).into_iter().chain(operands);
         let id = self.op(Op::CooperativeMatrixLoadTensorNV, mat.ty, operands);
         self.note(match functions.len() {
@@ -510,12 +585,13 @@ impl Gen<'_> {
     /// `OpCooperativeMatrixStoreTensorNV` to a place of its own.
     pub(super) fn tensor_store(&mut self, value: Value) {
         let mat = value.mat;
+        let exec = self.fun().exec[0];
         let Some(t) = self.tensor_for(mat, None, true) else { return };
         let unit = self.unit_for(mat.scalar, Some(1));
         let unit_bytes = unit.0.bytes() * unit.1;
         let units = ((t.extent.end.max(1) as u32) * mat.scalar.bytes()).div_ceil(unit_bytes);
         let place = self.output(mat, unit, (units, aligned_units(unit_bytes)));
-        let operands = self.tensor_operands(&t, &place, Access::Store, &[]);
+        let operands = self.tensor_operands(&t, exec, &place, Access::Store, &[]);
         let operands = [place.pointer, value.id].map(Operand::Id).into_iter().chain(operands);
         self.effect(Op::CooperativeMatrixStoreTensorNV, operands);
         self.note("tensor store");
@@ -525,6 +601,7 @@ impl Gen<'_> {
     pub(super) fn tensor_through_shared(&mut self, value: Value) -> Option<Value> {
         let mat = value.mat;
         let instances = if mat.workgroup { 1 } else { self.subgroups };
+        let exec = self.fun().exec[0];
         let t = self.tensor_for(mat, None, true)?;
         let bytes = mat.scalar.bytes();
         let step = aligned_units(bytes);
@@ -539,12 +616,12 @@ impl Gen<'_> {
         self.scalar_capabilities(mat.scalar);
         let (pointers, storage) = self.shared_region(elem, region, instances, mat.workgroup);
         let [from, to] = pointers.map(|pointer| Place { pointer, storage, align: bytes, range: value.range });
-        let operands = self.tensor_operands(&t, &from, Access::StoreShared, &[]);
+        let operands = self.tensor_operands(&t, exec, &from, Access::StoreShared, &[]);
         let operands = [from.pointer, value.id].map(Operand::Id).into_iter().chain(operands);
         self.effect(Op::CooperativeMatrixStoreTensorNV, operands);
         self.barrier();
         let object = self.operand(mat);
-        let operands = self.tensor_operands(&t, &to, Access::LoadShared, &[]);
+        let operands = self.tensor_operands(&t, exec, &to, Access::LoadShared, &[]);
         let operands = [to.pointer, object.id].map(Operand::Id).into_iter().chain(operands);
         let id = self.op(Op::CooperativeMatrixLoadTensorNV, mat.ty, operands);
         self.barrier();
