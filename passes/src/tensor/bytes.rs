@@ -476,3 +476,20 @@ pub(super) fn with_alignment(mut operands: Vec<Operand>, bytes: u32) -> Vec<Oper
     operands.insert(1, Operand::Word(bytes));
     operands
 }
+
+/// Vulkan asks of every parameter that points to PhysicalStorageBuffer memory that it says whether it is the only one to.
+pub(super) fn aliased_parameter(b: &mut FunctionBuilder<'_>, id: Id) {
+    let parameter = b.module.def_inst(id).filter(|i| i.op == Op::FunctionParameter);
+    let pointer = parameter.and_then(|i| i.ty).and_then(|t| Type::of(b.module, t));
+    let physical = StorageClass::PhysicalStorageBuffer as u32;
+    if !matches!(pointer, Some(Type::Pointer { storage, .. }) if storage == physical) {
+        return;
+    }
+    let says = [Decoration::Aliased as u32, Decoration::Restrict as u32];
+    let mut decorations = b.module.globals_with(Op::Decorate).map(|r| b.module.inst(r));
+    let said = decorations.any(|i| i.id(0) == Some(id) && i.word(1).is_some_and(|w| says.contains(&w)));
+    drop(decorations);
+    if !said {
+        decorate(b.module, id, Decoration::Aliased, &[]);
+    }
+}

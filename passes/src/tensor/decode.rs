@@ -10,7 +10,7 @@
 
 use super::access::{Arg, Args};
 use super::align::align;
-use super::bytes::{Address, Bound, Buffer, Layouts, Reader, Term, Views, unaligned};
+use super::bytes::{Address, Bound, Buffer, Layouts, Reader, Term, Views, aliased_parameter, unaligned};
 use super::calc::{Calc, Num, power};
 use super::memory::unsigned;
 use crate::arena::Elem;
@@ -531,15 +531,7 @@ impl Callee {
 /// A pointer of a type whose steps are `step` bytes.
 fn stepped(b: &mut FunctionBuilder<'_>, pointer: Id, step: u32) -> Id {
     let storage = StorageClass::PhysicalStorageBuffer as u32;
-    // Vulkan asks for one of the two on every such parameter.
-    let has = b
-        .module
-        .globals_with(Op::Decorate)
-        .map(|r| b.module.inst(r))
-        .any(|i| i.id(0) == Some(pointer) && i.word(1) == Some(Decoration::Aliased as u32));
-    if !has {
-        decorate(b.module, pointer, Decoration::Aliased, &[]);
-    }
+    aliased_parameter(b, pointer);
     let pointee = b.module.type_of(pointer).and_then(|t| match Type::of(b.module, t)? {
         Type::Pointer { pointee, .. } => Some(pointee),
         _ => None,

@@ -1,20 +1,20 @@
 //! The memory behind a tensor access: elements by their number, whatever the pointer's pointee is.
 
 use super::access::{Arg, Args};
-use super::bytes::{Bound, Layouts, Views, unaligned, with_alignment};
+use super::bytes::{Bound, Layouts, Views, aliased_parameter, unaligned, with_alignment};
 use super::calc::{Calc, Num};
 use super::wide::stepping_pointer;
 use crate::Refusal;
 use crate::arena::Elem;
-use crate::scalar::bits::{gather, part, spread};
+use crate::scalar::bits::{gather, part, small_type, spread};
 use crate::scalar::memory::access_operands;
 use crate::scalar::place::{Place, place, steppable};
-use coop_ir::builder::{FunctionBuilder, Index, decorate};
+use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
-use spirv::{Decoration, StorageClass};
+use spirv::{Scope, StorageClass};
 
 /// Where elements are.
 #[derive(Clone, Debug)]
@@ -107,6 +107,7 @@ impl Seen {
             SeenFrom::Physical(at) => {
                 let pointer = stepping_pointer(b, elem.ty, bytes);
                 let base = values[*at];
+                aliased_parameter(b, base);
                 let root = b.ids(Op::Bitcast, pointer, &[base]);
                 SeenRoot { chain: vec![root], first: Num::known(0), physical: Some(pointer) }
             }
@@ -163,14 +164,39 @@ impl Memory {
         ((pointer, elem, operands), store): ((Id, Elem, &[Operand]), bool),
         list: &mut Vec<Id>,
     ) -> Result<Memory, Refusal> {
-        let place = place(m, constants, r, pointer)?;
+        let place = match place(m, constants, r, pointer) {
+            Ok(place) => place,
+            Err(refusal) => {
+                // What a pointer points to has no say in where elements are, if they can be counted otherwise.
+                let seen = Seen::new(m, (constants, decorations), views, (pointer, elem, operands), list);
+                let storage = m.def_inst(m.type_of(pointer).unwrap_or(pointer)).and_then(|t| t.word(0));
+                let (Some(seen), Some(storage)) = (seen, storage) else { return Err(refusal) };
+                let (memory, memory_ty) = (elem.scalar, elem.ty);
+                let nowhere = Place {
+                    root: pointer,
+                    global: true,
+                    indices: Vec::new(),
+                    component: None,
+                    storage,
+                    memory,
+                    memory_ty,
+                    lanes: 1,
+                };
+                return Ok(Memory {
+                    seen: Some(seen),
+                    ..Memory::typed(m, constants, r, nowhere, elem, operands, list)?
+                });
+            }
+        };
         let (width, own) = (place.memory.width(), elem.scalar.width());
         // Pieces of elements are read at once; a store must not touch what is beside its element.
         if width < own || store && width > own {
             if let Some(seen) = Seen::new(m, (constants, decorations), views, (pointer, elem, operands), list) {
                 return Ok(Memory { seen: Some(seen), ..Memory::typed(m, constants, r, place, elem, operands, list)? });
             }
-            if width > own {
+            // A part of a word of shared memory is stored by atomic operations on the word.
+            let word = matches!(place.memory, Scalar::Int { width: 32, .. }) && place.lanes == 1;
+            if width > own && !(word && place.component.is_none()) {
                 let why = format!(
                     "a {} matrix is stored into {} memory, where an element does not fill a number",
                     elem.scalar, place.memory
@@ -241,6 +267,8 @@ impl Memory {
         out.push(Operand::Word(u32::from(self.root.is_some())));
         match self.root {
             Some(at) => out.push(Operand::Word(at as u32)),
+            // What is seen otherwise says where by itself.
+            None if self.seen.is_some() => {}
             None => out.push(Operand::Id(self.place.root)),
         }
         for f in &self.fixed {
@@ -269,12 +297,10 @@ impl Memory {
     /// What does not depend on the element.
     pub(super) fn begin(&self, b: &mut FunctionBuilder<'_>, values: &[Id]) -> Root {
         let mut root = self.root.map_or(self.place.root, |at| values[at]);
-        let parameter = b.module.def_inst(root).is_some_and(|i| i.op == Op::FunctionParameter);
-        if parameter && self.place.storage == StorageClass::PhysicalStorageBuffer as u32 {
-            // Vulkan asks for one of the two on every such parameter.
-            decorate(b.module, root, Decoration::Aliased, &[]);
+        if self.root.is_some() {
+            aliased_parameter(b, root);
         }
-        if self.place.indices.is_empty() {
+        if self.place.indices.is_empty() && self.seen.is_none() {
             root = steppable(b, &self.place, root);
         }
         let fixed = self.fixed.iter().map(|f| match f {
@@ -457,6 +483,9 @@ impl Root {
             return;
         }
         let (width, memory_type) = (place.memory.width(), place.memory_ty);
+        if width > scalar.width() {
+            return self.store_part(b, linear, value);
+        }
         let numbers = if width < scalar.width() {
             spread(b, place.memory, memory_type, value, scalar.width())
         } else {
@@ -468,6 +497,31 @@ impl Root {
             let pointer = self.pointer(b, at);
             let operands = access_operands(&self.memory.operands, place.memory.bytes());
             b.effect(Op::Store, [pointer, number].map(Operand::Id).into_iter().chain(operands));
+        }
+    }
+
+    /// Stores an element that is a part of a 32-bit word, whatever others do with the rest of it: what was there is
+    /// cleared, then the element put in.
+    fn store_part(&self, b: &mut FunctionBuilder<'_>, linear: Num, value: Id) {
+        let (place, Elem { scalar, ty: elem }) = (&self.memory.place, self.memory.elem);
+        let width = scalar.width();
+        let (number, rest) = Calc::new(b, 1).div_rem(linear, Num::known(32 / width));
+        let pointer = self.pointer(b, number);
+        let bit = Calc::new(b, 1).mul(rest, Num::known(width));
+        let bits = Scalar::Int { width, signed: false };
+        small_type(b.module, bits);
+        let narrow = b.globals.scalar(b.module, bits);
+        let raw = if elem == narrow { value } else { b.ids(Op::Bitcast, narrow, &[value]) };
+        let word = b.u32_type();
+        let raw = b.ids(Op::UConvert, word, &[raw]);
+        let put = b.u32_op(Op::ShiftLeftLogical, Index::Value(raw), bit.at);
+        let ones = b.u32_op(Op::ShiftLeftLogical, Index::Const(u32::MAX >> (32 - width)), bit.at);
+        let keep = b.u32_op(Op::BitwiseXor, ones, Index::Const(u32::MAX));
+        let (scope, relaxed) = (b.u32(Scope::Workgroup as u32), b.u32(0));
+        for (op, with) in [(Op::AtomicAnd, keep), (Op::AtomicOr, put)] {
+            let with = b.index(with);
+            let with = if place.memory_ty == word { with } else { b.ids(Op::Bitcast, place.memory_ty, &[with]) };
+            b.ids(op, place.memory_ty, &[pointer, scope, relaxed, with]);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Neighbouring elements at once: 4, 8 or 16 bytes of a binding, or behind a pointer, whatever they are declared as.
 
 use super::access::{Arg, Args};
-use super::bytes::{Address, Bound, Layouts, Term, Views, unaligned, with_alignment};
+use super::bytes::{Address, Bound, Layouts, Term, Views, aliased_parameter, unaligned, with_alignment};
 use super::calc::{Calc, Num, Step};
 use super::memory::unsigned;
 use crate::arena::{Elem, words_of};
@@ -98,7 +98,10 @@ impl Wide {
                 }
                 descriptor = fixed.or_else(|| passed.map(|at| values[at]));
             }
-            Base::Physical { pointer: at } => pointer = Some(values[*at]),
+            Base::Physical { pointer: at } => {
+                aliased_parameter(b, values[*at]);
+                pointer = Some(values[*at]);
+            }
         }
         WideRoot { wide: self.clone(), base, descriptor, pointer }
     }
