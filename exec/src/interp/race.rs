@@ -133,12 +133,12 @@ impl Race {
                 cell.write = Some(seen);
             } else {
                 match cell.read {
-                    Some(r) if r.agent == agent => cell.read = Some(seen),
                     Some(r) if r.agent.subgroup == agent.subgroup => {
-                        if r.phase == phase {
-                            cell.many = true;
-                        } else {
+                        if r.phase != phase {
+                            // Who read before the subgroup's barrier counts no more.
                             (cell.read, cell.many) = (Some(seen), false);
+                        } else if r.agent != agent {
+                            cell.many = true;
                         }
                     }
                     Some(_) => (cell.many, cell.mixed) = (true, true),
@@ -147,5 +147,27 @@ impl Race {
             }
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_before_a_barrier_of_the_subgroup_do_not_count() {
+        let module = coop_ir::text::parse("OpCapability Shader").expect("a module");
+        let at = module.all().next().expect("an instruction");
+        let mut race = Race::default();
+        race.reset(4, 2);
+        let lane = |id| Agent { id, subgroup: 0 };
+        let access = |race: &mut Race, id, write| race.access(0..4, lane(id), write, false, at).is_some();
+        assert!(!access(&mut race, 0, false) && !access(&mut race, 1, false));
+        race.subgroup_barrier(0);
+        assert!(!access(&mut race, 0, false));
+        assert!(!access(&mut race, 0, true), "only itself has read since the barrier");
+        race.subgroup_barrier(0);
+        assert!(!access(&mut race, 0, false) && !access(&mut race, 1, false));
+        assert!(access(&mut race, 0, true), "another has read since the barrier");
     }
 }
