@@ -94,12 +94,12 @@ impl Cut {
 
     /// Pieces in turn.
     pub fn dealt(extent: u32, groups: u32, piece: u32) -> Cut {
-        Cut { extent, groups, held: extent.div_ceil(groups * piece).max(1) * piece, piece }
+        Cut { extent, groups, held: extent.div_ceil(groups.saturating_mul(piece)).max(1) * piece, piece }
     }
 
     /// Whether some groups hold copies of the last row or column in place of ones that don't exist.
     pub fn pads(self) -> bool {
-        self.held * self.groups != self.extent
+        self.held.saturating_mul(self.groups) != self.extent
     }
 
     /// The row or column of a group's `i`th one; at least `extent` if there is none.
@@ -164,6 +164,8 @@ pub fn spread(lanes: u32, shape: Shape, along: Along, piece: u32) -> (Grid, Band
         Along::Row => (shape.cols, shape.rows),
         Along::Column => (shape.rows, shape.cols),
     };
+    // A workgroup without invocations never runs; its module is lowered all the same.
+    let lanes = lanes.max(1);
     let piece = whole_pieces(length, piece);
     let pieces = length / piece;
     let most = (1..=lanes.min(pieces)).rev().find(|g| lanes.is_multiple_of(*g)).unwrap_or(1);
@@ -194,7 +196,7 @@ pub fn tile(lanes: u32, shape: Shape, row_piece: u32, col_piece: u32) -> (Grid, 
     let of = |rows: u32| {
         let grid = Grid::new(rows, lanes / rows);
         let cut = |extent: u32, groups: u32, piece: u32| {
-            let fits = |p: &u32| extent.is_multiple_of(groups * p);
+            let fits = |p: &u32| extent.is_multiple_of(groups.saturating_mul(*p));
             let piece = [piece, piece / 2, piece / 4, 1].into_iter().find(|p| *p > 0 && fits(p)).unwrap_or(1);
             Cut::dealt(extent, groups, piece)
         };
