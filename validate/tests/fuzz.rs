@@ -63,7 +63,12 @@ fn mutate(words: &mut Vec<u32>, random: &mut Random) {
                 let other = words[starts[random.below(starts.len())]] & 0xffff;
                 words[start] = (words[start] & !0xffff) | other;
             }
-            6 => words[start] = (words[start] & !0xffff) | (4456 + random.below(5) as u32),
+            6 => {
+                // KHR, QCOM, NV and NV2, tensor addressing, Intel.
+                let near = [(4456, 5), (4540, 3), (5358, 6), (5366, 19), (5293, 1), (5390, 1), (6193, 3), (6448, 2)];
+                let (first, n) = near[random.below(near.len())];
+                words[start] = (words[start] & !0xffff) | (first + random.below(n) as u32);
+            }
             // An instruction disappears.
             _ => drop(words.drain(start..start + count)),
         }

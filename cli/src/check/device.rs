@@ -18,5 +18,9 @@ pub(super) fn named(name: &str) -> Result<Profile, String> {
 pub(super) fn of_this_machine(name: &str) -> Result<Profile, String> {
     let vulkan = Vulkan::open(false).map_err(|e| e.to_string())?;
     let device = vulkan.device(Some(name)).map_err(|e| e.to_string())?;
-    Ok(device.profile().clone())
+    let mut profile = device.profile().clone();
+    if profile.name.is_empty() {
+        profile.name.clone_from(&profile.device);
+    }
+    Ok(profile)
 }

@@ -108,7 +108,7 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// In a module with matrices of scope Workgroup, each entry point has a workgroup size (LocalSize, LocalSizeId or
+    /// In a shader with matrices of scope Workgroup, each entry point has a workgroup size (LocalSize, LocalSizeId or
     /// the built-in WorkgroupSize), and constants of LocalSizeId are defined before the type.
     /// ## Why
     /// How such a matrix is spread depends on the number of invocations, which must be known where its type is declared.
@@ -144,7 +144,10 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     if cx.has(Capability::Shader) {
         memory_model(cx, first, out);
     }
-    workgroup_size(cx, out);
+    // A kernel's workgroup has the size that it is started with.
+    if cx.has(Capability::Shader) {
+        workgroup_size(cx, out);
+    }
 }
 
 /// Reports what a capability is missing for; the rule is here, the places are everywhere.
