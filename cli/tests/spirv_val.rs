@@ -121,7 +121,9 @@ fn disagreements_are_explained() {
             .module
             .globals_with(Op::Extension)
             .any(|r| case.module.inst(r).string(0).is_some_and(|(name, _)| name == "SPV_INTEL_joint_matrix"));
-        if case.options.device.is_some() || intel {
+        // Nor does it look at who executes what.
+        let uniformity = case.path.parent().is_some_and(|f| f.ends_with("uniformity"));
+        if case.options.device.is_some() || intel || uniformity {
             continue;
         }
         let we_refuse = !coop_validate::check(&case.module, &case.options).is_ok();
@@ -177,9 +179,9 @@ fn page(
          | neither does | {neither} |\n\
          | only coopcheck does | {} |\n\
          | only spirv-val does | {} |\n\n\
-         Left out, because spirv-val has no part in them: whether a device takes a module (`device-...`), values given for\n\
-         specialization constants, what only a run shows (`run-...`), and SPV_INTEL_joint_matrix, whose instructions and\n\
-         operands it can't read.\n\n\
+         Left out, because spirv-val has no part in them: whether a device takes a module (`device-...`), which invocations\n\
+         execute what (`uniformity-...`), what only a run shows (`run-...`), and SPV_INTEL_joint_matrix, whose instructions\n\
+         and operands it can't read.\n\n\
          ## What each finds\n\n\
          Of each family: its rules, those of level error, and the modules that break one of these which both refuse, or only\n\
          coopcheck.\n\n\

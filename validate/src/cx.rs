@@ -129,6 +129,9 @@ pub(crate) struct Cx<'a> {
     pub(crate) globals: Vec<InstRef>,
     /// Instructions of functions that have to do with matrices, in file order.
     pub(crate) body: Vec<InstRef>,
+    /// Instructions that call the function of an entry point, directly or as a callback, and that function.
+    pub(crate) entry_calls: Vec<(InstRef, Id)>,
+    entry_functions: Vec<Id>,
     /// Instructions with execution or memory scopes, in file order.
     pub(crate) synchronising: Vec<InstRef>,
     /// Of types and of values: their ids don't overlap.
@@ -162,6 +165,8 @@ impl<'a> Cx<'a> {
                 == Some(AddressingModel::Logical as u32),
             globals: Vec::new(),
             body: Vec::new(),
+            entry_calls: Vec::new(),
+            entry_functions: module.globals_with(Op::EntryPoint).filter_map(|r| module.inst(r).id(1)).collect(),
             synchronising: Vec::new(),
             classes: module.id_map(),
             matrix_index: module.id_map(),
@@ -253,6 +258,10 @@ impl<'a> Cx<'a> {
                 matches!(inst.op, Op::CooperativeMatrixLoadTensorNV | Op::CooperativeMatrixStoreTensorNV)
                     || own == Some(Class::Layout);
             self.body.push(r);
+        }
+        if inst.op == Op::FunctionCall || is_matrix_op(inst.op) {
+            let entry = inst.ids().find(|i| self.entry_functions.contains(i));
+            self.entry_calls.extend(entry.map(|e| (r, e)));
         }
         if has_scopes(inst.op) {
             self.synchronising.push(r);

@@ -309,6 +309,7 @@ pub static RULES: &[&Rule] = &[
     &memory::SCOPE_UNSUPPORTED,
     &memory::STORE_VISIBLE,
     &module::CAPABILITY_MISSING,
+    &module::ENTRY_CALLED,
     &module::EXTENSION_MISSING,
     &module::MEMORY_MODEL,
     &module::VERSION_EXTENSION,

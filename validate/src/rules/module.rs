@@ -125,7 +125,39 @@ declare_rule! {
     }
 }
 
+declare_rule! {
+    /// ## What it checks
+    /// The function of an entry point is not called, neither by `OpFunctionCall` nor as a decode, reduce or per-element
+    /// function.
+    /// ## Why
+    /// It has no caller inside the module; the pipeline starts it.
+    /// ## Example
+    /// `OpCooperativeMatrixReduceNV ... %main`
+    pub(crate) static ENTRY_CALLED = {
+        id: "module-entry-point-called",
+        summary: "the function of an entry point is called",
+        level: Error,
+        since: "0.2.0",
+        spec: "SPIR-V, 2.16.1 Universal Validation Rules",
+        vuids: [],
+        digest: ["tangled.entry-point-callback"],
+    }
+}
+
+fn entry_points_called(cx: &Cx, out: &mut Sink) {
+    for &(at, function) in &cx.entry_calls {
+        let Some(entry) = cx.entries().iter().find(|e| e.function == function) else { continue };
+        out.report(&ENTRY_CALLED, at, || {
+            Draft::new(format!("{function} is the function of entry point {}, and is called", entry.name))
+                .label(at, Part::Whole, "called here")
+                .label(entry.at, Part::Whole, "the entry point")
+                .help("give the entry point a function of its own that calls this one")
+        });
+    }
+}
+
 pub(crate) fn check(cx: &Cx, out: &mut Sink) {
+    entry_points_called(cx, out);
     requirements::check(cx, out);
     extensions(cx, out);
     versions(cx, out);
