@@ -5,17 +5,19 @@
 //!
 //! A file is lines of text, an empty line, and the bytes of all buffers one after the other, compressed (deflate):
 //!
-//!     coop-record 1
-//!     device NVIDIA H100 80GB HBM3
-//!     driver NVIDIA 580.159.04
-//!     module 91f3a0c2d4e5f607
-//!     run reduce.f16 large          case and variant (- is none)
-//!     inputs 0123456789abcdef
-//!     same I                        a buffer that the run left as it was
-//!     bytes O 512                   one that it changed
-//!     varies P                      one that was not the same twice
-//!     run reduce.f16 huge
-//!     failed needs feature ...      the device could not run it
+//! ```text
+//! coop-record 1
+//! device NVIDIA H100 80GB HBM3
+//! driver NVIDIA 580.159.04
+//! module 91f3a0c2d4e5f607
+//! run reduce.f16 large          case and variant (- is none)
+//! inputs 0123456789abcdef
+//! same I                        a buffer that the run left as it was
+//! bytes O 512                   one that it changed
+//! varies P                      one that was not the same twice
+//! run reduce.f16 huge
+//! failed needs feature ...      the device could not run it
+//! ```
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
