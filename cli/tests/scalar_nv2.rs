@@ -223,6 +223,23 @@ fn products_in_the_interpreter() {
     none(&interpret(&samples, 8));
 }
 
+#[test]
+fn refusals_say_why_and_what_to_do() {
+    let refusal = |sample: &Sample, size: u32, lanes: Lanes| match scalar(&sample.module, &sample.case(size), lanes) {
+        Ok(_) => panic!("{}: lowered", sample.label),
+        Err(e) => e,
+    };
+    // Two subgroups that can't wait for their own lanes only.
+    let mut sample = sample("element", "element", None, None);
+    sample.case.spec.insert("0".to_owned(), Number::Int(16));
+    let said = refusal(&sample, 8, Lanes::LocalIndex);
+    assert!(said.contains("[refused-lanes]") && said.contains("--lanes subgroup"), "{said}");
+    assert!(scalar(&sample.module, &sample.case(8), Lanes::Subgroup).is_ok());
+    // A row of each factor alone is more than there is.
+    let said = refusal(&product("f16", [1024, 1024, 16, 1, 64]), 8, Lanes::Subgroup);
+    assert!(said.contains("[refused-shared-memory]") && said.contains("16384") && said.contains("--profile"), "{said}");
+}
+
 fn on_device(device: &VulkanExecutor<'_>, samples: &[Sample]) {
     let size = device.profile().limits.subgroup_size;
     let mut failures = Vec::new();
