@@ -14,6 +14,7 @@ mod on;
 mod record;
 mod replay;
 mod smith;
+mod uniformity;
 mod verify;
 
 use std::fmt;
@@ -77,6 +78,8 @@ enum Command {
     Replay(replay::Replay),
     /// Generate modules, run each in every way there is, and compare
     Smith(smith::Smith),
+    /// Generate modules with all kinds of control flow, and compare what is called uniform with what is executed
+    Uniformity(uniformity::Uniformity),
     /// Break the rules of generated modules, and count how many coopcheck finds
     Mutants(mutants::Mutants),
     /// Measure kernels, and what the lowerings make of them, beside hand-written ones
@@ -203,6 +206,7 @@ pub fn main() -> Status {
         Command::Record(command) => (command.run(), false),
         Command::Replay(command) => (command.run(&cli.style), false),
         Command::Smith(command) => (command.run(), false),
+        Command::Uniformity(command) => (command.run(), false),
         Command::Mutants(command) => (command.run(), false),
         Command::Figures(command) => (command.run(), false),
     };

@@ -12,6 +12,7 @@ pub mod json;
 pub mod lower;
 pub mod render;
 pub mod smith;
+pub mod uniformity;
 
 use std::process::ExitCode;
 

@@ -128,6 +128,11 @@ pub(super) enum Ins {
     Converged {
         scope: u32,
     },
+    /// The scalar by which a matrix is multiplied must be the same in a scope instance.
+    SameScalar {
+        scope: u32,
+        row: Row,
+    },
 
     CoopLoad {
         dst: Row,

@@ -237,6 +237,9 @@ impl Translator<'_> {
         }
         if let Some(scope) = self.touches_matrix(inst) {
             body.push(Ins::Converged { scope }, r);
+            if let (Op::MatrixTimesScalar, Some(scalar)) = (inst.op, inst.id(1)) {
+                body.push(Ins::SameScalar { scope, row: self.row(scalar)? }, r);
+            }
         }
         if self.matrix_instruction(r, inst, body)? || self.memory(r, inst, body)? || self.group(r, inst, body)? {
             return Ok(());

@@ -416,6 +416,11 @@ impl<'p> Machine<'p> {
                 self.regs.copy(*dst, callee.ret.0, *n);
             }
             Ins::Converged { scope } => self.converged(*scope),
+            Ins::SameScalar { scope, row } => {
+                for range in self.instances(*scope) {
+                    self.uniform(*row, range, "the scalar");
+                }
+            }
             Ins::Fail(why) => return Err(self.unsupported(why)),
             _ => self.matrix_step(ins)?,
         }

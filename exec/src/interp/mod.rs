@@ -162,6 +162,9 @@ pub struct Report {
     pub steps: u64,
     /// How far another implementation's results may be away, where [`Config::spread`] asked.
     pub spread: Option<Spread>,
+    /// By [`InstRef::index`], whether the instruction was executed; empty if that was not asked for. Of instructions
+    /// that do nothing when executed, such as phis, it tells nothing.
+    pub executed: Vec<bool>,
 }
 
 impl Report {
@@ -210,7 +213,7 @@ impl<'m> Interpreter<'m> {
         match machine.dispatch(workgroups) {
             Ok(()) | Err(Stop::Budget) => {
                 let spread = self.config.spread.then(|| machine.afar.spread(machine.buffers.len()));
-                Ok(Report { findings: machine.findings.list, steps: machine.steps, spread })
+                Ok(Report { findings: machine.findings.list, steps: machine.steps, spread, executed: machine.executed })
             }
             Err(Stop::Unsupported(why)) => Err(unsupported(why)),
         }

@@ -18,6 +18,7 @@ mod access;
 mod callback;
 mod coordinates;
 mod decode;
+pub mod diverge;
 mod emit;
 mod entropy;
 mod flow;

@@ -1,0 +1,286 @@
+//! The interpreter as the judge of the uniformity analysis.
+//!
+//! Modules with random control flow are analysed, and run with several inputs, subgroup sizes and ways of
+//! reconvergence. Two things must never happen:
+//!
+//! 1. an instruction that the interpreter saw executed by a part of its scope, or with an operand that differs, was
+//!    called uniform;
+//! 2. an instruction of which the analysis says that invocations disagree was executed, and nothing was wrong with it.
+//!
+//! What happens in a run behind other undefined behaviour counts for nothing, nor does what rests on an assumption that
+//! the run does not keep.
+
+use coop_exec::interp::{Config, FindingKind, Interpreter, Memory, Reconvergence};
+use coop_exec::random::Random;
+use coop_ir::constant::{Constants, Specialization};
+use coop_ir::smith::diverge::{Diverging, PUSH_WORDS, WORDS, diverge};
+use coop_ir::uniform::{Analysis, Analyzer, Options, What};
+use coop_ir::{InstRef, Module, Op};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How much was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Modules.
+    pub modules: u64,
+    /// Runs in the interpreter.
+    pub runs: u64,
+    /// Runs with undefined behaviour of another kind.
+    pub cut_short: u64,
+    /// Instructions that must be executed together, in all modules and with all subgroup sizes.
+    pub checked: u64,
+    /// Of these, called uniform.
+    pub uniform: u64,
+    /// Of these, under an assumption.
+    pub assumed: u64,
+    /// Of these, perhaps not uniform.
+    pub doubted: u64,
+    /// Of these, shown not to be uniform.
+    pub shown: u64,
+    /// Of those that are doubted, seen not to be uniform in some run.
+    pub doubted_seen: u64,
+    /// Of those that are shown, seen so in some run; the others were never executed.
+    pub shown_seen: u64,
+}
+
+impl Tally {
+    /// Adds another's numbers.
+    pub fn add(&mut self, other: &Tally) {
+        let pairs = [
+            (&mut self.modules, other.modules),
+            (&mut self.runs, other.runs),
+            (&mut self.cut_short, other.cut_short),
+            (&mut self.checked, other.checked),
+            (&mut self.uniform, other.uniform),
+            (&mut self.assumed, other.assumed),
+            (&mut self.doubted, other.doubted),
+            (&mut self.shown, other.shown),
+            (&mut self.doubted_seen, other.doubted_seen),
+            (&mut self.shown_seen, other.shown_seen),
+        ];
+        for (slot, n) in pairs {
+            *slot += n;
+        }
+    }
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// In a few words: shrinking keeps it.
+    pub class: &'static str,
+    /// All of it.
+    pub message: String,
+}
+
+/// Subgroup sizes.
+const SIZES: [u32; 4] = [4, 8, 16, 32];
+
+/// Makes a module of some entropy and tries it.
+pub fn try_entropy(entropy: &[u8], seed: u64, tally: &mut Tally) -> Result<(), Box<Wrong>> {
+    let made = diverge(entropy);
+    tally.modules += 1;
+    if let Err(problems) = coop_ir::verify::verify(&made.module) {
+        return Err(wrong("not well formed", problems[0].to_string()));
+    }
+    let specialization = Specialization::new();
+    let constants = Constants::new(&made.module, &specialization);
+    let analyzer = Analyzer::new(&made.module, &constants);
+    let Some(entry) = analyzer.entry_points().into_iter().next() else {
+        return Err(wrong("no entry point", String::new()));
+    };
+    for size in SIZES {
+        let options = Options { subgroup_size: Some(size), facts: false };
+        let analysis = analyzer.analyze(&entry, options).map_err(|e| wrong("refused", format!("{e:?}")))?;
+        let said = Said::new(&made.module, &analysis);
+        tally.checked += analysis.checked as u64;
+        tally.uniform += (analysis.checked as u64).saturating_sub(said.doubts.len() as u64);
+        tally.assumed += said.assumed.len() as u64;
+        let shown = said.doubts.values().filter(|shown| **shown).count() as u64;
+        tally.shown += shown;
+        tally.doubted += said.doubts.len() as u64 - shown;
+        let mut seen = BTreeSet::new();
+        for round in 0..4 {
+            let way = if round % 2 == 0 { Reconvergence::Early } else { Reconvergence::Promised(seed ^ round) };
+            run(&made, (size, way), seed.wrapping_mul(8) + round, &said, &mut seen, tally)?;
+        }
+        for (key, shown) in &said.doubts {
+            if seen.contains(key) {
+                *(if *shown { &mut tally.shown_seen } else { &mut tally.doubted_seen }) += 1;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn wrong(class: &'static str, message: String) -> Box<Wrong> {
+    Box::new(Wrong { class, message })
+}
+
+/// An instruction, and whether it is an operand of it that differs.
+type Key = (InstRef, bool);
+
+/// What the analysis says.
+struct Said<'m> {
+    module: &'m Module,
+    /// What may not be uniform, and whether that is shown.
+    doubts: BTreeMap<Key, bool>,
+    assumed: BTreeSet<InstRef>,
+    /// The matrix phis of blocks, by terminator: the interpreter speaks of that.
+    phis: BTreeMap<InstRef, Vec<InstRef>>,
+}
+
+impl<'m> Said<'m> {
+    fn new(module: &'m Module, analysis: &Analysis) -> Said<'m> {
+        let mut doubts = BTreeMap::new();
+        for d in &analysis.doubts {
+            let key = (d.at, matches!(d.what, What::Operand(_)));
+            let shown = doubts.entry(key).or_insert(false);
+            *shown |= d.witness.is_some();
+        }
+        let assumed = analysis.assumed.iter().map(|(_, at)| *at).collect();
+        let mut phis = BTreeMap::new();
+        for b in module.functions.iter().flat_map(|f| &f.blocks) {
+            let own: Vec<InstRef> = b.insts.iter().copied().filter(|r| module.inst(*r).op == Op::Phi).collect();
+            if let (Some(at), false) = (b.terminator(), own.is_empty()) {
+                phis.insert(at, own);
+            }
+        }
+        Said { module, doubts, assumed, phis }
+    }
+
+    /// Whether the analysis doubts that an instruction is executed by all, or that its operands are the same.
+    fn doubts(&self, at: InstRef, operand: bool) -> bool {
+        let here = |at: InstRef| self.doubts.contains_key(&(at, operand)) || self.doubts.contains_key(&(at, false));
+        here(at) || self.phis.get(&at).is_some_and(|phis| phis.iter().any(|p| here(*p)))
+    }
+}
+
+fn run(
+    made: &Diverging,
+    (size, way): (u32, Reconvergence),
+    seed: u64,
+    said: &Said,
+    seen: &mut BTreeSet<Key>,
+    tally: &mut Tally,
+) -> Result<(), Box<Wrong>> {
+    let config =
+        Config { subgroup_size: size, step_budget: 200_000, reconvergence: way, coverage: true, ..Config::default() };
+    let specialization = Specialization::new();
+    let interpreter =
+        Interpreter::new(&made.module, None, &specialization, config).map_err(|e| wrong("not run", e.to_string()))?;
+    let (mut buffers, push) = inputs(seed);
+    let report = interpreter.run(&mut buffers, &push, [1 + (seed % 2) as u32, 1, 1]);
+    let report = report.map_err(|e| wrong("not run", e.to_string()))?;
+    tally.runs += 1;
+    let mut whole = true;
+    for f in &report.findings {
+        let operand = match f.kind {
+            FindingKind::NonUniformExecution => false,
+            FindingKind::NonUniformOperand => true,
+            FindingKind::Portability | FindingKind::Placement => continue,
+            _ => {
+                tally.cut_short += 1;
+                whole = false;
+                break;
+            }
+        };
+        seen.insert((f.at, operand));
+        if !said.doubts(f.at, operand) && !is_free(said.module, f.at) {
+            let class = if said.assumed.contains(&f.at) { "assumed uniform" } else { "called uniform" };
+            let how = match way {
+                Reconvergence::Early => "",
+                Reconvergence::Promised(_) => ", promised reconvergence only",
+            };
+            return Err(wrong(
+                class,
+                format!("subgroups of {size}{how}, seed {seed}: instruction {}: {f}", f.at.index()),
+            ));
+        }
+        // Nothing that barriers promise holds behind one that only some have come to.
+        if said.module.inst(f.at).op == Op::ControlBarrier {
+            whole = false;
+            break;
+        }
+    }
+    if !whole {
+        return Ok(());
+    }
+    for ((at, operand), shown) in &said.doubts {
+        let ran = report.executed.get(at.index()) == Some(&true);
+        let found = report.findings.iter().any(|f| {
+            f.at == *at
+                && (f.kind == FindingKind::NonUniformExecution || *operand && f.kind == FindingKind::NonUniformOperand)
+        });
+        // Loads and stores of variables, and such, are there for the type's sake: the interpreter speaks of the first.
+        if *shown && ran && !found {
+            let what = if *operand { "an operand" } else { "its execution" };
+            return Err(wrong(
+                "shown but not so",
+                format!("subgroups of {size}, seed {seed}: instruction {}: {what} is uniform", at.index()),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Subgroup instructions may be executed by some: the interpreter speaks of an operand of theirs that differs.
+fn is_free(module: &Module, at: InstRef) -> bool {
+    module.inst(at).op.name().is_some_and(|n| n.starts_with("Group"))
+}
+
+/// Buffers and push constants.
+fn inputs(seed: u64) -> (Vec<Memory>, Vec<u8>) {
+    let mut random = Random::new(seed);
+    // Small numbers are what conditions compare with.
+    let word = |random: &mut Random| match random.integer(0, 3) {
+        0 => 0,
+        1 => random.integer(0, 4) as u32,
+        _ => random.integer(0, 70) as u32,
+    };
+    let words = |random: &mut Random, n: u32, alike: bool| -> Vec<u8> {
+        let first = word(random);
+        (0..n).flat_map(|_| if alike { first } else { word(random) }.to_le_bytes()).collect()
+    };
+    let alike = random.integer(0, 3) == 0;
+    let memory = |binding: u32, bytes: Vec<u8>| Memory { name: format!("b{binding}"), slot: Some((0, binding)), bytes };
+    let buffers = vec![
+        memory(0, words(&mut random, WORDS, alike)),
+        memory(1, words(&mut random, WORDS, alike)),
+        memory(2, (0..4096).flat_map(|i| ((i % 7) as f32).to_le_bytes()).collect()),
+    ];
+    let push = words(&mut random, PUSH_WORDS, false);
+    (buffers, push)
+}
+
+/// Less entropy that still goes wrong in the same way.
+pub fn shrink(entropy: &[u8], seed: u64, class: &str) -> Vec<u8> {
+    let fails = |bytes: &[u8]| try_entropy(bytes, seed, &mut Tally::default()).is_err_and(|w| w.class == class);
+    let mut best = entropy.to_vec();
+    loop {
+        let before = best.clone();
+        let mut step = best.len() / 2;
+        while step > 0 {
+            let mut at = 0;
+            while at < best.len() {
+                let mut less = best.clone();
+                less.drain(at..(at + step).min(less.len()));
+                if fails(&less) { best = less } else { at += step }
+            }
+            step /= 2;
+        }
+        for at in 0..best.len() {
+            for value in [0, best[at] / 2, best[at].saturating_sub(1)] {
+                let mut less = best.clone();
+                less[at] = value;
+                if value < best[at] && fails(&less) {
+                    best = less;
+                    break;
+                }
+            }
+        }
+        if best == before {
+            return best;
+        }
+    }
+}
