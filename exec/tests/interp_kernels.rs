@@ -1,6 +1,6 @@
 //! The kernels of `testdata/kernels` on the interpreter: every case and variant, with every placement of elements.
 
-use coop_exec::interp::{Config, Interpreted, MulAddMode, Placement, Report};
+use coop_exec::interp::{Config, Interpreted, MulAddMode, Placement, Reconvergence, Report};
 use coop_exec::testing::{self, Kernel};
 use coop_exec::{Case, Outcome, Timer};
 
@@ -69,4 +69,17 @@ fn the_order_of_additions_does_not_matter_to_exact_cases() {
     let kernel = testing::kernels().into_iter().find(|k| k.module == "gemm_simple").unwrap();
     let config = Config { mul_add: MulAddMode::Sequential, ..Config::default() };
     check(&kernel.words(), &kernel.case(), config).unwrap();
+}
+
+/// Kernels are correct, so they need no more reconvergence than is promised.
+#[test]
+fn kernels_need_no_more_reconvergence_than_is_promised() {
+    let mut failures = Vec::new();
+    for (seed, kernel) in testing::kernels().into_iter().enumerate() {
+        let config = Config { reconvergence: Reconvergence::Promised(seed as u64), ..Config::default() };
+        if let Err(why) = check(&kernel.words(), &kernel.case(), config) {
+            failures.push(format!("{kernel}: {why}"));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

@@ -34,8 +34,6 @@ enum Reason {
 pub(super) struct Explainer<'s, 'p, 'm> {
     solved: &'s Solved<'p, 'm>,
     decorations: &'s Decorations,
-    /// Whether the entry point promises that subgroups stay together.
-    subgroup_flow: bool,
     prover: Option<Prover<'s, 'p, 'm>>,
     /// By branch, the spots of its region, and the meeting point.
     regions: FxHashMap<u32, (FxHashSet<u32>, Option<u32>)>,
@@ -50,8 +48,8 @@ pub(super) struct Findings {
 }
 
 impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
-    pub(super) fn new(solved: &'s Solved<'p, 'm>, decorations: &'s Decorations, subgroup_flow: bool) -> Self {
-        Explainer { solved, decorations, subgroup_flow, prover: None, regions: FxHashMap::default() }
+    pub(super) fn new(solved: &'s Solved<'p, 'm>, decorations: &'s Decorations) -> Self {
+        Explainer { solved, decorations, prover: None, regions: FxHashMap::default() }
     }
 
     fn module(&self) -> &'m Module {
@@ -70,7 +68,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
                 continue;
             }
             self.assume(&mut out, check.at, solved.flow.spots_assume[check.spot as usize]);
-            if over != Uniformity::Workgroup && !self.subgroup_flow {
+            if over != Uniformity::Workgroup && !solved.subgroup_flow {
                 out.assumed.push((Assumption::Reconvergence, check.at));
             }
             for (operand, node) in &check.operands {

@@ -249,10 +249,13 @@ impl Event {
 impl<'a> Intervals<'a> {
     pub(super) fn new(program: &'a Program<'a>, constants: &'a Constants, writes: &'a Writes) -> Intervals<'a> {
         let mut events = Vec::new();
+        // What is called and not followed may write anything.
+        let unfollowed = |r: &InstRef| program.cut.iter().any(|c| c.0 == *r);
         if !writes.shared.is_empty() {
             for spot in 0..program.spots.len() as u32 {
                 for (place, r) in program.insts(spot).iter().enumerate() {
                     let write = writes.shared.binary_search_by_key(r, |w| w.0).ok().map(|i| writes.shared[i].1);
+                    let write = write.or_else(|| unfollowed(r).then_some(None));
                     if write.is_some() || is_workgroup_barrier(program.module.inst(*r), constants) {
                         events.push(Event { spot, place: place as u32, write });
                     }

@@ -102,6 +102,7 @@ impl Assumptions {
     pub(crate) const RACE: Assumptions = Assumptions(4);
     pub(crate) const LENGTH: Assumptions = Assumptions(8);
     pub(crate) const REDUCED: Assumptions = Assumptions(16);
+    pub(crate) const MEETING: Assumptions = Assumptions(32);
 
     /// Both sets.
     #[must_use]
@@ -117,6 +118,7 @@ impl Assumptions {
             Assumption::NoRace,
             Assumption::EqualLengths,
             Assumption::Reduced,
+            Assumption::Reconvergence,
         ];
         all.into_iter().enumerate().filter(move |(i, _)| self.0 >> i & 1 == 1).map(|(_, a)| a)
     }
@@ -308,10 +310,10 @@ impl<'a> Analyzer<'a> {
         };
         let values = build::Builder::new(given).run();
         let maximal = entry.mode(ExecutionMode::MaximallyReconvergesKHR).is_some();
-        let mut solved = solve::Solved::new(&program, values, grid, maximal);
-        solved.run();
         let subgroup_flow = maximal || entry.mode(ExecutionMode::SubgroupUniformControlFlowKHR).is_some();
-        let found = explain::Explainer::new(&solved, &self.decorations, subgroup_flow).run();
+        let mut solved = solve::Solved::new(&program, values, grid, (maximal, subgroup_flow));
+        solved.run();
+        let found = explain::Explainer::new(&solved, &self.decorations).run();
         Ok(self.answer(&solved, found, options.facts))
     }
 

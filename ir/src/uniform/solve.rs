@@ -46,6 +46,8 @@ pub(super) struct Solved<'p, 'm> {
     users: (Vec<u32>, Vec<u32>),
     /// By spot, its nodes.
     nodes_of: (Vec<u32>, Vec<u32>),
+    /// Whether the entry point promises that subgroups stay together.
+    pub(super) subgroup_flow: bool,
     /// Nodes that combine what a workgroup reduced, with the operand that decides them.
     combined: FxHashMap<u32, u32>,
     /// The branches that part invocations, with over what they are uniform.
@@ -78,7 +80,13 @@ fn list(lists: &(Vec<u32>, Vec<u32>), i: u32) -> &[u32] {
 const MAX_ROUNDS: usize = 10_000;
 
 impl<'p, 'm> Solved<'p, 'm> {
-    pub(super) fn new(program: &'p Program<'m>, mut graph: Graph, grid: Grid, maximal: bool) -> Solved<'p, 'm> {
+    /// `promises` are the entry point's: maximal reconvergence, and subgroups that stay together.
+    pub(super) fn new(
+        program: &'p Program<'m>,
+        mut graph: Graph,
+        grid: Grid,
+        promises: (bool, bool),
+    ) -> Solved<'p, 'm> {
         let count = graph.nodes.len();
         let users = lists(count, |tell| {
             for n in (0..count as u32).filter(|n| graph.find(*n) == *n) {
@@ -99,7 +107,8 @@ impl<'p, 'm> Solved<'p, 'm> {
         Solved {
             program,
             grid,
-            regions: Regions::new(program, maximal),
+            regions: Regions::new(program, promises.0),
+            subgroup_flow: promises.1,
             flow: Flow::new(program),
             live: vec![false; program.spots.len()],
             vary,
@@ -337,7 +346,11 @@ impl<'p, 'm> Solved<'p, 'm> {
         let mut value = Value::new(Shape::Unknown);
         let within = |scope: Uniformity| {
             let whole = if scope == Uniformity::Workgroup { apart == scope } else { apart <= Uniformity::Subgroup };
-            (if whole { scope } else { Uniformity::Divergent }, self.flow.spots_assume[node.spot as usize])
+            let mut assumes = self.flow.spots_assume[node.spot as usize];
+            if apart == Uniformity::Subgroup && !self.subgroup_flow {
+                assumes = assumes.and(Assumptions::MEETING);
+            }
+            (if whole { scope } else { Uniformity::Divergent }, assumes)
         };
         value.join(match (g, named) {
             (Group::Own, _) => (Uniformity::Divergent, Assumptions::NONE),
