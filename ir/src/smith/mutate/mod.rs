@@ -9,6 +9,7 @@ mod callbacks;
 mod matrices;
 mod modules;
 mod tensors;
+mod vendor;
 
 use super::entropy::Entropy;
 use crate::builder::{Globals, add_global};
@@ -29,7 +30,7 @@ type Rows = &'static [(&'static str, fn(&mut Mutant<'_>) -> Option<()>)];
 
 /// Every way there is, by rule.
 pub fn mutators() -> Vec<Mutator> {
-    let all: [Rows; 5] = [access::ROWS, callbacks::ROWS, matrices::ROWS, modules::ROWS, tensors::ROWS];
+    let all: [Rows; 6] = [access::ROWS, callbacks::ROWS, matrices::ROWS, modules::ROWS, tensors::ROWS, vendor::ROWS];
     let mut out: Vec<Mutator> =
         all.iter().flat_map(|rows| rows.iter()).map(|(rule, apply)| Mutator { rule, apply: *apply }).collect();
     out.sort_by_key(|m| m.rule);
