@@ -343,7 +343,7 @@ export VK_ICD_FILENAMES='$1/lvp_icd.json'
 # Only the layers of the same folder: the machine's own belong to another C library.
 export VK_LAYER_PATH='$1/usr/share/vulkan/explicit_layer.d'
 export VK_LOADER_LAYERS_DISABLE='~implicit~'
-# LLVM 21's code for sums of products of 8-bit integers is wrong where it may use AVX2 and later (docs/hardware.md).
+# LLVM 21's code for sums of products of 8-bit integers is wrong where it may use AVX2 and later (docs/drivers.md).
 # Subgroups keep their 8 invocations.
 export GALLIUM_OVERRIDE_CPU_CAPS=\${GALLIUM_OVERRIDE_CPU_CAPS-avx} LP_NATIVE_VECTOR_WIDTH=\${LP_NATIVE_VECTOR_WIDTH-256}
 # For a program that starts others: the driver in use, and what to start them with.

@@ -1,7 +1,7 @@
 //! Rules that are broken on purpose in generated modules are found by name. `cooprun mutants` does the same at length.
 
-use coop_cli::smith::{Scores, score};
-use coop_ir::smith::Dialect;
+use coop_cli::smith::{Scores, score, score_device};
+use coop_ir::smith::{Dialect, Limits};
 use coop_ir::smith::mutate::mutators;
 
 /// Modules of each dialect.
@@ -13,6 +13,9 @@ fn broken_rules_are_found_by_name() {
     for dialect in Dialect::ALL {
         for seed in 0..MODULES {
             score(dialect, 7000 + seed, None, None, &mut scores);
+            if dialect.has(Limits::Lavapipe) {
+                score_device(dialect, 7000 + seed, None, &mut scores);
+            }
         }
     }
     let (broken, found) = scores.total();

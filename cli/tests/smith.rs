@@ -139,7 +139,7 @@ vulkan_test!(
         let module = text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
         let case = Case::load(&folder.join("passes/variable-initializer.toml")).unwrap_or_else(|e| panic!("{e}"));
         let mut row = Row::default();
-        // Not natively: docs/hardware.md.
+        // Not natively: docs/drivers.md.
         let result = differential(Some(device)).check_case(Profile::DEVICE8, &module, &case, 0, &mut row);
         result.unwrap_or_else(|t| panic!("{}", t.message));
         assert!(row.skipped.keys().any(|k| k.contains("64 bits")), "{row:?}");

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use coop_ir::smith::Dialect;
+use coop_ir::smith::{Dialect, Limits};
 
 use super::{Failure, print};
 use crate::Status;
-use crate::smith::{Scores, score};
+use crate::smith::{Scores, score, score_device};
 
 #[derive(Args, Debug)]
 pub(super) struct Mutants {
@@ -56,7 +56,11 @@ impl Mutants {
             for dialect in &dialects {
                 for seed in (job..self.count).step_by(jobs as usize) {
                     let validator = self.spirv_val.as_deref().map(|tool| (tool, self.each));
-                    score(*dialect, self.seed.wrapping_add(seed), validator, self.rule.as_deref(), &mut scores);
+                    let (seed, rule) = (self.seed.wrapping_add(seed), self.rule.as_deref());
+                    score(*dialect, seed, validator, rule, &mut scores);
+                    if dialect.has(Limits::Lavapipe) {
+                        score_device(*dialect, seed, rule, &mut scores);
+                    }
                 }
             }
             scores

@@ -10,7 +10,7 @@ use coop_ir::{Id, Module, Op};
 /// What a driver is known to get wrong: a part of its name, whether a module has it, and what it is.
 type Known = (&'static str, fn(&Module, &Constants) -> bool, &'static str);
 
-/// `docs/hardware.md` has the evidence.
+/// `docs/drivers.md` has the evidence.
 const KNOWN: &[Known] = &[
     ("llvmpipe", has_wide_stride, "known: a Stride of 64 bits ends llvmpipe's compiler"),
     (

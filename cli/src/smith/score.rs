@@ -3,7 +3,10 @@
 use super::entropy;
 use coop_exec::random::Random;
 use coop_ir::smith::mutate::{Mutator, mutators};
-use coop_ir::smith::{Dialect, Profile, generate_fixed};
+use coop_ir::profile::{
+    ApiVersion, ComponentType, Feature, MatrixProperties, Profile as Device, Requirement, capability_requirement,
+};
+use coop_ir::smith::{Dialect, Limits, Profile, generate_fixed};
 use coop_ir::{Module, binary, text};
 use coop_validate::{Level, Options, RULES};
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,6 +134,102 @@ pub fn score(dialect: Dialect, seed: u64, validator: Option<(&Path, u64)>, only:
         judge(dialect, &mutator, &broken, &known, validator, scores.rules.entry(mutator.rule).or_default());
     }
 }
+
+/// Takes from a device what a module needs, once for each rule about devices, and asks coopcheck.
+pub fn score_device(dialect: Dialect, seed: u64, only: Option<&str>, scores: &mut Scores) {
+    let profile = Profile { dialect, limits: Limits::Lavapipe };
+    let base = generate_fixed(profile, &entropy(seed, 300)).module;
+    let Some(device) = Device::builtin("mesa-lavapipe") else { return };
+    let ask = |device: Device| {
+        let mut options = Options::default();
+        let on = coop_validate::Device { subgroup_size: Some(8), ..coop_validate::Device::new(device) };
+        options.device = Some(std::sync::Arc::new(on));
+        let report = coop_validate::check(&base, &options);
+        report.findings.iter().map(|f| (f.rule.id, f.level)).collect::<BTreeSet<_>>()
+    };
+    let known: BTreeSet<&str> = ask(device.clone()).into_iter().map(|f| f.0).collect();
+    let mut random = Random::new(seed ^ 0xdef1);
+    for (rule, less) in LESS {
+        let mut smaller = device.clone();
+        if known.contains(rule) || only.is_some_and(|o| o != *rule) || !less(&mut smaller, &base, &mut random) {
+            continue;
+        }
+        let found = ask(smaller);
+        let score = scores.rules.entry(rule).or_default();
+        score.broken += 1;
+        if found.iter().any(|f| f.0 == *rule) {
+            score.found += 1;
+            let others = found.iter().any(|(r, level)| r != rule && *level == Level::Error && !known.contains(r));
+            score.alone += u64::from(!others);
+        } else {
+            let new: Vec<&str> = found.iter().map(|f| f.0).filter(|r| !known.contains(r)).collect();
+            *score.instead.entry(if new.is_empty() { "nothing".into() } else { new.join("+") }).or_default() += 1;
+            score.missed.get_or_insert_with(|| Box::new(base.clone()));
+        }
+    }
+}
+
+/// What is taken from a device: whether that is something that the module needs.
+type Less = fn(&mut Device, &Module, &mut Random) -> bool;
+
+const LESS: &[(&str, Less)] = &[
+    ("device-capability", |d, m, random| {
+        let needed: Vec<Feature> = m
+            .capabilities()
+            .filter_map(|c| match capability_requirement(c) {
+                Requirement::AnyOf(features) => Some(features.to_vec()),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        let Some(one) = needed.get(random.bits() as usize % needed.len().max(1)) else { return false };
+        // Those that bring it along go too.
+        let also: Vec<Feature> = needed.iter().copied().filter(|f| f == one).collect();
+        also.iter().for_each(|f| d.features.set(*f, false));
+        true
+    }),
+    ("device-type", |d, _, _| {
+        d.khr_properties.iter_mut().for_each(|p| (p.m, p.n, p.k) = (32, 32, 32));
+        d.flexible_properties.iter_mut().for_each(|p| p.granularity.m = 512);
+        true
+    }),
+    ("device-muladd", |d, m, _| {
+        let multiplies = m.all().any(|r| m.inst(r).op == coop_ir::Op::CooperativeMatrixMulAddKHR);
+        // Every type is left, but nothing that goes together.
+        let lists = d.khr_properties.clone();
+        d.khr_properties.iter_mut().for_each(|p| p.b = ComponentType::E5m2);
+        d.khr_properties.extend(lists.iter().map(|p| MatrixProperties { a: ComponentType::E5m2, ..*p }));
+        d.flexible_properties.iter_mut().for_each(|p| p.granularity.b = ComponentType::E5m2);
+        let flexible: Vec<_> = d.flexible_properties.clone();
+        d.flexible_properties.extend(flexible.into_iter().zip(&lists).map(|(mut p, l)| {
+            (p.granularity.a, p.granularity.b) = (ComponentType::E5m2, l.b);
+            p
+        }));
+        multiplies
+    }),
+    ("device-extension", |d, _, _| {
+        let before = d.extensions.len();
+        d.extensions.retain(|e| e != "VK_KHR_cooperative_matrix");
+        d.extensions.len() < before
+    }),
+    ("device-stage", |d, _, _| {
+        d.limits.cooperative_matrix_supported_stages = 0;
+        true
+    }),
+    ("device-workgroup-size", |d, _, _| {
+        d.limits.max_compute_work_group_invocations = 4;
+        d.limits.max_compute_work_group_size = [4, 4, 4];
+        true
+    }),
+    ("device-spirv-version", |d, _, _| {
+        d.api_version = ApiVersion::new(1, 1);
+        true
+    }),
+    ("device-shared-memory", |d, m, _| {
+        d.limits.max_compute_shared_memory_size = 16;
+        m.globals_with(coop_ir::Op::Variable).any(|r| m.inst(r).word(0) == Some(4))
+    }),
+];
 
 fn judge(
     dialect: Dialect,

@@ -240,7 +240,12 @@ pub fn keep(
     std::fs::create_dir_all(folder)?;
     let print = |m: &Module| text::print(m, &text::PrintOptions::default()).text;
     std::fs::write(folder.join("entropy.bin"), entropy)?;
-    let header: String = trouble.message.lines().map(|l| format!("; {l}\n")).collect();
+    let mut header: String = trouble.message.lines().map(|l| format!("; {l}\n")).collect();
+    // For `testdata/passes`, where such modules go: what they are lowered to.
+    let word = trouble.class.split([' ', ',']).next().unwrap_or("");
+    if ["scalar", "khr", "ext", "auto"].contains(&word) {
+        header.insert_str(0, &format!("; targets: {word}\n"));
+    }
     std::fs::write(folder.join("module.spvasm"), format!("; {profile}\n{header}{}", print(&made.module)))?;
     std::fs::write(folder.join("module.spv"), binary::write(&made.module))?;
     std::fs::write(folder.join("module.toml"), &made.case)?;

@@ -320,7 +320,7 @@ impl Gen<'_> {
     }
 
     /// Whether a matrix may be of several of lavapipe's tiles: then it has no functions, and no arrays of matrices
-    /// (docs/hardware.md).
+    /// (docs/drivers.md).
     pub(super) fn tiled(&self) -> bool {
         self.profile.limits == Limits::Lavapipe && self.problems.iter().any(|p| p.dims.iter().any(|d| d.0 > 8))
     }

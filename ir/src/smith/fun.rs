@@ -265,7 +265,7 @@ impl Gen<'_> {
         if !matches!(self.profile.limits, super::Limits::Lavapipe | super::Limits::Tiles) {
             return self.as_index(id);
         }
-        // Lavapipe ends in its compiler when it meets strides of 64 bits (docs/hardware.md).
+        // Lavapipe ends in its compiler when it meets strides of 64 bits (docs/drivers.md).
         let ty = self.scalar(Scalar::Int { width: 32, signed: true });
         self.ids(Op::Bitcast, ty, &[id])
     }

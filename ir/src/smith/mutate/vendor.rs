@@ -111,12 +111,6 @@ pub(super) const ROWS: Rows = &[
         x.m.inst_mut(copy).ty = Some(other);
         Some(())
     }),
-    ("intel-fill-pointer", |x| {
-        let (r, _, ty) = x.matrix(|_, _| true)?;
-        let block = x.type_with(Op::TypeStruct, vec![ty.component.into()]);
-        let variable = x.variable(6, block);
-        x.after(r, Op::CompositeConstruct, ty.id, &[variable]).map(drop)
-    }),
     ("intel-packed-a", |x| x.packed(0, 0)),
     ("intel-packed-accumulator", |x| x.packed(2, 0)),
     ("intel-packed-rows", |x| x.packed(1, 1)),
