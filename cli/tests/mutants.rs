@@ -1,11 +1,11 @@
 //! Rules that are broken on purpose in generated modules are found by name. `cooprun mutants` does the same at length.
 
 use coop_cli::smith::{Scores, score, score_device};
-use coop_ir::smith::{Dialect, Limits};
 use coop_ir::smith::mutate::mutators;
+use coop_ir::smith::{Dialect, Limits};
 
 /// Modules of each dialect.
-const MODULES: u64 = 12;
+const MODULES: u64 = 5;
 
 #[test]
 fn broken_rules_are_found_by_name() {
@@ -19,7 +19,7 @@ fn broken_rules_are_found_by_name() {
         }
     }
     let (broken, found) = scores.total();
-    assert!(broken > 3000 && scores.rules.len() > 140, "{}", scores.table());
+    assert!(broken > 1500 && scores.rules.len() > 140, "{}", scores.table());
     assert!(found as f64 >= 0.99 * broken as f64, "{}", scores.table());
 }
 

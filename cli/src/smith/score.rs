@@ -2,10 +2,10 @@
 
 use super::entropy;
 use coop_exec::random::Random;
-use coop_ir::smith::mutate::{Mutator, mutators};
 use coop_ir::profile::{
     ApiVersion, ComponentType, Feature, MatrixProperties, Profile as Device, Requirement, capability_requirement,
 };
+use coop_ir::smith::mutate::{Mutator, mutators};
 use coop_ir::smith::{Dialect, Limits, Profile, generate_fixed};
 use coop_ir::{Module, binary, text};
 use coop_validate::{Level, Options, RULES};
