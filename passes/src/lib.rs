@@ -22,6 +22,8 @@ mod ssa;
 #[allow(dead_code, reason = "the realisations begin to use it")]
 mod tensor;
 mod tiles;
+#[allow(dead_code, reason = "begun")]
+mod vulkan;
 
 use coop_ir::constant::Specialization;
 use coop_ir::profile::Profile;

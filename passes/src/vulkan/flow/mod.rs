@@ -1,0 +1,145 @@
+//! Structured control flow.
+//!
+//! Precondition: a function without calls of what it may not call; any graph, reducible or not; merge instructions are
+//! ignored. Effect: the same instructions under the same conditions, with merge instructions as SPIR-V for shaders asks:
+//! `tree` says what holds of the new order. Values that a phi chose, and those that no longer dominate where they are
+//! used, went through variables, which are values again at the end.
+//!
+//! Refuses: constructs nested deeper than a few hundred levels.
+
+mod emit;
+mod graph;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use crate::{Refusal, ssa};
+use coop_ir::builder::Globals;
+use coop_ir::cfg::Cfg;
+use coop_ir::{Block, Id, Inst, InstList, InstRef, Module, Op, Operand};
+use graph::{Flow, On, Var};
+use rustc_hash::FxHashMap;
+
+/// Structures function `f`.
+pub(crate) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refusal> {
+    let at = m.functions[f].def;
+    one_return(m, g, f);
+    let mut variables = phis_to_variables(m, g, f);
+    let cfg = Cfg::new(m, &m.functions[f]);
+    let mut flow = Flow::new(&cfg, |b| decides(m, &m.functions[f].blocks[b]));
+    let body = tree::build(&mut flow).map_err(|tree::TooDeep| {
+        let why = "the control flow, put into nested constructs, is hundreds of levels deep";
+        Refusal::new("refused-vulkan-flow", Some(at), why, "compile with less unrolling and inlining")
+    })?;
+    let mut of: FxHashMap<Var, Id> = FxHashMap::default();
+    let word = g.uint(m, 32);
+    for var in [Var::Next].into_iter().chain((0..flow.entry_variables()).map(Var::Entry)) {
+        let id = ssa::variable(m, g, f, word);
+        of.insert(var, id);
+        variables.push(id);
+    }
+    let blocks = std::mem::take(&mut m.functions[f].blocks);
+    let blocks = blocks.into_iter().map(|b| stripped(m, b)).collect();
+    m.functions[f].blocks = emit::Emit::new(m, g, blocks, of).run(&body);
+    ssa::promote(m, f, &variables);
+    ssa::repair(m, g, f);
+    Ok(())
+}
+
+/// What the terminator of a block looks at.
+fn decides(m: &Module, block: &Block) -> On {
+    let Some(last) = block.terminator().map(|t| m.inst(t)) else { return On::Always };
+    match (last.op, last.id(0)) {
+        (Op::BranchConditional, Some(c)) => On::Condition(c),
+        (Op::Switch, Some(s)) => {
+            let width = m.type_of(s).and_then(|t| coop_ir::types::scalar(m, t)).map_or(32, |s| s.width());
+            On::Selector(s, if width > 32 { 2 } else { 1 })
+        }
+        _ => On::Always,
+    }
+}
+
+/// The block without merge instruction and branch; what ends the function stays.
+fn stripped(m: &mut Module, mut block: Block) -> Block {
+    block.insts.retain(|r| {
+        !matches!(m.inst(*r).op, Op::SelectionMerge | Op::LoopMerge | Op::Branch | Op::BranchConditional | Op::Switch)
+    });
+    block
+}
+
+/// Makes every way out of the function lead to one block, which returns; what is never reached leads there too.
+fn one_return(m: &mut Module, g: &mut Globals, f: usize) {
+    let ends = |m: &Module, b: &Block| {
+        b.terminator().filter(|t| matches!(m.inst(*t).op, Op::Return | Op::ReturnValue | Op::Unreachable))
+    };
+    let ends: Vec<InstRef> = m.functions[f].blocks.iter().filter_map(|b| ends(m, b)).collect();
+    if matches!(ends.as_slice(), [one] if m.inst(*one).op != Op::Unreachable) {
+        return;
+    }
+    let Some(ret) = m.inst(m.functions[f].def).ty else { return };
+    let result = (m.def_inst(ret).is_some_and(|i| i.op != Op::TypeVoid)).then(|| ssa::variable(m, g, f, ret));
+    let label = m.fresh_id();
+    for r in ends {
+        if let (Some(variable), Some(value)) = (result, m.inst(r).id(0)) {
+            store_before(m, f, r, variable, value);
+        }
+        m.replace(r, Inst::new(Op::Branch, None, None, [label.into()]));
+    }
+    let label = m.add(Inst::new(Op::Label, None, Some(label), []));
+    let mut insts = InstList::new();
+    match result {
+        None => insts.push(m.add(Inst::new(Op::Return, None, None, []))),
+        Some(variable) => {
+            let value = m.fresh_id();
+            insts.push(m.add(Inst::new(Op::Load, Some(ret), Some(value), [variable.into()])));
+            insts.push(m.add(Inst::new(Op::ReturnValue, None, None, [value.into()])));
+        }
+    }
+    m.functions[f].blocks.push(Block { lead: Vec::new(), label, insts });
+    ssa::promote(m, f, &result.into_iter().collect::<Vec<_>>());
+}
+
+fn store_before(m: &mut Module, f: usize, before: InstRef, variable: Id, value: Id) {
+    let inst = Inst::new(Op::Store, None, None, [variable, value].map(Operand::Id));
+    let r = m.add(inst);
+    for block in &mut m.functions[f].blocks {
+        if let Some(at) = block.insts.iter().position(|i| *i == before) {
+            block.insts.insert(at, r);
+            return;
+        }
+    }
+}
+
+/// Replaces each phi by a variable that the blocks before it store to; the phi's id is what is loaded. Answers the variables.
+fn phis_to_variables(m: &mut Module, g: &mut Globals, f: usize) -> Vec<Id> {
+    let place: FxHashMap<Id, usize> = m.functions[f]
+        .blocks
+        .iter()
+        .enumerate()
+        .filter_map(|(b, block)| Some((m.inst(block.label).result?, b)))
+        .collect();
+    let phis: Vec<InstRef> = m.functions[f].insts().filter(|r| m.inst(*r).op == Op::Phi).collect();
+    let mut variables = Vec::with_capacity(phis.len());
+    let mut stores: FxHashMap<usize, Vec<InstRef>> = FxHashMap::default();
+    for r in phis {
+        let phi = m.inst(r).clone();
+        let Some(ty) = phi.ty else { continue };
+        let variable = ssa::variable(m, g, f, ty);
+        variables.push(variable);
+        for pair in phi.operands.chunks(2) {
+            let [Some(value), Some(from)] = [0, 1].map(|i| pair.get(i).and_then(|o| o.id())) else { continue };
+            let Some(b) = place.get(&from) else { continue };
+            let store = m.add(Inst::new(Op::Store, None, None, [variable, value].map(Operand::Id)));
+            stores.entry(*b).or_default().push(store);
+        }
+        m.replace(r, Inst::new(Op::Load, Some(ty), phi.result, [variable.into()]).at(phi.origin));
+    }
+    for (b, list) in stores {
+        let insts = &m.functions[f].blocks[b].insts;
+        // In front of the merge instruction, if one is left, and the terminator.
+        let ends = |r: &InstRef| matches!(m.inst(*r).op, Op::SelectionMerge | Op::LoopMerge);
+        let at = insts.iter().position(ends).unwrap_or(insts.len().saturating_sub(1));
+        m.functions[f].blocks[b].insts.insert_many(at, list);
+    }
+    variables
+}

@@ -1,0 +1,3 @@
+//! From kernels to compute shaders.
+
+pub(crate) mod flow;
