@@ -9,7 +9,7 @@ use clap::{Parser, ValueEnum};
 use coop_ir::constant::Specialization;
 use coop_ir::text::{PrintOptions, print};
 use coop_ir::{Module, binary};
-use coop_passes::{Error, Lanes, Lowered, Options, PASSES, Refusal, lower_with};
+use coop_passes::{Error, Lanes, Lowered, Options, PASSES, Refusal, Vulkan, lower_with};
 use coop_validate::{Level, Part};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,7 @@ const HELP: &str = "\
 Examples:
   cooplower --target scalar --subgroup-size 32 --spec-defaults gemm.spv -o out.spv
   cooplower --target scalar --profile mesa-lavapipe --spec 0=8 --spec 1=8 --spec 2=8 gemm.spv -o out.spv
+  cooplower --env vulkan --local-size 16,1,1 --target scalar --lanes local-index kernel.spv -o shader.spv
   cooplower --target scalar --lanes local-index --subgroup-size 32 --spec-file gemm.spec gemm.spv -t -o -
 
 Exit status:
@@ -32,6 +33,13 @@ enum LanesArg {
     Subgroup,
     /// Consecutive invocations of the workgroup; runs with subgroups of any size
     LocalIndex,
+}
+
+/// What runs the output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum EnvArg {
+    /// Vulkan: OpenCL kernels become compute shaders, with their arguments in push constants
+    Vulkan,
 }
 
 /// Lower cooperative matrices in a SPIR-V module to what a device can run
@@ -64,6 +72,15 @@ struct Cli {
     /// Constants of matrices that no value was given for take their defaults
     #[arg(long)]
     spec_defaults: bool,
+    /// What runs the output, if it is not what runs the input
+    #[arg(long, value_enum)]
+    env: Option<EnvArg>,
+    /// The size of a kernel's workgroups, for --env vulkan
+    #[arg(long, value_name = "X,Y,Z", value_parser = parse_size, requires = "env")]
+    local_size: Option<[u32; 3]>,
+    /// Bytes of shared memory behind argument N of a kernel, for --env vulkan
+    #[arg(long, value_name = "N=BYTES", value_parser = parse_local, requires = "env")]
+    local_arg: Vec<(u32, u32)>,
     /// Write what was done and what the output needs, as JSON
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -137,6 +154,10 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         LanesArg::Subgroup => Lanes::Subgroup,
         LanesArg::LocalIndex => Lanes::LocalIndex,
     };
+    options.vulkan = cli.env.map(|EnvArg::Vulkan| Vulkan {
+        local_size: cli.local_size,
+        local_arguments: cli.local_arg.iter().copied().collect(),
+    });
     options.verify_each |= cli.verify_each;
     options.fuel = cli.fuel;
 
@@ -157,6 +178,26 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         }
         Err(bug @ Error::Bug { .. }) => panic!("{bug}"),
     }
+}
+
+/// `16`, `16,1` or `16,1,1`.
+fn parse_size(text: &str) -> Result<[u32; 3], String> {
+    let mut size = [1; 3];
+    let parts: Vec<&str> = text.split([',', 'x']).collect();
+    if parts.len() > 3 {
+        return Err("more than three numbers".to_owned());
+    }
+    for (slot, part) in size.iter_mut().zip(parts) {
+        *slot = part.trim().parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("'{part}' is no size"))?;
+    }
+    Ok(size)
+}
+
+/// `3=1024`.
+fn parse_local(text: &str) -> Result<(u32, u32), String> {
+    let (index, bytes) = text.split_once('=').ok_or("it has the form N=BYTES")?;
+    let number = |t: &str| t.trim().parse().map_err(|_| format!("'{t}' is no number"));
+    Ok((number(index)?, number(bytes)?))
 }
 
 /// Shows the rules of level error that the module breaks, if any.
@@ -251,6 +292,17 @@ fn say(cli: &Cli, loaded: &Loaded, lowered: &Lowered) {
     }
     if !report.added_capabilities.is_empty() {
         io::error(&format!("    it needs besides: {}", report.added_capabilities.join(", ")));
+    }
+    for kernel in &report.kernels {
+        let [x, y, z] = kernel.local_size;
+        let bytes = kernel.push_constant_bytes;
+        io::error(&format!("    {}: a compute shader, {x}x{y}x{z}, {bytes} bytes of push constants", kernel.entry));
+        for a in &kernel.arguments {
+            let name = a.name.as_ref().map_or_else(String::new, |n| format!(" ({n})"));
+            let size = a.size.map_or_else(String::new, |s| format!(", {s} bytes"));
+            let at = a.offset.map_or_else(String::new, |o| format!(" at {o}"));
+            io::error(&format!("      argument {}{name}: {}{at}{size}", a.index, a.kind));
+        }
     }
     if cli.style.verbose > 0 {
         for m in &report.matrices {

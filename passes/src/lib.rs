@@ -22,19 +22,19 @@ mod ssa;
 #[allow(dead_code, reason = "the realisations begin to use it")]
 mod tensor;
 mod tiles;
-#[allow(dead_code, reason = "begun")]
 mod vulkan;
 
 use coop_ir::constant::Specialization;
 use coop_ir::profile::Profile;
 use coop_ir::{InstRef, Module};
+use std::collections::BTreeMap;
 use std::fmt;
 
 #[doc(hidden)]
 pub use tensor::plain;
 
 pub use pipeline::{PASSES, Pass, lower, lower_with};
-pub use report::{LoweredMatrix, Report, Timing};
+pub use report::{Argument, KernelArguments, LoweredMatrix, Report, Timing};
 
 /// What the output may contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,6 +88,15 @@ pub enum Semantics {
     Nvidia,
 }
 
+/// How kernels become Vulkan compute shaders.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Vulkan {
+    /// The size of a workgroup, where the kernel says none.
+    pub local_size: Option<[u32; 3]>,
+    /// Bytes of shared memory behind arguments that point to it, by the argument's number.
+    pub local_arguments: BTreeMap<u32, u32>,
+}
+
 /// How to lower.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
@@ -105,6 +114,8 @@ pub struct Options<'a> {
     pub lanes: Lanes,
     /// What holds where texts and hardware differ.
     pub semantics: Semantics,
+    /// Make Vulkan compute shaders of OpenCL kernels.
+    pub vulkan: Option<Vulkan>,
     /// Check the module after each pass.
     pub verify_each: bool,
     /// Run only this many passes.
@@ -122,6 +133,7 @@ impl Options<'_> {
             subgroup_size: None,
             lanes: Lanes::default(),
             semantics: Semantics::default(),
+            vulkan: None,
             verify_each: cfg!(debug_assertions),
             fuel: None,
         }

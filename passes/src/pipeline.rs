@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Lowered, Options, Refusal, Report, Target, Timing, bfloat16, cleanup, dialect, inline, scalar, specialize,
-    tensor, tiles,
+    tensor, tiles, vulkan,
 };
 use coop_ir::profile::Feature;
 use coop_ir::{Module, Op};
@@ -35,6 +35,13 @@ pub static PASSES: &[Pass] = &[
         targets: Target::ALL,
         leaves_no: &[],
         run: specialize::run,
+    },
+    Pass {
+        name: "vulkan",
+        summary: "make Vulkan compute shaders of OpenCL kernels, where that is asked for",
+        targets: Target::ALL,
+        leaves_no: &[],
+        run: vulkan::run,
     },
     Pass {
         name: "inline",
@@ -109,10 +116,16 @@ pub fn lower_with(
         profile: options.profile.map(|p| p.name.clone()),
         ..Report::default()
     };
-    if !module.globals.iter().any(|r| MATRIX_TYPES.contains(&module.inst(*r).op)) {
+    let kernels = options.vulkan.is_some() && vulkan::has_kernels(module);
+    if !kernels && !module.globals.iter().any(|r| MATRIX_TYPES.contains(&module.inst(*r).op)) {
         return Ok(Lowered { module: module.clone(), report });
     }
     report.changed = true;
+    let mut options = options.clone();
+    if kernels {
+        options.subgroup_size = options.subgroup_size.or_else(|| vulkan::subgroup_size(module));
+    }
+    let options = &options;
     let mut module = module.clone();
     // What the input has wrong already is no pass's fault.
     let verify = options.verify_each && coop_ir::verify::verify(&module).is_ok();

@@ -31,6 +31,36 @@ pub struct Timing {
     pub micros: u64,
 }
 
+/// An argument of a kernel that became a shader.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Argument {
+    /// Its number.
+    pub index: usize,
+    /// Its name, if the module says one.
+    pub name: Option<String>,
+    /// `address` (of a buffer), `value`, `struct` (by value) or `local` (shared memory, which is in the module).
+    pub kind: &'static str,
+    /// Where it is in the push constants.
+    pub offset: Option<u64>,
+    /// Its bytes there, or of shared memory.
+    pub size: Option<u64>,
+}
+
+/// A kernel that became a shader.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KernelArguments {
+    /// The entry point.
+    pub entry: String,
+    /// The size of its workgroups.
+    pub local_size: [u32; 3],
+    /// The bytes of push constants that it reads.
+    pub push_constant_bytes: u32,
+    /// The arguments in order.
+    pub arguments: Vec<Argument>,
+}
+
 /// What a lowering did, and what its output needs. Serialises to the JSON of `cooplower --report`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -53,6 +83,9 @@ pub struct Report {
     pub added_capabilities: Vec<String>,
     /// Names of the capabilities that the output needs no more.
     pub removed_capabilities: Vec<String>,
+    /// Kernels that became shaders, with what became of their arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<KernelArguments>,
     /// SpecIds that were given their value for good.
     pub consumed_spec_ids: BTreeMap<u32, u64>,
     /// SpecIds that can still be specialised.

@@ -1,3 +1,320 @@
 //! From kernels to compute shaders.
+//!
+//! Precondition: a module of OpenCL kernels with 64-bit addresses, as compilers make them; it may have matrices of any
+//! dialect. Effect: each kernel is a Vulkan compute shader of the same name that does the same:
+//!
+//! - Calls are gone: bodies stand in their place (`calls`).
+//! - Pointers are numbers. Memory of the device is reached by address, through pointers that are made where it is accessed
+//!   (`place`, `pointer`, `access`); variables are arrays of one kind of number (`root`). Matrices are loaded and stored
+//!   through pointers to their component type (`matrix`).
+//! - Arguments are push constants (`args`); built-in variables are Vulkan's (`builtin`).
+//! - OpenCL.std is GLSL.std.450 (`math`), barriers and atomics are in Vulkan's memory model (`sync`).
+//! - Control flow is structured (`flow`).
+//! - The module declares what shaders declare (`module`).
+//!
+//! Matrices are as they were, so that the passes behind this one lower them as those of any shader.
+//!
+//! Refuses what it can't say in Vulkan, under ids that begin with `refused-vulkan-`.
 
-pub(crate) mod flow;
+mod access;
+mod args;
+mod builtin;
+mod calls;
+mod code;
+mod flow;
+mod layout;
+mod math;
+mod matrix;
+mod misc;
+mod module;
+mod place;
+mod pointer;
+mod root;
+mod sync;
+
+use crate::inline::Carriers;
+use crate::pipeline::PassCx;
+use crate::report::{Argument, KernelArguments};
+use crate::{Lanes, Refusal, Vulkan, ssa};
+use coop_ir::builder::{Globals, decorate};
+use coop_ir::constant::Constants;
+use coop_ir::decorate::Decorations;
+use coop_ir::entry::{EntryPoint, entry_points};
+use coop_ir::{Id, InstList, InstRef, Module, Op};
+use layout::Layout;
+use module::Shader;
+use place::Places;
+use root::Root;
+use rustc_hash::{FxHashMap, FxHashSet};
+use spirv::{AddressingModel, Capability, Decoration, ExecutionMode, ExecutionModel};
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+
+/// Whether a module has kernels.
+pub(crate) fn has_kernels(m: &Module) -> bool {
+    let kernel = ExecutionModel::Kernel as u32;
+    m.globals_with(Op::EntryPoint).any(|r| m.inst(r).word(0) == Some(kernel))
+}
+
+/// The subgroup size that the kernels of a module ask for, if they do.
+pub(crate) fn subgroup_size(m: &Module) -> Option<u32> {
+    let mode = ExecutionMode::SubgroupSize as u32;
+    m.globals_with(Op::ExecutionMode).map(|r| m.inst(r)).find(|i| i.word(1) == Some(mode)).and_then(|i| i.word(2))
+}
+
+pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    let Some(vulkan) = cx.options.vulkan.clone().filter(|_| has_kernels(m)) else { return Ok(()) };
+    let physical = AddressingModel::Physical64 as u32;
+    let model = m.globals_with(Op::MemoryModel).next();
+    if model.and_then(|r| m.inst(r).word(0)) != Some(physical) {
+        let why = "the module has no 64-bit addresses";
+        return Err(Refusal::new("refused-vulkan-addresses", model, why, "compile for spirv64"));
+    }
+    let mut g = Globals::new(m);
+    let entries = entry_points(m, &Decorations::new(m));
+    let kernels: FxHashSet<Id> = entries.iter().map(|e| e.function).collect();
+    calls::inline_all(m, &mut g, &kernels)?;
+    let mut shaders: Vec<Shader> = Vec::new();
+    let mut needed = FxHashSet::default();
+    for entry in &entries {
+        if shaders.iter().any(|s| s.function == entry.function) {
+            continue;
+        }
+        let f = m.functions.iter().position(|f| m.inst(f.def).result == Some(entry.function));
+        let Some(f) = f else { continue };
+        shaders.push(shader(m, &mut g, cx, &vulkan, entry, f, &mut needed)?);
+    }
+    module::finish(m, &shaders, &needed);
+    Ok(())
+}
+
+/// Makes a shader of function `f`.
+fn shader(
+    m: &mut Module,
+    g: &mut Globals,
+    cx: &mut PassCx<'_>,
+    vulkan: &Vulkan,
+    entry: &EntryPoint,
+    f: usize,
+    needed: &mut FxHashSet<u32>,
+) -> Result<Shader, Refusal> {
+    let constants = Constants::new(m, &cx.options.spec);
+    let local_size = local_size(m, vulkan, entry, &constants)?;
+    let literal = |mode: ExecutionMode| entry.mode(mode).map(|found| m.inst(found.at).word(2));
+    let asked = literal(ExecutionMode::SubgroupSize).flatten();
+    let exact = literal(ExecutionMode::ContractionOff).is_some();
+    let layout = Layout::new(m, constants);
+    let profile = cx.options.profile;
+    let mut kernel = Kernel {
+        f,
+        layout,
+        local_size,
+        lanes: cx.options.lanes,
+        subgroup_size: asked.or(if cx.options.lanes == Lanes::LocalIndex { cx.options.subgroup_size } else { None }),
+        local_arguments: &vulkan.local_arguments,
+        push_limit: profile.map(|p| u64::from(p.limits.max_push_constants_size)),
+        used: FxHashSet::default(),
+        pointer_types: FxHashMap::default(),
+        places: Places::default(),
+        roots: Vec::new(),
+        components: FxHashMap::default(),
+        carriers: Carriers::new(),
+        instead_of: FxHashMap::default(),
+        out: InstList::new(),
+        origin: None,
+        variables: InstList::new(),
+        interface: Vec::new(),
+        inputs: FxHashMap::default(),
+        blocks: FxHashMap::default(),
+        offsets: Vec::new(),
+        described: Vec::new(),
+        push: None,
+        push_words: 0,
+        glsl: None,
+        about: BTreeSet::new(),
+        needed,
+        m,
+        g,
+    };
+    kernel.run()?;
+    let Kernel { interface, described, push_words, about, .. } = kernel;
+    flow::run(m, g, f)?;
+    if exact {
+        forbid_contraction(m, f);
+    }
+    if let Some(size) = asked.filter(|_| cx.options.lanes == Lanes::Subgroup) {
+        cx.report.required_subgroup_size = Some(size);
+        cx.report.full_subgroups = true;
+    }
+    let about = about.iter().map(|name| format!("{name}: as precise as Vulkan asks, which is less than OpenCL does"));
+    cx.report.approximations.extend(about);
+    cx.report.kernels.push(KernelArguments {
+        entry: entry.name.clone(),
+        local_size,
+        push_constant_bytes: push_words * 4,
+        arguments: described,
+    });
+    Ok(Shader { function: entry.function, interface, local_size })
+}
+
+fn local_size(m: &Module, vulkan: &Vulkan, entry: &EntryPoint, constants: &Constants) -> Result<[u32; 3], Refusal> {
+    let said = entry.workgroup_size.as_ref().map(|s| s.values(constants).map(|c| c.value().unwrap_or(0) as u32));
+    let at = m.def(entry.function);
+    let refused = |why: &str| {
+        let remedy = "give the size that the kernel is run with: --local-size X,Y,Z";
+        Refusal::new("refused-vulkan-local-size", at, why, remedy)
+    };
+    match (said, vulkan.local_size) {
+        (Some(said), Some(given)) if said != given => Err(refused("the kernel asks for another workgroup size")),
+        (None, None) => Err(refused("the workgroup size is not known")),
+        (Some(size), _) | (None, Some(size)) => {
+            let known = size.iter().try_fold(1u32, |n, s| n.checked_mul(*s)).is_some_and(|n| n > 0);
+            if known { Ok(size) } else { Err(refused("the workgroup size is not known")) }
+        }
+    }
+}
+
+/// Says that products are rounded before they are added.
+fn forbid_contraction(m: &mut Module, f: usize) {
+    let arithmetic = |r: &InstRef| {
+        let i = m.inst(*r);
+        let plain = i.ty.is_some_and(|t| coop_ir::types::scalar_or_vector(m, t).is_some());
+        plain && matches!(i.op, Op::FAdd | Op::FSub | Op::FMul)
+    };
+    let found: Vec<Id> = m.functions[f].insts().filter(arithmetic).filter_map(|r| m.inst(r).result).collect();
+    for id in found {
+        decorate(m, id, Decoration::NoContraction, &[]);
+    }
+}
+
+/// A kernel on its way to a shader. Until its control flow is structured it is one function whose blocks are rewritten
+/// in place.
+struct Kernel<'a> {
+    m: &'a mut Module,
+    g: &'a mut Globals,
+    f: usize,
+    layout: Layout,
+    local_size: [u32; 3],
+    lanes: Lanes,
+    /// What the kernel takes for the size of a subgroup.
+    subgroup_size: Option<u32>,
+    local_arguments: &'a BTreeMap<u32, u32>,
+    push_limit: Option<u64>,
+    /// The ids that the function uses.
+    used: FxHashSet<Id>,
+    /// The types that pointers had.
+    pointer_types: FxHashMap<Id, Id>,
+    places: Places,
+    roots: Vec<Root>,
+    /// Pointers to components of built-in variables: the index.
+    components: FxHashMap<Id, Id>,
+    carriers: Carriers,
+    /// Values that stand for what is gone.
+    instead_of: FxHashMap<Id, Id>,
+    /// The instructions of the block that is written.
+    out: InstList,
+    origin: Option<NonZeroU32>,
+    variables: InstList,
+    interface: Vec<Id>,
+    inputs: FxHashMap<u32, Id>,
+    /// Blocks of arrays in memory of the device, by component type.
+    blocks: FxHashMap<Id, Id>,
+    /// Where in the push constants each argument is.
+    offsets: Vec<Option<u64>>,
+    described: Vec<Argument>,
+    push: Option<Id>,
+    push_words: u32,
+    glsl: Option<Id>,
+    about: BTreeSet<String>,
+    needed: &'a mut FxHashSet<u32>,
+}
+
+impl Kernel<'_> {
+    fn run(&mut self) -> Result<(), Refusal> {
+        self.look();
+        self.places()?;
+        let insts: Vec<InstRef> =
+            self.m.functions[self.f].blocks.iter().flat_map(|b| b.insts.iter().copied()).collect();
+        for r in insts {
+            self.note_access(r)?;
+        }
+        self.make_roots()?;
+        self.arguments()?;
+        let prologue = std::mem::take(&mut self.out);
+        for b in 0..self.m.functions[self.f].blocks.len() {
+            let insts = std::mem::take(&mut self.m.functions[self.f].blocks[b].insts);
+            for r in insts {
+                self.origin = self.m.inst(r).origin;
+                self.rewrite(r)?;
+            }
+            self.m.functions[self.f].blocks[b].insts = std::mem::take(&mut self.out);
+        }
+        let variables = std::mem::take(&mut self.variables);
+        if let Some(entry) = self.m.functions[self.f].blocks.first_mut() {
+            entry.insts.insert_many(0, variables.into_iter().chain(prologue));
+        }
+        let map: FxHashMap<Id, Id> = self.instead_of.keys().map(|id| (*id, self.now(*id))).collect();
+        ssa::replace_in(self.m, self.f, &map);
+        self.signature();
+        Ok(())
+    }
+
+    /// Looks at what the function uses, and which of it are pointers.
+    fn look(&mut self) {
+        for r in self.m.functions[self.f].insts().collect::<Vec<_>>() {
+            self.used.extend(self.m.inst(r).ids());
+        }
+        let defined = self.m.functions[self.f].insts().filter_map(|r| self.m.inst(r).result);
+        let all: Vec<Id> = defined.chain(self.used.iter().copied()).collect();
+        for id in all {
+            if let Some(ty) = self.m.type_of(id).filter(|t| self.storage_of(*t).is_some()) {
+                self.pointer_types.insert(id, ty);
+            }
+        }
+    }
+
+    fn needs(&mut self, capability: Capability) {
+        self.needed.insert(capability as u32);
+    }
+
+    /// Writes an instruction, or what stands for it, at the end of the block.
+    fn rewrite(&mut self, r: InstRef) -> Result<(), Refusal> {
+        let (op, opaque) = (self.m.inst(r).op, self.m.inst(r).opaque);
+        if opaque && op.info().is_none() {
+            let why = "an instruction that is not known here";
+            let remedy = "lower it first, or compile without it";
+            return Err(Refusal::new("refused-vulkan-instruction", Some(r), why, remedy));
+        }
+        match op {
+            Op::Load => self.rewrite_load(r),
+            Op::Store => self.rewrite_store(r),
+            Op::CopyMemory | Op::CopyMemorySized => self.rewrite_copy(r),
+            Op::ControlBarrier | Op::MemoryBarrier => self.rewrite_barrier(r),
+            Op::ExtInst => self.rewrite_extended(r),
+            Op::CooperativeMatrixLengthKHR => {
+                self.rewrite_length(r);
+                Ok(())
+            }
+            op if sync::is_atomic(op) => self.rewrite_atomic(r),
+            op if matrix::accesses(op) => self.rewrite_matrix_access(r),
+            _ => {
+                if !self.rewrite_group(r)? && !self.rewrite_pointer(r)? {
+                    self.rewrite_other(r)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The function takes nothing now.
+    fn signature(&mut self) {
+        let void = self.g.void(self.m);
+        let ty = self.g.function(self.m, void, &[]);
+        let def = self.m.functions[self.f].def;
+        let inst = self.m.inst_mut(def);
+        inst.ty = Some(void);
+        if let Some(last) = inst.operands.get_mut(1) {
+            *last = ty.into();
+        }
+    }
+}

@@ -39,6 +39,7 @@ pub(super) struct Arm {
 }
 
 impl Arm {
+    #[cfg(test)]
     pub(super) fn always(to: usize) -> Arm {
         Arm { to, values: Vec::new(), default: true, set: Vec::new() }
     }

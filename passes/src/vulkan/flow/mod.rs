@@ -68,7 +68,7 @@ fn stripped(m: &mut Module, mut block: Block) -> Block {
 }
 
 /// Makes every way out of the function lead to one block, which returns; what is never reached leads there too.
-fn one_return(m: &mut Module, g: &mut Globals, f: usize) {
+pub(crate) fn one_return(m: &mut Module, g: &mut Globals, f: usize) {
     let ends = |m: &Module, b: &Block| {
         b.terminator().filter(|t| matches!(m.inst(*t).op, Op::Return | Op::ReturnValue | Op::Unreachable))
     };

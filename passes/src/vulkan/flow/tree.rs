@@ -65,7 +65,6 @@ struct Level<'a> {
     header: Option<usize>,
     /// Whether the loop is left to more than one place.
     exits: usize,
-    depth: usize,
 }
 
 struct Unit {
@@ -117,7 +116,7 @@ fn level(
     let first = unit_of.get(&entry).copied().unwrap_or(0);
     let rest: Vec<usize> = (0..units.len()).filter(|u| *u != first).collect();
     let exits = left.len();
-    Level { flow, units, unit_of, header, exits, depth }.region(Start::Unit(first), rest, false, depth)
+    Level { flow, units, unit_of, header, exits }.region(Start::Unit(first), rest, false, depth)
 }
 
 /// The ways out of a loop: a variable says which, where there are several.

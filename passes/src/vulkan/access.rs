@@ -1,0 +1,378 @@
+//! Loads and stores.
+
+use super::Kernel;
+use super::place::Place;
+use crate::Refusal;
+use coop_ir::types::{Scalar, Type};
+use coop_ir::{Id, Inst, InstRef, Op, Operand};
+use spirv::{MemoryAccess, StorageClass};
+
+/// An access: through which pointer, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    pub(super) place: Place,
+    /// The address or the offset.
+    pub(super) pointer: Id,
+    /// Of which power of two the pointer is a multiple.
+    pub(super) align: u64,
+    /// The bits of the memory operand that stay: Volatile and Nontemporal.
+    pub(super) bits: u32,
+}
+
+/// What a copy of bytes in pieces may take.
+const MOST_PIECES: u64 = 512;
+
+/// The bits of a memory operand that say something of the access itself.
+const KEPT: u32 = MemoryAccess::VOLATILE.bits() | MemoryAccess::NONTEMPORAL.bits();
+
+impl Kernel<'_> {
+    /// Notes what an instruction asks of the units of variables.
+    pub(super) fn note_access(&mut self, r: InstRef) -> Result<(), Refusal> {
+        let inst = self.m.inst(r).clone();
+        match inst.op {
+            Op::Load => self.note_type(r, inst.id(0), inst.ty, &inst, 1),
+            Op::Store => {
+                let ty = inst.id(1).and_then(|v| self.value_type(v));
+                self.note_type(r, inst.id(0), ty, &inst, 2)
+            }
+            Op::CopyMemory => {
+                let ty = inst.id(0).and_then(|p| self.pointer_types.get(&p)).and_then(|t| self.pointee(*t));
+                self.note_type(r, inst.id(0), ty, &inst, 2)?;
+                self.note_type(r, inst.id(1), ty, &inst, 2)
+            }
+            Op::CopyMemorySized => {
+                let piece = self.piece(&inst).unwrap_or(1);
+                let unit = Scalar::Int { width: piece as u32 * 8, signed: false };
+                for p in [inst.id(0), inst.id(1)] {
+                    if let Some(Place::Root(i)) = p.and_then(|p| self.places.get(&p)) {
+                        self.roots[*i].note(unit, piece);
+                    }
+                }
+                Ok(())
+            }
+            op if super::sync::is_atomic(op) => {
+                let value = inst.ty.or_else(|| inst.id(3).and_then(|v| self.value_type(v)));
+                self.note_type(r, inst.id(0), value, &inst, usize::MAX)
+            }
+            op if super::matrix::accesses(op) => {
+                let component = self.matrix_component(&inst);
+                self.note_type(r, inst.id(0), component, &inst, usize::MAX)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn note_type(
+        &mut self,
+        r: InstRef,
+        pointer: Option<Id>,
+        ty: Option<Id>,
+        inst: &Inst,
+        operands: usize,
+    ) -> Result<(), Refusal> {
+        let Some(Place::Root(root)) = pointer.and_then(|p| self.places.get(&p).copied()) else { return Ok(()) };
+        let align = aligned(inst, operands).unwrap_or(16);
+        let leaves = ty.and_then(|t| self.layout.leaves(self.m, t, 1 << 12));
+        let leaves = leaves.ok_or_else(|| self.no_layout(r))?;
+        for leaf in leaves {
+            let at = if leaf.offset == 0 { align } else { align.min(1 << leaf.offset.trailing_zeros()) };
+            self.roots[root].note(leaf.scalar, at);
+        }
+        Ok(())
+    }
+
+    /// The type that a value had before pointers became numbers.
+    fn value_type(&self, id: Id) -> Option<Id> {
+        self.pointer_types.get(&id).copied().or_else(|| self.m.type_of(self.now(id)))
+    }
+
+    /// How an access goes about it: through the pointer, with the memory operands that begin at `operands`.
+    pub(super) fn access(&mut self, pointer: Id, ty: Id, inst: &Inst, operands: usize) -> Option<Access> {
+        let place = *self.places.get(&pointer)?;
+        let natural = self.layout.leaves(self.m, ty, 1 << 12)?.iter().map(|l| l.scalar.bytes()).max();
+        let align = aligned(inst, operands).unwrap_or(u64::from(natural.unwrap_or(1)));
+        let bits = inst.word(operands).unwrap_or(0) & KEPT;
+        let pointer = self.address(pointer, place);
+        Some(Access { place, pointer, align, bits })
+    }
+
+    /// The number that a pointer is now.
+    pub(super) fn address(&mut self, pointer: Id, place: Place) -> Id {
+        let null = |op: Option<Op>| matches!(op, Some(Op::ConstantNull | Op::Undef));
+        match place {
+            Place::Root(i) if self.roots[i].was == pointer => self.u32(0),
+            Place::Root(_) if null(self.m.def_inst(pointer).map(|i| i.op)) => self.u32(u32::MAX),
+            Place::Global if null(self.m.def_inst(pointer).map(|i| i.op)) => self.u64(0),
+            _ => self.now(pointer),
+        }
+    }
+
+    pub(super) fn rewrite_load(&mut self, r: InstRef) -> Result<(), Refusal> {
+        let inst = self.m.inst(r).clone();
+        let (Some(pointer), Some(ty)) = (inst.id(0), inst.ty) else { return Err(self.no_layout(r)) };
+        match self.places.get(&pointer).copied() {
+            None => self.keep(r),
+            Some(Place::BuiltIn(variable)) => return self.rewrite_built_in(r, variable, pointer),
+            Some(Place::Matrix) => self.rewrite_matrix_load(r)?,
+            Some(_) => {
+                let access = self.access(pointer, ty, &inst, 1).ok_or_else(|| self.no_layout(r))?;
+                let value = self.load(access, ty).ok_or_else(|| self.no_layout(r))?;
+                self.stand_in(r, value);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn rewrite_store(&mut self, r: InstRef) -> Result<(), Refusal> {
+        let inst = self.m.inst(r).clone();
+        let (Some(pointer), Some(value)) = (inst.id(0), inst.id(1)) else { return Err(self.no_layout(r)) };
+        match self.places.get(&pointer).copied() {
+            None | Some(Place::BuiltIn(_)) => self.keep(r),
+            Some(Place::Matrix) => self.rewrite_matrix_store(r)?,
+            Some(_) => {
+                let ty = self.value_type(value).ok_or_else(|| self.no_layout(r))?;
+                let access = self.access(pointer, ty, &inst, 2).ok_or_else(|| self.no_layout(r))?;
+                let value = match self.places.get(&value).copied() {
+                    Some(place) => self.address(value, place),
+                    None => self.now(value),
+                };
+                self.store(access, ty, value).ok_or_else(|| self.no_layout(r))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn rewrite_copy(&mut self, r: InstRef) -> Result<(), Refusal> {
+        let inst = self.m.inst(r).clone();
+        let (Some(to), Some(from)) = (inst.id(0), inst.id(1)) else { return Err(self.no_layout(r)) };
+        let (ty, count, step) = if inst.op == Op::CopyMemory {
+            let ty = self.pointer_types.get(&to).and_then(|t| self.pointee(*t)).ok_or_else(|| self.no_layout(r))?;
+            (ty, 1, 0)
+        } else {
+            let piece = self.piece(&inst).filter(|p| *p > 0);
+            let size = inst.id(2).and_then(|s| self.layout.constant(s));
+            let (Some(piece), Some(size)) = (piece, size.filter(|s| *s <= MOST_PIECES * piece.unwrap_or(1))) else {
+                let why = "a copy of memory whose length is not known when compiling, or is long";
+                return Err(Refusal::new("refused-vulkan-copy", Some(r), why, "write a loop"));
+            };
+            (self.g.uint(self.m, piece as u32 * 8), size / piece, piece)
+        };
+        let operands = if inst.op == Op::CopyMemory { 2 } else { 3 };
+        let write = self.access(to, ty, &inst, operands).ok_or_else(|| self.no_layout(r))?;
+        let read = self.access(from, ty, &inst, operands).ok_or_else(|| self.no_layout(r))?;
+        for i in 0..count {
+            let at = self.further(read, i * step);
+            let value = self.load(at, ty).ok_or_else(|| self.no_layout(r))?;
+            let place = self.further(write, i * step);
+            self.store(place, ty, value).ok_or_else(|| self.no_layout(r))?;
+        }
+        Ok(())
+    }
+
+    /// The bytes that a copy moves at a time.
+    fn piece(&self, inst: &Inst) -> Option<u64> {
+        let size = inst.id(2).and_then(|s| self.layout.constant(s))?;
+        let align = aligned(inst, 3).unwrap_or(1);
+        let whole = if size == 0 { 1 } else { 1 << size.trailing_zeros() };
+        Some(align.min(whole).min(4))
+    }
+
+    /// An access some bytes further on.
+    fn further(&mut self, access: Access, by: u64) -> Access {
+        if by == 0 {
+            return access;
+        }
+        let width = if access.place == Place::Global { 64 } else { 32 };
+        let align = access.align.min(1 << by.trailing_zeros());
+        Access { pointer: self.plus(width, access.pointer, by), align, ..access }
+    }
+
+    /// Loads a value of any type; a pointer is the number that it is now. `None` for types without a layout.
+    pub(super) fn load(&mut self, access: Access, ty: Id) -> Option<Id> {
+        if matches!(Type::of(self.m, ty)?, Type::Pointer { .. }) {
+            let word = self.u64_type();
+            return self.load(access, word);
+        }
+        match self.shape(ty) {
+            Some((scalar, 1)) => self.load_number(access, ty, scalar),
+            Some((scalar, _)) if self.whole(access, scalar) => Some(self.load_global(access, ty)),
+            _ => {
+                let parts = self.layout.parts(self.m, ty)?;
+                let mut values = Vec::with_capacity(parts.len());
+                for (part, offset) in parts {
+                    let at = self.further(access, offset);
+                    values.push(self.load(at, part)?);
+                }
+                Some(self.ids(Op::CompositeConstruct, ty, &values))
+            }
+        }
+    }
+
+    /// Whether numbers are loaded and stored as they are, in memory of the device.
+    fn whole(&self, access: Access, scalar: Scalar) -> bool {
+        access.place == Place::Global && access.align >= u64::from(scalar.bytes())
+    }
+
+    /// Stores a value of any type.
+    pub(super) fn store(&mut self, access: Access, ty: Id, value: Id) -> Option<()> {
+        if matches!(Type::of(self.m, ty)?, Type::Pointer { .. }) {
+            let word = self.u64_type();
+            return self.store(access, word, value);
+        }
+        match self.shape(ty) {
+            Some((scalar, 1)) => self.store_number(access, scalar, value),
+            Some((scalar, _)) if self.whole(access, scalar) => {
+                self.store_global(access, ty, value);
+                Some(())
+            }
+            _ => {
+                for (i, (part, offset)) in self.layout.parts(self.m, ty)?.into_iter().enumerate() {
+                    let piece = self.op(Op::CompositeExtract, part, [value.into(), Operand::Word(i as u32)]);
+                    let at = self.further(access, offset);
+                    self.store(at, part, piece)?;
+                }
+                Some(())
+            }
+        }
+    }
+
+    /// How many bytes are moved at once.
+    fn stride(&self, access: Access, scalar: Scalar) -> u64 {
+        match access.place {
+            Place::Root(i) => self.roots[i].unit_bytes(),
+            _ => access.align.min(u64::from(scalar.bytes())),
+        }
+    }
+
+    fn load_number(&mut self, access: Access, ty: Id, scalar: Scalar) -> Option<Id> {
+        let step = self.stride(access, scalar);
+        let bytes = u64::from(scalar.bytes());
+        if step >= bytes {
+            let value = self.load_unit(access, scalar)?;
+            return Some(self.cast(value, ty));
+        }
+        let piece = Scalar::Int { width: step as u32 * 8, signed: false };
+        let mut values = Vec::new();
+        for i in 0..bytes / step {
+            let at = self.further(access, i * step);
+            values.push(self.load_unit(at, piece)?);
+        }
+        Some(self.joined(values, piece, ty))
+    }
+
+    fn store_number(&mut self, access: Access, scalar: Scalar, value: Id) -> Option<()> {
+        let step = self.stride(access, scalar);
+        let bytes = u64::from(scalar.bytes());
+        if step >= bytes {
+            return self.store_unit(access, scalar, value);
+        }
+        let piece = Scalar::Int { width: step as u32 * 8, signed: false };
+        for (i, part) in self.parted(value, piece, (bytes / step) as u32).into_iter().enumerate() {
+            let at = self.further(access, i as u64 * step);
+            self.store_unit(at, piece, part)?;
+        }
+        Some(())
+    }
+
+    /// A number of several narrower ones, the lowest first.
+    fn joined(&mut self, values: Vec<Id>, piece: Scalar, ty: Id) -> Id {
+        let elem = self.g.scalar(self.m, piece);
+        if values.len() > 4 {
+            let word = self.u32_type();
+            let halves: Vec<Id> = values.chunks(4).map(|c| self.joined(c.to_vec(), piece, word)).collect();
+            let vector = self.g.vector(self.m, word, 2);
+            let both = self.ids(Op::CompositeConstruct, vector, &halves);
+            return self.ids(Op::Bitcast, ty, &[both]);
+        }
+        let vector = self.g.vector(self.m, elem, values.len() as u32);
+        let all = self.ids(Op::CompositeConstruct, vector, &values);
+        self.ids(Op::Bitcast, ty, &[all])
+    }
+
+    /// A number as several narrower ones.
+    fn parted(&mut self, value: Id, piece: Scalar, count: u32) -> Vec<Id> {
+        let elem = self.g.scalar(self.m, piece);
+        if count > 4 {
+            let word = self.u32_type();
+            let vector = self.g.vector(self.m, word, 2);
+            let both = self.ids(Op::Bitcast, vector, &[value]);
+            let halves: Vec<Id> =
+                (0..2u32).map(|i| self.op(Op::CompositeExtract, word, [both.into(), Operand::Word(i)])).collect();
+            return halves.into_iter().flat_map(|h| self.parted(h, piece, count / 2)).collect();
+        }
+        let vector = self.g.vector(self.m, elem, count);
+        let all = self.ids(Op::Bitcast, vector, &[value]);
+        (0..count).map(|i| self.op(Op::CompositeExtract, elem, [all.into(), Operand::Word(i)])).collect()
+    }
+
+    /// Loads one unit: of a variable as the type of its units, else as the number asked for.
+    fn load_unit(&mut self, access: Access, scalar: Scalar) -> Option<Id> {
+        match access.place {
+            Place::Root(i) => {
+                let pointer = self.unit_pointer(i, access.pointer)?;
+                let ty = self.unit_type(i);
+                let operands = self.variable_operands(i, access.bits);
+                Some(self.op(Op::Load, ty, [Operand::Id(pointer)].into_iter().chain(operands)))
+            }
+            _ => {
+                let ty = self.g.scalar(self.m, scalar);
+                Some(self.load_global(access, ty))
+            }
+        }
+    }
+
+    fn store_unit(&mut self, access: Access, scalar: Scalar, value: Id) -> Option<()> {
+        match access.place {
+            Place::Root(i) => {
+                let pointer = self.unit_pointer(i, access.pointer)?;
+                let ty = self.unit_type(i);
+                let value = self.cast(value, ty);
+                let operands = self.variable_operands(i, access.bits);
+                self.effect(Op::Store, [pointer, value].map(Operand::Id).into_iter().chain(operands));
+            }
+            _ => {
+                let ty = self.g.scalar(self.m, scalar);
+                let value = self.cast(value, ty);
+                self.store_global(access, ty, value);
+            }
+        }
+        Some(())
+    }
+
+    /// Others see what is in shared memory, so its accesses are not private.
+    fn variable_operands(&self, root: usize, bits: u32) -> Option<Operand> {
+        let shared = self.roots[root].storage == StorageClass::Workgroup;
+        let bits = bits | if shared { MemoryAccess::NON_PRIVATE_POINTER.bits() } else { 0 };
+        (bits != 0).then_some(Operand::Word(bits))
+    }
+
+    fn global_operands(access: Access) -> [Operand; 2] {
+        let bits = access.bits | MemoryAccess::ALIGNED.bits() | MemoryAccess::NON_PRIVATE_POINTER.bits();
+        [Operand::Word(bits), Operand::Word(access.align.clamp(1, 1 << 16) as u32)]
+    }
+
+    fn load_global(&mut self, access: Access, ty: Id) -> Id {
+        let pointer = self.global_pointer(access.pointer, ty);
+        self.op(Op::Load, ty, [Operand::Id(pointer)].into_iter().chain(Self::global_operands(access)))
+    }
+
+    fn store_global(&mut self, access: Access, ty: Id, value: Id) {
+        let pointer = self.global_pointer(access.pointer, ty);
+        let operands = [pointer, value].map(Operand::Id);
+        self.effect(Op::Store, operands.into_iter().chain(Self::global_operands(access)));
+    }
+
+    /// A pointer to a value in memory of the device.
+    pub(super) fn global_pointer(&mut self, address: Id, ty: Id) -> Id {
+        let pointer = self.g.pointer(self.m, StorageClass::PhysicalStorageBuffer as u32, ty);
+        self.ids(Op::ConvertUToPtr, pointer, &[address])
+    }
+}
+
+/// What the memory operands that begin at an operand say of the alignment.
+pub(super) fn aligned(inst: &Inst, operands: usize) -> Option<u64> {
+    let mask = inst.word(operands)?;
+    // Volatile comes before it and has no parameter.
+    let align = inst.word(operands + 1).filter(|_| mask & MemoryAccess::ALIGNED.bits() != 0)?;
+    align.is_power_of_two().then_some(u64::from(align))
+}

@@ -1,0 +1,56 @@
+//! No calls: the body of every function in place of its calls.
+
+use super::flow;
+use crate::inline::{remove, splice};
+use crate::{Refusal, ssa};
+use coop_ir::builder::Globals;
+use coop_ir::entry::CallGraph;
+use coop_ir::uses::Users;
+use coop_ir::{Id, InstRef, Module, Op};
+use rustc_hash::FxHashSet;
+
+/// Inlines all calls into the functions `entries`, and removes all others.
+pub(super) fn inline_all(m: &mut Module, g: &mut Globals, entries: &FxHashSet<Id>) -> Result<(), Refusal> {
+    let recursive = CallGraph::new(m).recursive();
+    if let Some(f) = recursive.first() {
+        let at = m.functions.get(*f).map(|f| f.def);
+        let why = "a function calls itself, directly or through others";
+        return Err(Refusal::new("refused-recursion", at, why, "SPIR-V for shaders has no recursion"));
+    }
+    let mut chosen: FxHashSet<Id> = FxHashSet::default();
+    for f in 0..m.functions.len() {
+        let id = m.inst(m.functions[f].def).result;
+        if let Some(id) = id.filter(|id| !entries.contains(id) && !m.functions[f].blocks.is_empty()) {
+            flow::one_return(m, g, f);
+            chosen.insert(id);
+        }
+    }
+    for f in 0..m.functions.len() {
+        if m.inst(m.functions[f].def).result.is_some_and(|id| entries.contains(&id)) {
+            splice::calls(m, f, &chosen).map_err(|()| {
+                let why = "more than 10000 calls";
+                Refusal::new("refused-recursion", None, why, "compile with less inlining of loops")
+            })?;
+            imported(m, f)?;
+            let users = Users::new(m);
+            let simple = ssa::candidates(m, f, &users, &|_, _| true);
+            ssa::promote(m, f, &simple);
+        }
+    }
+    let gone = m.functions.iter().filter_map(|f| m.inst(f.def).result).filter(|id| !entries.contains(id)).collect();
+    remove(m, &gone);
+    Ok(())
+}
+
+/// Refuses calls of functions that are elsewhere.
+fn imported(m: &Module, f: usize) -> Result<(), Refusal> {
+    let call = m.functions[f].insts().find(|r| m.inst(*r).op == Op::FunctionCall);
+    let Some(at): Option<InstRef> = call else { return Ok(()) };
+    let callee = m.inst(at).id(0);
+    let name = m.globals_with(Op::Name).map(|r| m.inst(r)).find(|i| i.id(0) == callee);
+    let name = name.and_then(|i| i.string(1)).map_or_else(String::new, |(s, _)| s);
+    let why = format!("the function '{name}' is not in the module");
+    let remedy = "link the module with what defines it; names of OpenCL's functions are instructions only where the \
+                  module said !opencl.ocl.version when it was translated";
+    Err(Refusal::new("refused-vulkan-call", Some(at), why, remedy))
+}

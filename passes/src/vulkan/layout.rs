@@ -1,0 +1,147 @@
+//! How OpenCL lays out types in memory: each at a multiple of its alignment, vectors of three like those of four.
+
+use coop_ir::constant::Constants;
+use coop_ir::decorate::Decorations;
+use coop_ir::types::{Scalar, Type};
+use coop_ir::{Id, Module};
+use spirv::Decoration;
+
+/// Size and alignment in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Size {
+    pub(super) bytes: u64,
+    pub(super) align: u64,
+}
+
+/// A number inside a type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Leaf {
+    pub(super) offset: u64,
+    pub(super) scalar: Scalar,
+}
+
+/// Types in memory.
+pub(super) struct Layout {
+    constants: Constants,
+    decorations: Decorations,
+}
+
+/// Types may be nested so deeply.
+const DEEPEST: u32 = 32;
+
+impl Layout {
+    pub(super) fn new(m: &Module, constants: Constants) -> Layout {
+        Layout { constants, decorations: Decorations::new(m) }
+    }
+
+    /// The value of a constant that can't be specialised any more.
+    pub(super) fn constant(&self, id: Id) -> Option<u64> {
+        self.constants.get(id).fixed()
+    }
+
+    /// The built-in that a variable is.
+    pub(super) fn built_in(&self, id: Id) -> Option<u32> {
+        self.decorations.built_in(id)
+    }
+
+    /// Whether an id has a decoration.
+    pub(super) fn has(&self, id: Id, decoration: Decoration) -> bool {
+        self.decorations.has(id, decoration)
+    }
+
+    /// The name of an id.
+    pub(super) fn name(&self, m: &Module, id: Id) -> Option<String> {
+        self.decorations.name(m, id)
+    }
+
+    /// Size and alignment of a type; `None` for what has none in memory.
+    pub(super) fn size(&self, m: &Module, ty: Id) -> Option<Size> {
+        self.size_at(m, ty, DEEPEST)
+    }
+
+    fn size_at(&self, m: &Module, ty: Id, depth: u32) -> Option<Size> {
+        let depth = depth.checked_sub(1)?;
+        match Type::of(m, ty)? {
+            Type::Scalar(s) => Some(Size { bytes: u64::from(s.bytes()), align: u64::from(s.bytes()) }),
+            Type::Pointer { .. } => Some(Size { bytes: 8, align: 8 }),
+            Type::Vector { elem, len } => {
+                let elem = self.size_at(m, elem, depth)?;
+                let len = u64::from(if len == 3 { 4 } else { len });
+                Some(Size { bytes: elem.bytes * len, align: elem.bytes * len })
+            }
+            Type::Array { elem, len } => {
+                let elem = self.size_at(m, elem, depth)?;
+                let bytes = elem.bytes.checked_mul(self.constant(len)?)?;
+                (bytes < 1 << 32).then_some(Size { bytes, align: elem.align })
+            }
+            Type::Struct { members } => {
+                let mut whole = Size { bytes: 0, align: 1 };
+                for (at, member) in self.members(m, ty, &members, depth)? {
+                    whole.bytes = at + member.bytes;
+                    whole.align = whole.align.max(member.align);
+                }
+                if self.has(ty, Decoration::CPacked) {
+                    whole.align = 1;
+                }
+                whole.bytes = whole.bytes.next_multiple_of(whole.align);
+                (whole.bytes < 1 << 32).then_some(whole)
+            }
+            _ => None,
+        }
+    }
+
+    fn members(&self, m: &Module, ty: Id, members: &[Id], depth: u32) -> Option<Vec<(u64, Size)>> {
+        let packed = self.has(ty, Decoration::CPacked);
+        let mut at = 0u64;
+        let mut out = Vec::with_capacity(members.len());
+        for member in members {
+            let size = self.size_at(m, *member, depth)?;
+            if !packed {
+                at = at.next_multiple_of(size.align.max(1));
+            }
+            out.push((at, size));
+            at = at.checked_add(size.bytes)?;
+        }
+        Some(out)
+    }
+
+    /// The parts of a composite type: type and offset of each.
+    pub(super) fn parts(&self, m: &Module, ty: Id) -> Option<Vec<(Id, u64)>> {
+        match Type::of(m, ty)? {
+            Type::Vector { elem, len } => {
+                let step = self.size(m, elem)?.bytes;
+                Some((0..u64::from(len)).map(|i| (elem, i * step)).collect())
+            }
+            Type::Array { elem, len } => {
+                let step = self.size(m, elem)?.bytes;
+                Some((0..self.constant(len)?).map(|i| (elem, i * step)).collect())
+            }
+            Type::Struct { members } => {
+                let offsets = self.members(m, ty, &members, DEEPEST)?;
+                Some(members.iter().zip(offsets).map(|(t, (at, _))| (*t, at)).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// The numbers that a type is made of, with their offsets, at most `most` of them. Pointers count as 64-bit numbers.
+    pub(super) fn leaves(&self, m: &Module, ty: Id, most: usize) -> Option<Vec<Leaf>> {
+        let mut out = Vec::new();
+        let mut work = vec![(ty, 0u64)];
+        while let Some((ty, at)) = work.pop() {
+            match Type::of(m, ty)? {
+                Type::Scalar(scalar) => out.push(Leaf { offset: at, scalar }),
+                Type::Pointer { .. } => {
+                    out.push(Leaf { offset: at, scalar: Scalar::Int { width: 64, signed: false } });
+                }
+                Type::Array { len, .. } if self.constant(len)? > most as u64 => return None,
+                _ => work.extend(self.parts(m, ty)?.into_iter().map(|(t, o)| (t, at + o))),
+            }
+            if out.len() > most || work.len() > 2 * most {
+                return None;
+            }
+        }
+        out.sort_by_key(|l| l.offset);
+        Some(out)
+    }
+}

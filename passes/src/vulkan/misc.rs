@@ -1,0 +1,97 @@
+//! Instructions of kernels that shaders don't have.
+
+use super::Kernel;
+use super::place::Place;
+use crate::Refusal;
+use coop_ir::types::coop_mat;
+use coop_ir::{Id, Inst, InstRef, Op, Operand};
+use spirv::Decoration;
+
+impl Kernel<'_> {
+    /// Rewrites any other instruction.
+    pub(super) fn rewrite_other(&mut self, r: InstRef) -> Result<(), Refusal> {
+        let inst = self.m.inst(r).clone();
+        let ids: Vec<Id> = inst.ids().map(|id| self.now(id)).collect();
+        match (inst.op, inst.ty, ids.as_slice()) {
+            (Op::LifetimeStart | Op::LifetimeStop | Op::AssumeTrueKHR | Op::Nop, ..)
+            | (Op::CooperativeMatrixPrefetchINTEL, ..) => {
+                self.m.forget(r);
+                return Ok(());
+            }
+            (Op::ExpectKHR, _, [value, _]) => {
+                self.stand_in(r, *value);
+                return Ok(());
+            }
+            (Op::IsFinite, Some(ty), [x]) => {
+                let nan = self.ids(Op::IsNan, ty, &[*x]);
+                let inf = self.ids(Op::IsInf, ty, &[*x]);
+                let either = self.ids(Op::LogicalOr, ty, &[nan, inf]);
+                self.instead(r, Op::LogicalNot, ty, [either.into()]);
+                return Ok(());
+            }
+            (Op::Ordered | Op::Unordered, Some(ty), [x, y]) => {
+                let (a, b) = (self.ids(Op::IsNan, ty, &[*x]), self.ids(Op::IsNan, ty, &[*y]));
+                if inst.op == Op::Unordered {
+                    self.instead(r, Op::LogicalOr, ty, [a, b].map(Operand::Id));
+                } else {
+                    let either = self.ids(Op::LogicalOr, ty, &[a, b]);
+                    self.instead(r, Op::LogicalNot, ty, [either.into()]);
+                }
+                return Ok(());
+            }
+            (Op::LessOrGreater, Some(ty), [x, y]) => {
+                self.instead(r, Op::FOrdNotEqual, ty, [*x, *y].map(Operand::Id));
+                return Ok(());
+            }
+            (Op::CompositeConstruct, Some(ty), [_]) if coop_mat(self.m, ty).is_some() => {
+                return self.rewrite_fill(r, &inst, ty);
+            }
+            (Op::BitCount | Op::BitReverse, Some(ty), _) if self.shape(ty).is_some_and(|(s, _)| s.width() != 32) => {
+                return Err(self.not_in_vulkan(r, &format!("{} of other than 32 bits", inst.op)));
+            }
+            (
+                Op::SatConvertSToU
+                | Op::SatConvertUToS
+                | Op::IsNormal
+                | Op::SignBitSet
+                | Op::EnqueueKernel
+                | Op::FmaKHR
+                | Op::GenericPtrMemSemantics,
+                ..,
+            ) => return Err(self.not_in_vulkan(r, &inst.op.to_string())),
+            (
+                Op::ConvertFToS | Op::ConvertFToU | Op::UConvert | Op::SConvert | Op::ConvertSToF | Op::ConvertUToF,
+                ..,
+            ) if inst.result.is_some_and(|id| self.layout.has(id, Decoration::SaturatedConversion)) => {
+                return Err(self.not_in_vulkan(r, "a conversion that saturates"));
+            }
+            _ => {}
+        }
+        let pointer = inst.ids().find(|id| self.places.get(id).is_some_and(|p| *p != Place::Matrix));
+        if pointer.is_some() {
+            return Err(self.not_in_vulkan(r, &format!("{} of a pointer", inst.op)));
+        }
+        self.keep(r);
+        Ok(())
+    }
+
+    /// A matrix of one value. Producers give a pointer to it too.
+    fn rewrite_fill(&mut self, r: InstRef, inst: &Inst, ty: Id) -> Result<(), Refusal> {
+        let value = inst.id(0).ok_or_else(|| self.no_layout(r))?;
+        let component = coop_mat(self.m, ty).map(|t| t.component).ok_or_else(|| self.no_layout(r))?;
+        if !self.places.contains_key(&value) {
+            self.keep(r);
+            return Ok(());
+        }
+        let access = self.access(value, component, inst, usize::MAX).ok_or_else(|| self.no_layout(r))?;
+        let value = self.load(access, component).ok_or_else(|| self.no_layout(r))?;
+        self.instead(r, Op::CompositeConstruct, ty, [value.into()]);
+        Ok(())
+    }
+
+    fn not_in_vulkan(&self, r: InstRef, what: &str) -> Refusal {
+        let why = format!("{what} has no equal in Vulkan");
+        let remedy = "write it in the kernel with plain arithmetic, or compile with more optimisation (-O2)";
+        Refusal::new("refused-vulkan-instruction", Some(r), why, remedy)
+    }
+}

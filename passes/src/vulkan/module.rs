@@ -1,0 +1,168 @@
+//! What a module says of itself, after its kernels are shaders.
+
+use coop_ir::builder::{add_global, require_capability};
+use coop_ir::rewrite::{remove_globals, sort_globals};
+use coop_ir::types::Type;
+use coop_ir::uses::is_note;
+use coop_ir::{Id, Inst, Module, Op, Operand};
+use rustc_hash::FxHashSet;
+use spirv::{Capability, Decoration, ExecutionMode, ExecutionModel, StorageClass};
+
+/// SPIR-V 1.6, which Vulkan 1.3 takes: addresses and the memory model are part of it.
+const VERSION: u32 = 0x0001_0600;
+
+/// Capabilities of kernels.
+const GONE: [Capability; 22] = [
+    Capability::Addresses,
+    Capability::Linkage,
+    Capability::Kernel,
+    Capability::Vector16,
+    Capability::Float16Buffer,
+    Capability::ImageBasic,
+    Capability::ImageReadWrite,
+    Capability::ImageMipmap,
+    Capability::Pipes,
+    Capability::Groups,
+    Capability::DeviceEnqueue,
+    Capability::LiteralSampler,
+    Capability::GenericPointer,
+    Capability::SubgroupDispatch,
+    Capability::NamedBarrier,
+    Capability::PipeStorage,
+    Capability::ExpectAssumeKHR,
+    Capability::SubgroupShuffleINTEL,
+    Capability::SubgroupBufferBlockIOINTEL,
+    Capability::KernelAttributesINTEL,
+    Capability::OptNoneINTEL,
+    Capability::CacheControlsINTEL,
+];
+
+/// Extensions that bring what is gone or what 1.6 has.
+const EXTENSIONS: [&str; 9] = [
+    "SPV_KHR_expect_assume",
+    "SPV_KHR_linkonce_odr",
+    "SPV_KHR_no_integer_wrap_decoration",
+    "SPV_KHR_float_controls",
+    "SPV_KHR_uniform_group_instructions",
+    "SPV_INTEL_subgroups",
+    "SPV_INTEL_kernel_attributes",
+    "SPV_INTEL_optnone",
+    "SPV_INTEL_cache_controls",
+];
+
+/// Decorations that are of kernels, or whose target is gone.
+const DECORATIONS: [u32; 15] = [
+    Decoration::CPacked as u32,
+    Decoration::Constant as u32,
+    Decoration::Restrict as u32,
+    Decoration::Aliased as u32,
+    Decoration::Volatile as u32,
+    Decoration::FuncParamAttr as u32,
+    Decoration::FPRoundingMode as u32,
+    Decoration::FPFastMathMode as u32,
+    Decoration::LinkageAttributes as u32,
+    Decoration::Alignment as u32,
+    Decoration::MaxByteOffset as u32,
+    Decoration::AlignmentId as u32,
+    Decoration::UserSemantic as u32,
+    // CacheControlLoadINTEL and CacheControlStoreINTEL.
+    6442,
+    6443,
+];
+
+/// An entry point as it is now.
+pub(super) struct Shader {
+    pub(super) function: Id,
+    pub(super) interface: Vec<Id>,
+    pub(super) local_size: [u32; 3],
+}
+
+/// Makes the module one of shaders.
+pub(super) fn finish(m: &mut Module, shaders: &[Shader], needed: &FxHashSet<u32>) {
+    m.header.version = m.header.version.max(VERSION);
+    let kept: FxHashSet<Id> = shaders.iter().flat_map(|s| s.interface.iter().copied()).collect();
+    let of_kernels: FxHashSet<Id> = shaders.iter().map(|s| s.function).collect();
+    remove_globals(m, |m, r| {
+        let i = m.inst(r);
+        match i.op {
+            Op::Capability => GONE.iter().any(|c| i.word(0) == Some(*c as u32)),
+            Op::Extension => i.string(0).is_some_and(|(s, _)| EXTENSIONS.contains(&s.as_str())),
+            Op::Variable => i.result.is_some_and(|id| !kept.contains(&id)),
+            Op::ExecutionMode | Op::ExecutionModeId => i.id(0).is_some_and(|id| of_kernels.contains(&id)),
+            Op::Decorate | Op::DecorateId | Op::DecorateString => i.word(1).is_some_and(|d| DECORATIONS.contains(&d)),
+            Op::ExtInstImport => i.string(0).is_some_and(|(s, _)| s == "OpenCL.std" || s.starts_with("OpenCL.Debug")),
+            Op::ExtInst => true,
+            _ => false,
+        }
+    });
+    // What is said of ids that are gone.
+    remove_globals(m, |m, r| {
+        let i = m.inst(r);
+        is_note(i.op) && i.id(0).is_some_and(|id| m.def(id).is_none())
+    });
+    for r in m.globals_with(Op::MemoryModel).collect::<Vec<_>>() {
+        let model = [spirv::AddressingModel::PhysicalStorageBuffer64 as u32, spirv::MemoryModel::Vulkan as u32];
+        m.replace(r, Inst::new(Op::MemoryModel, None, None, model.map(Operand::Word)));
+    }
+    for shader in shaders {
+        entry_point(m, shader);
+    }
+    capabilities(m, needed);
+    sort_globals(m);
+}
+
+fn entry_point(m: &mut Module, shader: &Shader) {
+    let entries: Vec<_> =
+        m.globals_with(Op::EntryPoint).filter(|r| m.inst(*r).id(1) == Some(shader.function)).collect();
+    for r in entries {
+        let Some((_, end)) = m.inst(r).string(2) else { continue };
+        let inst = m.inst_mut(r);
+        inst.operands.truncate(end);
+        inst.operands[0] = Operand::Word(ExecutionModel::GLCompute as u32);
+        inst.operands.extend(shader.interface.iter().map(|v| Operand::Id(*v)));
+    }
+    let size = shader.local_size.map(Operand::Word);
+    let head = [Operand::Id(shader.function), Operand::Word(ExecutionMode::LocalSize as u32)];
+    add_global(m, Inst::new(Op::ExecutionMode, None, None, head.into_iter().chain(size)));
+}
+
+fn capabilities(m: &mut Module, needed: &FxHashSet<u32>) {
+    let always = [Capability::Shader, Capability::PhysicalStorageBufferAddresses, Capability::VulkanMemoryModel];
+    let mut all: Vec<u32> = always.map(|c| c as u32).to_vec();
+    all.extend(needed.iter().copied());
+    for r in m.globals.clone() {
+        let i = m.inst(r);
+        match (i.op, i.word(0)) {
+            (Op::TypeInt, Some(8)) => all.push(Capability::Int8 as u32),
+            (Op::TypeInt, Some(16)) => all.push(Capability::Int16 as u32),
+            (Op::TypeInt, Some(64)) => all.push(Capability::Int64 as u32),
+            (Op::TypeFloat, Some(16)) if i.word(1).is_none() => all.push(Capability::Float16 as u32),
+            (Op::TypeFloat, Some(64)) => all.push(Capability::Float64 as u32),
+            (Op::TypePointer, Some(class)) if class == StorageClass::PhysicalStorageBuffer as u32 => {
+                all.extend(i.id(1).and_then(|t| narrow_storage(m, t)).map(|c| c as u32));
+            }
+            _ => {}
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    all.into_iter().for_each(|c| require_capability(m, c));
+}
+
+/// The capability that memory of narrow numbers takes.
+fn narrow_storage(m: &Module, mut ty: Id) -> Option<Capability> {
+    loop {
+        ty = match Type::of(m, ty)? {
+            Type::Scalar(s) => {
+                return match s.width() {
+                    8 => Some(Capability::StorageBuffer8BitAccess),
+                    16 => Some(Capability::StorageBuffer16BitAccess),
+                    _ => None,
+                };
+            }
+            Type::Vector { elem, .. } | Type::RuntimeArray { elem } | Type::Array { elem, .. } => elem,
+            Type::Struct { members } => *members.first()?,
+            _ => return None,
+        };
+    }
+}

@@ -1,0 +1,225 @@
+//! What each pointer points into.
+//!
+//! A kernel's storage classes say little (Generic is any, and bitcasts go everywhere), so every pointer is followed to
+//! where it comes from. It is then a number: a 64-bit address for memory of the device, a 32-bit offset in bytes for a
+//! variable, which is known when compiling. Pointers into matrices stay pointers.
+
+use super::Kernel;
+use super::root::{Initial, Root};
+use crate::Refusal;
+use coop_ir::types::Type;
+use coop_ir::{Id, Inst, InstRef, Op};
+use rustc_hash::FxHashMap;
+use spirv::StorageClass;
+
+/// Where a pointer leads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// Memory of the device: the pointer is its address.
+    Global,
+    /// A variable, by its number: the pointer is an offset in bytes.
+    Root(usize),
+    /// A built-in variable.
+    BuiltIn(Id),
+    /// A matrix in a variable of the function.
+    Matrix,
+}
+
+/// Whether an instruction makes a pointer of a pointer that is its first operand.
+pub(super) fn derives(op: Op) -> bool {
+    chains(op)
+        || matches!(
+            op,
+            Op::Bitcast | Op::CopyObject | Op::PtrCastToGeneric | Op::GenericCastToPtr | Op::GenericCastToPtrExplicit
+        )
+}
+
+/// Whether an instruction steps through a type.
+pub(super) fn chains(op: Op) -> bool {
+    matches!(op, Op::AccessChain | Op::InBoundsAccessChain) || by_element(op)
+}
+
+/// Whether its first index counts whole objects.
+pub(super) fn by_element(op: Op) -> bool {
+    matches!(op, Op::PtrAccessChain | Op::InBoundsPtrAccessChain)
+}
+
+impl Kernel<'_> {
+    /// Finds the place of every pointer of the function.
+    pub(super) fn places(&mut self) -> Result<(), Refusal> {
+        self.places_of_parameters()?;
+        self.places_of_globals()?;
+        let insts: Vec<InstRef> =
+            self.m.functions[self.f].blocks.iter().flat_map(|b| b.insts.iter().copied()).collect();
+        let pointers: Vec<InstRef> = insts.into_iter().filter(|r| self.gives_pointer(*r)).collect();
+        for r in &pointers {
+            self.place_of_source(*r)?;
+        }
+        loop {
+            let mut changed = false;
+            for r in &pointers {
+                changed |= self.follow(*r)?;
+            }
+            if !changed {
+                break;
+            }
+        }
+        for r in pointers {
+            let id = self.m.inst(r).result;
+            if let Some(id) = id.filter(|id| !self.places.contains_key(id)) {
+                // Null and undefined pointers only: any address does.
+                self.places.insert(id, Place::Global);
+            }
+        }
+        Ok(())
+    }
+
+    fn gives_pointer(&self, r: InstRef) -> bool {
+        self.m.inst(r).ty.is_some_and(|t| self.storage_of(t).is_some())
+    }
+
+    /// The storage class of a pointer type.
+    pub(super) fn storage_of(&self, ty: Id) -> Option<u32> {
+        match Type::of(self.m, ty)? {
+            Type::Pointer { storage, .. } => Some(storage),
+            _ => None,
+        }
+    }
+
+    /// What a pointer type points to.
+    pub(super) fn pointee(&self, ty: Id) -> Option<Id> {
+        match Type::of(self.m, ty)? {
+            Type::Pointer { pointee, .. } => Some(pointee),
+            _ => None,
+        }
+    }
+
+    fn places_of_parameters(&mut self) -> Result<(), Refusal> {
+        for (index, r) in self.m.functions[self.f].params.clone().into_iter().enumerate() {
+            let Inst { op: Op::FunctionParameter, ty: Some(ty), result: Some(id), .. } = *self.m.inst(r) else {
+                continue;
+            };
+            let Some(storage) = self.storage_of(ty) else { continue };
+            let place = if storage == StorageClass::Workgroup as u32 {
+                let size = self.local_arguments.get(&(index as u32)).copied();
+                let Some(size) = size else {
+                    let why = format!("argument {index} is a pointer to memory that a workgroup shares");
+                    let remedy = format!("give its size with --local-arg {index}=BYTES");
+                    return Err(Refusal::new("refused-vulkan-local-argument", Some(r), why, remedy));
+                };
+                self.add_root(Root::new(StorageClass::Workgroup, u64::from(size), Initial::None, id))
+            } else if storage == StorageClass::Function as u32 {
+                // A struct by value.
+                let size = self.pointee(ty).and_then(|t| self.layout.size(self.m, t)).map(|s| s.bytes);
+                let Some(size) = size else { return Err(self.no_layout(r)) };
+                self.add_root(Root::new(StorageClass::Function, size, Initial::Argument(index), id))
+            } else {
+                Place::Global
+            };
+            self.places.insert(id, place);
+        }
+        Ok(())
+    }
+
+    fn places_of_globals(&mut self) -> Result<(), Refusal> {
+        for r in self.m.globals_with(Op::Variable).collect::<Vec<_>>() {
+            let Inst { ty: Some(ty), result: Some(id), .. } = *self.m.inst(r) else { continue };
+            if !self.used.contains(&id) {
+                continue;
+            }
+            let initial = self.m.inst(r).id(1);
+            let class = self.m.inst(r).word(0);
+            let size = self.pointee(ty).and_then(|t| self.layout.size(self.m, t)).map(|s| s.bytes);
+            let place = match (class, size) {
+                (Some(c), _) if c == StorageClass::Input as u32 => Place::BuiltIn(id),
+                (Some(c), Some(size)) if c == StorageClass::Workgroup as u32 => {
+                    self.add_root(Root::new(StorageClass::Workgroup, size, Initial::None, id))
+                }
+                (Some(c), Some(size)) if c == StorageClass::UniformConstant as u32 && initial.is_some() => {
+                    let initial = initial.map_or(Initial::None, Initial::Constant);
+                    self.add_root(Root::new(StorageClass::Private, size, initial, id))
+                }
+                _ => {
+                    let name = self.layout.name(self.m, id).unwrap_or_else(|| id.to_string());
+                    let why = format!("the variable '{name}' of the module is neither shared, constant nor a built-in");
+                    let remedy = "pass a pointer as an argument instead";
+                    return Err(Refusal::new("refused-vulkan-variable", Some(r), why, remedy));
+                }
+            };
+            self.places.insert(id, place);
+        }
+        Ok(())
+    }
+
+    fn add_root(&mut self, root: Root) -> Place {
+        self.roots.push(root);
+        Place::Root(self.roots.len() - 1)
+    }
+
+    /// The place of a pointer that an instruction makes of something else than pointers.
+    fn place_of_source(&mut self, r: InstRef) -> Result<(), Refusal> {
+        let inst = self.m.inst(r);
+        let (Some(ty), Some(id)) = (inst.ty, inst.result) else { return Ok(()) };
+        let place = match inst.op {
+            Op::Variable => {
+                let Some(pointee) = self.pointee(ty) else { return Ok(()) };
+                if self.carriers.has(self.m, pointee) {
+                    Place::Matrix
+                } else {
+                    let initial = inst.id(1).map_or(Initial::None, Initial::Constant);
+                    let Some(size) = self.layout.size(self.m, pointee) else { return Err(self.no_layout(r)) };
+                    self.add_root(Root::new(StorageClass::Function, size.bytes, initial, id))
+                }
+            }
+            Op::Load | Op::ConvertUToPtr => {
+                let device = [StorageClass::CrossWorkgroup, StorageClass::UniformConstant].map(|c| c as u32);
+                if !self.storage_of(ty).is_some_and(|c| device.contains(&c)) {
+                    let from = if inst.op == Op::Load { "read from memory" } else { "made of a number" };
+                    let why = format!("a pointer that is {from} does not say which memory it points into");
+                    let remedy = "only pointers to global memory can be; compile with more optimisation (-O2), \
+                                  so that pointers stay in registers";
+                    return Err(Refusal::new("refused-vulkan-generic", Some(r), why, remedy));
+                }
+                Place::Global
+            }
+            _ => return Ok(()),
+        };
+        self.places.insert(id, place);
+        Ok(())
+    }
+
+    /// The place of a pointer that comes from others; answers whether it is news.
+    fn follow(&mut self, r: InstRef) -> Result<bool, Refusal> {
+        let inst = self.m.inst(r);
+        let Some(id) = inst.result else { return Ok(false) };
+        let from: Vec<Id> = match inst.op {
+            op if derives(op) => inst.id(0).into_iter().collect(),
+            Op::Select => inst.ids_from(1).collect(),
+            Op::Phi => inst.operands.iter().step_by(2).filter_map(|o| o.id()).collect(),
+            Op::Variable | Op::Load | Op::ConvertUToPtr | Op::Undef | Op::ConstantNull => return Ok(false),
+            op => {
+                let why = format!("a pointer comes from {op}");
+                let remedy =
+                    "only what compilers emit for pointers is followed: access chains, casts, phis and selects";
+                return Err(Refusal::new("refused-vulkan-pointer", Some(r), why, remedy));
+            }
+        };
+        let Some(found) = from.iter().find_map(|p| self.places.get(p).copied()) else { return Ok(false) };
+        let merges = matches!(inst.op, Op::Select | Op::Phi);
+        let other = from.iter().find(|p| self.places.get(p).is_some_and(|q| *q != found));
+        if other.is_some() || merges && matches!(found, Place::Matrix | Place::BuiltIn(_)) {
+            let why = "a pointer may point into one variable or another, or into global memory".to_owned();
+            let remedy = "compile with more optimisation (-O2), or use one array for both";
+            return Err(Refusal::new("refused-vulkan-pointer", Some(r), why, remedy));
+        }
+        Ok(self.places.insert(id, found).is_none())
+    }
+
+    pub(super) fn no_layout(&self, r: InstRef) -> Refusal {
+        let why = "a type has no layout in memory that is known here";
+        Refusal::new("refused-vulkan-type", Some(r), why, "use integers, floats, vectors, arrays and structs of them")
+    }
+}
+
+/// Places by pointer.
+pub(super) type Places = FxHashMap<Id, Place>;
