@@ -9,7 +9,7 @@ declare spir_func float @_Z15__spirv_ocl_fmafff(float, float, float)
 declare spir_func float @_Z16__spirv_ocl_fminff(float, float)
 declare spir_func float @_Z18__spirv_ocl_fclampfff(float, float, float)
 declare spir_func float @_Z16__spirv_ocl_rintf(float)
-declare spir_func float @_Z17__spirv_ocl_roundf(float)
+declare spir_func float @_Z17__spirv_ocl_floorf(float)
 declare spir_func float @_Z20__spirv_ocl_copysignff(float, float)
 declare spir_func i32 @_Z17__spirv_ocl_s_maxii(i32, i32)
 declare spir_func i32 @_Z15__spirv_ocl_clzi(i32)
@@ -48,7 +48,7 @@ entry:
   %c = call spir_func float @_Z18__spirv_ocl_fclampfff(float %m, float -6.000000e+00, float 6.000000e+00)
   %half.c = fmul float %c, 5.000000e-01
   %e = call spir_func float @_Z16__spirv_ocl_rintf(float %half.c)
-  %n = call spir_func float @_Z17__spirv_ocl_roundf(float %half.c)
+  %n = call spir_func float @_Z17__spirv_ocl_floorf(float %half.c)
   %s = call spir_func float @_Z20__spirv_ocl_copysignff(float %n, float %v3)
   %se = fadd float %s, %e
   %sh = fadd float %se, %hf

@@ -50,6 +50,22 @@ impl Kernel<'_> {
                 }
                 Ok(())
             }
+            Op::ConvertFToBF16INTEL | Op::ConvertBF16ToFINTEL => {
+                let width = if inst.op == Op::ConvertFToBF16INTEL { 32 } else { 16 };
+                if let Some(Place::Root(i)) = inst.id(0).and_then(|p| self.places.get(&p)) {
+                    let number =
+                        if width == 32 { Scalar::Float { width } } else { Scalar::Int { width, signed: false } };
+                    self.roots[*i].note(number, 16);
+                }
+                Ok(())
+            }
+            Op::CompositeConstruct => match inst.id(0).and_then(|p| self.places.get(&p)) {
+                Some(Place::Root(_)) => {
+                    let component = self.matrix_component(&inst);
+                    self.note_type(r, inst.id(0), component, &inst, usize::MAX)
+                }
+                _ => Ok(()),
+            },
             op if super::sync::is_atomic(op) => {
                 let value = inst.ty.or_else(|| inst.id(3).and_then(|v| self.value_type(v)));
                 self.note_type(r, inst.id(0), value, &inst, usize::MAX)

@@ -20,7 +20,7 @@ impl Kernel<'_> {
     /// Lays out the arguments, and puts what reads them in front of the first block.
     pub(super) fn arguments(&mut self) -> Result<(), Refusal> {
         let mut end = 0u64;
-        let parameters = self.m.functions[self.f].params.clone();
+        let parameters = self.parameters();
         for (index, r) in parameters.iter().enumerate() {
             let Inst { op: Op::FunctionParameter, ty: Some(ty), result: Some(id), .. } = *self.m.inst(*r) else {
                 return Err(self.no_layout(*r));

@@ -6,7 +6,7 @@ use crate::{Refusal, ssa};
 use coop_ir::builder::Globals;
 use coop_ir::entry::CallGraph;
 use coop_ir::uses::Users;
-use coop_ir::{Id, InstRef, Module, Op};
+use coop_ir::{Id, Inst, InstRef, Module, Op};
 use rustc_hash::FxHashSet;
 
 /// Inlines all calls into the functions `entries`, and removes all others.
@@ -42,13 +42,29 @@ pub(super) fn inline_all(m: &mut Module, g: &mut Globals, entries: &FxHashSet<Id
     Ok(())
 }
 
-/// Refuses calls of functions that are elsewhere.
-fn imported(m: &Module, f: usize) -> Result<(), Refusal> {
-    let call = m.functions[f].insts().find(|r| m.inst(*r).op == Op::FunctionCall);
-    let Some(at): Option<InstRef> = call else { return Ok(()) };
-    let callee = m.inst(at).id(0);
+/// Functions of compilers' libraries that are instructions in truth: each takes a pointer to a number.
+const KNOWN: [(&str, Op); 2] = [
+    ("__devicelib_ConvertFToBF16INTEL", Op::ConvertFToBF16INTEL),
+    ("__devicelib_ConvertBF16ToFINTEL", Op::ConvertBF16ToFINTEL),
+];
+
+/// Makes calls of known functions that are elsewhere instructions, of a pointer still; refuses others.
+fn imported(m: &mut Module, f: usize) -> Result<(), Refusal> {
+    for at in m.functions[f].insts().filter(|r| m.inst(*r).op == Op::FunctionCall).collect::<Vec<_>>() {
+        imported_call(m, at)?;
+    }
+    Ok(())
+}
+
+fn imported_call(m: &mut Module, at: InstRef) -> Result<(), Refusal> {
+    let call = m.inst(at).clone();
+    let callee = call.id(0);
     let name = m.globals_with(Op::Name).map(|r| m.inst(r)).find(|i| i.id(0) == callee);
     let name = name.and_then(|i| i.string(1)).map_or_else(String::new, |(s, _)| s);
+    if let (Some((_, op)), Some(pointer)) = (KNOWN.iter().find(|k| k.0 == name), call.id(1)) {
+        m.replace(at, Inst::new(*op, call.ty, call.result, [pointer.into()]).at(call.origin));
+        return Ok(());
+    }
     let why = format!("the function '{name}' is not in the module");
     let remedy = "link the module with what defines it; names of OpenCL's functions are instructions only where the \
                   module said !opencl.ocl.version when it was translated";

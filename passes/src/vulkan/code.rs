@@ -135,7 +135,7 @@ impl Kernel<'_> {
             return value;
         };
         let to = self.g.uint(self.m, width);
-        if from == width {
+        if from == width || !(1..=64).contains(&from) {
             return self.cast(value, to);
         }
         if let Some(bits) = self.layout.constant(value) {

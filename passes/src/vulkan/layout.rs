@@ -26,6 +26,9 @@ pub(super) struct Layout {
     decorations: Decorations,
 }
 
+/// Arrays that are moved as a whole have at most so many elements.
+const MOST_PARTS: u64 = 1 << 16;
+
 /// Types may be nested so deeply.
 const DEEPEST: u32 = 32;
 
@@ -62,7 +65,10 @@ impl Layout {
     fn size_at(&self, m: &Module, ty: Id, depth: u32) -> Option<Size> {
         let depth = depth.checked_sub(1)?;
         match Type::of(m, ty)? {
-            Type::Scalar(s) => Some(Size { bytes: u64::from(s.bytes()), align: u64::from(s.bytes()) }),
+            Type::Scalar(s) => {
+                let bytes = u64::from(s.bytes());
+                matches!(s.width(), 8 | 16 | 32 | 64).then_some(Size { bytes, align: bytes })
+            }
             Type::Pointer { .. } => Some(Size { bytes: 8, align: 8 }),
             Type::Vector { elem, len } => {
                 let elem = self.size_at(m, elem, depth)?;
@@ -114,7 +120,8 @@ impl Layout {
             }
             Type::Array { elem, len } => {
                 let step = self.size(m, elem)?.bytes;
-                Some((0..self.constant(len)?).map(|i| (elem, i * step)).collect())
+                let len = self.constant(len).filter(|n| *n <= MOST_PARTS)?;
+                Some((0..len).map(|i| (elem, i * step)).collect())
             }
             Type::Struct { members } => {
                 let offsets = self.members(m, ty, &members, DEEPEST)?;

@@ -3,9 +3,12 @@
 use super::Kernel;
 use super::place::Place;
 use crate::Refusal;
-use coop_ir::types::coop_mat;
+use coop_ir::types::{Scalar, coop_mat};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 use spirv::Decoration;
+
+/// What a bfloat16 is to kernels.
+const BITS: Scalar = Scalar::Int { width: 16, signed: false };
 
 impl Kernel<'_> {
     /// Rewrites any other instruction.
@@ -13,10 +16,16 @@ impl Kernel<'_> {
         let inst = self.m.inst(r).clone();
         let ids: Vec<Id> = inst.ids().map(|id| self.now(id)).collect();
         match (inst.op, inst.ty, ids.as_slice()) {
-            (Op::LifetimeStart | Op::LifetimeStop | Op::AssumeTrueKHR | Op::Nop, ..)
-            | (Op::CooperativeMatrixPrefetchINTEL, ..) => {
+            (Op::LifetimeStart | Op::LifetimeStop | Op::AssumeTrueKHR | Op::Nop, ..) => {
                 self.m.forget(r);
                 return Ok(());
+            }
+            (Op::CooperativeMatrixPrefetchINTEL, ..) => {
+                self.m.forget(r);
+                return Ok(());
+            }
+            (Op::ConvertFToBF16INTEL | Op::ConvertBF16ToFINTEL, Some(ty), _) => {
+                return self.rewrite_conversion(r, &inst, ty);
             }
             (Op::ExpectKHR, _, [value, _]) => {
                 self.stand_in(r, *value);
@@ -86,6 +95,24 @@ impl Kernel<'_> {
         let access = self.access(value, component, inst, usize::MAX).ok_or_else(|| self.no_layout(r))?;
         let value = self.load(access, component).ok_or_else(|| self.no_layout(r))?;
         self.instead(r, Op::CompositeConstruct, ty, [value.into()]);
+        Ok(())
+    }
+
+    /// A conversion of a number that may be given by a pointer.
+    fn rewrite_conversion(&mut self, r: InstRef, inst: &Inst, ty: Id) -> Result<(), Refusal> {
+        let pointer = inst.id(0).ok_or_else(|| self.no_layout(r))?;
+        if !self.places.contains_key(&pointer) {
+            self.keep(r);
+            return Ok(());
+        }
+        if self.places.get(&pointer) == Some(&Place::Matrix) {
+            return Err(self.not_in_vulkan(r, &format!("{} of an element of a matrix", inst.op)));
+        }
+        let number = if inst.op == Op::ConvertFToBF16INTEL { Scalar::Float { width: 32 } } else { BITS };
+        let from = self.g.scalar(self.m, number);
+        let access = self.access(pointer, from, inst, usize::MAX).ok_or_else(|| self.no_layout(r))?;
+        let value = self.load(access, from).ok_or_else(|| self.no_layout(r))?;
+        self.instead(r, inst.op, ty, [value.into()]);
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 //!
 //! - Calls are gone: bodies stand in their place (`calls`).
 //! - Pointers are numbers. Memory of the device is reached by address, through pointers that are made where it is accessed
-//!   (`place`, `pointer`, `access`); variables are arrays of one kind of number (`root`). Matrices are loaded and stored
+//!   (`expression`, `place`, `pointer`, `access`); variables are arrays of one kind of number (`root`). Matrices are loaded and stored
 //!   through pointers to their component type (`matrix`).
 //! - Arguments are push constants (`args`); built-in variables are Vulkan's (`builtin`).
 //! - OpenCL.std is GLSL.std.450 (`math`), barriers and atomics are in Vulkan's memory model (`sync`).
@@ -21,6 +21,7 @@ mod args;
 mod builtin;
 mod calls;
 mod code;
+mod expression;
 mod flow;
 mod layout;
 mod math;
@@ -98,6 +99,7 @@ fn shader(
     f: usize,
     needed: &mut FxHashSet<u32>,
 ) -> Result<Shader, Refusal> {
+    expression::unfold(m, f);
     let constants = Constants::new(m, &cx.options.spec);
     let local_size = local_size(m, vulkan, entry, &constants)?;
     let literal = |mode: ExecutionMode| entry.mode(mode).map(|found| m.inst(found.at).word(2));

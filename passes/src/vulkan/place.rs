@@ -94,8 +94,14 @@ impl Kernel<'_> {
         }
     }
 
+    /// The function's parameters, without source positions among them.
+    pub(super) fn parameters(&self) -> Vec<InstRef> {
+        let is = |r: &InstRef| self.m.inst(*r).op == Op::FunctionParameter;
+        self.m.functions[self.f].params.iter().copied().filter(is).collect()
+    }
+
     fn places_of_parameters(&mut self) -> Result<(), Refusal> {
-        for (index, r) in self.m.functions[self.f].params.clone().into_iter().enumerate() {
+        for (index, r) in self.parameters().into_iter().enumerate() {
             let Inst { op: Op::FunctionParameter, ty: Some(ty), result: Some(id), .. } = *self.m.inst(r) else {
                 continue;
             };

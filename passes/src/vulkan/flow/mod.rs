@@ -27,6 +27,11 @@ pub(crate) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refus
     let mut variables = phis_to_variables(m, g, f);
     let cfg = Cfg::new(m, &m.functions[f]);
     let mut flow = Flow::new(&cfg, |b| decides(m, &m.functions[f].blocks[b]));
+    let odd = flow.nodes.iter().any(|n| n.arms.len() > 1 && n.on == On::Always);
+    if odd || !cfg.problems().is_empty() {
+        let why = "a block does not end as blocks do, or a branch leads where none may";
+        return Err(Refusal::new("refused-vulkan-flow", Some(at), why, "check the module with spirv-val"));
+    }
     let body = tree::build(&mut flow).map_err(|tree::TooDeep| {
         let why = "the control flow, put into nested constructs, is hundreds of levels deep";
         Refusal::new("refused-vulkan-flow", Some(at), why, "compile with less unrolling and inlining")
