@@ -6,9 +6,9 @@ use crate::interp::SemanticsName;
 use crate::io::{self, FileError, Loaded};
 use crate::render::{self, Problem, Renderer};
 use clap::{Parser, ValueEnum};
+use coop_ir::Module;
 use coop_ir::constant::Specialization;
 use coop_ir::text::{PrintOptions, print};
-use coop_ir::{Module, binary};
 use coop_passes::{Error, Lanes, Lowered, Options, PASSES, Refusal, Vulkan, lower_with};
 use coop_validate::{Level, Part};
 use std::path::{Path, PathBuf};
@@ -282,8 +282,11 @@ fn say(cli: &Cli, loaded: &Loaded, lowered: &Lowered) {
         io::error(&format!("{}: no cooperative matrices, nothing to lower", loaded.name));
         return;
     }
-    let size = binary::write_words(&lowered.module).len() * 4;
+    let size = report.size.output;
     io::error(&format!("{}: lowered to {}, {} -> {size} bytes", loaded.name, report.target, loaded.bytes.len()));
+    if let Some(why) = report.size.why.as_ref().filter(|_| cli.style.verbose > 0) {
+        io::error(&format!("    {why}"));
+    }
     if let Some(size) = report.required_subgroup_size {
         io::error(&format!("    the pipeline must require a subgroup size of {size} and full subgroups"));
     }

@@ -1,5 +1,7 @@
 //! `cooplower` as its users see it: exit statuses, what is written and what is not.
 
+mod llama_modules;
+
 use coop_ir::binary;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -175,4 +177,85 @@ fn an_invalid_module_is_not_lowered_unless_told_so() {
     assert!(stderr(&output).contains("muladd-k-mismatch"), "{}", stderr(&output));
     let output = cooplower(&["--subgroup-size", "32", "--no-check", &input, "-o", "-"]);
     assert_eq!(status(&output), 3, "{}", stderr(&output));
+}
+
+#[test]
+fn coopcheck_explains_refusals() {
+    let explain = |id: &str| {
+        let tool = env!("CARGO_BIN_EXE_coopcheck");
+        let mut command = match std::env::var_os("COOP_RUNNER") {
+            Some(runner) => {
+                let mut c = Command::new(runner);
+                c.arg(tool);
+                c
+            }
+            None => Command::new(tool),
+        };
+        command.args(["explain", id]).env("NO_COLOR", "1").output().expect("coopcheck runs")
+    };
+    for rule in coop_passes::REFUSALS {
+        let output = explain(rule.id);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(status(&output), 0, "{}: {}", rule.id, stderr(&output));
+        assert!(text.starts_with(rule.id) && text.contains(rule.why) && text.contains(rule.remedy), "{text}");
+    }
+    assert_eq!(status(&explain("refused-nothing")), 2);
+}
+
+/// `scripts/bench.sh` has the figures of a release build: 200 ms and 200 MB. Here it is ten times the processor time, and the memory.
+#[test]
+fn the_largest_module_takes_little_time_and_memory() {
+    use nix::sys::resource::{UsageWho, getrusage};
+    let Some((file, spec)) = llama_modules::largest() else { return };
+    let file = file.to_string_lossy();
+    let out = temporary("largest.spv");
+    let out = out.to_string_lossy();
+    for target in ["scalar", "khr", "auto"] {
+        let usage = || getrusage(UsageWho::RUSAGE_CHILDREN).expect("it is known");
+        let seconds = |u: nix::sys::resource::Usage| {
+            [u.user_time(), u.system_time()].iter().map(|t| t.tv_sec() as f64 + t.tv_usec() as f64 / 1e6).sum::<f64>()
+        };
+        let before = seconds(usage());
+        let mut args = vec!["--target", target, "--profile", "nvidia-h100", "--no-check", &file, "-o", &out];
+        args.extend(spec.iter().map(String::as_str));
+        let output = cooplower(&args);
+        assert_eq!(status(&output), 0, "{target}: {}", stderr(&output));
+        let seconds = seconds(usage()) - before;
+        let peak = usage().max_rss() as f64 * if cfg!(target_vendor = "apple") { 1.0 } else { 1024.0 } / 1e6;
+        let limit = if cfg!(debug_assertions) { 2.0 } else { 0.4 };
+        assert!(seconds < limit && peak < 200.0, "{target}: {seconds} s, {peak} MB");
+    }
+}
+
+/// At most six times the input, or the report says why.
+#[test]
+fn the_size_of_the_output_is_told() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/bench");
+    let mut sizes = Vec::new();
+    for name in ["matmul_nv2_f16", "matmul_nv2_bf16", "matmul_nv2_q4_0", "flash_nv2"] {
+        for target in ["scalar", "khr"] {
+            let (out, report) = (temporary("size.spv"), temporary("size.json"));
+            let (out_arg, report_arg) = (out.to_string_lossy(), report.to_string_lossy());
+            let input = folder.join(name).with_extension("spv");
+            let input_arg = input.to_string_lossy();
+            let mut args =
+                vec!["--target", target, "--profile", "nvidia-h100", "--spec-defaults", &input_arg, "-o", &out_arg];
+            args.extend(["--spec", "0=256", "--report", &report_arg]);
+            let output = cooplower(&args);
+            assert_eq!(status(&output), 0, "{name}: {}", stderr(&output));
+            let report: serde_json::Value =
+                serde_json::from_slice(&std::fs::read(&report).expect("it was written")).expect("JSON");
+            let bytes = |path: &Path| std::fs::metadata(path).expect("a file").len();
+            let (before, after) = (bytes(&input), bytes(&out));
+            assert_eq!(report["size"]["input"], before, "{name} to {target}");
+            assert_eq!(report["size"]["output"], after, "{name} to {target}");
+            let why = report["size"]["why"].as_str();
+            assert_eq!(why.is_some(), after > 6 * before, "{name} to {target}: {before} to {after}");
+            let told = |w: &str| w.contains(&before.to_string()) && w.contains(&after.to_string());
+            assert!(why.is_none_or(told), "{name} to {target}: {}", why.unwrap_or_default());
+            sizes.push((name, target, after as f64 / before as f64));
+        }
+    }
+    let f16 = sizes.iter().find(|s| s.0 == "matmul_nv2_f16" && s.1 == "scalar").expect("it was lowered").2;
+    assert!(f16 <= 6.0, "{f16}");
 }

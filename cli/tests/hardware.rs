@@ -3,12 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use coop_exec::interp::{Config, Interpreted};
+use coop_exec::interp::{self, Config, Interpreted};
 use coop_exec::record::{self, Ended, Kept, Known, Recording, Run};
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Bounds, Case, Executor, Outcome, RunOptions, vulkan_test};
+use coop_ir::profile::Profile;
 use coop_ir::{Module, binary};
-use coop_passes::{Error, Lanes, Options, Target, lower};
+use coop_passes::{Error, Lanes, Options, Semantics, Target, lower};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/hardware")
@@ -22,6 +23,8 @@ struct Recorded<'a> {
     kept: &'a [(String, Kept)],
     /// The device is known to do something else than the text.
     known: bool,
+    /// And `--semantics nvidia` is to follow it.
+    followed: bool,
 }
 
 /// Calls `f` with every recorded run of the modules that `wanted` names.
@@ -42,8 +45,9 @@ fn each(wanted: impl Fn(&str) -> bool, mut f: impl FnMut(&Recorded<'_>)) {
                 let Some(run @ Run { ended: Ended::Ran(kept), .. }) = run.unwrap_or_else(|e| panic!("{e}")) else {
                     continue;
                 };
-                let known = known.why(&subject.name, run, false).is_some();
-                f(&Recorded { name: format!("{}: {run}", subject.name), module: &module, case, kept, known });
+                let why = |observed| known.why(&subject.name, run, observed).is_some();
+                let (known, followed) = (why(false), why(false) && !why(true));
+                f(&Recorded { name: format!("{}: {run}", subject.name), module: &module, case, kept, known, followed });
             }
         }
     }
@@ -109,6 +113,61 @@ fn lowered_in_the_interpreter() {
     );
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(ran >= 120, "{ran} runs, {refused} refused");
+}
+
+/// Where texts and the device differ, `--semantics` chooses: in the interpreter, and in what either lowering makes.
+#[test]
+fn semantics_choose_between_the_text_and_the_device() {
+    let h100 = Profile::builtin("nvidia-h100").expect("built in");
+    let differs = |recorded: &Recorded<'_>, target: Option<Target>, nvidia: bool| -> bool {
+        let mut device = Interpreted::default();
+        device.config.subgroup_size = 32;
+        if nvidia {
+            device.config.semantics = interp::Semantics::Nvidia;
+        }
+        let mut case = recorded.case.clone();
+        let words = match target {
+            None => binary::write_words(recorded.module),
+            Some(target) => {
+                let mut options = Options::new(target);
+                options.spec = case.specialization().expect("values");
+                options.spec_defaults = true;
+                options.profile = Some(&h100);
+                options.semantics = if nvidia { Semantics::Nvidia } else { Semantics::Spec };
+                let lowered = lower(recorded.module, &options).unwrap_or_else(|e| panic!("{}: {e}", recorded.name));
+                case.subgroup_size = lowered.report.required_subgroup_size.or(case.subgroup_size);
+                case.full_subgroups |= lowered.report.full_subgroups;
+                binary::write_words(&lowered.module)
+            }
+        };
+        let outcome = device.run(&words, &case, &RunOptions::default());
+        let outcome = outcome.unwrap_or_else(|e| panic!("{}: {e}", recorded.name));
+        !record::differences(&recorded.case, recorded.kept, &outcome, None).expect("buffers").is_empty()
+    };
+    // A conversion to bfloat16 may be rounded either way, so nothing that is known to differ; but the device truncates.
+    let rounds = |recorded: &Recorded<'_>| recorded.name.starts_with("convert.f16-bf16:");
+    let mut points = 0;
+    let mut failures = Vec::new();
+    each(
+        |_| true,
+        |recorded| {
+            if !recorded.followed && !rounds(recorded) {
+                return;
+            }
+            points += 1;
+            for target in [None, Some(Target::Scalar), Some(Target::Khr)] {
+                let name = target.map_or_else(|| "interpreted".to_owned(), |t| t.to_string());
+                if differs(recorded, target, true) {
+                    failures.push(format!("{}, {name}: not what the device did", recorded.name));
+                }
+                if recorded.followed && !differs(recorded, target, false) {
+                    failures.push(format!("{}, {name}: the text is not followed", recorded.name));
+                }
+            }
+        },
+    );
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(points > 5, "{points}");
 }
 
 /// One of each family; lavapipe takes its time to compile.

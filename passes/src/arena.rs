@@ -271,6 +271,17 @@ impl Arena {
         b.effect(Op::Store, [pointer, value].map(Operand::Id).into_iter().chain(operands));
     }
 
+    /// Writes word `part` of a quad.
+    pub(crate) fn store_part(&mut self, b: &mut FunctionBuilder<'_>, zone: Zone, quad: Index, part: Index, value: Id) {
+        let array = self.variable(b.module);
+        let u32_type = b.u32_type();
+        let pointer = b.globals.pointer(b.module, StorageClass::Workgroup as u32, u32_type);
+        let (quad, part) = (b.index(quad), b.index(part));
+        let pointer = b.ids(Op::AccessChain, pointer, &[array, quad, part]);
+        let operands = self.store_operands(b, zone);
+        b.effect(Op::Store, [pointer, value].map(Operand::Id).into_iter().chain(operands));
+    }
+
     /// Writes a quad, given as a vector of four words.
     pub(crate) fn store_quad(&mut self, b: &mut FunctionBuilder<'_>, zone: Zone, quad: Index, value: Id) {
         let pointer = self.quad_pointer(b, quad);

@@ -15,6 +15,7 @@ mod cleanup;
 mod dialect;
 mod inline;
 mod pipeline;
+mod refusals;
 mod report;
 mod scalar;
 mod specialize;
@@ -34,7 +35,8 @@ use std::fmt;
 pub use tensor::plain;
 
 pub use pipeline::{PASSES, Pass, lower, lower_with};
-pub use report::{Argument, KernelArguments, LoweredMatrix, Report, Timing};
+pub use refusals::{REFUSALS, RefusalRule, refusal_rule};
+pub use report::{Argument, KernelArguments, LoweredMatrix, Report, Size, Timing};
 
 /// What the output may contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,11 +1,11 @@
 //! The passes in order, and the one loop that runs them.
 
 use crate::{
-    Error, Lowered, Options, Refusal, Report, Target, Timing, bfloat16, cleanup, dialect, inline, scalar, specialize,
-    tensor, tiles, vulkan,
+    Error, Lowered, Options, Refusal, Report, Size, Target, Timing, bfloat16, cleanup, dialect, inline, scalar,
+    specialize, tensor, tiles, vulkan,
 };
 use coop_ir::profile::Feature;
-use coop_ir::{Module, Op};
+use coop_ir::{InstRef, Module, Op};
 use std::time::Instant;
 
 /// What a pass works with, besides the module.
@@ -121,6 +121,7 @@ pub fn lower_with(
         return Ok(Lowered { module: module.clone(), report });
     }
     report.changed = true;
+    let original = module;
     let mut options = options.clone();
     if kernels {
         options.subgroup_size = options.subgroup_size.or_else(|| vulkan::subgroup_size(module));
@@ -133,7 +134,8 @@ pub fn lower_with(
     let passes = PASSES.iter().filter(|p| p.targets.contains(&options.target));
     for (number, pass) in passes.enumerate().take(options.fuel.unwrap_or(usize::MAX)) {
         let start = Instant::now();
-        (pass.run)(&mut module, &mut PassCx { options, report: &mut report })?;
+        let done = (pass.run)(&mut module, &mut PassCx { options, report: &mut report });
+        done.map_err(|refusal| placed(refusal, original, &module))?;
         report.passes.push(Timing { pass: pass.name, micros: start.elapsed().as_micros() as u64 });
         after(&format!("{number:02}-{}", pass.name), &module);
         check(&module, pass, verify)?;
@@ -142,6 +144,7 @@ pub fn lower_with(
     let now: Vec<u32> = module.capabilities().collect();
     report.added_capabilities = now.iter().filter(|c| !before.contains(c)).map(|c| name(*c)).collect();
     report.removed_capabilities = before.iter().filter(|c| !now.contains(c)).map(|c| name(*c)).collect();
+    report.size = Size::of(original, &module);
     Ok(Lowered { module, report })
 }
 
@@ -171,6 +174,18 @@ fn auto(module: &Module, options: &Options<'_>, after: &mut dyn FnMut(&str, &Mod
         break;
     }
     answer
+}
+
+/// The refusal with an instruction of the input: where a pass made the one that it names, what that stands for.
+fn placed(refusal: Refusal, original: &Module, module: &Module) -> Refusal {
+    let read = |r: InstRef| {
+        if r.index() < original.arena_len() {
+            return Some(r);
+        }
+        let origin = module.inst(r).origin?;
+        original.all().find(|o| original.inst(*o).origin == Some(origin))
+    };
+    Refusal { at: refusal.at.and_then(read), ..refusal }
 }
 
 fn check(module: &Module, pass: &Pass, verify: bool) -> Result<(), Error> {

@@ -50,6 +50,9 @@ pub struct Shape {
     pub use_: Use,
 }
 
+/// Lanes that run together, on most devices.
+const BLOCK_LANES: u32 = 32;
+
 /// How the lanes of a scope are arranged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Grid {
@@ -57,8 +60,8 @@ pub struct Grid {
     pub rows: u32,
     /// Groups of lanes among which columns are divided.
     pub cols: u32,
-    /// Whether consecutive lanes stand below each other (else beside each other).
-    pub down: bool,
+    /// Rows and columns of the blocks in which consecutive lanes stand: the lanes of a block row by row, blocks likewise.
+    pub block: (u32, u32),
 }
 
 /// How an extent is divided among groups of lanes: dealt out in pieces of neighbours, in turn.
@@ -111,7 +114,28 @@ impl Cut {
 impl Grid {
     /// A grid in which consecutive lanes stand beside each other.
     pub fn new(rows: u32, cols: u32) -> Grid {
-        Grid { rows, cols, down: false }
+        Grid { rows, cols, block: (1, cols) }
+    }
+
+    /// A grid in which consecutive lanes stand below each other.
+    pub fn down(rows: u32, cols: u32) -> Grid {
+        Grid { rows, cols, block: (rows, 1) }
+    }
+
+    /// The same grid, with neighbours in blocks of about 4 x 8 where there are so many: those that run together then
+    /// need few different rows and columns.
+    fn in_blocks(self) -> Grid {
+        let cols = [8, 4, 2].into_iter().find(|c| self.cols.is_multiple_of(*c)).unwrap_or(1);
+        let rows = (1..=BLOCK_LANES / cols).rev().find(|r| self.rows.is_multiple_of(*r)).unwrap_or(1);
+        if rows * cols < BLOCK_LANES / 2 { self } else { Grid { block: (rows, cols), ..self } }
+    }
+
+    /// The row and the column of a lane.
+    pub fn position(self, lane: u32) -> (u32, u32) {
+        let (rows, cols) = self.block;
+        let (block, inside) = (lane / (rows * cols), lane % (rows * cols));
+        let across = self.cols / cols;
+        (block / across * rows + inside / cols, block % across * cols + inside % cols)
     }
 
     /// The number of lanes.
@@ -160,6 +184,12 @@ pub enum Along {
 /// A factor divided among all lanes without copies: consecutive lanes hold consecutive pieces of `piece` elements
 /// along a line, then the next lines, so that reading it reads memory in order.
 pub fn spread(lanes: u32, shape: Shape, along: Along, piece: u32) -> (Grid, Band) {
+    spread_within(lanes, shape, along, piece, u32::MAX)
+}
+
+/// The same, with no more than `span` neighbours along a line divided before a lane holds the next ones too: every
+/// lane then holds a part of any `span` of them.
+pub fn spread_within(lanes: u32, shape: Shape, along: Along, piece: u32, span: u32) -> (Grid, Band) {
     let (length, lines) = match along {
         Along::Row => (shape.cols, shape.rows),
         Along::Column => (shape.rows, shape.cols),
@@ -172,12 +202,14 @@ pub fn spread(lanes: u32, shape: Shape, along: Along, piece: u32) -> (Grid, Band
     // Of fewer groups along a line none may be idle, or there are copies.
     let along_groups = (1..=most).rev().find(|g| lanes.is_multiple_of(*g) && pieces.is_multiple_of(*g)).unwrap_or(1);
     let along_groups = if along_groups * 4 < most { most } else { along_groups };
+    let narrow = (1..=(span / piece).min(most)).rev().find(|g| lanes.is_multiple_of(*g) && pieces.is_multiple_of(*g));
+    let along_groups = narrow.map_or(along_groups, |n| n.min(along_groups));
     let line_groups = lanes / along_groups;
     let (in_line, lines) = (Cut::dealt(length, along_groups, piece), Cut::dealt(lines, line_groups, 1));
     match along {
         Along::Row => (Grid::new(line_groups, along_groups), Band { shape, rows: lines, cols: in_line }),
         Along::Column => {
-            let grid = Grid { rows: along_groups, cols: line_groups, down: true };
+            let grid = Grid::down(along_groups, line_groups);
             (grid, Band { shape, rows: in_line, cols: lines })
         }
     }
@@ -194,7 +226,7 @@ pub fn whole_pieces(length: u32, piece: u32) -> u32 {
 pub fn tile(lanes: u32, shape: Shape, row_piece: u32, col_piece: u32) -> (Grid, Band) {
     let lanes = lanes.max(1);
     let of = |rows: u32| {
-        let grid = Grid::new(rows, lanes / rows);
+        let grid = Grid::new(rows, lanes / rows).in_blocks();
         let cut = |extent: u32, groups: u32, piece: u32| {
             let fits = |p: &u32| extent.is_multiple_of(groups.saturating_mul(*p));
             let piece = [piece, piece / 2, piece / 4, 1].into_iter().find(|p| *p > 0 && fits(p)).unwrap_or(1);
@@ -261,8 +293,7 @@ mod tests {
 
     /// The element at (lane, index), and whether the lane owns it; by the text at the top, not by the code.
     fn position(grid: Grid, band: Band, lane: u32, index: u32) -> (u32, u32, bool) {
-        let (grid_row, grid_col) =
-            if grid.down { (lane % grid.rows, lane / grid.rows) } else { (lane / grid.cols, lane % grid.cols) };
+        let (grid_row, grid_col) = grid.position(lane);
         let along = |cut: Cut, groups: u32, group: u32, i: u32| {
             let place = cut.place(if cut.groups == 1 { 0 } else { group }, i);
             let owner = place < cut.extent && (cut.groups == groups || group == 0);
@@ -299,9 +330,11 @@ mod tests {
             for lanes in [1, 6, 32, 96, 128] {
                 for piece in [1, 2, 4, 8] {
                     for along in [Along::Row, Along::Column] {
-                        let (grid, band) = spread(lanes, shape, along, piece);
-                        assert_eq!(grid.lanes(), lanes, "{shape:?}");
-                        check(grid, band);
+                        for span in [u32::MAX, 16] {
+                            let (grid, band) = spread_within(lanes, shape, along, piece, span);
+                            assert_eq!(grid.lanes(), lanes, "{shape:?}");
+                            check(grid, band);
+                        }
                     }
                     let (grid, band) = tile(lanes, shape, 1, piece);
                     assert_eq!(grid.lanes(), lanes, "{shape:?}");
@@ -327,6 +360,21 @@ mod tests {
         if !band.copies(grid) {
             assert!(held.iter().all(|h| *h == 1), "{grid:?} {band:?}: copies");
         }
+    }
+
+    #[test]
+    fn every_place_of_a_grid_has_one_lane() {
+        for rows in 1..=40 {
+            for cols in 1..=40 {
+                for grid in [Grid::new(rows, cols), Grid::down(rows, cols), Grid::new(rows, cols).in_blocks()] {
+                    let mut places: Vec<(u32, u32)> = (0..grid.lanes()).map(|lane| grid.position(lane)).collect();
+                    places.sort_unstable();
+                    let all = (0..rows).flat_map(|r| (0..cols).map(move |c| (r, c)));
+                    assert!(places.into_iter().eq(all), "{grid:?}");
+                }
+            }
+        }
+        assert_eq!(Grid::new(16, 16).in_blocks().position(40), (1, 8));
     }
 
     #[test]

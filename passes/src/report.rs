@@ -1,5 +1,8 @@
 //! What a lowering did, and what its output needs from the pipeline.
 
+use coop_ir::decorate::Decorations;
+use coop_ir::{Function, Id, InstRef, Module, Op, binary};
+use rustc_hash::FxHashSet;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -61,6 +64,64 @@ pub struct KernelArguments {
     pub arguments: Vec<Argument>,
 }
 
+/// What a module takes as SPIR-V words, before and after.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Size {
+    /// Bytes of the input.
+    pub input: usize,
+    /// Bytes of the output.
+    pub output: usize,
+    /// Why the output is more than six times as large, if it is.
+    pub why: Option<String>,
+}
+
+impl Size {
+    /// An output that is larger by more than this says why.
+    const FACTOR: usize = 6;
+
+    pub(crate) fn of(before: &Module, after: &Module) -> Size {
+        let bytes = |m: &Module| binary::write_words(m).len() * 4;
+        let (input, output) = (bytes(before), bytes(after));
+        let why = (output > Size::FACTOR * input).then(|| Size::why(before, after, (input, output)));
+        Size { input, output, why }
+    }
+
+    fn why(before: &Module, after: &Module, (input, output): (usize, usize)) -> String {
+        let words = |m: &Module, r: InstRef| 1 + m.inst(r).operands.len() + 2;
+        let body = |m: &Module, f: &Function| -> usize {
+            f.blocks.iter().flat_map(|b| &b.insts).map(|r| words(m, *r)).sum::<usize>() * 4
+        };
+        let old: FxHashSet<Id> = before.functions.iter().filter_map(|f| before.inst(f.def).result).collect();
+        let is_new = |f: &&Function| after.inst(f.def).result.is_some_and(|id| !old.contains(&id));
+        let added: Vec<&Function> = after.functions.iter().filter(is_new).collect();
+        let kept: usize = after.functions.iter().filter(|f| !is_new(f)).map(|f| body(after, f)).sum();
+        let matrices = before.all().filter(|r| touches(before, *r)).count();
+        let largest = added.iter().max_by_key(|f| body(after, f));
+        let largest = largest.map_or_else(String::new, |f| {
+            let id = after.inst(f.def).result;
+            let name = id.and_then(|id| Decorations::new(after).name(after, id)).unwrap_or_default();
+            format!(", the largest of them, {name}, about {} bytes", body(after, f))
+        });
+        format!(
+            "the output is {:.1} times as large as the input ({input} to {output} bytes): {matrices} instructions on matrices \
+             became loops and arithmetic on their elements or tiles, in {} functions that were added{largest}, and about {kept} \
+             bytes in those that the module had",
+            output as f64 / input.max(1) as f64,
+            added.len(),
+        )
+    }
+}
+
+/// Whether an instruction makes or takes a matrix.
+fn touches(m: &Module, r: InstRef) -> bool {
+    let inst = m.inst(r);
+    let is_mat = |t: Id| {
+        m.def_inst(t).is_some_and(|i| matches!(i.op, Op::TypeCooperativeMatrixKHR | Op::TypeCooperativeMatrixNV))
+    };
+    inst.ty.into_iter().chain(inst.ids().filter_map(|id| m.type_of(id))).any(is_mat)
+}
+
 /// What a lowering did, and what its output needs. Serialises to the JSON of `cooplower --report`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -71,6 +132,8 @@ pub struct Report {
     pub profile: Option<String>,
     /// Whether anything was lowered; if not, the output is the input.
     pub changed: bool,
+    /// How large input and output are, where anything was lowered.
+    pub size: Size,
     /// The passes that ran.
     pub passes: Vec<Timing>,
     /// The subgroup size that the pipeline must require, if it matters.

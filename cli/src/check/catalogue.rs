@@ -1,6 +1,7 @@
 //! `coopcheck explain` and `coopcheck rules`: the rules' own documentation.
 
 use crate::{Status, io};
+use coop_passes::{RefusalRule, refusal_rule};
 use coop_validate::dynamic::{self, DYNAMIC, Dynamic, ELSEWHERE};
 use coop_validate::rule::{self, Fate};
 use coop_validate::{RULES, Rule};
@@ -10,6 +11,10 @@ pub(super) fn explain(name: &str) -> Status {
     let mut found = rule::search(name);
     let in_a_run = dynamic::search(name);
     if found.is_empty() && in_a_run.is_empty() {
+        if let Some(refusal) = refusal_rule(name) {
+            io::print(&refusal_text(refusal));
+            return Status::Success;
+        }
         if let Some((_, why)) = ELSEWHERE.iter().find(|(id, _)| *id == name) {
             io::print(&format!("{name} is not checked: {why}\n"));
             return Status::Success;
@@ -64,6 +69,17 @@ fn run_text(rule: &Dynamic) -> String {
         if !ids.is_empty() {
             out.push_str(&format!("{heading}\n  {}\n", ids.join(", ")));
         }
+    }
+    out
+}
+
+fn refusal_text(rule: &RefusalRule) -> String {
+    let mut out = format!(
+        "{} (a refusal of cooplower)\n{}\n\nWhy\n  {}\nWhat to do\n  {}\n",
+        rule.id, rule.summary, rule.why, rule.remedy
+    );
+    if !rule.id.starts_with("refused-vulkan-") {
+        out.push_str(&format!("A module that is refused\n  testdata/passes/refused/{}.spvasm\n", rule.id));
     }
     out
 }

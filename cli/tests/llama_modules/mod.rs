@@ -106,6 +106,16 @@ pub(crate) fn modules() -> Option<Vec<PathBuf>> {
     Some(files)
 }
 
+/// The largest module with the constants of one of its pipelines, as arguments of cooplower.
+pub(crate) fn largest() -> Option<(PathBuf, Vec<String>)> {
+    let modules = modules()?;
+    let groups: Vec<Group> = ["spec_cm2.toml", "spec.toml"].into_iter().flat_map(groups_of).collect();
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
+    let member = members(&modules, &groups).into_iter().max_by_key(|m| size(m.path))?;
+    let spec = &member.group.entry.first()?.spec;
+    Some((member.path.to_owned(), spec.iter().flat_map(|(id, v)| ["--spec".to_owned(), format!("{id}={v}")]).collect()))
+}
+
 fn has_matrices(path: &Path) -> bool {
     let name = stem(path);
     path.extension().is_some_and(|e| e == "spv") && (name.ends_with("_cm1") || name.ends_with("_cm2"))

@@ -331,7 +331,8 @@ impl Upgrade<'_> {
         for r in self.body() {
             self.instruction(r, &elements)?;
         }
-        self.constant_lengths(&elements)
+        self.constant_lengths(&elements);
+        Ok(())
     }
 
     /// Gives values their types and operands their versions.
@@ -472,20 +473,12 @@ impl Upgrade<'_> {
         out
     }
 
-    /// The type whose length is meant.
-    fn length_type(&mut self, r: InstRef, ty: Id, elements: &FxHashMap<Id, BTreeSet<Use>>) -> Result<Id, Refusal> {
-        let own: BTreeSet<Use> = self.types.keys().filter(|k| k.0 == ty).map(|k| k.1).collect();
-        let looked = elements.get(&ty).cloned().unwrap_or_default();
-        let mut candidates = if looked.is_empty() { own } else { looked };
-        match (candidates.pop_first(), candidates.is_empty()) {
-            (Some(use_), true) => Ok(self.mapped(ty, use_)),
-            (Some(use_), false) if !elements.contains_key(&ty) => Ok(self.mapped(ty, use_)),
-            _ => {
-                let why = format!("the length of {ty} is asked, and its elements are looked at in several uses");
-                let remedy = "use SPV_KHR_cooperative_matrix, whose types say what a matrix is used for";
-                Err(Refusal::new("refused-use", Some(r), why, remedy))
-            }
-        }
+    /// The type whose length is meant: that of the matrices whose elements are looked at, which have one use
+    /// ([`Upgrade::one_length`]); else of any; of accumulators where there are none.
+    fn length_type(&mut self, ty: Id, elements: &FxHashMap<Id, BTreeSet<Use>>) -> Id {
+        let own = self.types.keys().filter(|k| k.0 == ty).map(|k| k.1).min();
+        let looked = elements.get(&ty).and_then(BTreeSet::first).copied();
+        self.mapped(ty, looked.or(own).unwrap_or(Use::Accumulator))
     }
 
     fn layout(&mut self, r: InstRef, column_major: Option<Id>) -> Result<Id, Refusal> {
@@ -527,7 +520,7 @@ impl Upgrade<'_> {
                 (Op::CooperativeMatrixMulAddKHR, operands)
             }
             (Op::CooperativeMatrixLengthNV, Some(ty), ..) => {
-                (Op::CooperativeMatrixLengthKHR, vec![self.length_type(r, ty, elements)?.into()])
+                (Op::CooperativeMatrixLengthKHR, vec![self.length_type(ty, elements).into()])
             }
             _ => return Ok(()),
         };
@@ -537,19 +530,18 @@ impl Upgrade<'_> {
     }
 
     /// Lengths that are computed with constants.
-    fn constant_lengths(&mut self, elements: &FxHashMap<Id, BTreeSet<Use>>) -> Result<(), Refusal> {
+    fn constant_lengths(&mut self, elements: &FxHashMap<Id, BTreeSet<Use>>) {
         for r in self.m.globals_with(Op::SpecConstantOp).collect::<Vec<_>>() {
             let inst = self.m.inst(r);
             if inst.word(0) != Some(u32::from(Op::CooperativeMatrixLengthNV.0)) {
                 continue;
             }
             let Some(ty) = inst.id(1) else { continue };
-            let ty = self.length_type(r, ty, elements)?;
+            let ty = self.length_type(ty, elements);
             let inst = self.m.inst_mut(r);
             inst.operands[0] = Operand::Word(u32::from(Op::CooperativeMatrixLengthKHR.0));
             inst.operands[1] = Operand::Id(ty);
         }
-        Ok(())
     }
 
     fn finish(&mut self) {

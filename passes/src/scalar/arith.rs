@@ -9,11 +9,11 @@
 //! bit gives.
 
 use super::array::{Array, slot, unroll};
-use super::bits::small_type;
+use super::bits::{part, small_type};
 use super::exchange::Move;
 use super::{Key, Lower, Mat};
-use crate::Refusal;
 use crate::placement::Use;
+use crate::{Refusal, Semantics};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll, decorate};
 use coop_ir::rewrite::remove_globals;
 use coop_ir::types::Scalar;
@@ -108,7 +108,8 @@ impl Lower<'_, '_> {
             let transposed = self.takes_transposed(id);
             if transposed || from.band != mat.band || from.grid != mat.grid {
                 let decorations = take_decorations(self.m, id);
-                let how = Move { from: *from, to: mat, transposed, op: Some((op, decorations)) };
+                let truncates = self.truncates(op, mat);
+                let how = Move { from: *from, to: mat, transposed, op: Some((op, decorations)), truncates };
                 return self.transfer(r, &how, *value);
             }
         }
@@ -129,12 +130,18 @@ impl Lower<'_, '_> {
         let types: Vec<Id> = [mat.ty].into_iter().chain(args.iter().filter_map(|a| self.m.type_of(*a))).collect();
         let words = decorations.iter().flat_map(|(d, more)| [*d].into_iter().chain(more.iter().copied()));
         let key = Key { op, types: types.clone(), extra: words.map(Operand::Word).collect() };
+        let truncates = self.truncates(op, mat);
         self.call(r, key, &args, &mut |this| {
             let label = format!("coop_{}_{}", op.name().unwrap_or("op"), mat.label());
             small_type(this.m, mat.scalar);
             let mut b = FunctionBuilder::new(this.m, &mut this.g, &label, mat.ty, &types[1..]);
-            Ok(elementwise_body(&mut b, op, mat, &mats, &decorations).finish(b))
+            Ok(elementwise_body(&mut b, (op, truncates), mat, &mats, &decorations).finish(b))
         })
+    }
+
+    /// Whether an operation cuts off what does not fit: on an H100, conversions of matrices to bfloat16 do.
+    fn truncates(&self, op: Op, to: Mat) -> bool {
+        op == Op::FConvert && to.scalar == Scalar::BF16 && self.cx.options.semantics == Semantics::Nvidia
     }
 
     /// A matrix of another use, or turned, with the same elements.
@@ -151,7 +158,7 @@ impl Lower<'_, '_> {
             return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
         };
         let transposed = self.takes_transposed(result) || turns;
-        self.transfer(r, &Move { from, to, transposed, op: None }, value)
+        self.transfer(r, &Move { from, to, transposed, op: None, truncates: false }, value)
     }
 
     /// Whether an id is decorated with CooperativeMatrixTransposeEXT; the decoration is taken off.
@@ -238,9 +245,23 @@ pub(crate) fn apply(
     id
 }
 
+/// A float as bfloat16, without the bits that are too many.
+pub(super) fn truncated(b: &mut FunctionBuilder<'_>, ty: Id, value: Id) -> Id {
+    let float = b.globals.scalar(b.module, Scalar::Float { width: 32 });
+    let value = if b.module.type_of(value) == Some(float) { value } else { b.ids(Op::FConvert, float, &[value]) };
+    let (word, bool_type) = (b.u32_type(), b.globals.bool(b.module));
+    let bits = b.ids(Op::Bitcast, word, &[value]);
+    // A NaN stays one, whichever bits say so.
+    let is_nan = b.ids(Op::IsNan, bool_type, &[value]);
+    let quiet = b.u32(1 << 22);
+    let nan = b.ids(Op::BitwiseOr, word, &[bits, quiet]);
+    let bits = b.ids(Op::Select, word, &[is_nan, nan, bits]);
+    part(b, Scalar::BF16, ty, bits, 32, Index::Const(16))
+}
+
 fn elementwise_body(
     b: &mut FunctionBuilder<'_>,
-    op: Op,
+    (op, truncates): (Op, bool),
     mat: Mat,
     mats: &[Option<Mat>],
     decorations: &[(u32, Vec<u32>)],
@@ -266,7 +287,7 @@ fn elementwise_body(
                 None => *value,
             });
         }
-        apply(b, op, mat.elem, &operands, decorations)
+        if truncates { truncated(b, mat.elem, operands[0]) } else { apply(b, op, mat.elem, &operands, decorations) }
     };
     if unrolled {
         let parts: Vec<Id> = (0..len).map(|i| each(b, Index::Const(i))).collect();

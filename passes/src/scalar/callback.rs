@@ -69,7 +69,7 @@ impl Lower<'_, '_> {
             let call = Inst::new(Op::Undef, Some(mat.ty), Some(own), []).at(origin);
             let Some(first) = insert_before(self.m, r, call) else { return malformed(r) };
             self.call(first, key, &args, &mut |this| plan.make(this, &params, &types))?;
-            let share = Move { from: mat, to: mat, transposed: false, op: None };
+            let share = Move { from: mat, to: mat, transposed: false, op: None, truncates: false };
             return self.transfer(r, &share, own);
         }
         self.call(r, key, &args, &mut |this| plan.make(this, &params, &types))

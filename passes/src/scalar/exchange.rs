@@ -8,7 +8,7 @@ use super::array::{Array, Sink, unroll_much, visit};
 use super::bits::small_type;
 use super::spot::{At, Spot, both};
 use super::stage::{Loose, in_slice, where_};
-use super::{Key, Lower, Mat};
+use super::{Deferred, Key, Lower, Mat};
 use crate::Refusal;
 use crate::arena::{Arena, Region, Zone};
 use crate::placement::Cut;
@@ -31,12 +31,14 @@ pub(super) struct Move {
     pub(super) transposed: bool,
     /// What is done to each element on the way.
     pub(super) op: Option<(Op, Decorations)>,
+    /// Whether that cuts off what does not fit.
+    pub(super) truncates: bool,
 }
 
 impl Lower<'_, '_> {
     /// The owner of each element, and whoever else holds it, agree afterwards; also for one matrix type alone.
     pub(super) fn transfer(&mut self, r: InstRef, how: &Move, value: Id) -> Result<(), Refusal> {
-        let Move { from, to, transposed, op } = how;
+        let Move { from, to, transposed, .. } = how;
         let shape = if *transposed {
             (from.band.shape.cols, from.band.shape.rows)
         } else {
@@ -46,12 +48,12 @@ impl Lower<'_, '_> {
             let why = format!("{} changes the shape or the scope of a matrix", self.m.inst(r).op);
             return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
         }
-        let words = op.iter().flat_map(|(o, d)| {
-            let more = d.iter().flat_map(|(d, more)| [*d].into_iter().chain(more.iter().copied()));
-            [u32::from(o.0)].into_iter().chain(more)
-        });
-        let extra = [u32::from(*transposed)].into_iter().chain(words).map(Operand::Word).collect();
-        let key = Key { op: Op::CooperativeMatrixConvertNV, types: vec![to.ty, from.ty], extra };
+        // Where a product puts it into shared memory anyway, it does so from where it is.
+        if let Some(id) = self.m.inst(r).result.filter(|id| self.deferred.contains(id) && !transposed) {
+            self.leave(r, id, Deferred::Moved(Box::new(how.clone()), value));
+            return Ok(());
+        }
+        let key = how.key();
         self.call(r, key, &[value], &mut |this| this.make_transfer(r, how))
     }
 
@@ -146,8 +148,19 @@ fn malformed(r: InstRef) -> Result<(), Refusal> {
 }
 
 impl Move {
-    fn convert(&self, b: &mut FunctionBuilder<'_>, value: Id) -> Id {
+    /// What tells the code for it apart.
+    pub(super) fn key(&self) -> Key {
+        let words = self.op.iter().flat_map(|(o, d)| {
+            let more = d.iter().flat_map(|(d, more)| [*d].into_iter().chain(more.iter().copied()));
+            [u32::from(o.0)].into_iter().chain(more)
+        });
+        let extra = [u32::from(self.transposed)].into_iter().chain(words).map(Operand::Word).collect();
+        Key { op: Op::CooperativeMatrixConvertNV, types: vec![self.to.ty, self.from.ty], extra }
+    }
+
+    pub(super) fn convert(&self, b: &mut FunctionBuilder<'_>, value: Id) -> Id {
         match &self.op {
+            Some(_) if self.truncates => super::arith::truncated(b, self.to.elem, value),
             Some((op, decorations)) => super::arith::apply(b, *op, self.to.elem, &[value], decorations),
             None if self.from.elem != self.to.elem => b.ids(Op::Bitcast, self.to.elem, &[value]),
             None => value,
@@ -251,9 +264,10 @@ impl Reduction {
                 let (line, real) = lines.line(b, &source, i);
                 let sum = self.fold_line(b, lines, &source, &array, i, how);
                 let line = line.emit(b);
-                let place = b.mul(line, Index::Const(parts));
+                // Neighbouring lines beside each other: those who fold them read neighbouring words.
                 let group = if lines.along.groups == 1 { Index::Const(0) } else { group };
-                let place = b.add(place, group);
+                let skipped = b.mul(group, Index::Const(lines.across.extent));
+                let place = b.add(skipped, line);
                 where_(b, real, &mut |b| loose.put(b, arena, place, sum));
             });
         });
@@ -267,9 +281,8 @@ impl Reduction {
                 let real =
                     (!extent.is_multiple_of(count)).then(|| b.compare(Op::ULessThan, line, Index::Const(extent)));
                 where_(b, real, &mut |b| {
-                    let begin = b.mul(line, Index::Const(parts));
-                    let total = self.fold_places(b, arena, &loose, begin, parts, 1);
-                    loose.put(b, arena, begin, total);
+                    let total = self.fold_places(b, arena, &loose, line, parts, extent);
+                    loose.put(b, arena, line, total);
                 });
             });
             arena.barrier(b, zone);
@@ -281,7 +294,7 @@ impl Reduction {
         if how == Unroll::Now {
             let mut totals = Vec::new();
             for i in 0..cut.held {
-                totals.push(self.total(b, arena, &loose, lines, &target, Index::Const(i), parts));
+                totals.push(Reduction::total(b, arena, &loose, lines, &target, Index::Const(i)));
             }
             visit(b, to.band, how, &mut |b, i, j, at| {
                 let Index::Const(line) = (if by_row { i } else { j }) else {
@@ -292,7 +305,7 @@ impl Reduction {
         } else {
             visit(b, to.band, how, &mut |b, i, j, at| {
                 let line = if by_row { i } else { j };
-                let total = self.total(b, arena, &loose, lines, &target, line, parts);
+                let total = Reduction::total(b, arena, &loose, lines, &target, line);
                 sink.set(b, at, total);
             });
         }
@@ -300,21 +313,18 @@ impl Reduction {
         Ok(f.finish(Some(result)))
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the state of one function that is being made")]
+    /// The fold of a line of the result.
     fn total(
-        &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
         loose: &Loose,
         lines: Lines,
         target: &Spot,
         line: Index,
-        parts: u32,
     ) -> Id {
         let (line, _) = lines.line(b, target, line);
         let line = line.emit(b);
-        let place = b.mul(line, Index::Const(parts));
-        loose.get(b, arena, place)
+        loose.get(b, arena, line)
     }
 
     /// The fold of what the lane holds of its `i`th line, of which the first element is real.

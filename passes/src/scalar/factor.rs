@@ -26,13 +26,19 @@ pub(super) struct Factor {
     pub(super) elem: Elem,
     /// Whether lines go along K.
     pub(super) k_along: bool,
+    /// Whether lines lie across those in memory.
+    pub(super) turned: bool,
     pub(super) packed: bool,
-    /// Neighbours in a line that are written together.
+    /// Neighbours that are brought together, in memory.
     pub(super) piece: u32,
-    /// Elements of a line in a slice.
+    /// Neighbours in a line that can be read together.
+    pub(super) together: u32,
+    /// Elements of a line in a slice, as it lies in memory.
     pub(super) length: u32,
-    /// Lines of a slice.
+    /// Lines of a slice, as it lies in memory.
     pub(super) lines: u32,
+    /// Lines of a slice in shared memory.
+    height: u32,
     /// Quads from line to line.
     pub(super) pitch: u32,
 }
@@ -41,28 +47,60 @@ impl Factor {
     /// For slices of `slice` of `k`.
     pub(super) fn new(mat: Mat, is_a: bool, signed: bool, tile_piece: u32, slice: u32, elem: Elem) -> Factor {
         let shape = mat.band.shape;
-        let k_along = (mat.along == Along::Row) == is_a;
+        let along_memory = (mat.along == Along::Row) == is_a;
         let across = if is_a { shape.rows } else { shape.cols };
-        let (length, lines) = if k_along { (slice, across) } else { (across, slice) };
+        let (length, lines) = if along_memory { (slice, across) } else { (across, slice) };
         let bits = elem.scalar.width();
         let most = QUAD_BITS / mat.scalar.width();
         let piece = whole_pieces(length, most).min(whole_pieces(mat.piece(), most));
+        let turned = along_memory && bits == 32;
+        if turned {
+            // Lines begin in different banks, for those who write.
+            let (together, pitch) = (whole_pieces(across, 4), across.div_ceil(4) + 1);
+            let (k_along, packed, height) = (false, true, slice);
+            return Factor {
+                mat,
+                is_a,
+                signed,
+                elem,
+                k_along,
+                turned,
+                packed,
+                piece,
+                together,
+                length,
+                lines,
+                height,
+                pitch,
+            };
+        }
         // What is read together: a block of k, or a piece of the lane's rows or columns.
-        let read = if k_along { piece } else { piece.min(tile_piece) };
+        let read = if along_memory { piece } else { piece.min(tile_piece) };
         let packed = read * bits >= 32;
         let quads =
             if packed { (length * bits).div_ceil(QUAD_BITS) } else { (length * stage::words(elem.scalar)).div_ceil(4) };
-        let pitch = if k_along { quads | 1 } else { quads };
-        Factor { mat, is_a, signed, elem, k_along, packed, piece, length, lines, pitch }
+        let pitch = if along_memory { quads | 1 } else { quads };
+        let (k_along, together, height) = (along_memory, piece, lines);
+        Factor { mat, is_a, signed, elem, k_along, turned, packed, piece, together, length, lines, height, pitch }
+    }
+
+    /// The quads of a slice.
+    pub(super) fn quads(&self) -> u32 {
+        self.height.saturating_mul(self.pitch)
     }
 
     pub(super) fn bytes(&self) -> u32 {
-        self.lines.saturating_mul(self.pitch).saturating_mul(16)
+        self.quads().saturating_mul(16)
     }
 
-    /// Where element `at` of a line is in the matrix, in the slice from `k` on.
+    /// Whether lines in memory go along K.
+    pub(super) fn along_memory(&self) -> bool {
+        self.k_along || self.turned
+    }
+
+    /// Where element `at` of a line of memory is in the matrix, in the slice from `k` on.
     pub(super) fn element(&self, b: &mut FunctionBuilder<'_>, line: Index, at: Index, k: Index) -> (Index, Index) {
-        let (in_line, of_line) = if self.k_along { (b.add(at, k), line) } else { (at, b.add(line, k)) };
+        let (in_line, of_line) = if self.along_memory() { (b.add(at, k), line) } else { (at, b.add(line, k)) };
         match self.mat.along {
             Along::Row => (of_line, in_line),
             Along::Column => (in_line, of_line),
@@ -72,6 +110,27 @@ impl Factor {
     /// What goes into shared memory for an element.
     pub(super) fn staged(&self, b: &mut FunctionBuilder<'_>, mul: MulAdd, value: Id) -> Id {
         if self.elem.ty == self.mat.elem { value } else { mul.widen(b, value, self.mat, self.signed) }
+    }
+
+    /// What goes into shared memory for the elements that words of memory consist of.
+    pub(super) fn widened(&self, b: &mut FunctionBuilder<'_>, mul: MulAdd, words: &[Id]) -> Vec<Id> {
+        let element = self.mat.element();
+        if element.scalar == Scalar::BF16 && self.elem.scalar == (Scalar::Float { width: 32 }) {
+            // The upper half of the number's bits.
+            let word = b.u32_type();
+            let mask = b.u32(0xffff_0000);
+            let sixteen = b.u32(16);
+            let mut out = Vec::new();
+            for w in words {
+                for bits in [(Op::ShiftLeftLogical, sixteen), (Op::BitwiseAnd, mask)] {
+                    let bits = b.ids(bits.0, word, &[*w, bits.1]);
+                    out.push(b.ids(Op::Bitcast, self.elem.ty, &[bits]));
+                }
+            }
+            return out;
+        }
+        let values = elements(b, element, words);
+        values.into_iter().map(|v| self.staged(b, mul, v)).collect()
     }
 
     /// A number of the type of the sums, of what was in shared memory.
@@ -115,6 +174,7 @@ impl Factor {
 }
 
 /// A factor while code is made.
+#[derive(Clone, Copy)]
 pub(super) struct Staged {
     pub(super) factor: Factor,
     pub(super) zone: Zone,
@@ -123,12 +183,18 @@ pub(super) struct Staged {
 }
 
 impl Staged {
+    /// The same in stage `n`.
+    pub(super) fn stage(&self, b: &mut FunctionBuilder<'_>, n: Index) -> Staged {
+        let skipped = b.mul(n, Index::Const(self.factor.quads()));
+        Staged { begin: b.add(self.begin, skipped), ..*self }
+    }
+
     fn line(&self, b: &mut FunctionBuilder<'_>, line: Index) -> Index {
         let offset = b.mul(line, Index::Const(self.factor.pitch));
         b.add(self.begin, offset)
     }
 
-    /// Writes neighbours of a line, from its element `at` on.
+    /// Writes neighbours of a line of memory, from its element `at` on.
     pub(super) fn put(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index, values: &[Id]) {
         let elem = self.factor.elem;
         if !self.factor.packed {
@@ -143,7 +209,27 @@ impl Staged {
         self.put_words(b, arena, line, at, &words);
     }
 
-    /// The same for elements that are words already, as they are to be in shared memory.
+    /// Writes four neighbours across the lines of a factor that is turned: from line `line` of memory on, which is a
+    /// multiple of four, their elements `at`.
+    pub(super) fn put_across(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        arena: &mut Arena,
+        line: Index,
+        at: Index,
+        values: &[Id],
+    ) {
+        let words = words_of(b, self.factor.elem, values);
+        let quad = self.line(b, at);
+        let across = b.div(line, 4);
+        let quad = b.add(quad, across);
+        let word = b.u32_type();
+        let vector = b.globals.vector(b.module, word, 4);
+        let value = b.ids(Op::CompositeConstruct, vector, &words);
+        arena.store_quad(b, self.zone, quad, value);
+    }
+
+    /// As [`Staged::put`], for elements that are words already, as they are to be in shared memory.
     pub(super) fn put_words(
         &self,
         b: &mut FunctionBuilder<'_>,
@@ -152,6 +238,16 @@ impl Staged {
         at: Index,
         words: &[Id],
     ) {
+        if self.factor.turned {
+            let quad = self.line(b, at);
+            let (across, part) = (b.div(line, 4), b.rem(line, 4));
+            let first = b.add(quad, across);
+            for (n, word) in (0..).zip(words) {
+                let quad = b.add(first, Index::Const(n * self.factor.pitch));
+                arena.store_part(b, self.zone, quad, part, *word);
+            }
+            return;
+        }
         let quad = self.line(b, line);
         let bits = self.factor.elem.scalar.width();
         if words.len().is_multiple_of(4) {
@@ -177,6 +273,7 @@ impl Staged {
 
     /// Reads `count` neighbours of a line, from its element `at` on, which is a multiple of `count`, as numbers of the
     /// type of the sums. `known` has sums that were computed before, where the code goes straight on.
+    #[allow(clippy::too_many_arguments, reason = "what a loop nest has in hand")]
     pub(super) fn get(
         &self,
         b: &mut FunctionBuilder<'_>,

@@ -6,7 +6,7 @@
 
 use super::arith::MulAdd;
 use super::bits::small_type;
-use super::factor::{Factor, Staged, elements};
+use super::factor::{Factor, Staged};
 use super::memory::{Arg, Visit};
 use super::product::{Plan, Source};
 use super::stage::where_;
@@ -87,7 +87,7 @@ impl Load {
                 let along = if access.runs_down { Along::Column } else { Along::Row };
                 Load::Tensor(Box::new(access.begin(b, 0)), along == factor.mat.along)
             }
-            Source::Value(_) => unreachable!("arrays are not loaded"),
+            Source::Value(_) | Source::Moved(..) => unreachable!("arrays are not loaded"),
         }
     }
 
@@ -122,7 +122,7 @@ impl Lower<'_, '_> {
         }
         let bits = factor.piece * factor.mat.scalar.width();
         let words = if bits < 32 { 0 } else { (bits / 32).min(4) };
-        let entries = if words == 0 { factor.piece } else { bits / 32 / words };
+        let entries = (bits / 32).checked_div(words).unwrap_or(factor.piece);
         let word = self.g.uint(self.m, 32);
         let kept = match words {
             0 => factor.mat.elem,
@@ -149,7 +149,7 @@ impl Lower<'_, '_> {
         let (mut types, inputs) = match source {
             Source::Memory(access) => self.params(access, 0),
             Source::Tensor(access) => (access.param_types(self.m), Vec::new()),
-            Source::Value(_) => unreachable!("arrays are not loaded"),
+            Source::Value(_) | Source::Moved(..) => unreachable!("arrays are not loaded"),
         };
         types.push(word);
         (types, inputs)
@@ -194,14 +194,19 @@ impl Lower<'_, '_> {
         f.finish(Some(value))
     }
 
-    /// The function that brings a slice of a factor by a loop.
+    /// The function that brings a slice of a factor by a loop; it takes the stage too where there are two.
     pub(super) fn fill(&mut self, plan: Plan, factor: Factor, source: &Source) -> Id {
         let at = plan.at[usize::from(!factor.is_a)];
-        let place = [1, factor.length, factor.lines, factor.piece, factor.pitch, factor.elem.ty.get(), at.at];
+        let place =
+            [1, factor.length, factor.lines, factor.piece, factor.pitch, factor.elem.ty.get(), at.at, plan.stages];
         let key = self.load_key(factor, source, &place);
         self.function(key, &mut |this| {
             small_type(this.m, factor.mat.scalar);
-            let (types, inputs) = this.load_types(source);
+            let (mut types, inputs) = this.load_types(source);
+            let k = types.len() - 1;
+            if plan.stages > 1 {
+                types.push(this.g.uint(this.m, 32));
+            }
             let label = format!("coop_fill_{}", factor.mat.label());
             let constants = &this.constants;
             let known = |id: Id| constants.get(id).fixed();
@@ -210,8 +215,12 @@ impl Lower<'_, '_> {
             let b = &mut f;
             let lane = this.lanes.lane(b, factor.mat.workgroup);
             let begin = this.lanes.begin(b, &mut this.arena, at);
-            let to = Staged { factor, zone: at.zone, begin };
-            let k = Index::Value(b.param(types.len() - 1));
+            let mut to = Staged { factor, zone: at.zone, begin };
+            if plan.stages > 1 {
+                let stage = Index::Value(b.param(k + 1));
+                to = to.stage(b, stage);
+            }
+            let k = Index::Value(b.param(k));
             let mut load = Load::new(b, source, &inputs, factor, lane, &known);
             let pieces = factor.length / factor.piece;
             let total = pieces * factor.lines;
@@ -265,8 +274,10 @@ pub(super) fn fetched(
                 to.put_words(b, arena, piece.line, piece.at, &parts);
                 return;
             }
-            let values = if words == 0 { parts } else { elements(b, factor.mat.element(), &parts) };
-            let values: Vec<Id> = values.into_iter().map(|v| factor.staged(b, mul, v)).collect();
+            let values = match words {
+                0 => parts.into_iter().map(|v| factor.staged(b, mul, v)).collect(),
+                _ => factor.widened(b, mul, &parts),
+            };
             to.put(b, arena, piece.line, piece.at, &values);
         });
     }

@@ -90,7 +90,7 @@ impl Lower<'_, '_> {
         let (stride, operands) = (inst.id(2), inst.operands.get(3..).unwrap_or_default().to_vec());
         let access = self.access(r, mat, pointer, layout, stride, operands)?;
         if let Some(id) = self.m.inst(r).result.filter(|id| self.deferred.contains(id)) {
-            self.leave(r, id, Deferred::Plain(access));
+            self.leave(r, id, Deferred::Plain(Box::new(access)));
             return Ok(());
         }
         let (key, args) = self.signature(&access, Op::CooperativeMatrixLoadKHR);
@@ -130,7 +130,7 @@ impl Lower<'_, '_> {
         let along = if run.along_row { Along::Row } else { Along::Column };
         let lanes = mat.grid.lanes();
         let (grid, band) = placement::spread(lanes, run.shape, along, run.len);
-        let moved = Move { from: mat, to: Mat { grid, band, ..mat }, transposed: false, op: None };
+        let moved = Move { from: mat, to: Mat { grid, band, ..mat }, transposed: false, op: None, truncates: false };
         if !run.fits(band) || self.zone(r, mat.workgroup).is_err() {
             let why = format!(
                 "a {} matrix of {}x{} is stored into {memory} memory, and no lane holds all {} elements of a {}-bit word",

@@ -21,6 +21,7 @@ pub(crate) mod callback;
 mod exchange;
 mod factor;
 mod fetch;
+mod held;
 pub(crate) mod lanes;
 pub(crate) mod lin;
 pub(crate) mod memory;
@@ -124,8 +125,10 @@ struct Lower<'a, 'cx> {
 
 /// A load that is done where its result is needed.
 enum Deferred {
-    Plain(memory::Access),
-    Tensor(Access),
+    Plain(Box<memory::Access>),
+    Tensor(Box<Access>),
+    /// A matrix that becomes one of other use.
+    Moved(Box<exchange::Move>, Id),
 }
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
@@ -206,8 +209,9 @@ impl Lower<'_, '_> {
     /// Where a factor comes from.
     fn source(&mut self, id: Id) -> product::Source {
         match self.left.remove(&id) {
-            Some(Deferred::Plain(access)) => product::Source::Memory(Box::new(access)),
-            Some(Deferred::Tensor(access)) => product::Source::Tensor(Box::new(access)),
+            Some(Deferred::Plain(access)) => product::Source::Memory(access),
+            Some(Deferred::Tensor(access)) => product::Source::Tensor(access),
+            Some(Deferred::Moved(how, value)) => product::Source::Moved(how, value),
             None => product::Source::Value(id),
         }
     }

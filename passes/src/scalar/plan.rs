@@ -6,7 +6,7 @@
 
 use super::{Mat, lanes};
 use crate::Refusal;
-use crate::placement::{Along, Grid, Run, Shape, Use, choose, spread, tile};
+use crate::placement::{Along, Grid, Run, Shape, Use, choose, spread_within, tile};
 use coop_ir::constant::Constants;
 use coop_ir::types::{self, CoopMat, Scalar, Type};
 use coop_ir::{Id, Inst, Module, Op};
@@ -67,7 +67,12 @@ pub(super) fn collect(
                     let (row_piece, col_piece) = pieces.of(*shape);
                     tile(count, *shape, row_piece, col_piece)
                 }
-                _ => spread(count, *shape, along, QUAD_BITS / scalar.width().clamp(8, 128)),
+                _ => {
+                    // What is put into shared memory in slices of K should be every lane's work each time.
+                    let along_k = (along == Along::Row) == (shape.use_ == Use::A);
+                    let span = if along_k { SPAN } else { u32::MAX };
+                    spread_within(count, *shape, along, QUAD_BITS / scalar.width().clamp(8, 128), span)
+                }
             };
             let (elem, scalar) = (ty.component, *scalar);
             mats.insert(ty.id, Mat { ty: ty.id, elem, scalar, grid, band, workgroup: *workgroup, along });
@@ -75,6 +80,9 @@ pub(super) fn collect(
     }
     Ok(mats)
 }
+
+/// The neighbours along K that are divided among lanes: slices are multiples of it.
+const SPAN: u32 = 16;
 
 /// Bits that are read and written together.
 const QUAD_BITS: u32 = 128;
@@ -153,9 +161,12 @@ impl Pieces {
             else {
                 continue;
             };
-            // A factor that lies across K is read in pieces of a lane's rows or columns.
-            let rows = if directions.of(a, Use::A) == Along::Column { a_piece } else { 1 };
-            let cols = if directions.of(b, Use::B) == Along::Row { b_piece } else { 1 };
+            let types = inst.ids().take(3).filter_map(|id| m.type_of(id)).chain(inst.ty);
+            let sums_in_words = types.filter_map(|t| mats.get(&t)).all(|(scalar, _)| scalar.width() <= 32);
+            // Factors are read in pieces of a lane's rows or columns; those that lie along K are turned for that.
+            let turned = if sums_in_words { 4 } else { 1 };
+            let rows = if directions.of(a, Use::A) == Along::Column { a_piece } else { turned };
+            let cols = if directions.of(b, Use::B) == Along::Row { b_piece } else { turned };
             want(*shape, rows, cols);
         }
         Pieces { wanted }
@@ -167,7 +178,7 @@ impl Pieces {
 }
 
 /// The loads of workgroup-scope factors whose results are used once, by a product in the same block, with nothing in
-/// between that may write memory or wait.
+/// between that may write memory or wait; and accumulators that become factors, which are used so.
 pub(super) fn deferred(m: &Module, mats: &FxHashMap<Id, Mat>) -> FxHashSet<Id> {
     let mut uses: FxHashMap<Id, u32> = FxHashMap::default();
     let blocks = || m.functions.iter().flat_map(|f| &f.blocks);
@@ -180,15 +191,20 @@ pub(super) fn deferred(m: &Module, mats: &FxHashMap<Id, Mat>) -> FxHashSet<Id> {
     for block in blocks() {
         // Loads since the last instruction that may have written what they read.
         let mut open: FxHashSet<Id> = FxHashSet::default();
+        let mut moved: FxHashSet<Id> = FxHashSet::default();
         for r in &block.insts {
             let inst = m.inst(*r);
             let staged = inst.ty.and_then(|t| mats.get(&t)).is_some_and(|mat| mat.workgroup);
+            let factor = inst.ty.and_then(|t| mats.get(&t)).is_some_and(|m| m.band.shape.use_ != Use::Accumulator);
             match inst.op {
+                Op::CooperativeMatrixConvertNV | Op::FConvert | Op::SConvert | Op::UConvert if staged && factor => {
+                    moved.extend(inst.result.filter(|id| uses.get(id) == Some(&1)));
+                }
                 Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixLoadTensorNV if staged => {
                     open.extend(inst.result.filter(|id| uses.get(id) == Some(&1)));
                 }
                 Op::CooperativeMatrixMulAddKHR => {
-                    out.extend(inst.ids().take(2).filter(|id| open.contains(id)));
+                    out.extend(inst.ids().take(2).filter(|id| open.contains(id) || moved.contains(id)));
                 }
                 op if may_write(m, op, inst) => open.clear(),
                 _ => {}

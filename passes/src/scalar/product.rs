@@ -14,17 +14,18 @@
 //! make whole words: a word for each element.
 
 use super::arith::MulAdd;
-use super::array::{Array, Sink, unroll, unroll_much};
+use super::array::{Array, Sink, unroll};
 use super::bits::small_type;
+use super::exchange::Move;
 use super::factor::{Factor, Staged};
 use super::fetch::{Fetch, fetched};
+use super::held::Held;
+use super::lanes::LaneSource;
 use super::memory::Access;
-use super::spot::{At, Spot, both};
-use super::stage::where_;
 use super::{Key, Lower, Mat};
 use crate::Refusal;
 use crate::arena::{Arena, Elem, Region};
-use crate::placement::{Along, whole_pieces};
+use crate::placement::whole_pieces;
 use crate::tensor;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, InstRef, Op, Operand};
@@ -38,6 +39,9 @@ const MOST_BYTES: u32 = 48 << 10;
 /// The `k` of a slice at most.
 const LONGEST_SLICE: u32 = 64;
 
+/// The same of widened elements: what is on its way from memory waits in registers.
+const LONGEST_WIDE: u32 = 16;
+
 /// Slices of widened elements that are shorter are not worth their barriers.
 const SHORTEST_WIDE: u32 = 8;
 
@@ -48,6 +52,8 @@ const LONGEST_BLOCK: u32 = 16;
 pub(super) enum Source {
     /// An array of which each lane holds a part.
     Value(Id),
+    /// A matrix of another use, which each lane holds a part of.
+    Moved(Box<Move>, Id),
     /// A load, whose result nothing else uses.
     Memory(Box<Access>),
     /// The same of a tensor.
@@ -65,14 +71,27 @@ pub(super) struct Plan {
     pub(super) slices: u32,
     /// The `k` that are multiplied at once.
     pub(super) block: u32,
+    /// Slices for which there is room at the same time: with two, one is written while the other is read.
+    pub(super) stages: u32,
     /// Where the factors are.
     pub(super) at: [Region; 2],
 }
 
+impl Plan {
+    /// The factors, in the first stage.
+    pub(super) fn staged(&self, b: &mut FunctionBuilder<'_>, lanes: &mut LaneSource, arena: &mut Arena) -> [Staged; 2] {
+        [(self.a, self.at[0]), (self.b, self.at[1])].map(|(factor, region)| Staged {
+            factor,
+            zone: region.zone,
+            begin: lanes.begin(b, arena, region),
+        })
+    }
+}
+
 /// How a factor comes into shared memory, in the function of a product.
 enum Fill {
-    /// From an array that the lanes hold.
-    Array,
+    /// From an array that the lanes hold: the factor, or a matrix that becomes it.
+    Array(Option<Box<Move>>),
     /// From memory in two steps, with time in between.
     Fetch(Fetch),
     /// From memory, by a function that takes what the load goes by, and the first `k`.
@@ -103,13 +122,14 @@ impl Lower<'_, '_> {
     pub(super) fn source_key(&mut self, source: &Source) -> (Key, Vec<Id>) {
         match source {
             Source::Value(id) => (Key { op: Op::Nop, types: vec![], extra: vec![] }, vec![*id]),
+            Source::Moved(how, id) => (how.key(), vec![*id]),
             Source::Memory(access) => self.signature(access, Op::CooperativeMatrixLoadKHR),
             Source::Tensor(access) => (self.tensor_key(Op::CooperativeMatrixLoadTensorNV, access), access.args.clone()),
         }
     }
 
     /// The longest slices for which there is room.
-    fn plan(&mut self, r: InstRef, mul: MulAdd) -> Result<Plan, Refusal> {
+    fn plan(&mut self, r: InstRef, mul: MulAdd, sources: &[Source; 2]) -> Result<Plan, Refusal> {
         use spirv::CooperativeMatrixOperands as Bits;
         let zone = self.zone(r, mul.d.workgroup)?;
         let depth = mul.a.band.shape.cols;
@@ -127,26 +147,33 @@ impl Lower<'_, '_> {
             (a, b)
         };
         let room = self.arena.room(zone).min(MOST_BYTES);
-        let longest = |wide: bool| {
+        let longest = |wide: bool, stages: u32, most: u32| {
             let fits = |slice: &u32| {
                 let (a, b) = factors(*slice, wide);
-                depth.is_multiple_of(*slice) && a.bytes().saturating_add(b.bytes()) <= room
+                let bytes = a.bytes().saturating_add(b.bytes()).saturating_mul(stages);
+                depth.is_multiple_of(*slice) && bytes <= room
             };
             // Whole slices, so that none is longer than what is left.
-            (1..=depth.min(LONGEST_SLICE)).rev().find(fits).unwrap_or(1)
+            (1..=depth.min(most)).rev().find(fits).unwrap_or(1)
         };
-        // Conversions are cheaper once, on the way in, than each time that an element is read.
-        let (wide, slice) = match longest(true) {
-            slice if slice >= SHORTEST_WIDE.min(depth) => (true, slice),
-            _ => (false, longest(false)),
+        // Conversions are cheaper once, on the way in, than each time that an element is read; two stages spare half of
+        // the barriers. What lanes hold is looked through for each slice, so slices of that are long.
+        let held = sources.iter().any(|s| matches!(s, Source::Value(_) | Source::Moved(..)));
+        let (wanted, two) = if held { (LONGEST_SLICE, 1) } else { (LONGEST_WIDE, 2) };
+        let stages = if depth > wanted { two } else { 1 };
+        let (wide, slice, stages) = match (longest(true, stages, wanted), longest(true, 1, wanted)) {
+            (slice, _) if slice > wanted.min(depth) / 2 => (true, slice, stages),
+            (_, slice) if slice >= SHORTEST_WIDE.min(depth) => (true, slice, 1),
+            _ => (false, longest(false, 1, LONGEST_SLICE), 1),
         };
+        let stages = if slice == depth { 1 } else { stages };
         let (a, b) = factors(slice, wide);
         let work = band.len();
         let wanted = match (a.k_along && a.packed, b.k_along && b.packed) {
             (true, true) => a.k_piece().min(b.k_piece()),
             (true, false) => a.k_piece(),
             (false, true) => b.k_piece(),
-            (false, false) => whole_pieces(slice, 4),
+            (false, false) => whole_pieces(slice, 8),
         };
         let mut block = wanted.min(LONGEST_BLOCK);
         let least =
@@ -156,14 +183,14 @@ impl Lower<'_, '_> {
         }
         let mark = self.arena.mark();
         let what = "a product of matrices";
-        let first = self.arena.take(r, what, zone, a.bytes())?;
-        let second = self.arena.take(r, what, zone, b.bytes())?;
+        let first = self.arena.take(r, what, zone, a.bytes().saturating_mul(stages))?;
+        let second = self.arena.take(r, what, zone, b.bytes().saturating_mul(stages))?;
         self.arena.release(mark);
-        Ok(Plan { mul, a, b, slice, slices: depth / slice, block, at: [first, second] })
+        Ok(Plan { mul, a, b, slice, slices: depth / slice, block, stages, at: [first, second] })
     }
 
     fn make_product(&mut self, r: InstRef, mul: MulAdd, sources: &[Source; 2]) -> Result<Id, Refusal> {
-        let plan = self.plan(r, mul)?;
+        let plan = self.plan(r, mul, sources)?;
         for m in [mul.a, mul.b, mul.c, mul.d] {
             small_type(self.m, m.scalar);
         }
@@ -176,13 +203,15 @@ impl Lower<'_, '_> {
         for (source, factor) in sources.iter().zip([plan.a, plan.b]) {
             let inputs: Vec<Id> = match source {
                 Source::Value(_) => vec![factor.mat.ty],
+                Source::Moved(how, _) => vec![how.from.ty],
                 Source::Memory(access) => self.params(access, 0).0,
                 Source::Tensor(access) => access.param_types(self.m),
             };
             let range = types.len()..types.len() + inputs.len();
             types.extend(inputs);
             let fill = match source {
-                Source::Value(_) => Fill::Array,
+                Source::Value(_) => Fill::Array(None),
+                Source::Moved(how, _) => Fill::Array(Some(how.clone())),
                 load => match self.fetch(factor, load) {
                     Some(fetch) => Fill::Fetch(fetch),
                     None => Fill::Function(self.fill(plan, factor, load)),
@@ -197,11 +226,7 @@ impl Lower<'_, '_> {
         let (arena, lanes) = (&mut self.arena, &mut self.lanes);
         let lane = lanes.lane(b, mul.d.workgroup);
         let zone = plan.at[0].zone;
-        let [x, y] = [(plan.a, plan.at[0]), (plan.b, plan.at[1])].map(|(factor, region)| Staged {
-            factor,
-            zone,
-            begin: lanes.begin(b, arena, region),
-        });
+        let staged = plan.staged(b, lanes, arena);
         let params: Vec<Id> = (0..types.len()).map(|n| b.param(n)).collect();
         let c = params[types.len() - 1];
         let call = |b: &mut FunctionBuilder<'_>, function: Id, ret: Id, args: &[Id]| {
@@ -222,50 +247,85 @@ impl Lower<'_, '_> {
                 _ => None,
             });
         }
-        let total = if plan.slices == 1 { first } else { kept(b, sums, first) };
-        let mut last = total;
-        b.repeat(plan.slices, Unroll::No, &mut |b, slice| {
-            let k = b.mul(slice, Index::Const(plan.slice));
-            let k_id = b.index(k);
-            arena.barrier(b, zone);
-            for (((fill, range), staged), waits) in fills.iter().zip([&x, &y]).zip(&waiting) {
+        // Puts the slice from `k` on where it belongs.
+        let put = |b: &mut FunctionBuilder<'_>, arena: &mut Arena, stage: Index, (k, k_id): (Index, Id)| {
+            for (((fill, range), staged), waits) in fills.iter().zip(&staged).zip(&waiting) {
+                let staged = staged.stage(b, stage);
                 match (fill, waits) {
                     (Fill::Fetch(fetch), Some(waits)) => {
                         let value = if plan.slices == 1 { *waits } else { b.ids(Op::Load, fetch.ret, &[*waits]) };
-                        fetched(b, arena, fetch, staged, mul, lane, value);
+                        fetched(b, arena, fetch, &staged, mul, lane, value);
                     }
                     (Fill::Function(function), _) => {
                         let void = b.globals.void(b.module);
-                        let args: Vec<Id> = params[range.clone()].iter().copied().chain([k_id]).collect();
+                        let mut args: Vec<Id> = params[range.clone()].iter().copied().chain([k_id]).collect();
+                        if plan.stages > 1 {
+                            args.push(b.index(stage));
+                        }
                         call(b, *function, void, &args);
                     }
-                    _ => from_array(b, arena, staged, plan, lane, k, params[range.start]),
+                    (Fill::Array(how), _) => {
+                        let held =
+                            Held { mat: how.as_ref().map_or(staged.factor.mat, |h| h.from), how: how.as_deref() };
+                        held.put(b, arena, &staged, plan, (lane, k), params[range.start]);
+                    }
+                    (Fill::Fetch(_), None) => unreachable!("what is fetched waits"),
                 }
             }
-            arena.barrier(b, zone);
-            if plan.slices == 1 {
-                last = call(b, multiply, sums, &[total]);
-                return;
+        };
+        // Asks memory for the slice from `k` on.
+        let ask = |b: &mut FunctionBuilder<'_>, k: Id| {
+            for ((fill, range), waits) in fills.iter().zip(&waiting) {
+                if let (Fill::Fetch(fetch), Some(waits)) = (fill, waits) {
+                    let args: Vec<Id> = params[range.clone()].iter().copied().chain([k]).collect();
+                    let value = call(b, fetch.function, fetch.ret, &args);
+                    b.effect(Op::Store, [*waits, value].map(Operand::Id));
+                }
             }
-            if waiting.iter().any(Option::is_some) {
+        };
+        let last = if plan.slices == 1 {
+            arena.barrier(b, zone);
+            put(b, arena, Index::Const(0), (Index::Const(0), zero));
+            arena.barrier(b, zone);
+            call(b, multiply, sums, &[first])
+        } else {
+            let total = kept(b, sums, first);
+            if plan.stages > 1 {
+                arena.barrier(b, zone);
+                put(b, arena, Index::Const(0), (Index::Const(0), zero));
+                arena.barrier(b, zone);
+            }
+            b.repeat(plan.slices, Unroll::No, &mut |b, slice| {
+                let k = b.mul(slice, Index::Const(plan.slice));
+                if plan.stages == 1 {
+                    let k_id = b.index(k);
+                    arena.barrier(b, zone);
+                    put(b, arena, Index::Const(0), (k, k_id));
+                    arena.barrier(b, zone);
+                }
                 let next = b.add(k, Index::Const(plan.slice));
                 let more = b.compare(Op::ULessThan, next, Index::Const(plan.slice * plan.slices));
-                let next = b.index(next);
-                b.when(more, &mut |b| {
-                    for ((fill, range), waits) in fills.iter().zip(&waiting) {
-                        if let (Fill::Fetch(fetch), Some(waits)) = (fill, waits) {
-                            let args: Vec<Id> = params[range.clone()].iter().copied().chain([next]).collect();
-                            let value = call(b, fetch.function, fetch.ret, &args);
-                            b.effect(Op::Store, [*waits, value].map(Operand::Id));
-                        }
-                    }
-                });
-            }
-            let before = b.ids(Op::Load, sums, &[total]);
-            let after = call(b, multiply, sums, &[before]);
-            b.effect(Op::Store, [total, after].map(Operand::Id));
-        });
-        let last = if plan.slices == 1 { last } else { b.ids(Op::Load, sums, &[total]) };
+                let next_id = b.index(next);
+                if waiting.iter().any(Option::is_some) {
+                    b.when(more, &mut |b| ask(b, next_id));
+                }
+                let mut args = vec![b.ids(Op::Load, sums, &[total])];
+                let stage = if plan.stages == 1 { Index::Const(0) } else { b.rem(slice, 2) };
+                if plan.stages > 1 {
+                    args.push(b.index(stage));
+                }
+                let after = call(b, multiply, sums, &args);
+                b.effect(Op::Store, [total, after].map(Operand::Id));
+                if plan.stages > 1 {
+                    b.when(more, &mut |b| {
+                        let other = b.u32_op(Op::BitwiseXor, stage, Index::Const(1));
+                        put(b, arena, other, (next, next_id));
+                        arena.barrier(b, zone);
+                    });
+                }
+            });
+            b.ids(Op::Load, sums, &[total])
+        };
         let result = end.map_or(last, |end| call(b, end, mul.d.ty, &[last, c]));
         Ok(f.finish(Some(result)))
     }
@@ -336,61 +396,4 @@ fn kept(b: &mut FunctionBuilder<'_>, ty: Id, value: Id) -> Id {
     let variable = b.variable(ty);
     b.effect(Op::Store, [variable, value].map(Operand::Id));
     variable
-}
-
-/// Writes the slice from `k` on of what the lanes hold.
-fn from_array(
-    b: &mut FunctionBuilder<'_>,
-    arena: &mut Arena,
-    to: &Staged,
-    plan: Plan,
-    lane: Index,
-    k: Index,
-    value: Id,
-) {
-    let factor = to.factor;
-    let mat = factor.mat;
-    let spot = Spot::of_lane(b, mat, lane);
-    let how = unroll_much(mat.band.len());
-    let array = Array::new(b, mat, value, how != Unroll::Now);
-    let band = mat.band;
-    let (in_line, lines) = match mat.along {
-        Along::Row => (band.cols, band.rows),
-        Along::Column => (band.rows, band.cols),
-    };
-    // A lane's neighbours are the matrix's as long as they are in one piece.
-    let run = if factor.packed { factor.piece.min(in_line.piece) } else { 1 };
-    let first = spot.first(b);
-    where_(b, first, &mut |b| {
-        b.repeat(lines.held, how, &mut |b, line| {
-            b.repeat(in_line.held / run, how, &mut |b, n| {
-                let at = b.mul(n, Index::Const(run));
-                let (i, j) = if mat.along == Along::Row { (line, at) } else { (at, line) };
-                let At { row, col, real } = spot.place(b, i, j);
-                let (line_at, place) = if mat.along == Along::Row { (row, col) } else { (col, row) };
-                let (line_at, place) = (line_at.emit(b), place.emit(b));
-                let (deep, other) = if factor.k_along { (place, line_at) } else { (line_at, place) };
-                let (deep, inside) = if plan.slices == 1 {
-                    (deep, None)
-                } else {
-                    let offset = b.u32_op(Op::ISub, deep, k);
-                    (offset, Some(b.compare(Op::ULessThan, offset, Index::Const(plan.slice))))
-                };
-                let (place, line_at) = if factor.k_along { (deep, other) } else { (other, deep) };
-                let mine = both(b, real, inside);
-                where_(b, mine, &mut |b| {
-                    let mut values = Vec::new();
-                    for t in 0..run {
-                        let at = b.add(at, Index::Const(t));
-                        let (i, j) = if mat.along == Along::Row { (line, at) } else { (at, line) };
-                        let row = b.mul(i, Index::Const(band.cols.held));
-                        let index = b.add(row, j);
-                        let value = array.get(b, index);
-                        values.push(factor.staged(b, plan.mul, value));
-                    }
-                    to.put(b, arena, line_at, place, &values);
-                });
-            });
-        });
-    });
 }

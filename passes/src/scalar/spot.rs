@@ -2,7 +2,7 @@
 
 use super::lin::Lin;
 use super::{Mat, lanes::LaneSource};
-use crate::placement::Cut;
+use crate::placement::{Cut, Grid};
 use coop_ir::Id;
 use coop_ir::Op;
 use coop_ir::builder::{FunctionBuilder, Index};
@@ -31,11 +31,21 @@ impl Spot {
 
     /// The same for a lane that is known already.
     pub(super) fn of_lane(b: &mut FunctionBuilder<'_>, mat: Mat, lane: Index) -> Spot {
-        let (row_group, col_group) = if mat.grid.down {
-            (b.rem(lane, mat.grid.rows), b.div(lane, mat.grid.rows))
-        } else {
-            (b.div(lane, mat.grid.cols), b.rem(lane, mat.grid.cols))
+        let Grid { cols, block: (down, right), .. } = mat.grid;
+        if right == cols {
+            return Spot { mat, row_group: b.div(lane, cols), col_group: b.rem(lane, cols) };
+        }
+        let (block, inside) = (b.div(lane, down * right), b.rem(lane, down * right));
+        let place = |b: &mut FunctionBuilder<'_>, block: Index, size: u32, inside: Index| {
+            let begin = b.mul(block, Index::Const(size));
+            b.add(begin, inside)
         };
+        let across = cols / right;
+        let (row, col) =
+            if down == mat.grid.rows { (Index::Const(0), block) } else { (b.div(block, across), b.rem(block, across)) };
+        let (row_inside, col_inside) = (b.div(inside, right), b.rem(lane, right));
+        let row_group = place(b, row, down, row_inside);
+        let col_group = place(b, col, right, col_inside);
         Spot { mat, row_group, col_group }
     }
 

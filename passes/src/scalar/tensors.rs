@@ -19,7 +19,7 @@ impl Lower<'_, '_> {
         let access = self.tensors.access(self.m, &mut self.g, r)?;
         let result = self.m.inst(r).result;
         if let Some(id) = result.filter(|id| self.deferred.contains(id) && !access.clips) {
-            self.leave(r, id, Deferred::Tensor(access));
+            self.leave(r, id, Deferred::Tensor(Box::new(access)));
             return Ok(());
         }
         let Some(mat) = self.mats.get(&access.matrix).copied() else { return malformed(r) };

@@ -12,13 +12,18 @@ use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, Op, Operand};
 use rustc_hash::FxHashMap;
 
+/// The `k` that go without a jump.
+const STRAIGHT: u32 = 16;
+
 /// The largest tile that is kept in registers; a larger one is added up in memory.
 const IN_REGISTERS: u32 = 256;
 
 impl Lower<'_, '_> {
-    /// The function that adds a slice to a lane's sums, which it takes and gives as an array of type `sums`.
+    /// The function that adds a slice to a lane's sums, which it takes and gives as an array of type `sums`. Where there
+    /// are two stages, it takes which of them too.
     pub(super) fn multiply(&mut self, plan: Plan, sums: Id) -> Id {
-        let mut extra: Vec<Operand> = vec![plan.mul.bits.bits().into(), plan.slice.into(), plan.block.into()];
+        let mut extra: Vec<Operand> = vec![plan.mul.bits.bits().into()];
+        extra.extend([plan.slice, plan.block, plan.stages].map(Operand::Word));
         let mut types = vec![plan.mul.d.ty, sums];
         for (factor, at) in [plan.a, plan.b].iter().zip(plan.at) {
             types.extend([factor.mat.ty, factor.elem.ty]);
@@ -31,15 +36,16 @@ impl Lower<'_, '_> {
 
     fn make_multiply(&mut self, plan: Plan, sums: Id) -> Id {
         let label = format!("coop_multiply_{}_{}", plan.mul.d.label(), plan.slice);
-        let mut f = FunctionBuilder::new(self.m, &mut self.g, &label, sums, &[sums]);
+        let mut types = vec![sums];
+        if plan.stages > 1 {
+            types.push(self.g.uint(self.m, 32));
+        }
+        let mut f = FunctionBuilder::new(self.m, &mut self.g, &label, sums, &types);
         let b = &mut f;
+        let stage = if plan.stages > 1 { Index::Value(b.param(1)) } else { Index::Const(0) };
         let (arena, lanes) = (&mut self.arena, &mut self.lanes);
         let spot = Spot::new(b, lanes, plan.mul.d);
-        let [x, y] = [(plan.a, plan.at[0]), (plan.b, plan.at[1])].map(|(factor, region)| Staged {
-            factor,
-            zone: region.zone,
-            begin: lanes.begin(b, arena, region),
-        });
+        let [x, y] = plan.staged(b, lanes, arena).map(|s| s.stage(b, stage));
         let tile = Tile { spot };
         let before = b.param(0);
         let after = if plan.mul.d.band.len() > IN_REGISTERS {
@@ -81,8 +87,11 @@ impl Tile {
             b.effect(Op::Store, [variable, first].map(Operand::Id));
             variables.push(variable);
         }
-        b.repeat(plan.slice / plan.block, Unroll::No, &mut |b, n| {
-            self.block(b, arena, plan, factors, (n, plan.block), (&variables, vector, width));
+        // A few blocks without a jump between them; written out, they would make the module much larger.
+        let blocks = plan.slice / plan.block;
+        let how = if blocks * plan.block <= STRAIGHT { Unroll::Ask } else { Unroll::No };
+        b.repeat(blocks, how, &mut |b, n| {
+            self.block(b, arena, plan, factors, n, (&variables, vector, width));
         });
         let mut parts = Vec::new();
         for variable in variables {
@@ -95,16 +104,18 @@ impl Tile {
         b.ids(Op::CompositeConstruct, sums, &parts)
     }
 
-    /// A lane's rows (or columns) of a factor for a block of `k` (the product of the two of `k` is its first): by row, then
-    /// by `k`, as numbers of the type of the sums.
+    /// A lane's rows (or columns) of a factor for some `k` from one on: by row, then by `k`, as numbers of the type of the
+    /// sums.
+    #[allow(clippy::too_many_arguments, reason = "what a loop nest has in hand")]
     fn read(
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
         plan: Plan,
         staged: &Staged,
-        k: (Index, u32),
+        (k, count): (&Lin, u32),
         range: std::ops::Range<u32>,
+        known: &mut FxHashMap<Lin, Index>,
     ) -> Vec<Vec<Id>> {
         let factor = staged.factor;
         let is_a = factor.is_a;
@@ -113,17 +124,15 @@ impl Tile {
             let (lin, _) = if is_a { self.spot.row(b, Index::Const(i)) } else { self.spot.col(b, Index::Const(i)) };
             lin
         };
-        let known = &mut FxHashMap::default();
-        let k = Lin::scaled(k.0, k.1);
         let mut out: Vec<Vec<Id>> = Vec::new();
         if factor.k_along {
             for i in range {
                 let line = place(b, i);
                 let values = if factor.packed {
-                    staged.get(b, arena, plan.mul, &line, &k, plan.block, known)
+                    staged.get(b, arena, plan.mul, &line, k, count, known)
                 } else {
                     let line = line.emit(b);
-                    (0..plan.block)
+                    (0..count)
                         .map(|n| {
                             let at = k.clone().plus(&Lin::constant(n)).emit(b);
                             staged.one(b, arena, plan.mul, line, at)
@@ -135,9 +144,9 @@ impl Tile {
             return out;
         }
         // Together what the lane has together, as far as the factor was written so.
-        let whole = if factor.packed { factor.piece.min(whole_pieces(cut.piece, factor.piece)) } else { 1 };
+        let whole = if factor.packed { whole_pieces(cut.piece, factor.together) } else { 1 };
         out.resize(range.len(), Vec::new());
-        for n in 0..plan.block {
+        for n in 0..count {
             let line = k.clone().plus(&Lin::constant(n));
             for (at, i) in (0..).zip(range.clone()).step_by(whole as usize) {
                 let first = place(b, i);
@@ -156,20 +165,45 @@ impl Tile {
         out
     }
 
-    /// Adds the outer products of a block of `k`.
+    /// Adds the outer products of a block of `k`: of one after the other where nothing is read for several.
     fn block(
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
         plan: Plan,
-        [x, y]: [&Staged; 2],
-        k: (Index, u32),
+        factors: [&Staged; 2],
+        n: Index,
         (variables, vector, width): (&[Id], Id, u32),
+    ) {
+        let mut sums: Vec<Id> = variables.iter().map(|v| b.ids(Op::Load, vector, &[*v])).collect();
+        let at_once = if factors.iter().any(|f| f.factor.k_along) { plan.block } else { 1 };
+        let first = Lin::scaled(n, plan.block);
+        let known = &mut FxHashMap::default();
+        for n in (0..plan.block).step_by(at_once as usize) {
+            let k = first.clone().plus(&Lin::constant(n));
+            self.outer(b, arena, plan, factors, (&k, at_once), (&mut sums, vector, width), known);
+        }
+        for (variable, sum) in variables.iter().zip(sums) {
+            b.effect(Op::Store, [*variable, sum].map(Operand::Id));
+        }
+    }
+
+    /// Adds the outer products of some `k` from one on.
+    #[allow(clippy::too_many_arguments, reason = "they are what a loop nest has in hand")]
+    fn outer(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        arena: &mut Arena,
+        plan: Plan,
+        [x, y]: [&Staged; 2],
+        k: (&Lin, u32),
+        (sums, vector, width): (&mut [Id], Id, u32),
+        known: &mut FxHashMap<Lin, Index>,
     ) {
         let band = plan.mul.d.band;
         let float = !plan.mul.sum().is_int();
         let (mul_op, add_op) = if float { (Op::FMul, Op::FAdd) } else { (Op::IMul, Op::IAdd) };
-        let rows = self.read(b, arena, plan, x, k, 0..band.rows.held);
+        let rows = self.read(b, arena, plan, x, k, 0..band.rows.held, known);
         // As vectors where that is not the multiplication of a vector by a number.
         let splats: Vec<Vec<Id>> = if float || width == 1 {
             Vec::new()
@@ -180,22 +214,21 @@ impl Tile {
         };
         let columns = band.cols.held / width;
         // As many columns at a time as were written together.
-        let step = y.factor.piece.min(band.cols.piece).max(width).min(band.cols.held);
+        let step = y.factor.together.min(band.cols.piece).max(width).min(band.cols.held);
         let step = if y.factor.k_along || !step.is_multiple_of(width) { width } else { step };
         for first in (0..band.cols.held).step_by(step as usize) {
             let last = (first + step).min(band.cols.held);
-            let values = self.read(b, arena, plan, y, k, first..last);
+            let values = self.read(b, arena, plan, y, k, first..last, known);
             for j in (first..last).step_by(width as usize) {
                 let these = &values[(j - first) as usize..(j - first + width) as usize];
-                let lines: Vec<Id> = (0..plan.block as usize)
+                let lines: Vec<Id> = (0..k.1 as usize)
                     .map(|n| {
                         let parts: Vec<Id> = these.iter().map(|v| v[n]).collect();
                         if width == 1 { parts[0] } else { b.ids(Op::CompositeConstruct, vector, &parts) }
                     })
                     .collect();
                 for i in 0..band.rows.held {
-                    let variable = variables[(i * columns + j / width) as usize];
-                    let mut sum = b.ids(Op::Load, vector, &[variable]);
+                    let sum = &mut sums[(i * columns + j / width) as usize];
                     for (n, line) in lines.iter().enumerate() {
                         let product = if width == 1 {
                             b.ids(mul_op, vector, &[rows[i as usize][n], *line])
@@ -204,9 +237,8 @@ impl Tile {
                         } else {
                             b.ids(mul_op, vector, &[splats[i as usize][n], *line])
                         };
-                        sum = b.ids(add_op, vector, &[sum, product]);
+                        *sum = b.ids(add_op, vector, &[*sum, product]);
                     }
-                    b.effect(Op::Store, [variable, sum].map(Operand::Id));
                 }
             }
         }

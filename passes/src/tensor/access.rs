@@ -117,7 +117,7 @@ impl Args<'_> {
             return Arg::Global(id);
         }
         // More than any run or block needs to know only keeps accesses from sharing their code.
-        Arg::Param(self.pass(id), align(self.m, self.constants, id).min(64))
+        Arg::Param(self.pass(id), align(self.m, self.constants, id).min(32))
     }
 
     /// Passes a value; answers which parameter it is.
