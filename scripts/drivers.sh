@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# drivers.sh: software Vulkan drivers and SPIR-V tools in a folder of their own.
+# drivers.sh: software Vulkan drivers, OpenCL runtimes and SPIR-V tools in a folder of their own.
 #
 #   drivers.sh                                     fetch what is missing (idempotent)
 #   drivers.sh run [--mesa new|debian12] CMD ...   run an ELF program with one of the drivers
+#   drivers.sh run --opencl pocl|rusticl CMD ...   run it with one of the OpenCL runtimes
+#   drivers.sh llvm                                fetch LLVM's SPIR-V compilers as well (for scripts/build-opencl.sh)
 #   drivers.sh tool NAME ...                       run glslang, glslc, spirv-val, vulkaninfo ...
 #   drivers.sh wrap                                write the wrapper scripts again
 #   drivers.sh clean                               remove what fetch made
 #
 # The packages are Debian's own: a current Mesa with its C library and everything else it needs, and
-# Debian 12's Mesa 22.3. They are unpacked, never installed: no root, no chroot, and
+# Debian 12's Mesa 22.3; pocl, and Mesa's OpenCL (rusticl). They are unpacked, never installed: no root, no chroot, and
 # the machine's package state stays as it is. Programs start through the unpacked dynamic linker, so
 # that they find the unpacked libraries whatever the machine's own C library is.
 #
@@ -29,6 +31,9 @@ format=2
 new_packages=(mesa-vulkan-drivers libvulkan1 vulkan-tools vulkan-validationlayers
   glslang-tools glslc spirv-tools libstdc++6 libgcc-s1 libc6)
 debian12_packages=(mesa-vulkan-drivers libvulkan1 vulkan-tools libstdc++6 libgcc-s1 libc6)
+pocl_packages=(pocl-opencl-icd ocl-icd-libopencl1 libstdc++6 libgcc-s1 libc6)
+rusticl_packages=(mesa-opencl-icd ocl-icd-libopencl1 libstdc++6 libgcc-s1 libc6)
+llvm_packages=(llvm-22 llvm-spirv-22 libstdc++6 libgcc-s1 libc6)
 tools=(glslang glslc spirv-val spirv-as spirv-dis spirv-opt spirv-reduce spirv-link vulkaninfo)
 
 die() {
@@ -107,8 +112,8 @@ keyring() {
 }
 
 # Reads one suite's package list into a fresh private state; fails when there is no such suite.
-open_suite() { # DIR URI SUITE
-  local dir=$1 uri=$2 suite=$3 key
+open_suite() { # DIR URI SUITE PACKAGE
+  local dir=$1 uri=$2 suite=$3 package=$4 key
   key=$(keyring)
   rm -rf "$dir"
   write_apt_config "$dir"
@@ -120,22 +125,22 @@ open_suite() { # DIR URI SUITE
     fi
     return 1
   fi
-  if [ -z "$(apt-cache -c "$dir/apt.conf" show mesa-vulkan-drivers 2>/dev/null)" ]; then
-    say "$suite has no mesa-vulkan-drivers there"
+  if [ -z "$(apt-cache -c "$dir/apt.conf" show "$package" 2>/dev/null)" ]; then
+    say "$suite has no $package there"
     return 1
   fi
 }
 
 # Opens the first of the suites that one of the machine's archives has, and prints its name.
-open_first() { # DIR SUITES...
-  local dir=$1 uris uri suite
-  shift
+open_first() { # DIR PACKAGE SUITES...
+  local dir=$1 package=$2 uris uri suite
+  shift 2
   uris=$(mirrors)
   [ -n "$uris" ] || die "apt has no Debian archive configured here; set COOP_DEBIAN_URI to the address of one"
   for suite in "$@"; do
     for uri in $uris; do
       say "reading the package list of $suite"
-      if open_suite "$dir" "$uri" "$suite"; then
+      if open_suite "$dir" "$uri" "$suite" "$package"; then
         echo "$suite"
         return
       fi
@@ -209,31 +214,42 @@ write_icd() { # ROOT
 JSON
 }
 
-folder() { # new|debian12
+folder() { # new|debian12|pocl|rusticl|llvm
   case $1 in
     new) echo "$cache/mesa" ;;
     debian12) echo "$cache/mesa12" ;;
+    pocl | rusticl | llvm) echo "$cache/$1" ;;
     *) die "unknown driver '$1': new or debian12" ;;
   esac
 }
 
 # Everything a folder must be made of: when it differs from the stamp, the folder is made again.
-stamp() { # new|debian12
-  case $1 in
-    new) echo "format $format; $(folder new); ${new_packages[*]}" ;;
-    debian12) echo "format $format; $(folder debian12); ${debian12_packages[*]}" ;;
-  esac
+stamp() { # new|debian12|pocl|rusticl|llvm
+  local -n packages_of=$1_packages
+  echo "format $format; $(folder "$1"); ${packages_of[*]}"
 }
 
-ready() { # new|debian12
+ready() { # new|debian12|pocl|rusticl|llvm
   [ -f "$(folder "$1")/STAMP" ] && [ "$(head -n 1 "$(folder "$1")/STAMP")" = "$(stamp "$1")" ]
 }
 
 # ---------------------------------------------------------------------------- fetch
 
-fetch_one() { # new|debian12
+# The suites that hold a folder's packages; the first that has them is taken.
+suites_of() { # new|debian12|pocl|rusticl|llvm
+  case $1 in
+    new | rusticl) echo "$suites" ;;
+    debian12) echo bookworm ;;
+    # The last with subgroups of 16: Debian's pocl 7 has none.
+    pocl) echo trixie ;;
+    llvm) echo sid ;;
+  esac
+}
+
+fetch_one() { # new|debian12|pocl|rusticl|llvm
   local which=$1 final work name opened
-  local -a packages wanted
+  local -n wanted_packages=$1_packages
+  local -a wanted
   ready "$which" && return
   for name in apt-get apt-cache dpkg-deb tar; do
     command -v "$name" >/dev/null || die "$name is needed: the drivers come from Debian's packages"
@@ -242,42 +258,76 @@ fetch_one() { # new|debian12
   work=$cache/.fetch-$which
   rm -rf "$work"
   mkdir -p "$work"
-  case $which in
-    new)
-      read -ra wanted <<<"$suites"
-      packages=("${new_packages[@]}")
-      ;;
-    debian12)
-      wanted=(bookworm)
-      packages=("${debian12_packages[@]}")
-      ;;
-  esac
-  opened=$(open_first "$work/apt" "${wanted[@]}")
-  say "fetching Mesa of $opened"
-  unpack "$work/apt" "$work/root" "${packages[@]}"
+  read -ra wanted <<<"$(suites_of "$which")"
+  opened=$(open_first "$work/apt" "${wanted_packages[0]}" "${wanted[@]}")
+  say "fetching ${wanted_packages[0]} of $opened"
+  unpack "$work/apt" "$work/root" "${wanted_packages[@]}"
   rm -rf "$final"
   mv "$work/root" "$final"
-  write_icd "$final"
+  case $which in
+    new | debian12) write_icd "$final" ;;
+    pocl) move_translator "$final" ;;
+    rusticl) move_libclc "$final" ;;
+  esac
   {
     stamp "$which"
-    grep -E '^(mesa-vulkan-drivers|libvulkan1|libc6|glslang-tools|glslc|spirv-tools|vulkan-validationlayers) ' "$final/PACKAGES"
+    grep -E '^(mesa-vulkan-drivers|libvulkan1|libc6|glslang-tools|glslc|spirv-tools|vulkan-validationlayers|mesa-opencl-icd|pocl-opencl-icd|ocl-icd-libopencl1|llvm-22|llvm-spirv-22) ' "$final/PACKAGES"
   } >"$final/STAMP"
   rm -rf "$work"
+}
+
+# What a library starts or reads by its place in the system is not there. It gets a name of the same length for it: one in
+# the open folder which the wrapper hands over as file 9. So pocl starts the program that reads SPIR-V ...
+move_translator() { # ROOT
+  local root=$1 library ld
+  library=$(echo "$root"/usr/lib/*/libpocl.so.*.*.*)
+  [ -e "$library" ] || die "no pocl in $root"
+  grep -q '/usr/bin/llvm-spirv-18' "$library" || die "pocl starts another program for SPIR-V now"
+  sed -i 's|/usr/bin/llvm-spirv-18|/dev/fd/9/llvm-spirv18|g' "$library"
+  ld=$(linker "$root")
+  mkdir -p "$root/coop"
+  printf '#!/bin/sh\nexec "%s" --library-path "%s" "%s" "$@"\n' "$ld" \
+    "$(dirname "$ld"):$root/usr/lib" "$root/usr/bin/llvm-spirv-18" >"$root/coop/llvm-spirv18"
+  chmod +x "$root/coop/llvm-spirv18"
+}
+
+# ... and rusticl finds the functions of OpenCL.
+move_libclc() { # ROOT
+  local library
+  library=$(echo "$1"/usr/lib/*/libRusticlOpenCL.so.*.*)
+  [ -e "$library" ] || die "no rusticl in $1"
+  grep -q '/usr/lib/clc/spirv' "$library" || die "rusticl looks for libclc elsewhere now"
+  sed -i 's|/usr/lib/clc/spirv|/dev/fd/9////spirv|g' "$library"
 }
 
 fetch() {
   mkdir -p "$cache"
   cache=$(cd "$cache" && pwd)
-  if ready new && ready debian12 && [ -x "$cache/bin/spirv-val" ]; then
+  if ready new && ready debian12 && ready pocl && ready rusticl && [ -x "$cache/bin/spirv-val" ] && [ -x "$cache/bin/pocl-run" ]; then
     return
   fi
   exec 9>"$cache/.drivers.lock"
   if command -v flock >/dev/null; then flock 9; fi
   fetch_one new
   fetch_one debian12
+  fetch_one pocl
+  fetch_one rusticl
   wrap
   exec 9>&-
+  say "pocl $(sed -n 's/^pocl-opencl-icd //p' "$cache/pocl/STAMP")and rusticl $(sed -n 's/^mesa-opencl-icd //p' "$cache/rusticl/STAMP")are ready in $cache"
   say "Mesa $(sed -n 's/^mesa-vulkan-drivers //p' "$cache/mesa/STAMP")and $(sed -n 's/^mesa-vulkan-drivers //p' "$cache/mesa12/STAMP")are ready in $cache"
+}
+
+# LLVM with its SPIR-V compilers: only who builds the kernels anew needs it.
+fetch_llvm() {
+  local name
+  mkdir -p "$cache/bin"
+  cache=$(cd "$cache" && pwd)
+  fetch_one llvm
+  for name in llvm-as llc; do
+    write_wrapper llvm "$name-22" "$(folder llvm)/usr/lib/llvm-22/bin/$name"
+  done
+  write_wrapper llvm llvm-spirv-22 "$(echo "$(folder llvm)"/usr/bin/llvm-spirv-22*)"
 }
 
 # ---------------------------------------------------------------------------- run
@@ -291,10 +341,12 @@ wrap() {
   done
   write_wrapper new mesa-run ""
   write_wrapper debian12 mesa12-run ""
+  write_wrapper pocl pocl-run ""
+  write_wrapper rusticl rusticl-run ""
 }
 
 # A script that starts PROGRAM, or with none its first argument, with a folder's linker, libraries and driver.
-write_wrapper() { # new|debian12 NAME PROGRAM
+write_wrapper() { # new|debian12|pocl|rusticl|llvm NAME PROGRAM
   local which=$1 name=$2 program=$3 root ld libraries file
   root=$(folder "$which")
   file=$cache/bin/$name
@@ -309,9 +361,14 @@ write_wrapper() { # new|debian12 NAME PROGRAM
     if [ -z "$program" ]; then
       write_program_lookup
     fi
-    if [ -z "$program" ] || [ "$name" = vulkaninfo ]; then
-      write_driver_variables "$root" "$which" "$file"
-    fi
+    case $which in
+      pocl | rusticl) write_opencl_variables "$root" "$which" "$file" ;;
+      new | debian12)
+        if [ -z "$program" ] || [ "$name" = vulkaninfo ]; then
+          write_driver_variables "$root" "$which" "$file"
+        fi
+        ;;
+    esac
     if [ -z "$program" ]; then
       echo "exec '$ld' --argv0 \"\$name\" --library-path '$libraries' \"\$program\" \"\$@\""
     else
@@ -352,6 +409,31 @@ export COOP_RUNNER='$3'
 SCRIPT
 }
 
+# pocl has subgroups of any size that a kernel asks for; rusticl those of llvmpipe, 16 where vectors have 512 bits.
+write_opencl_variables() { # ROOT pocl|rusticl WRAPPER
+  local library
+  case $2 in
+    pocl) library=$(echo "$1"/usr/lib/*/libpocl.so.2) ;;
+    rusticl) library=$(echo "$1"/usr/lib/*/libRusticlOpenCL.so.1) ;;
+  esac
+  [ -e "$library" ] || die "no $2 in $1"
+  echo "export OCL_ICD_VENDORS='$library'"
+  case $2 in
+    pocl)
+      echo "exec 9<'$1/coop'"
+      echo "export POCL_CACHE_DIR=\${POCL_CACHE_DIR-'$cache/pocl-kernels'}"
+      ;;
+    rusticl)
+      echo "exec 9<'$1/usr/lib/clc'"
+      echo "export RUSTICL_ENABLE=llvmpipe LP_NATIVE_VECTOR_WIDTH=\${LP_NATIVE_VECTOR_WIDTH-512}"
+      ;;
+  esac
+  cat <<SCRIPT
+export COOP_OPENCL='$2'
+export COOP_RUNNER='$3'
+SCRIPT
+}
+
 run() {
   local which=new
   while [ $# -gt 0 ]; do
@@ -365,6 +447,11 @@ run() {
         which=${1#--mesa=}
         shift
         ;;
+      --opencl)
+        [ $# -ge 2 ] || die "--opencl wants pocl or rusticl"
+        which=$2
+        shift 2
+        ;;
       --)
         shift
         break
@@ -376,6 +463,7 @@ run() {
   case $which in
     new) exec "$cache/bin/mesa-run" "$@" ;;
     debian12) exec "$cache/bin/mesa12-run" "$@" ;;
+    pocl | rusticl) exec "$cache/bin/$which-run" "$@" ;;
     *) die "unknown driver '$which': new or debian12" ;;
   esac
 }
@@ -401,7 +489,8 @@ case ${1:-fetch} in
   run) shift && run "$@" ;;
   tool) shift && tool "$@" ;;
   wrap) fetch && wrap ;;
-  clean) rm -rf "$cache/mesa" "$cache/mesa12" "$cache/bin" "$cache"/.fetch-* ;;
+  llvm) fetch_llvm ;;
+  clean) rm -rf "$cache"/{mesa,mesa12,pocl,pocl-kernels,rusticl,llvm,bin} "$cache"/.fetch-* ;;
   -h | --help | help) usage ;;
   *)
     usage >&2

@@ -138,6 +138,11 @@ impl DeviceArgs {
         Vulkan::open(!self.no_validation)
     }
 
+    /// The device that was asked for.
+    fn name(&self) -> Option<&str> {
+        self.device.as_deref()
+    }
+
     fn executor<'a>(&self, vulkan: &'a Vulkan) -> Result<VulkanExecutor<'a>, Error> {
         vulkan.device(self.device.as_deref())
     }

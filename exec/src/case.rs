@@ -35,9 +35,11 @@ pub struct Case {
     /// Values of specialization constants, by SpecId.
     #[serde(default)]
     pub spec: BTreeMap<String, Number>,
-    /// The push constants, one part after the other.
+    /// The push constants, one part after the other; of a kernel the arguments, each a part.
     #[serde(default)]
     pub push: Vec<PushPart>,
+    /// The size of a workgroup, where the module leaves it to the host.
+    pub local_size: Option<[u32; 3]>,
     /// The buffers.
     #[serde(default)]
     pub buffer: Vec<Buffer>,
@@ -134,7 +136,7 @@ impl Number {
     }
 }
 
-/// A part of the push constants: exactly one of `values`, `address` and `bytes`.
+/// A part of the push constants: exactly one of `values`, `address`, `bytes` and `local`.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PushPart {
@@ -149,6 +151,8 @@ pub struct PushPart {
     pub address: Option<String>,
     /// Bytes in hexadecimal; spaces are ignored.
     pub bytes: Option<String>,
+    /// So many bytes of workgroup memory, for a kernel's argument that points there. No push constant.
+    pub local: Option<u32>,
 }
 
 /// What a buffer is to the shader.
@@ -263,6 +267,11 @@ impl Case {
         if self.workgroups.contains(&0) {
             return Err(Error::case("workgroups: a dispatch needs at least one in each dimension"));
         }
+        if let Some([x, y, z]) = self.local_size
+            && x.checked_mul(y).and_then(|xy| xy.checked_mul(z)).is_none_or(|n| n == 0)
+        {
+            return Err(Error::case(format!("local-size: {x} x {y} x {z} is no size of a workgroup")));
+        }
         let mut total = 0u64;
         for (index, buffer) in self.buffer.iter().enumerate() {
             let before = &self.buffer[..index];
@@ -335,10 +344,11 @@ impl Case {
         Ok(bytes)
     }
 
-    fn append_push(&self, part: &PushPart, address: &dyn Fn(&str) -> u64, out: &mut Vec<u8>) -> Result<(), Error> {
+    /// The bytes of a part, and how they are aligned.
+    pub fn push_part(&self, part: &PushPart, address: &dyn Fn(&str) -> u64) -> Result<(Vec<u8>, usize), Error> {
         let mut data = Vec::new();
-        let alignment = match (&part.values, &part.address, &part.bytes) {
-            (Some(values), None, None) => {
+        let alignment = match (&part.values, &part.address, &part.bytes, part.local) {
+            (Some(values), None, None, None) => {
                 let kind = part.kind.unwrap_or(ComponentType::U32);
                 if !number::is_element_type(kind) {
                     return Err(Error::case(format!("push: there are no constants of {kind}")));
@@ -348,19 +358,25 @@ impl Case {
                 }
                 number::size_of(kind)
             }
-            (None, Some(name), None) => {
+            (None, Some(name), None, None) => {
                 if self.buffer_named(name).is_none() {
                     return Err(Error::case(format!("push: no buffer is called '{name}'")));
                 }
                 data.extend_from_slice(&address(name).to_le_bytes());
                 8
             }
-            (None, None, Some(text)) => {
+            (None, None, Some(text), None) => {
                 data = hex(text).ok_or_else(|| Error::case(format!("push: '{text}' is not bytes in hexadecimal")))?;
                 1
             }
-            _ => return Err(Error::case("push: a part has one of values, address and bytes")),
+            (None, None, None, Some(1..)) => 1,
+            _ => return Err(Error::case("push: a part has one of values, address, bytes and local")),
         };
+        Ok((data, alignment))
+    }
+
+    fn append_push(&self, part: &PushPart, address: &dyn Fn(&str) -> u64, out: &mut Vec<u8>) -> Result<(), Error> {
+        let (data, alignment) = self.push_part(part, address)?;
         let start = match part.offset {
             Some(offset) => offset as usize,
             None => out.len().next_multiple_of(alignment),
@@ -471,7 +487,7 @@ mod tests {
             (with("spec = { x = 1 }"), "'x' is no SpecId"),
             (with("push = [{ address = \"B\" }]"), "no buffer is called 'B'"),
             (with("push = [{ offset = 4000000000, values = [1] }]"), "more than any device takes"),
-            (with("push = [{}]"), "one of values, address and bytes"),
+            (with("push = [{}]"), "one of values, address, bytes and local"),
             (with(&buffer.replace("f16", "mxint8")), "there are no buffers of mxint8"),
             (with(&buffer.replace("count = 4", "count = 400000000000")), "more than"),
             (

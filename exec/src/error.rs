@@ -9,6 +9,8 @@ pub enum Error {
     NoLoader(String),
     /// There is a loader, but no driver with a device.
     NoDevice,
+    /// There is no OpenCL here, or none with a device: which of the two.
+    NoOpenCl(String),
     /// No device has that index or name.
     NoSuchDevice {
         /// What was asked for.
@@ -36,6 +38,15 @@ pub enum Error {
         /// What the validation layer said until then.
         messages: Vec<String>,
     },
+    /// An OpenCL call failed.
+    OpenCl {
+        /// The call.
+        call: &'static str,
+        /// The name of the error.
+        result: String,
+        /// What the compiler said.
+        messages: Vec<String>,
+    },
     /// The dispatch did not end in time. The device can't be used any further.
     Timeout {
         /// The limit in seconds.
@@ -60,13 +71,19 @@ const INSTALL: &str = "install a Vulkan driver and its loader (Debian and Ubuntu
      Fedora: dnf install vulkan-loader mesa-vulkan-drivers), or run this through the repository's \
      'scripts/drivers.sh run', which brings a software driver";
 
+/// What to do on a machine without OpenCL.
+const INSTALL_OPENCL: &str = "install a runtime and the ICD loader (Debian and Ubuntu: apt install ocl-icd-libopencl1 \
+     pocl-opencl-icd; Fedora: dnf install ocl-icd pocl), or run this through the repository's 'scripts/drivers.sh run --opencl \
+     pocl', which brings one";
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NoLoader(why) => write!(f, "the Vulkan loader can't be opened ({why}): {INSTALL}"),
             Error::NoDevice => write!(f, "no Vulkan driver offers a device: {INSTALL}"),
+            Error::NoOpenCl(why) => write!(f, "{why}: {INSTALL_OPENCL}"),
             Error::NoSuchDevice { wanted, present } => {
-                write!(f, "no Vulkan device matches '{wanted}'; there are: ")?;
+                write!(f, "no device matches '{wanted}'; there are: ")?;
                 for (index, name) in present.iter().enumerate() {
                     write!(f, "{}{index} '{name}'", if index > 0 { ", " } else { "" })?;
                 }
@@ -81,7 +98,7 @@ impl fmt::Display for Error {
                 }
                 Ok(())
             }
-            Error::Vulkan { call, result, messages } => {
+            Error::Vulkan { call, result, messages } | Error::OpenCl { call, result, messages } => {
                 write!(f, "{call} failed: {result}")?;
                 for message in messages {
                     write!(f, "\n  {message}")?;

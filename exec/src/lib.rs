@@ -1,4 +1,4 @@
-//! Running SPIR-V modules on Vulkan, and comparing what they wrote.
+//! Running SPIR-V modules on Vulkan and OpenCL, and comparing what they wrote.
 //!
 //! A [`Case`] says what goes in; an [`Executor`] runs a module with it and gives an [`Outcome`], the bytes of
 //! every buffer afterwards. [`compare()`] says whether two outcomes are the same within the case's tolerances, and
@@ -15,6 +15,7 @@ pub mod interp;
 pub mod layout;
 pub mod measure;
 pub mod number;
+pub mod opencl;
 pub mod quantised;
 pub mod random;
 pub mod record;
@@ -29,6 +30,7 @@ pub use bounds::Bounds;
 pub use case::Case;
 pub use compare::{Difference, Tolerance, compare, compare_within};
 pub use error::Error;
+pub use opencl::OpenCl;
 pub use vulkan::Vulkan;
 
 /// How to run, whatever the module and the case.

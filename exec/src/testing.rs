@@ -28,6 +28,10 @@ pub enum Driver {
     Lavapipe,
     /// Debian 12's lavapipe (Mesa 22.3), without cooperative matrices.
     Debian12,
+    /// pocl, which runs kernels with subgroups of the size that they ask for.
+    Pocl,
+    /// Mesa's OpenCL on llvmpipe, with subgroups of 16.
+    Rusticl,
 }
 
 impl Driver {
@@ -36,6 +40,8 @@ impl Driver {
         match self {
             Driver::Lavapipe => "new",
             Driver::Debian12 => "debian12",
+            Driver::Pocl => "pocl",
+            Driver::Rusticl => "rusticl",
         }
     }
 
@@ -55,6 +61,8 @@ impl Driver {
         cache.join("bin").join(match self {
             Driver::Lavapipe => "mesa-run",
             Driver::Debian12 => "mesa12-run",
+            Driver::Pocl => "pocl-run",
+            Driver::Rusticl => "rusticl-run",
         })
     }
 }

@@ -3,8 +3,10 @@
 //! A variable of the module is used where there is one, as an interface may hold each built-in once; else one is made.
 //! [`Builtins::finish`] lists those that were read in the interface of every entry point.
 
+use crate::kernel::is_wide;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, add_global, decorate, name};
 use coop_ir::decorate::Decorations;
+use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, Module, Op, Operand};
 use rustc_hash::FxHashMap;
 use spirv::{BuiltIn, Decoration, StorageClass};
@@ -24,6 +26,8 @@ const KNOWN: [BuiltIn; 6] = [
 pub(crate) struct Builtins {
     variables: FxHashMap<u32, Id>,
     read: Vec<Id>,
+    /// Whether places are 64-bit numbers, as in kernels; what is about subgroups is not.
+    wide: bool,
 }
 
 impl Builtins {
@@ -31,7 +35,7 @@ impl Builtins {
         let decorations = Decorations::new(m);
         let variable = |id: &Id| m.def_inst(*id).is_some_and(|i| i.op == Op::Variable);
         let found = |b: BuiltIn| Some((b as u32, decorations.with_built_in(b).into_iter().find(variable)?));
-        Builtins { variables: KNOWN.into_iter().filter_map(found).collect(), read: Vec::new() }
+        Builtins { variables: KNOWN.into_iter().filter_map(found).collect(), read: Vec::new(), wide: is_wide(m) }
     }
 
     /// The variable, if the module has one.
@@ -43,7 +47,8 @@ impl Builtins {
     pub(crate) fn variable(&mut self, m: &mut Module, g: &mut Globals, builtin: BuiltIn) -> Id {
         let id = self.existing(builtin).unwrap_or_else(|| {
             let storage = StorageClass::Input as u32;
-            let ty = g.uint(m, 32);
+            let wide = self.wide && builtin == BuiltIn::LocalInvocationIndex;
+            let ty = g.uint(m, if wide { 64 } else { 32 });
             let pointer = g.pointer(m, storage, ty);
             let id = m.fresh_id();
             add_global(m, Inst::new(Op::Variable, Some(pointer), Some(id), [storage.into()]));
@@ -64,7 +69,12 @@ impl Builtins {
         let ty = loaded_type(b.module, variable).unwrap_or_else(|| b.u32_type());
         let value = b.ids(Op::Load, ty, &[variable]);
         let u32_type = b.u32_type();
-        Index::Value(if ty == u32_type { value } else { b.ids(Op::Bitcast, u32_type, &[value]) })
+        if ty == u32_type {
+            return Index::Value(value);
+        }
+        let wide = matches!(types::scalar(b.module, ty), Some(Scalar::Int { width: 64, .. }));
+        let op = if wide { Op::UConvert } else { Op::Bitcast };
+        Index::Value(b.ids(op, u32_type, &[value]))
     }
 
     /// Whether anything was read.

@@ -5,7 +5,7 @@
 //! address. Variables and everything with a binding stay.
 
 use crate::pipeline::PassCx;
-use crate::{Refusal, Target, inline};
+use crate::{Refusal, Target, inline, kernel};
 use coop_ir::rewrite::remove_globals;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -55,6 +55,7 @@ const REPLICATED: [Op; 3] =
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     unused_functions(m);
     unused_globals(m);
+    kernel::declare(m);
     unused_addresses(m);
     let matrices = m.globals.iter().any(|r| m.inst(*r).op == Op::TypeCooperativeMatrixKHR);
     let beyond = m.all().any(|r| BEYOND_KHR.contains(&m.inst(r).op));

@@ -1,7 +1,7 @@
 //! The passes in order, and the one loop that runs them.
 
 use crate::{
-    Error, Lowered, Options, Refusal, Report, Size, Target, Timing, bfloat16, cleanup, dialect, inline, scalar,
+    Error, Lowered, Options, Refusal, Report, Size, Target, Timing, bfloat16, cleanup, dialect, inline, kernel, scalar,
     specialize, tensor, tiles, vulkan,
 };
 use coop_ir::profile::Feature;
@@ -49,6 +49,13 @@ pub static PASSES: &[Pass] = &[
         targets: Target::ALL,
         leaves_no: &[],
         run: inline::run,
+    },
+    Pass {
+        name: "kernel",
+        summary: "access the matrices of OpenCL kernels in place, through pointers to what they are made of",
+        targets: Target::ALL,
+        leaves_no: &[],
+        run: kernel::run,
     },
     Pass {
         name: "dialect",
@@ -122,11 +129,12 @@ pub fn lower_with(
     }
     report.changed = true;
     let original = module;
-    let mut options = options.clone();
-    if kernels {
-        options.subgroup_size = options.subgroup_size.or_else(|| vulkan::subgroup_size(module));
-    }
-    let options = &options;
+    let own = kernel::subgroup_size(module);
+    let options = &Options {
+        // What a kernel asks for holds: its indices count on it. A shader that it becomes may be asked for otherwise.
+        subgroup_size: if kernels { options.subgroup_size.or(own) } else { own.or(options.subgroup_size) },
+        ..options.clone()
+    };
     let mut module = module.clone();
     // What the input has wrong already is no pass's fault.
     let verify = options.verify_each && coop_ir::verify::verify(&module).is_ok();

@@ -42,8 +42,8 @@ impl Compare {
         let (first, second) = (io::load(&self.a)?, io::load(&self.b)?);
         let case = self.case.load()?;
         let options = self.case.options(0)?;
-        let vulkan = self.on.open()?;
-        let runners = self.on.runners(vulkan.as_ref(), &case, style)?;
+        let opened = self.on.open()?;
+        let runners = self.on.runners(&opened, &case, style)?;
         let judge = Judge::new(&self.on, &runners, &first.module, &case);
         let mut pairs = Vec::new();
         for runner in &runners {

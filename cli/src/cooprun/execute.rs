@@ -35,11 +35,11 @@ impl Run {
         let loaded = io::load(&self.module)?;
         let case = self.case.load()?;
         let options = self.case.options(self.bench)?;
-        let vulkan = self.on.open()?;
-        if self.bench > 0 && vulkan.is_none() {
+        let opened = self.on.open()?;
+        if self.bench > 0 && !opened.has_device() {
             return Err(Failure::Usage("--bench measures devices, not the interpreter".into()));
         }
-        let runners = self.on.runners(vulkan.as_ref(), &case, style)?;
+        let runners = self.on.runners(&opened, &case, style)?;
         let mut runs = Vec::new();
         for runner in &runners {
             let ran = runner.run(&loaded.module, &case, &options)?;

@@ -123,11 +123,13 @@ fn kind(error: &Error) -> &'static str {
     match error {
         Error::NoLoader(_) => "no-loader",
         Error::NoDevice => "no-device",
+        Error::NoOpenCl(_) => "no-opencl",
         Error::NoSuchDevice { .. } => "no-such-device",
         Error::Case(_) => "case",
         Error::Module(_) => "module",
         Error::Unsupported { .. } => "unsupported",
         Error::Vulkan { .. } => "vulkan",
+        Error::OpenCl { .. } => "opencl",
         Error::Timeout { .. } => "timeout",
     }
 }

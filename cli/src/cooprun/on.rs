@@ -1,12 +1,13 @@
-//! Where modules run: on a Vulkan device, in the interpreter, or in both; and what a run there left.
+//! Where modules run: on a Vulkan or an OpenCL device, in the interpreter, or in both; and what a run there left.
 
 use std::cell::OnceCell;
 use std::fmt::Write;
 
 use clap::{Args, ValueEnum};
 use coop_exec::interp::{Finding, Interpreted, Placement};
+use coop_exec::opencl::OpenClExecutor;
 use coop_exec::vulkan::VulkanExecutor;
-use coop_exec::{Bounds, Case, Difference, Error, Executor, Outcome, RunOptions, Vulkan};
+use coop_exec::{Bounds, Case, Difference, Error, Executor, OpenCl, Outcome, RunOptions, Vulkan};
 use coop_ir::Module;
 use coop_ir::profile::Profile;
 
@@ -37,6 +38,37 @@ enum OnName {
     Interp,
     /// In the interpreter and on a Vulkan device, which must agree
     Both,
+    /// On an OpenCL device, which runs kernels
+    Opencl,
+    /// In the interpreter and on an OpenCL device, which must agree
+    InterpOpencl,
+}
+
+impl OnName {
+    fn on_vulkan(self) -> bool {
+        matches!(self, OnName::Vulkan | OnName::Both)
+    }
+
+    fn on_opencl(self) -> bool {
+        matches!(self, OnName::Opencl | OnName::InterpOpencl)
+    }
+
+    fn on_interpreter(self) -> bool {
+        matches!(self, OnName::Interp | OnName::Both | OnName::InterpOpencl)
+    }
+}
+
+/// The loaders that were opened.
+pub(super) struct Opened {
+    vulkan: Option<Vulkan>,
+    opencl: Option<OpenCl>,
+}
+
+impl Opened {
+    /// Whether a device runs modules here, which can be measured.
+    pub(super) fn has_device(&self) -> bool {
+        self.vulkan.is_some() || self.opencl.is_some()
+    }
 }
 
 /// One place to run modules.
@@ -50,6 +82,7 @@ pub(super) struct Runner<'a> {
 
 enum How<'a> {
     Vulkan(VulkanExecutor<'a>),
+    OpenCl(OpenClExecutor<'a>),
     Interp(Interpreted),
 }
 
@@ -70,30 +103,28 @@ pub(super) struct Comparison {
 }
 
 impl OnArgs {
-    fn on_vulkan(&self) -> bool {
-        self.on != OnName::Interp
-    }
-
-    /// Opens the Vulkan loader if that is needed.
-    pub(super) fn open(&self) -> Result<Option<Vulkan>, Failure> {
-        if self.on == OnName::Vulkan
+    /// Opens the loaders that are needed.
+    pub(super) fn open(&self) -> Result<Opened, Failure> {
+        if !self.on.on_interpreter()
             && let Some(option) = self.interp.given()
         {
             return Err(Failure::Usage(format!("{option} is for the interpreter: give --on interp or --on both")));
         }
-        Ok(if self.on_vulkan() { Some(self.device.open()?) } else { None })
+        let vulkan = self.on.on_vulkan().then(|| self.device.open()).transpose()?;
+        let opencl = self.on.on_opencl().then(OpenCl::open).transpose()?;
+        Ok(Opened { vulkan, opencl })
     }
 
     /// Where to run: the interpreters first, so that what follows is measured against them.
     pub(super) fn runners<'a>(
         &self,
-        vulkan: Option<&'a Vulkan>,
+        opened: &'a Opened,
         case: &Case,
         style: &OutputStyle,
     ) -> Result<Vec<Runner<'a>>, Failure> {
-        let device = vulkan.map(|vulkan| self.device.executor(vulkan)).transpose()?;
+        let device = opened.vulkan.as_ref().map(|vulkan| self.device.executor(vulkan)).transpose()?;
         let mut runners = Vec::new();
-        if self.on != OnName::Vulkan {
+        if self.on.on_interpreter() {
             let default = device.as_ref().map(|device| device.profile().limits.subgroup_size);
             let (size, whose) = self.interp.subgroup_size(case, default);
             if style.verbose > 0 {
@@ -101,13 +132,15 @@ impl OnArgs {
             }
             runners.extend(self.interp.interpreters(size).into_iter().map(Runner::interpreter));
         }
-        if let (Some(executor), Some(vulkan)) = (device, vulkan) {
-            runners.push(Runner {
-                key: "vulkan".into(),
-                name: executor.name(),
-                validated: vulkan.is_validated(),
-                how: How::Vulkan(executor),
-            });
+        if let (Some(executor), Some(vulkan)) = (device, &opened.vulkan) {
+            let (name, validated) = (executor.name(), vulkan.is_validated());
+            runners.push(Runner { key: "vulkan".into(), name, validated, how: How::Vulkan(executor) });
+        }
+        if let Some(opencl) = &opened.opencl {
+            let executor = opencl.device(self.device.name())?;
+            let name = executor.name();
+            // Nothing watches over OpenCL.
+            runners.push(Runner { key: "opencl".into(), name, validated: true, how: How::OpenCl(executor) });
         }
         Ok(runners)
     }
@@ -124,7 +157,7 @@ impl OnArgs {
     pub(super) fn profile<'a>(runners: &'a [Runner<'_>]) -> Option<&'a Profile> {
         runners.iter().find_map(|runner| match &runner.how {
             How::Vulkan(executor) => Some(executor.profile()),
-            How::Interp(_) => None,
+            How::OpenCl(_) | How::Interp(_) => None,
         })
     }
 }
@@ -147,12 +180,21 @@ impl Runner<'_> {
         matches!(self.how, How::Interp(_))
     }
 
+    fn on_device(
+        &self,
+        device: &dyn Executor,
+        module: &Module,
+        case: &Case,
+        options: &RunOptions,
+    ) -> Result<Ran, Error> {
+        let outcome = device.run(&coop_ir::binary::write_words(module), case, options)?;
+        Ok(Ran { outcome, findings: None, validated: self.validated })
+    }
+
     pub(super) fn run(&self, module: &Module, case: &Case, options: &RunOptions) -> Result<Ran, Error> {
         match &self.how {
-            How::Vulkan(executor) => {
-                let outcome = executor.run(&coop_ir::binary::write_words(module), case, options)?;
-                Ok(Ran { outcome, findings: None, validated: self.validated })
-            }
+            How::Vulkan(executor) => self.on_device(executor, module, case, options),
+            How::OpenCl(executor) => self.on_device(executor, module, case, options),
             How::Interp(interpreted) => {
                 let (buffers, report) = interpreted.run_module(module, case)?;
                 let mut outcome = Interpreted::outcome(buffers, &report);

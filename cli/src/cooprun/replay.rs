@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use coop_exec::record::{self, Ended, Kept, Known, Recording, Run, Subject};
-use coop_exec::{Case, Error, RunOptions, Vulkan};
+use coop_exec::{Case, Error, RunOptions};
 use coop_ir::Module;
 
-use super::on::{OnArgs, Runner};
+use super::on::{OnArgs, Opened, Runner};
 use super::record::matches;
 use super::verify::{LanesName, asked, lower};
 use super::{Failure, print};
@@ -55,10 +55,10 @@ struct Tally {
 
 impl Replay {
     pub(super) fn run(&self, style: &OutputStyle) -> Result<Status, Failure> {
-        let vulkan = self.on.open()?;
+        let opened = self.on.open()?;
         let mut tally = Tally::default();
         for subject in record::subjects(&self.folder)?.iter().filter(|subject| matches(&self.only, &subject.name)) {
-            self.subject(subject, vulkan.as_ref(), style, &mut tally)?;
+            self.subject(subject, &opened, style, &mut tally)?;
         }
         let Tally { agree, differ, known, no_answer, missing, refused } = tally;
         print(&format!(
@@ -75,7 +75,7 @@ impl Replay {
     fn subject(
         &self,
         subject: &Subject,
-        vulkan: Option<&Vulkan>,
+        opened: &Opened,
         style: &OutputStyle,
         tally: &mut Tally,
     ) -> Result<(), Failure> {
@@ -101,7 +101,7 @@ impl Replay {
                     Some(run @ Run { ended: Ended::Ran(kept), .. }) => {
                         let why = known.why(&subject.name, run, self.target.is_none() && self.on.interp.is_nvidia());
                         let title = format!("{}: {run}", subject.name);
-                        self.one(&module, &case, (kept, why), vulkan, style, &title, tally)?;
+                        self.one(&module, &case, (kept, why), opened, style, &title, tally)?;
                     }
                 }
             }
@@ -115,12 +115,12 @@ impl Replay {
         module: &Module,
         case: &Case,
         (kept, known): (&[(String, Kept)], Option<&str>),
-        vulkan: Option<&Vulkan>,
+        opened: &Opened,
         style: &OutputStyle,
         title: &str,
         tally: &mut Tally,
     ) -> Result<(), Failure> {
-        let runners = self.on.runners(vulkan, case, style)?;
+        let runners = self.on.runners(opened, case, style)?;
         let mut bounds = None;
         for runner in &runners {
             let outcome = match self.outcome(runner, &runners, module, case) {

@@ -76,8 +76,8 @@ impl Verify {
         let original = io::load(&self.module)?;
         let case = self.case.load()?;
         let options = self.case.options(0)?;
-        let vulkan = self.on.open()?;
-        let runners = self.on.runners(vulkan.as_ref(), &case, style)?;
+        let opened = self.on.open()?;
+        let runners = self.on.runners(&opened, &case, style)?;
         let named = ProfileArgs { profile: self.profile.clone(), ..ProfileArgs::default() }.named()?;
         let profile = named.as_ref().or(OnArgs::profile(&runners));
         let lowered = self.lower(&original.module, &case, profile)?;
@@ -170,7 +170,9 @@ fn verify<'a>(
             let why = said.cloned().collect::<Vec<_>>().join("\n");
             (Some(original).filter(|_| runner.is_interpreter()), Some(why))
         }
-        Err(error @ (Error::Unsupported { .. } | Error::Vulkan { .. })) => (None, Some(error.to_string())),
+        Err(error @ (Error::Unsupported { .. } | Error::Vulkan { .. } | Error::OpenCl { .. })) => {
+            (None, Some(error.to_string()))
+        }
         Err(other) => return Err(other),
     };
     let (mut compared_with, mut differences) = (Vec::new(), Vec::new());

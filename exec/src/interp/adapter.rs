@@ -27,6 +27,10 @@ impl Interpreted {
         if let Some(size) = case.subgroup_size {
             config.subgroup_size = size;
         }
+        config.local_size = case.local_size.or(config.local_size);
+        for (at, bytes) in config.local_memory.iter_mut().zip(case.push.iter().filter_map(|part| part.local)) {
+            *at = bytes;
+        }
         let address = |name: &str| case.buffer.iter().position(|b| b.name == name).map_or(0, base_address);
         let mut buffers = Vec::new();
         for (index, buffer) in case.buffer.iter().enumerate() {

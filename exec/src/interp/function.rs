@@ -7,6 +7,7 @@ use coop_ir::{Function, Id, Inst, InstRef, Op};
 
 use super::arith::{self, Arg};
 use super::code::{Access, Chain, Edge, Func, Group, Ins, NO_ROW, Node, Row, Step, Term};
+use super::glsl;
 use super::num::Num;
 use super::order::{NodeKind, Order};
 use super::program::Translator;
@@ -211,7 +212,8 @@ impl Translator<'_> {
 
     fn instruction(&mut self, r: InstRef, body: &mut Body) -> Result<(), String> {
         let m = self.m;
-        let inst = m.inst(r);
+        let mut inst = m.inst(r);
+        let mut renamed;
         match inst.op {
             Op::Nop
             | Op::Phi
@@ -225,6 +227,14 @@ impl Translator<'_> {
             | Op::AssumeTrueKHR
             | Op::CooperativeMatrixPrefetchINTEL
             | Op::UntypedPrefetchKHR => return Ok(()),
+            Op::ExtInst if inst.id(0).is_some() && inst.id(0) == self.opencl => {
+                let number = inst.word(1).unwrap_or(0);
+                let same = glsl::of_opencl(number);
+                let same = same.ok_or_else(|| format!("instruction {number} of OpenCL.std is not run"))?;
+                renamed = inst.clone();
+                renamed.operands[1] = same.into();
+                inst = &renamed;
+            }
             Op::ExtInst if inst.id(0) != self.glsl => {
                 let set =
                     inst.id(0).and_then(|s| m.def_inst(s)).and_then(|i| i.string(0)).map_or(String::new(), |s| s.0);

@@ -4,7 +4,7 @@ use coop_ir::{InstRef, Module, Op};
 
 use super::buffer_race::BufferRace;
 use super::code::{Edge, Func, Ins, NO_ROW, Row, Term};
-use super::program::Program;
+use super::program::{Argument, Program};
 use super::pure;
 use super::race::Race;
 use super::regs::{Mask, Regs};
@@ -133,20 +133,32 @@ impl<'p> Machine<'p> {
         Ok(())
     }
 
-    /// The arguments of a kernel: the buffers in order for pointers, the push constants for numbers.
+    /// The arguments of a kernel: see [`super::Interpreter::run`].
     fn arguments(&mut self) {
+        let bytes = |argument: &Argument| match argument {
+            Argument::Buffer => 8,
+            Argument::Number(n) => *n as usize,
+            Argument::Shared(_) => 0,
+        };
+        let all = self.p.arguments.iter().fold(0, |at: usize, (_, argument)| match bytes(argument) {
+            0 => at,
+            n => at.next_multiple_of(n) + n,
+        });
+        let addresses = self.push.len() >= all;
         let (mut buffer, mut at) = (0, 0usize);
-        for (row, bytes) in &self.p.arguments {
-            match bytes {
-                None => {
+        for (row, argument) in &self.p.arguments {
+            match argument {
+                Argument::Shared(pointer) => self.regs.fill(*row, *pointer, false),
+                Argument::Buffer if !addresses => {
                     self.regs.fill(*row, base_address(buffer), buffer >= self.buffers.len());
                     buffer += 1;
                 }
-                Some(n) => {
-                    at = at.next_multiple_of(*n as usize);
-                    let value = self.push.get(at..at + *n as usize).map(super::access::number);
+                _ => {
+                    let n = bytes(argument);
+                    at = at.next_multiple_of(n);
+                    let value = self.push.get(at..at + n).map(super::access::number);
                     self.regs.fill(*row, value.unwrap_or(0), value.is_none());
-                    at += *n as usize;
+                    at += n;
                 }
             }
         }

@@ -110,6 +110,8 @@ pub struct Config {
     pub step_budget: u64,
     /// The size of a workgroup, where the module leaves it to the host.
     pub local_size: Option<[u32; 3]>,
+    /// Bytes behind a kernel's arguments that point to workgroup memory, in order.
+    pub local_memory: [u32; 4],
     /// When invocations that parted are together again.
     pub reconvergence: Reconvergence,
     /// Whether to tell which instructions were executed.
@@ -127,6 +129,7 @@ impl Default for Config {
             spread: false,
             step_budget: 100_000_000,
             local_size: None,
+            local_memory: [0; 4],
             reconvergence: Reconvergence::default(),
             coverage: false,
         }
@@ -198,7 +201,8 @@ impl<'m> Interpreter<'m> {
         Ok(Interpreter { module, program, config })
     }
 
-    /// Runs it. A kernel's pointers are the buffers in order, its numbers are taken from `push`.
+    /// Runs it. A kernel's arguments are taken from `push`, one after the other as their types are aligned. If that has no
+    /// room for addresses, they are the buffers in order.
     pub fn run(&self, buffers: &mut [Memory], push: &[u8], workgroups: [u32; 3]) -> Result<Report, Error> {
         for b in &self.program.bindings {
             if !buffers.iter().any(|m| m.slot == Some((b.set, b.binding))) {

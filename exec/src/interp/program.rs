@@ -67,6 +67,17 @@ pub(super) struct Shared {
     pub zero: bool,
 }
 
+/// What a parameter of a kernel is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Argument {
+    /// A buffer.
+    Buffer,
+    /// A number of so many bytes.
+    Number(u32),
+    /// Workgroup memory: the pointer.
+    Shared(u64),
+}
+
 /// What can be run.
 pub(super) struct Program {
     pub types: Types,
@@ -83,8 +94,8 @@ pub(super) struct Program {
     pub functions: Vec<Func>,
     pub ids: Vec<Id>,
     pub entry: usize,
-    /// Parameters of the entry point (kernels have some): the row, and the bytes of a scalar; none for pointers.
-    pub arguments: Vec<(Row, Option<u32>)>,
+    /// Parameters of the entry point (kernels have some), and their rows.
+    pub arguments: Vec<(Row, Argument)>,
     pub local_size: [u32; 3],
     pub lanes: usize,
     /// Invocations in a subgroup; the last one may have fewer.
@@ -116,6 +127,7 @@ pub(super) struct Translator<'m> {
     /// The invocations that share a subgroup- and a workgroup-scope matrix.
     pub members: [u32; 2],
     pub glsl: Option<Id>,
+    pub opencl: Option<Id>,
     pub specialization: &'m Specialization,
 }
 
@@ -146,6 +158,7 @@ impl<'m> Translator<'m> {
             shared_size: 0,
             members: [config.subgroup_size, config.subgroup_size],
             glsl: None,
+            opencl: None,
             specialization,
         }
     }
@@ -194,16 +207,29 @@ impl<'m> Translator<'m> {
         })
     }
 
-    fn arguments(&mut self, entry: Id) -> Result<Vec<(Row, Option<u32>)>, String> {
+    fn arguments(&mut self, entry: Id) -> Result<Vec<(Row, Argument)>, String> {
         let function = self.m.functions.iter().find(|f| self.m.inst(f.def).result == Some(entry));
         let mut arguments = Vec::new();
+        let mut local = self.config.local_memory.into_iter();
         for p in function.iter().flat_map(|f| &f.params) {
             let inst = self.m.inst(*p);
             let (Op::FunctionParameter, Some(id)) = (inst.op, inst.result) else { continue };
             let row = self.row(id)?;
             match *self.types.kind(self.type_of(id)?) {
-                Kind::Pointer { class: class::CROSS_WORKGROUP, .. } => arguments.push((row, None)),
-                Kind::Num(num) => arguments.push((row, Some(num.bytes()))),
+                Kind::Pointer { class: class::CROSS_WORKGROUP, .. } => arguments.push((row, Argument::Buffer)),
+                Kind::Pointer { class: class::WORKGROUP, .. } => {
+                    let offset = self.shared_size.next_multiple_of(16);
+                    let size = local.next().filter(|s| *s > 0 && *s <= 1 << 20);
+                    let Some(size) = size else {
+                        return Err(format!(
+                            "the parameter {id} of the entry point needs to know how much memory it has"
+                        ));
+                    };
+                    self.shared_size = offset + size;
+                    self.shared.push(Shared { id, offset, size, zero: false });
+                    arguments.push((row, Argument::Shared(tag::SHARED << tag::SHIFT | u64::from(offset))));
+                }
+                Kind::Num(num) => arguments.push((row, Argument::Number(num.bytes()))),
                 _ => return Err(format!("the parameter {id} of the entry point is neither a buffer nor a number")),
             }
         }
@@ -233,8 +259,12 @@ impl<'m> Translator<'m> {
                 if let Some(value) = self.constant(inst, id)? {
                     self.consts.insert(id, value);
                 }
-            } else if inst.op == Op::ExtInstImport && inst.string(0).is_some_and(|s| s.0 == "GLSL.std.450") {
-                self.glsl = Some(id);
+            } else if inst.op == Op::ExtInstImport {
+                match inst.string(0).map(|s| s.0).as_deref() {
+                    Some("GLSL.std.450") => self.glsl = Some(id),
+                    Some("OpenCL.std") => self.opencl = Some(id),
+                    _ => {}
+                }
             }
         }
         Ok(())
@@ -607,7 +637,9 @@ impl<'m> Translator<'m> {
             saturate,
             mode,
             floor_strides,
-            glsl: inst.op == Op::ExtInst && inst.id(0) == self.glsl && self.glsl.is_some(),
+            // What is run of OpenCL.std has the numbers of GLSL.std.450 by now.
+            glsl: inst.op == Op::ExtInst
+                && inst.id(0).is_some_and(|set| Some(set) == self.glsl || Some(set) == self.opencl),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use crate::arena::{Arena, Region, Zone};
 use crate::builtins::{Builtins, loaded_type};
-use crate::{Lanes, Options, Refusal};
+use crate::{Lanes, Options, Refusal, kernel};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
@@ -80,6 +80,8 @@ impl LaneSource {
                 let why = format!("a workgroup of {n} invocations is not a number of whole subgroups of {subgroup}");
                 return Err(Refusal::new("refused-lanes", None, why, "choose another --subgroup-size"));
             }
+            // Who starts a kernel says how large its workgroups are: whole subgroups, as everything there.
+            None if kernel::is_kernel(m) => {}
             None => return Err(unknown_size(None, true)),
         }
         for b in ABOUT_SUBGROUPS {
@@ -161,7 +163,9 @@ impl LaneSource {
             return Err(Refusal::new("refused-lanes", Some(r), why, "read the variable with OpLoad"));
         };
         let subgroup = self.subgroup.unwrap_or(1);
-        let workgroup = self.workgroup.unwrap_or(subgroup);
+        let Some(workgroup) = self.workgroup.or((builtin != BuiltIn::NumSubgroups).then_some(subgroup)) else {
+            return Err(unknown_size(Some(r), true));
+        };
         let (op, by) = match builtin {
             BuiltIn::SubgroupSize => (Op::CopyObject, subgroup),
             BuiltIn::NumSubgroups => (Op::CopyObject, workgroup / subgroup),
@@ -186,7 +190,11 @@ impl LaneSource {
     /// Adds the variables that were made to the interfaces of the entry points, and what they need.
     pub(super) fn finish(&mut self, m: &mut Module) {
         self.builtins.finish(m);
-        if self.required_subgroup_size().is_some() || self.reads_subgroup_id {
+        if kernel::is_kernel(m) {
+            if self.mode == Lanes::LocalIndex {
+                kernel::forget_subgroup_size(m);
+            }
+        } else if self.required_subgroup_size().is_some() || self.reads_subgroup_id {
             require_capability(m, Capability::GroupNonUniform as u32);
         }
     }

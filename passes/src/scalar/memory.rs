@@ -13,7 +13,7 @@ use super::array::unroll;
 use super::bits::{gather, part, spread};
 use super::exchange::Move;
 use super::lin::Lin;
-use super::place::{Place, place, steppable};
+use super::place::{Place, place, step, steppable};
 use super::spot::{At, Spot};
 use super::{Deferred, Key, Lower, Mat};
 use crate::Refusal;
@@ -402,7 +402,7 @@ impl Visit {
             },
             (_, last) => {
                 let sum = b.add(last, offset);
-                b.index(sum)
+                if self.place.indices.is_empty() { step(b, &self.place, sum) } else { b.index(sum) }
             }
         };
         let ty = b.globals.pointer(b.module, self.place.storage, self.place.memory_ty);

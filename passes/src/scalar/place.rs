@@ -1,7 +1,8 @@
 //! What the pointer of a load or store points to, and where the chain of accesses to it begins.
 
 use crate::Refusal;
-use coop_ir::builder::{FunctionBuilder, Globals, decorate};
+use crate::kernel::is_physical;
+use coop_ir::builder::{FunctionBuilder, Globals, Index, decorate};
 use coop_ir::constant::Constants;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op};
@@ -24,6 +25,8 @@ pub(crate) struct Place {
     pub(crate) memory_ty: Id,
     /// Numbers in a unit; where `component` is there, numbers in the vector that it indexes.
     pub(crate) lanes: u32,
+    /// Whether pointers can be stepped anywhere, by numbers that are signed.
+    pub(crate) physical: bool,
 }
 
 /// Follows a pointer back to a variable or to a pointer value.
@@ -72,7 +75,7 @@ pub(crate) fn place(m: &Module, constants: &Constants, r: InstRef, pointer: Id) 
     if indices.is_empty() {
         stepping(m, r, storage, m.type_of(root))?;
     }
-    Ok(Place { root, global, indices, component, storage, memory, memory_ty, lanes })
+    Ok(Place { root, global, indices, component, storage, memory, memory_ty, lanes, physical: is_physical(m) })
 }
 
 /// The types that each index of a chain steps into.
@@ -96,7 +99,7 @@ fn containers(m: &Module, constants: &Constants, root: Id, indices: &[Id]) -> Op
 /// Whether a pointer that no access chain made can be stepped.
 fn stepping(m: &Module, r: InstRef, storage: u32, ty: Option<Id>) -> Result<(), Refusal> {
     let has = |c: Capability| m.has_capability(c as u32);
-    let ok = if storage == StorageClass::PhysicalStorageBuffer as u32 {
+    let ok = if storage == StorageClass::PhysicalStorageBuffer as u32 || is_physical(m) {
         true
     } else if storage == StorageClass::Workgroup as u32 {
         has(Capability::VariablePointers)
@@ -123,6 +126,16 @@ fn array_stride(m: &Module, ty: Id) -> Option<u32> {
         .map(|r| m.inst(r))
         .find(|i| i.id(0) == Some(ty) && i.word(1) == Some(stride))
         .and_then(|i| i.word(2))
+}
+
+/// How far `OpPtrAccessChain` steps: kernels take the number as signed, so there it is made wide enough not to be negative.
+pub(crate) fn step(b: &mut FunctionBuilder<'_>, place: &Place, count: Index) -> Id {
+    let id = b.index(count);
+    if !place.physical || matches!(count, Index::Const(_)) {
+        return id;
+    }
+    let wide = b.globals.uint(b.module, 64);
+    b.ids(Op::UConvert, wide, &[id])
 }
 
 /// A pointer value that `OpPtrAccessChain` may step: its type must say the stride.

@@ -8,7 +8,7 @@ use crate::Refusal;
 use crate::arena::Elem;
 use crate::scalar::bits::{gather, part, small_type, spread};
 use crate::scalar::memory::access_operands;
-use crate::scalar::place::{Place, place, steppable};
+use crate::scalar::place::{Place, place, step, steppable};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
@@ -181,6 +181,7 @@ impl Memory {
                     memory,
                     memory_ty,
                     lanes: 1,
+                    physical: false,
                 };
                 return Ok(Memory {
                     seen: Some(seen),
@@ -363,7 +364,7 @@ impl Root {
     fn chain(&self, b: &mut FunctionBuilder<'_>, unit: Num, lane: Option<Num>) -> Id {
         let place = &self.memory.place;
         let at = if self.wide.is_some() { unit } else { Calc::new(b, 1).add(unit, self.last) };
-        let mut at = b.index(at.at);
+        let mut at = if place.indices.is_empty() { step(b, place, at.at) } else { b.index(at.at) };
         if let Some(wide) = self.wide {
             let ty = b.module.type_of(wide).unwrap_or_else(|| b.globals.uint(b.module, 64));
             let u64_type = b.globals.uint(b.module, 64);

@@ -57,12 +57,6 @@ pub(crate) fn has_kernels(m: &Module) -> bool {
     m.globals_with(Op::EntryPoint).any(|r| m.inst(r).word(0) == Some(kernel))
 }
 
-/// The subgroup size that the kernels of a module ask for, if they do.
-pub(crate) fn subgroup_size(m: &Module) -> Option<u32> {
-    let mode = ExecutionMode::SubgroupSize as u32;
-    m.globals_with(Op::ExecutionMode).map(|r| m.inst(r)).find(|i| i.word(1) == Some(mode)).and_then(|i| i.word(2))
-}
-
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let Some(vulkan) = cx.options.vulkan.clone().filter(|_| has_kernels(m)) else { return Ok(()) };
     let physical = AddressingModel::Physical64 as u32;

@@ -1,0 +1,375 @@
+//! Running kernels on an OpenCL device.
+//!
+//! The ICD loader is opened when it is asked for: a machine without OpenCL still starts the tools. A run makes a
+//! context, a program of the module's words, buffers with a guard behind each, and waits for the kernel no longer than
+//! it is told to. The arguments are the parts of the case's `push`, in order.
+//!
+//! A device may ignore the subgroup size that a kernel asks for and run it with its own: that would be another kernel, so
+//! what the device says about it is compared with what the module says, and the run is refused where they differ.
+//!
+//! Unsafe code is confined to this module. What makes it sound: calls that read or write host memory block until they
+//! are done; arguments are read while they are set; a kernel that did not end in time is never waited for, and all that
+//! it may still use stays allocated.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+use std::time::{Duration, Instant};
+
+use coop_ir::constant::{Constants, SpecValue};
+use coop_ir::decorate::Decorations;
+use coop_ir::entry::{EntryPoint, entry_points};
+use coop_ir::types::Scalar;
+use coop_ir::{Module, Op};
+use opencl3::command_queue::CommandQueue;
+use opencl3::context::Context;
+use opencl3::device::{CL_DEVICE_TYPE_ALL, Device};
+use opencl3::error_codes::{CL_PLATFORM_NOT_FOUND_KHR, ClError, DLOPEN_RUNTIME_LOAD_FAILED};
+use opencl3::event::CL_COMPLETE;
+use opencl3::kernel::{CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE, Kernel, get_kernel_sub_group_info, set_kernel_arg};
+use opencl3::memory::{Buffer, CL_MEM_READ_WRITE, ClMem};
+use opencl3::platform::get_platforms;
+use opencl3::program::Program;
+use opencl3::types::{CL_BLOCKING, cl_device_id};
+use spirv::{ExecutionMode, ExecutionModel};
+
+use crate::error::Error;
+use crate::facts::{Facts, SpecConstant};
+use crate::{Case, Executor, Outcome, RunOptions, Timer};
+
+/// What lies behind each buffer, and how much of it: what a kernel writes there is found.
+const GUARD: (u8, usize) = (0xa5, 4096);
+
+/// The OpenCL devices of this machine.
+pub struct OpenCl {
+    devices: Vec<Found>,
+}
+
+/// A device and what there is to know about it.
+struct Found {
+    device: Device,
+    name: String,
+    /// Whether it has matrices. OpenCL has no way to ask; of those that run on a CPU only Intel's has some, and others
+    /// crash or do nothing where they meet one.
+    matrices: bool,
+}
+
+/// One device of [`OpenCl`], to run kernels on.
+pub struct OpenClExecutor<'a> {
+    found: &'a Found,
+}
+
+impl OpenCl {
+    /// Opens the loader and asks every platform for its devices.
+    pub fn open() -> Result<OpenCl, Error> {
+        let platforms = match get_platforms() {
+            Ok(platforms) => platforms,
+            Err(ClError(DLOPEN_RUNTIME_LOAD_FAILED)) => {
+                return Err(Error::NoOpenCl("there is no OpenCL loader on this machine".into()));
+            }
+            Err(ClError(CL_PLATFORM_NOT_FOUND_KHR)) => Vec::new(),
+            Err(error) => return Err(failed("clGetPlatformIDs", error)),
+        };
+        let mut devices = Vec::new();
+        for platform in platforms {
+            // A platform without devices says so by failing.
+            let Ok(ids) = platform.get_devices(CL_DEVICE_TYPE_ALL) else { continue };
+            let platform = platform.name().unwrap_or_default();
+            for id in ids {
+                let device = Device::new(id);
+                let name = device.name().map_err(|error| failed("clGetDeviceInfo", error))?;
+                let matrices = platform.contains("Intel");
+                devices.push(Found { device, name: format!("{} ({})", name.trim(), platform.trim()), matrices });
+            }
+        }
+        if devices.is_empty() {
+            return Err(Error::NoOpenCl("no OpenCL platform offers a device".into()));
+        }
+        Ok(OpenCl { devices })
+    }
+
+    /// A device by index or by a part of its name or its platform's (upper and lower case are the same); the first one
+    /// if nothing is given.
+    pub fn device(&self, wanted: Option<&str>) -> Result<OpenClExecutor<'_>, Error> {
+        let index = match wanted.map(|wanted| (wanted.parse::<usize>(), wanted.to_lowercase())) {
+            None => Some(0),
+            Some((Ok(index), _)) => Some(index),
+            Some((Err(_), name)) => self.devices.iter().position(|found| found.name.to_lowercase().contains(&name)),
+        };
+        match index.and_then(|index| self.devices.get(index)) {
+            Some(found) => Ok(OpenClExecutor { found }),
+            None => Err(Error::NoSuchDevice {
+                wanted: wanted.unwrap_or_default().to_string(),
+                present: self.devices.iter().map(|found| found.name.clone()).collect(),
+            }),
+        }
+    }
+
+    /// What each device is: its name, and the intermediate languages and extensions that it has.
+    pub fn describe(&self) -> Vec<String> {
+        let line = |found: &Found| {
+            let il = found.device.il_version().unwrap_or_default();
+            let il = if il.trim().is_empty() { "no SPIR-V".to_owned() } else { il.trim().to_owned() };
+            format!("{}\n   {}, driver {}", found.name, il, found.device.driver_version().unwrap_or_default())
+        };
+        self.devices.iter().map(line).collect()
+    }
+}
+
+impl Executor for OpenClExecutor<'_> {
+    fn name(&self) -> String {
+        self.found.name.clone()
+    }
+
+    fn run(&self, words: &[u32], case: &Case, options: &RunOptions) -> Result<Outcome, Error> {
+        let module = coop_ir::binary::read_words(words).map_err(|error| Error::module(error.to_string()))?;
+        let job = Job::new(&module, case)?;
+        if case.buffer.iter().any(|buffer| buffer.fill.has_addresses()) {
+            return Err(self.unsupported("buffers that hold device addresses"));
+        }
+        if !self.found.matrices && module.globals_with(Op::TypeCooperativeMatrixKHR).next().is_some() {
+            return Err(self.unsupported("cooperative matrices"));
+        }
+        let setup = Setup::new(&self.found.device)?;
+        let kernel = setup.kernel(words, &job, case)?;
+        self.check_subgroups(&setup, &kernel, &job)?;
+        let mut buffers = setup.buffers(case)?;
+        set_arguments(&kernel, case, &buffers)?;
+        let mut times = Vec::new();
+        if let Err(error) = setup.launch(&kernel, &job, options.timeout) {
+            if matches!(error, Error::Timeout { .. }) {
+                // The kernel still runs, and all of these are its.
+                let _ = ManuallyDrop::new((setup, kernel, buffers));
+            }
+            return Err(error);
+        }
+        let (contents, faults) = setup.read(case, &mut buffers)?;
+        for _ in 0..options.bench {
+            let start = Instant::now();
+            setup.launch(&kernel, &job, options.timeout)?;
+            times.push(start.elapsed());
+        }
+        Ok(Outcome { device: self.name(), buffers: contents, timer: Timer::Host, times, messages: Vec::new(), faults })
+    }
+}
+
+impl OpenClExecutor<'_> {
+    fn unsupported(&self, what: impl Into<String>) -> Error {
+        Error::Unsupported { device: self.name(), missing: vec![what.into()] }
+    }
+
+    /// Refuses to run a kernel with subgroups of another size than it asks for.
+    fn check_subgroups(&self, setup: &Setup, kernel: &Kernel, job: &Job) -> Result<(), Error> {
+        let Some(wanted) = job.subgroup else { return Ok(()) };
+        let local = job.local;
+        let size = get_kernel_sub_group_info(
+            kernel.get(),
+            setup.device,
+            CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE,
+            size_of_val(&local),
+            local.as_ptr().cast::<c_void>(),
+        );
+        match size.map(usize::from) {
+            Ok(size) if size == wanted as usize => Ok(()),
+            Ok(size) => {
+                Err(self.unsupported(format!("subgroups of {wanted} invocations (SubgroupSize); it has {size}")))
+            }
+            Err(_) => Err(self.unsupported(format!("subgroups of {wanted} invocations (SubgroupSize)"))),
+        }
+    }
+}
+
+/// What is run: the entry point and the sizes.
+struct Job {
+    entry: String,
+    /// The subgroup size that the kernel asks for.
+    subgroup: Option<u32>,
+    local: [usize; 3],
+    global: [usize; 3],
+    specs: Vec<SpecConstant>,
+}
+
+impl Job {
+    fn new(module: &Module, case: &Case) -> Result<Job, Error> {
+        let specialization = case.specialization()?;
+        let constants = Constants::new(module, &specialization);
+        let entry = kernel_named(module, case.entry.as_deref())?;
+        let fixed = entry.workgroup_size.map(|size| size.values(&constants));
+        let fixed = fixed.and_then(|[x, y, z]| Some([x.fixed()?, y.fixed()?, z.fixed()?].map(|v| v as usize)));
+        let local = match (fixed, case.local_size) {
+            (Some(fixed), Some(asked)) if fixed != asked.map(|v| v as usize) => {
+                return Err(Error::case(format!(
+                    "local-size: {asked:?} is not the size that the kernel is made for, {fixed:?}"
+                )));
+            }
+            (Some(fixed), _) => fixed,
+            (None, Some(asked)) => asked.map(|v| v as usize),
+            (None, None) => return Err(Error::case("the kernel has no LocalSize: say local-size")),
+        };
+        let mut global = local;
+        for (size, count) in global.iter_mut().zip(case.workgroups) {
+            *size = size.saturating_mul(count as usize);
+        }
+        let specs = Facts::new(module, &specialization).specs;
+        let subgroup = entry.mode(ExecutionMode::SubgroupSize).and_then(|mode| module.inst(mode.at).word(2));
+        Ok(Job { subgroup, entry: entry.name, local, global, specs })
+    }
+}
+
+/// The kernel of that name; the only one if no name is given.
+fn kernel_named(module: &Module, name: Option<&str>) -> Result<EntryPoint, Error> {
+    let mut kernels = entry_points(module, &Decorations::new(module));
+    kernels.retain(|entry| entry.model == ExecutionModel::Kernel as u32);
+    let names: Vec<String> = kernels.iter().map(|entry| format!("'{}'", entry.name)).collect();
+    match name {
+        _ if kernels.is_empty() => Err(Error::module("there is no kernel: OpenCL runs no shaders")),
+        None if kernels.len() > 1 => {
+            Err(Error::case(format!("the module has several kernels, say which: {}", names.join(", "))))
+        }
+        _ => kernels.into_iter().find(|entry| name.is_none_or(|name| entry.name == name)).ok_or_else(|| {
+            let name = name.unwrap_or_default();
+            Error::case(format!("the module has no kernel '{name}', only {}", names.join(", ")))
+        }),
+    }
+}
+
+/// A context with its queue.
+struct Setup {
+    device: cl_device_id,
+    context: Context,
+    queue: CommandQueue,
+}
+
+impl Setup {
+    fn new(device: &Device) -> Result<Setup, Error> {
+        let context = check("clCreateContext", Context::from_device(device))?;
+        let queue = CommandQueue::create_default_with_properties(&context, 0, 0);
+        let queue = check("clCreateCommandQueueWithProperties", queue)?;
+        Ok(Setup { device: device.id(), context, queue })
+    }
+
+    fn kernel(&self, words: &[u32], job: &Job, case: &Case) -> Result<Kernel, Error> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut program = check("clCreateProgramWithIL", Program::create_from_il(&self.context, &bytes))?;
+        let specialization = case.specialization()?;
+        for spec in &job.specs {
+            let Some(value) = specialization.get(spec.spec_id) else { continue };
+            let bytes = spec_bytes(spec, value);
+            // SAFETY: `bytes` is as long as is said, and read in the call.
+            let set = unsafe {
+                program.set_specialization_constant(spec.spec_id, bytes.len(), bytes.as_ptr().cast::<c_void>())
+            };
+            check("clSetProgramSpecializationConstant", set)?;
+        }
+        if let Err(error) = program.build(&[self.device], "") {
+            let log = program.get_build_log(self.device).unwrap_or_default();
+            let messages = log.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
+            return Err(Error::OpenCl { call: "clBuildProgram", result: error.to_string(), messages });
+        }
+        check("clCreateKernel", Kernel::create(&program, &job.entry))
+    }
+
+    /// The case's buffers, each with its guard.
+    fn buffers(&self, case: &Case) -> Result<Vec<Buffer<u8>>, Error> {
+        let mut buffers = Vec::new();
+        for index in 0..case.buffer.len() {
+            let mut bytes = case.contents(index, &|_| 0)?;
+            bytes.resize(bytes.len() + GUARD.1, GUARD.0);
+            // SAFETY: no host memory is handed over.
+            let buffer = unsafe { Buffer::create(&self.context, CL_MEM_READ_WRITE, bytes.len(), std::ptr::null_mut()) };
+            let mut buffer = check("clCreateBuffer", buffer)?;
+            // SAFETY: the call ends when all is written.
+            let write = unsafe { self.queue.enqueue_write_buffer(&mut buffer, CL_BLOCKING, 0, &bytes, &[]) };
+            check("clEnqueueWriteBuffer", write)?;
+            buffers.push(buffer);
+        }
+        Ok(buffers)
+    }
+
+    fn launch(&self, kernel: &Kernel, job: &Job, timeout: Duration) -> Result<(), Error> {
+        // SAFETY: the sizes are three each, as said; the arguments are set, and the buffers live until the kernel ended.
+        let event = unsafe {
+            let (global, local) = (job.global.as_ptr(), job.local.as_ptr());
+            self.queue.enqueue_nd_range_kernel(kernel.get(), 3, std::ptr::null(), global, local, &[])
+        };
+        let event = check("clEnqueueNDRangeKernel", event)?;
+        check("clFlush", self.queue.flush())?;
+        let start = Instant::now();
+        loop {
+            let status = check("clGetEventInfo", event.command_execution_status())?.0;
+            match status {
+                CL_COMPLETE => return Ok(()),
+                ..0 => return Err(failed("the kernel", ClError(status))),
+                _ if start.elapsed() > timeout => return Err(Error::Timeout { seconds: timeout.as_secs_f64() }),
+                _ => std::thread::sleep(Duration::from_micros(200)),
+            }
+        }
+    }
+
+    /// What the buffers hold now, and what was written behind them.
+    #[allow(clippy::type_complexity, reason = "the two parts of an outcome")]
+    fn read(&self, case: &Case, buffers: &mut [Buffer<u8>]) -> Result<(Vec<(String, Vec<u8>)>, Vec<String>), Error> {
+        let (mut contents, mut faults) = (Vec::new(), Vec::new());
+        for (described, buffer) in case.buffer.iter().zip(buffers) {
+            let mut bytes = vec![0; described.size() + GUARD.1];
+            // SAFETY: the call ends when all is read.
+            let read = unsafe { self.queue.enqueue_read_buffer(buffer, CL_BLOCKING, 0, &mut bytes, &[]) };
+            check("clEnqueueReadBuffer", read)?;
+            let guard = bytes.split_off(described.size());
+            if let Some(at) = guard.iter().position(|byte| *byte != GUARD.0) {
+                faults.push(format!("buffer {}: something was written {at} bytes behind its end", described.name));
+            }
+            contents.push((described.name.clone(), bytes));
+        }
+        Ok((contents, faults))
+    }
+}
+
+/// Sets the kernel's arguments: the parts of `push`, in order.
+fn set_arguments(kernel: &Kernel, case: &Case, buffers: &[Buffer<u8>]) -> Result<(), Error> {
+    let count = check("clGetKernelInfo", kernel.num_args())?;
+    if count as usize != case.push.len() {
+        let given = case.push.len();
+        return Err(Error::case(format!("push: the kernel has {count} arguments, and {given} are given")));
+    }
+    for (index, part) in (0..).zip(&case.push) {
+        let named = part.address.as_ref().and_then(|name| case.buffer.iter().position(|b| b.name == *name));
+        let set = match (named.and_then(|at| buffers.get(at)), part.local) {
+            (Some(buffer), _) => {
+                let handle = buffer.get();
+                // SAFETY: the argument is the buffer's handle, which is read in the call.
+                unsafe { kernel.set_arg(index, &handle) }
+            }
+            // SAFETY: no memory is read.
+            (None, Some(bytes)) => unsafe { kernel.set_arg_local_buffer(index, bytes as usize) },
+            (None, None) => {
+                let (bytes, _) = case.push_part(part, &|_| 0)?;
+                // SAFETY: `bytes` is as long as is said, and read in the call.
+                let set = unsafe { set_kernel_arg(kernel.get(), index, bytes.len(), bytes.as_ptr().cast::<c_void>()) };
+                set.map_err(ClError)
+            }
+        };
+        check("clSetKernelArg", set)?;
+    }
+    Ok(())
+}
+
+/// The bytes of a specialization constant; a Boolean is one byte.
+fn spec_bytes(spec: &SpecConstant, value: SpecValue) -> Vec<u8> {
+    let (bits, size) = match (spec.kind.scalar(), value) {
+        (Some(Scalar::Float { width: 32, .. }), SpecValue::Float(value)) => (u64::from((value as f32).to_bits()), 4),
+        (Some(Scalar::Float { width: 64, .. }), SpecValue::Float(value)) => (value.to_bits(), 8),
+        (scalar, SpecValue::Int(value)) => (value as u64, scalar.map_or(1, |scalar| scalar.bytes() as usize)),
+        (scalar, SpecValue::Float(value)) => (value as i64 as u64, scalar.map_or(1, |scalar| scalar.bytes() as usize)),
+        (_, SpecValue::Bool(value)) => (u64::from(value), 1),
+    };
+    bits.to_le_bytes()[..size.min(8)].to_vec()
+}
+
+fn check<T>(call: &'static str, result: Result<T, ClError>) -> Result<T, Error> {
+    result.map_err(|error| failed(call, error))
+}
+
+fn failed(call: &'static str, error: ClError) -> Error {
+    Error::OpenCl { call, result: error.to_string(), messages: Vec::new() }
+}

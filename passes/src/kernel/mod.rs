@@ -1,0 +1,116 @@
+//! Matrices of OpenCL kernels, as those of any module.
+//!
+//! Precondition: `inline`. Effect, in a module of kernels:
+//!
+//! - A variable that holds matrices is accessed by access chains that begin at the variable itself. Compilers of kernels
+//!   wrap matrices in structs, and look at them and at their elements through casts and Generic pointers
+//!   ([`variables`]).
+//! - Matrices are loaded and stored through pointers to their component type. Compilers of kernels count strides in
+//!   components, whatever the pointer points to.
+//!
+//! All else of a kernel stays: its arguments, its pointers (Generic ones too), its control flow, which need not be
+//! structured, and the size of its subgroups.
+
+mod variables;
+
+use crate::Refusal;
+use crate::pipeline::PassCx;
+use coop_ir::builder::{Globals, require_capability};
+use coop_ir::rewrite::{insert_before, remove_globals, sort_globals};
+use coop_ir::types::{self, Scalar, Type};
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+use spirv::{AddressingModel, Capability, ExecutionMode};
+
+/// Whether a module is one of kernels.
+pub(crate) fn is_kernel(m: &Module) -> bool {
+    m.has_capability(Capability::Kernel as u32) && !m.has_capability(Capability::Shader as u32)
+}
+
+/// Whether pointers have sizes and can be stepped anywhere.
+pub(crate) fn is_physical(m: &Module) -> bool {
+    let models = [AddressingModel::Physical32 as u32, AddressingModel::Physical64 as u32];
+    let model = m.globals_with(Op::MemoryModel).next().and_then(|r| m.inst(r).word(0));
+    model.is_some_and(|model| models.contains(&model))
+}
+
+/// Whether sizes are 64-bit numbers.
+pub(crate) fn is_wide(m: &Module) -> bool {
+    let model = m.globals_with(Op::MemoryModel).next().and_then(|r| m.inst(r).word(0));
+    model == Some(AddressingModel::Physical64 as u32)
+}
+
+/// The size of subgroups that the kernels of a module ask for, if all that ask for one agree.
+pub(crate) fn subgroup_size(m: &Module) -> Option<u32> {
+    if !is_kernel(m) {
+        return None;
+    }
+    let mut sizes = modes(m).filter_map(|r| m.inst(r).word(2));
+    let first = sizes.next()?;
+    sizes.all(|size| size == first).then_some(first)
+}
+
+fn modes(m: &Module) -> impl Iterator<Item = InstRef> + '_ {
+    let mode = ExecutionMode::SubgroupSize as u32;
+    m.globals_with(Op::ExecutionMode).filter(move |r| m.inst(*r).word(1) == Some(mode))
+}
+
+/// Lets a kernel run with subgroups of any size: nothing in it depends on that any more.
+pub(crate) fn forget_subgroup_size(m: &mut Module) {
+    let gone: Vec<InstRef> = modes(m).collect();
+    remove_globals(m, |_, r| gone.contains(&r));
+    crate::cleanup::remove_capability(m, Capability::SubgroupDispatch as u32);
+}
+
+/// Declares what the elements of matrices need that the matrices did not: 16-bit floats outside of memory.
+pub(crate) fn declare(m: &mut Module) {
+    if !is_kernel(m) || !m.has_capability(Capability::Float16Buffer as u32) {
+        return;
+    }
+    let half = |ty: Option<Id>| {
+        ty.and_then(|t| types::scalar_or_vector(m, t)).is_some_and(|(s, _)| s == Scalar::Float { width: 16 })
+    };
+    if m.functions.iter().flat_map(|f| f.insts()).any(|r| half(m.inst(r).ty)) {
+        require_capability(m, Capability::Float16 as u32);
+    }
+}
+
+pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
+    if !is_kernel(m) {
+        return Ok(());
+    }
+    let mut g = Globals::new(m);
+    for f in 0..m.functions.len() {
+        variables::run(m, &mut g, f)?;
+    }
+    let insts: Vec<InstRef> = m.functions.iter().flat_map(|f| f.insts()).collect();
+    for r in insts {
+        through_component(m, &mut g, r);
+    }
+    sort_globals(m);
+    Ok(())
+}
+
+/// Makes the pointer of a load or store of a matrix one to the component type.
+fn through_component(m: &mut Module, g: &mut Globals, r: InstRef) {
+    let inst = m.inst(r);
+    let matrix = match inst.op {
+        Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixLoadCheckedINTEL | Op::CooperativeMatrixLoadOffsetINTEL => {
+            inst.ty
+        }
+        Op::CooperativeMatrixStoreKHR => inst.id(1).and_then(|id| m.type_of(id)),
+        Op::CooperativeMatrixStoreCheckedINTEL | Op::CooperativeMatrixStoreOffsetINTEL => {
+            inst.id(3).and_then(|id| m.type_of(id))
+        }
+        _ => return,
+    };
+    let component = matrix.and_then(|ty| types::coop_mat(m, ty)).map(|ty| ty.component);
+    let (Some(component), Some(pointer), origin) = (component, inst.id(0), inst.origin) else { return };
+    let Some(Type::Pointer { storage, pointee }) = m.type_of(pointer).and_then(|t| Type::of(m, t)) else { return };
+    if pointee == component {
+        return;
+    }
+    let ty = g.pointer(m, storage, component);
+    let id = m.fresh_id();
+    insert_before(m, r, Inst::new(Op::Bitcast, Some(ty), Some(id), [pointer.into()]).at(origin));
+    m.inst_mut(r).operands[0] = Operand::Id(id);
+}

@@ -1,0 +1,245 @@
+//! Variables with matrices in them, whatever pointers they are looked at through.
+//!
+//! Every pointer that is made from such a variable is followed: chains, casts, and lifetimes. Each is a path, the indices
+//! from the variable to what it points to. Where memory is read or written through it, an access chain of that path
+//! takes its place; then nothing uses the pointers, and they go.
+
+use crate::inline::Carriers;
+use crate::{Refusal, ssa};
+use coop_ir::builder::Globals;
+use coop_ir::rewrite::insert_before;
+use coop_ir::types::{self, Type};
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+use spirv::StorageClass;
+
+/// What a pointer points to.
+#[derive(Clone, Debug)]
+struct Spot {
+    variable: Id,
+    /// The indices from there.
+    path: Vec<Id>,
+    /// The type of the variable, then what each index leads to.
+    types: SmallVec<[Id; 4]>,
+}
+
+pub(super) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refusal> {
+    let mut carriers = Carriers::new();
+    let mut spots: FxHashMap<Id, Spot> = FxHashMap::default();
+    let mut gone: FxHashSet<InstRef> = FxHashSet::default();
+    // What dominates an instruction comes before it.
+    for r in m.functions[f].insts().collect::<Vec<_>>() {
+        let inst = m.inst(r).clone();
+        if inst.op == Op::Variable {
+            let pointee = inst.ty.and_then(|t| pointee(m, t));
+            if let (Some(id), Some(pointee)) = (inst.result, pointee.filter(|t| carriers.has(m, *t))) {
+                spots.insert(id, Spot { variable: id, path: Vec::new(), types: [pointee].into_iter().collect() });
+            }
+            continue;
+        }
+        if !inst.ids().any(|id| spots.contains_key(&id)) || ssa::is_debug(m, &inst) {
+            continue;
+        }
+        let base = inst.id(0).and_then(|id| spots.get(&id)).cloned();
+        match (inst.op, base, inst.result) {
+            (op, Some(base), Some(result)) if is_derived(op) => {
+                let spot = derived(m, g, &inst, base).ok_or_else(|| lost(m, r))?;
+                spots.insert(result, spot);
+                gone.insert(r);
+            }
+            (Op::Load, Some(spot), _) => load(m, g, r, &spot)?,
+            (Op::Store, Some(spot), _) if !inst.id(1).is_some_and(|v| spots.contains_key(&v)) => {
+                store(m, g, r, &spot)?;
+            }
+            (Op::LifetimeStart | Op::LifetimeStop, ..) => {
+                gone.insert(r);
+            }
+            _ => return Err(lost(m, r)),
+        }
+    }
+    let results: FxHashSet<Id> = gone.iter().filter_map(|r| m.inst(*r).result).collect();
+    ssa::remove_insts(m, f, &gone);
+    ssa::forget_notes(m, &results);
+    Ok(())
+}
+
+fn lost(m: &Module, r: InstRef) -> Refusal {
+    let why = format!("{} on a pointer to a matrix, which can't be followed", m.inst(r).op);
+    Refusal::new("refused-pointer", Some(r), why, "optimise the module first, so that matrices are values")
+}
+
+fn pointee(m: &Module, ty: Id) -> Option<Id> {
+    match Type::of(m, ty)? {
+        Type::Pointer { pointee, .. } => Some(pointee),
+        _ => None,
+    }
+}
+
+fn is_derived(op: Op) -> bool {
+    matches!(
+        op,
+        Op::AccessChain
+            | Op::InBoundsAccessChain
+            | Op::PtrAccessChain
+            | Op::InBoundsPtrAccessChain
+            | Op::Bitcast
+            | Op::PtrCastToGeneric
+            | Op::GenericCastToPtr
+            | Op::GenericCastToPtrExplicit
+            | Op::CopyObject
+    )
+}
+
+/// The value of a constant that is an integer.
+fn known(m: &Module, id: Id) -> Option<u64> {
+    let inst = m.def_inst(id)?;
+    match inst.op {
+        Op::ConstantNull => Some(0),
+        Op::Constant => {
+            let low = u64::from(inst.word(0)?);
+            Some(low | u64::from(inst.word(1).unwrap_or(0)) << 32)
+        }
+        _ => None,
+    }
+}
+
+/// What a pointer made from another points to.
+fn derived(m: &mut Module, g: &mut Globals, inst: &Inst, base: Spot) -> Option<Spot> {
+    match inst.op {
+        Op::AccessChain | Op::InBoundsAccessChain => inst.ids_from(1).try_fold(base, |spot, index| spot.step(m, index)),
+        Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
+            let base = base.skip(m, g, inst.id(1)?)?;
+            inst.ids_from(2).try_fold(base, |spot, index| spot.step(m, index))
+        }
+        Op::Bitcast => {
+            let wanted = pointee(m, inst.ty?)?;
+            Some(base.seen_as(m, g, wanted))
+        }
+        _ => Some(base),
+    }
+}
+
+impl Spot {
+    fn ty(&self) -> Option<Id> {
+        self.types.last().copied()
+    }
+
+    /// One index further.
+    fn step(mut self, m: &Module, index: Id) -> Option<Spot> {
+        let next = match Type::of(m, self.ty()?)? {
+            Type::Array { elem, .. } | Type::Vector { elem, .. } => elem,
+            Type::CoopMat(ty) => ty.component,
+            Type::Struct { members } => *members.get(usize::try_from(known(m, index)?).ok()?)?,
+            _ => return None,
+        };
+        self.path.push(index);
+        self.types.push(next);
+        Some(self)
+    }
+
+    /// So many things of the kind further.
+    fn skip(mut self, m: &mut Module, g: &mut Globals, count: Id) -> Option<Spot> {
+        let count_known = known(m, count);
+        if count_known == Some(0) {
+            return Some(self);
+        }
+        let last = *self.path.last()?;
+        let container = *self.types.get(self.types.len().checked_sub(2)?)?;
+        if !matches!(Type::of(m, container)?, Type::Array { .. } | Type::CoopMat(_)) {
+            return None;
+        }
+        // Both are numbers that are known, or one of them is nothing.
+        let sum = match (known(m, last), count_known) {
+            (Some(0), _) => count,
+            (Some(a), Some(b)) => g.u32(m, u32::try_from(a.checked_add(b)?).ok()?),
+            _ => return None,
+        };
+        *self.path.last_mut()? = sum;
+        Some(self)
+    }
+
+    /// The same place as something of another type, if there is one at its beginning or around it. Else the place stays
+    /// what it is: what is read and written there decides.
+    fn seen_as(self, m: &mut Module, g: &mut Globals, wanted: Id) -> Spot {
+        let mut inside = self.clone();
+        while inside.ty() != Some(wanted) {
+            let first = match inside.ty().and_then(|t| Type::of(m, t)) {
+                Some(Type::Array { .. } | Type::Struct { .. } | Type::CoopMat(_)) => g.u32(m, 0),
+                _ => break,
+            };
+            match inside.clone().step(m, first) {
+                Some(next) => inside = next,
+                None => break,
+            }
+        }
+        if inside.ty() == Some(wanted) {
+            return inside;
+        }
+        let mut around = self.clone();
+        while around.ty() != Some(wanted) && around.path.last().is_some_and(|i| known(m, *i) == Some(0)) {
+            around.path.pop();
+            around.types.pop();
+        }
+        if around.ty() == Some(wanted) { around } else { self }
+    }
+
+    /// The pointer, made in front of an instruction.
+    fn pointer(&self, m: &mut Module, g: &mut Globals, r: InstRef, ty: Id) -> Id {
+        if self.path.is_empty() {
+            return self.variable;
+        }
+        let (ty, id) = (g.pointer(m, StorageClass::Function as u32, ty), m.fresh_id());
+        let operands = [self.variable].into_iter().chain(self.path.iter().copied()).map(Operand::Id);
+        let chain = Inst::new(Op::AccessChain, Some(ty), Some(id), operands).at(m.inst(r).origin);
+        insert_before(m, r, chain);
+        id
+    }
+
+    /// The same place as something that can be copied bit by bit to a type.
+    fn fitting(&self, m: &mut Module, g: &mut Globals, ty: Id) -> Option<Spot> {
+        let bits = |m: &Module, t: Id| types::scalar_or_vector(m, t).map(|(s, n)| s.width() * n);
+        let mut spot = self.clone();
+        for _ in 0..8 {
+            let now = spot.ty()?;
+            if now == ty || bits(m, now).is_some() && bits(m, now) == bits(m, ty) {
+                return Some(spot);
+            }
+            let zero = g.u32(m, 0);
+            spot = spot.step(m, zero)?;
+        }
+        None
+    }
+}
+
+fn load(m: &mut Module, g: &mut Globals, r: InstRef, spot: &Spot) -> Result<(), Refusal> {
+    let inst = m.inst(r).clone();
+    let found = inst.ty.and_then(|ty| Some((ty, spot.fitting(m, g, ty)?)));
+    let Some((wanted, spot)) = found else { return Err(lost(m, r)) };
+    let Some(ty) = spot.ty() else { return Err(lost(m, r)) };
+    let pointer = spot.pointer(m, g, r, ty);
+    if ty == wanted {
+        m.replace(r, Inst::new(Op::Load, Some(ty), inst.result, [pointer.into()]).at(inst.origin));
+        return Ok(());
+    }
+    let raw = m.fresh_id();
+    insert_before(m, r, Inst::new(Op::Load, Some(ty), Some(raw), [pointer.into()]).at(inst.origin));
+    m.replace(r, Inst::new(Op::Bitcast, Some(wanted), inst.result, [raw.into()]).at(inst.origin));
+    Ok(())
+}
+
+fn store(m: &mut Module, g: &mut Globals, r: InstRef, spot: &Spot) -> Result<(), Refusal> {
+    let inst = m.inst(r).clone();
+    let given = inst.id(1).and_then(|value| Some((value, m.type_of(value)?)));
+    let found = given.and_then(|(value, ty)| Some((value, ty, spot.fitting(m, g, ty)?)));
+    let Some((mut value, given, spot)) = found else { return Err(lost(m, r)) };
+    let Some(ty) = spot.ty() else { return Err(lost(m, r)) };
+    if ty != given {
+        let raw = m.fresh_id();
+        insert_before(m, r, Inst::new(Op::Bitcast, Some(ty), Some(raw), [value.into()]).at(inst.origin));
+        value = raw;
+    }
+    let pointer = spot.pointer(m, g, r, ty);
+    m.replace(r, Inst::new(Op::Store, None, None, [pointer, value].map(Operand::Id)).at(inst.origin));
+    Ok(())
+}
