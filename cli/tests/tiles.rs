@@ -1,6 +1,8 @@
 //! Modules lowered to the matrices that a device has: spirv-val and coopcheck accept what comes out, and it gives what
 //! the case expects, on the device and in the interpreter.
 
+mod llama_modules;
+
 use coop_exec::case::Number;
 use coop_exec::interp::Interpreted;
 use coop_exec::vulkan::VulkanExecutor;
@@ -396,3 +398,94 @@ vulkan_test!(
         assert!(failures.is_empty(), "{}", failures.join("\n"));
     }
 );
+
+/// llama.cpp's cooperative-matrix-2 modules with the spec constants that its engine gives them: each is lowered, and comes
+/// out valid and with matrices that the device has.
+fn llama(every_entry: bool) -> Option<(usize, Vec<String>)> {
+    let modules = llama_modules::modules()?;
+    let groups = llama_modules::groups_of("spec_cm2.toml");
+    let profile = Profile::builtin("nvidia-h100").expect("built in");
+    let (mut done, mut failures) = (0, Vec::new());
+    for (m, member) in llama_modules::members(&modules, &groups).into_iter().enumerate() {
+        let name = llama_modules::stem(member.path);
+        let module = binary::read(&std::fs::read(member.path).expect("readable")).expect("a module");
+        let entries = member.group.entry.len();
+        for n in if every_entry { 0..entries } else { m % entries..m % entries + 1 } {
+            let entry = &member.group.entry[n];
+            let what = format!("{name}, {}", entry.label());
+            let options = Options {
+                spec: entry.specialization(),
+                profile: Some(&profile),
+                subgroup_size: Some(entry.subgroup_size()),
+                ..Options::new(Target::Khr)
+            };
+            match lower(&module, &options) {
+                Err(e) => failures.push(format!("{what}: {e}")),
+                Ok(lowered) => {
+                    done += 1;
+                    if every_entry || m % 3 == 0 {
+                        failures.extend(invalid(&what, &lowered, &profile));
+                    }
+                }
+            }
+        }
+    }
+    Some((done, failures))
+}
+
+#[test]
+fn llamas_modules_cut_into_tiles_are_valid() {
+    let Some((done, failures)) = llama(false) else { return };
+    assert!(failures.is_empty(), "{done} are fine, {} failures:\n{}", failures.len(), failures.join("\n"));
+    assert_eq!(done, 125);
+}
+
+#[test]
+#[ignore = "minutes: what the other test does, with all that the engine does"]
+fn llamas_modules_with_all_their_constants_cut_into_tiles_are_valid() {
+    let Some((done, failures)) = llama(true) else { return };
+    assert!(failures.is_empty(), "{done} are fine, {} failures:\n{}", failures.len(), failures.join("\n"));
+    assert!(done > 250, "{done}");
+}
+
+/// Cases of llama.cpp's modules: each feature once.
+const LLAMA: &[&str] = &[
+    "matmul_f16_cm2",
+    "matmul_f16_cm2.unaligned",
+    "matmul_bf16_cm2",
+    "matmul_q4_k_f16_cm2.edge",
+    "matmul_id_subgroup_q4_0_f16_cm2",
+    "flash_attn_f32_f16_cm2",
+    "flash_attn_f32_f16_cm2.edge",
+    "flash_attn_f32_f16_cm2.q8-0-q4-0",
+    "flash_attn_f32_f16_f16acc_cm2",
+    "flash_attn_f32_f16_bf16_cm2",
+    "conv2d_f32_cm2",
+    "conv2d_f16_f32_cm2.callback",
+];
+
+/// Runs a case of llama.cpp's modules in the interpreter, cut into tiles of an H100.
+fn llama_case(path: &Path) -> Result<(), String> {
+    let name = stem(path);
+    let module = name.split('.').next().unwrap_or_default();
+    let bytes = std::fs::read(llama_modules::cache().join("llama").join(format!("{module}.spv")));
+    let module = binary::read(&bytes.map_err(|e| format!("{name}: {e}"))?).map_err(|e| format!("{name}: {e}"))?;
+    let case = Case::load(path).map_err(|e| format!("{name}: {e}"))?;
+    let profile = Profile::builtin("nvidia-h100").expect("built in");
+    let lowered = lower(&module, &options(&case, Target::Khr, &profile)).map_err(|e| format!("{name}: {e}"))?;
+    let interpreter = Interpreted::default();
+    let outcome = interpreter.run(&binary::write_words(&lowered.module), &case, &RunOptions::default());
+    let wrong = if case.expect.is_empty() { Vec::new() } else { wrong(&name, outcome, &case) };
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
+
+#[test]
+fn llamas_modules_cut_into_tiles_give_what_is_expected() {
+    if llama_modules::modules().is_none() {
+        return;
+    }
+    let folder = testdata("llama").join("cm2");
+    let failures: Vec<String> =
+        LLAMA.iter().filter_map(|n| llama_case(&folder.join(format!("{n}.toml"))).err()).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}

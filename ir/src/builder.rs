@@ -486,6 +486,47 @@ impl<'m> FunctionBuilder<'m> {
         self.start_block(merge);
     }
 
+    /// A loop that runs `body` with `first`, `first + step`, ... as long as they are less than `end`, and with values of
+    /// the given types: those that begin, then those that `body` answered the last time. Answers the last ones.
+    pub fn fold(
+        &mut self,
+        (first, end, step): (Index, Index, Index),
+        types: &[Id],
+        begin: &[Id],
+        body: &mut dyn FnMut(&mut Self, Index, &[Id]) -> Vec<Id>,
+    ) -> Vec<Id> {
+        let [header, check, inside, next, merge] = std::array::from_fn(|_| self.module.fresh_id());
+        let (i, i_next) = (self.module.fresh_id(), self.module.fresh_id());
+        let (ty, first, step) = (self.u32_type(), self.index(first), self.index(step));
+        let before = self.current_id;
+        self.branch_to(header);
+        let phi = |this: &mut Self, ty: Id, id: Id, operands: &[Id]| {
+            let operands = operands.iter().map(|id| Operand::Id(*id));
+            let r = this.module.add(Inst::new(Op::Phi, Some(ty), Some(id), operands));
+            this.current.insts.push(r);
+            r
+        };
+        phi(self, ty, i, &[first, before, i_next, next]);
+        let values: Vec<Id> = types.iter().map(|_| self.module.fresh_id()).collect();
+        let phis: Vec<InstRef> =
+            (0..types.len()).map(|n| phi(self, types[n], values[n], &[begin[n], before])).collect();
+        self.effect(Op::LoopMerge, [merge.into(), next.into(), LoopControl::DONT_UNROLL.bits().into()]);
+        self.branch_to(check);
+        let more = self.compare(Op::ULessThan, Index::Value(i), end);
+        self.effect(Op::BranchConditional, [more.into(), inside.into(), merge.into()]);
+        self.start_block(inside);
+        let after = body(self, Index::Value(i), &values);
+        self.branch_to(next);
+        for (r, value) in phis.iter().zip(after) {
+            self.module.inst_mut(*r).operands.extend([value, next].map(Operand::Id));
+        }
+        let r = self.module.add(Inst::new(Op::IAdd, Some(ty), Some(i_next), [i, step].map(Operand::Id)));
+        self.current.insts.push(r);
+        self.effect(Op::Branch, [header.into()]);
+        self.start_block(merge);
+        values
+    }
+
     /// Runs `body` where `condition` holds.
     pub fn when(&mut self, condition: Id, body: &mut dyn FnMut(&mut Self)) {
         let (inside, merge) = (self.module.fresh_id(), self.module.fresh_id());

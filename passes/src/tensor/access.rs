@@ -404,6 +404,11 @@ impl Access {
         self.rules(&mut Calc::dry(1), &Arg::dry)
     }
 
+    /// Whether coordinates beyond the tensor are asked for.
+    pub(crate) fn clamps(&self) -> bool {
+        self.layout.clamp != super::CLAMP_UNDEFINED
+    }
+
     /// Whether elements are decoded.
     pub(crate) fn decodes(&self) -> bool {
         matches!(self.source, Source::Decode(_))

@@ -29,10 +29,10 @@ use spirv::StorageClass;
 pub(super) enum Factor {
     /// They are values.
     Held(Vec<Id>),
-    /// Sheets, which a function fills from a row and a column on.
-    Sheet { access: Box<Access>, sheet: Sheet, function: Id },
+    /// A sheet, which is filled by an access.
+    Sheet { access: Box<Access>, sheet: Sheet },
     /// Memory.
-    Memory { memory: Box<Memory>, spots: Vec<Spot> },
+    Memory(Box<Memory>),
 }
 
 /// How a product goes.
@@ -41,6 +41,13 @@ pub(super) struct Slices {
     pub(super) right: Factor,
     /// Steps of K in a slice.
     pub(super) steps: u32,
+}
+
+/// How the factors of a product are to be brought.
+pub(super) struct SlicePlan {
+    pub(super) steps: u32,
+    /// How the left and the right one are loaded, and what of them is in a sheet at a time.
+    pub(super) factors: [Option<(Access, Layout)>; 2],
 }
 
 /// The loads of a function that are left to the products that use them, by the id of what they load.
@@ -80,7 +87,7 @@ pub(super) fn deferred(
 }
 
 /// Whether an instruction may change memory that a load reads, or wait for others to.
-fn writes(m: &Module, inst: &Inst) -> bool {
+pub(super) fn writes(m: &Module, inst: &Inst) -> bool {
     let own = |pointer: Option<Id>| {
         let ty = pointer.and_then(|p| m.type_of(p)).and_then(|t| Type::of(m, t));
         matches!(ty, Some(Type::Pointer { storage, .. }) if storage == StorageClass::Function as u32)
@@ -107,7 +114,42 @@ pub(super) fn uses(m: &Module) -> FxHashMap<Id, u32> {
     out
 }
 
+impl Slices {
+    /// Whether tiles can be loaded at a step that is not known.
+    pub(super) fn rolls(&self) -> bool {
+        [&self.left, &self.right].iter().all(|f| !matches!(f, Factor::Held(_)))
+    }
+}
+
 impl Tiles<'_, '_> {
+    /// How the factors of a product are brought: in how many steps of K at a time, and what goes through sheets.
+    pub(super) fn plan_slices(&self, (x, a): (Id, Mat), (y, bm): (Id, Mat)) -> SlicePlan {
+        let zone = Zone::of_scope(a.workgroup);
+        let from_tensor = |id: Id| self.accesses.get(self.deferred.get(&id)?).cloned();
+        let accesses = [(from_tensor(x), a), (from_tensor(y), bm)];
+        let total = a.cols;
+        let layout = |(access, mat): &(Option<Access>, Mat), steps: u32| {
+            let access = access.as_ref()?;
+            let (rows, cols) = match mat.shape.use_ {
+                Use::A => (mat.shape.rows.next_multiple_of(mat.tile_rows), steps * mat.tile_cols),
+                _ => (steps * mat.tile_rows, mat.shape.cols.next_multiple_of(mat.tile_cols)),
+            };
+            Some(Layout::new(mat.elem, (rows, cols), (mat.tile_rows, mat.tile_cols), access.runs_down, 1))
+        };
+        let bytes = |steps: u32| -> u32 {
+            let layouts = accesses.iter().filter_map(|a| layout(a, steps));
+            layouts.fold(0u32, |n, l| n.saturating_add(l.quads().saturating_mul(QUAD)))
+        };
+        let room = self.arena.room(zone);
+        let divides = |n: &u32| total.is_multiple_of(*n);
+        let steps = (1..=total).rev().filter(divides).find(|n| bytes(*n) <= room).unwrap_or(1);
+        let factors = accesses.map(|a| {
+            let layout = layout(&a, steps)?;
+            Some((a.0?, layout))
+        });
+        SlicePlan { steps, factors }
+    }
+
     /// The factors of a product, and in how many slices it goes. What sheets need is taken from the arena.
     pub(super) fn slices(
         &mut self,
@@ -116,103 +158,95 @@ impl Tiles<'_, '_> {
         (x, a): (Id, Mat),
         (y, bm): (Id, Mat),
     ) -> Result<Slices, Refusal> {
-        let zone = Zone::of_scope(a.workgroup);
-        let from_tensor = |this: &Self, id: Id| {
-            let load = this.deferred.get(&id)?;
-            this.accesses.get(load).cloned()
-        };
-        let (left, right) = (from_tensor(self, x), from_tensor(self, y));
-        let total = a.cols;
-        let layouts = |steps: u32| {
-            let of = |mat: Mat, access: &Option<Access>| {
-                let access = access.as_ref()?;
-                let (rows, cols) = match mat.shape.use_ {
-                    Use::A => (mat.shape.rows.next_multiple_of(mat.tile_rows), steps * mat.tile_cols),
-                    _ => (steps * mat.tile_rows, mat.shape.cols.next_multiple_of(mat.tile_cols)),
-                };
-                Some(Layout::new(mat.elem, (rows, cols), (mat.tile_rows, mat.tile_cols), access.runs_down, 1))
-            };
-            [of(a, &left), of(bm, &right)]
-        };
-        let bytes = |steps: u32| -> u32 {
-            layouts(steps).iter().flatten().fold(0u32, |n, l| n.saturating_add(l.quads().saturating_mul(QUAD)))
-        };
-        let room = self.arena.room(zone);
-        let divides = |n: &u32| total.is_multiple_of(*n);
-        let steps = (1..=total).rev().filter(divides).find(|n| bytes(*n) <= room).unwrap_or(1);
-        let [left_layout, right_layout] = layouts(steps);
-        let factor =
-            |this: &mut Self, b: &mut FunctionBuilder<'_>, id: Id, mat: Mat, access, layout: Option<Layout>| {
-                let access: Option<Access> = access;
-                if let (Some(access), Some(layout)) = (access, layout) {
-                    let what = "a product of matrices";
-                    let region = this.arena.take(r, what, zone, layout.quads().saturating_mul(QUAD))?;
-                    let sheet = Sheet { layout, region, each: 0 };
-                    let function = this.fill(b, &access, mat, sheet);
-                    return Ok(Factor::Sheet { access: Box::new(access), sheet, function });
-                }
-                if let Some(load) = this.deferred.get(&id).copied() {
-                    let inst = this.loads.get(&load).cloned();
-                    if let Some(inst) = inst {
-                        let memory = this.memory_of_load(b, load, &inst)?;
-                        return Ok(Factor::Memory { memory: Box::new(memory), spots: this.spots(b, mat) });
-                    }
-                }
-                Ok(Factor::Held(this.tiles_of(b.module, r, id)?.1))
-            };
-        let left = factor(self, b, x, a, left, left_layout)?;
-        let right = factor(self, b, y, bm, right, right_layout)?;
+        let SlicePlan { steps, factors: [left, right] } = self.plan_slices((x, a), (y, bm));
+        let left = self.factor(b, r, (x, a), left)?;
+        let right = self.factor(b, r, (y, bm), right)?;
         Ok(Slices { left, right, steps })
     }
 
+    fn factor(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        (id, mat): (Id, Mat),
+        plan: Option<(Access, Layout)>,
+    ) -> Result<Factor, Refusal> {
+        if let Some((access, layout)) = plan {
+            let bytes = layout.quads().saturating_mul(QUAD);
+            let region = self.arena.take(r, "a product of matrices", Zone::of_scope(mat.workgroup), bytes)?;
+            let sheet = Sheet { layout, region, each: 0 };
+            return Ok(Factor::Sheet { access: Box::new(access), sheet });
+        }
+        if let Some((load, inst)) = self.deferred.get(&id).and_then(|load| Some((*load, self.loads.get(load)?.clone())))
+        {
+            return Ok(Factor::Memory(Box::new(self.memory_of_load(b, load, &inst)?)));
+        }
+        Ok(Factor::Held(self.tiles_of(b.module, r, id)?.1))
+    }
+
     /// Brings the slice of K that begins with step `first` into the sheets.
-    pub(super) fn bring(&mut self, b: &mut FunctionBuilder<'_>, slices: &Slices, mats: (Mat, Mat), first: u32) {
+    pub(super) fn bring(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        slices: &Slices,
+        mats: (Mat, Mat),
+        first: u32,
+    ) {
         let zone = Zone::of_scope(mats.0.workgroup);
-        let mut any = false;
-        for (factor, mat) in [(&slices.left, mats.0), (&slices.right, mats.1)] {
-            let Factor::Sheet { access, function, .. } = factor else { continue };
-            if !any {
-                self.arena.barrier(b, zone);
-            }
-            any = true;
+        let factors = [(&slices.left, mats.0), (&slices.right, mats.1)];
+        if !factors.iter().any(|f| matches!(f.0, Factor::Sheet { .. })) {
+            return;
+        }
+        self.arena.barrier(b, zone);
+        let fetched = self.put_fetched(b, r, slices);
+        for ((factor, mat), _) in factors.into_iter().zip(fetched).filter(|(_, fetched)| !fetched) {
+            let Factor::Sheet { access, sheet } = factor else { continue };
+            let function = self.fill(b, access, mat, *sheet);
             let (row, col) = match mat.shape.use_ {
                 Use::A => (0, first * mat.tile_cols),
                 _ => (first * mat.tile_rows, 0),
             };
-            super::tensor::call(b, *function, &access.args, Index::Const(row), Index::Const(col));
+            super::tensor::call(b, function, &access.args, Index::Const(row), Index::Const(col));
         }
-        if any {
-            self.arena.barrier(b, zone);
-        }
+        self.arena.barrier(b, zone);
+        self.fetch_next(b, r);
     }
 
-    /// The tile of a factor at row (or column) of tiles `line` of those that the subgroup holds, and step `k` of K;
-    /// `first` is the first step of the slice.
+    /// The tile of a factor at row (or column) of tiles `line` of those that the subgroup holds, and step `k` of the
+    /// slice that begins with step `first` of K.
     pub(super) fn factor_tile(
         &mut self,
         b: &mut FunctionBuilder<'_>,
         r: InstRef,
         factor: &Factor,
         mat: Mat,
-        (line, k, first): (u32, u32, u32),
+        (line, k, first): (u32, Index, u32),
     ) -> Result<Id, Refusal> {
-        let (i, j) = if mat.shape.use_ == Use::A { (line, k) } else { (k, line) };
-        let index = mat.at(i, j);
+        let left = mat.shape.use_ == Use::A;
+        let step = if left { mat.tile_cols } else { mat.tile_rows };
         match factor {
-            Factor::Held(parts) => Ok(parts[index]),
+            Factor::Held(parts) => match k {
+                Index::Const(k) => {
+                    let k = first + k;
+                    Ok(parts[if left { mat.at(line, k) } else { mat.at(k, line) }])
+                }
+                Index::Value(_) => unreachable!("a step that is not known is of factors that are nowhere held"),
+            },
             Factor::Sheet { sheet, .. } => {
                 let spot = self.spot(b, mat, line);
-                let along =
-                    Lin::constant((k - first) * if mat.shape.use_ == Use::A { mat.tile_cols } else { mat.tile_rows });
+                let along = Lin::scaled(k, step);
                 let begin = sheet.begin(b, &mut self.arena, Index::Const(0));
-                let place = if mat.shape.use_ == Use::A { (&spot, &along) } else { (&along, &spot) };
+                let place = if left { (&spot, &along) } else { (&along, &spot) };
                 let operands = sheet.load_operands(b, &mut self.arena, begin, place);
                 Ok(b.op(Op::CooperativeMatrixLoadKHR, mat.tile, operands))
             }
-            Factor::Memory { memory, spots } => {
-                let spot = spots.iter().find(|s| s.index == index);
-                let Some(spot) = spot else { return super::inst::malformed(r, "a tile that nobody holds") };
-                let (pointer, operands) = self.tile_in_memory(b, r, memory, mat, spot)?;
+            Factor::Memory(memory) => {
+                let along = Lin::scaled(k, step).plus(&Lin::constant(first * step));
+                let spot = self.spot(b, mat, line);
+                let (row, col) = if left { (spot, along) } else { (along, spot) };
+                let spot = Spot { index: 0, row, col, inside: None };
+                let (pointer, operands) = self.tile_in_memory(b, r, memory, mat, &spot)?;
                 let fixed = [pointer, memory.layout, memory.stride].map(Operand::Id);
                 Ok(b.op(Op::CooperativeMatrixLoadKHR, mat.tile, fixed.into_iter().chain(operands)))
             }

@@ -75,7 +75,7 @@ impl Tiles<'_, '_> {
             Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
                 matches!(self.chain_through(m, inst), Some((_, mat)) if !mat.is_kept())
             }
-            Op::CooperativeMatrixMulAddKHR if self.must_saturate(inst) => true,
+            Op::CooperativeMatrixMulAddKHR if self.must_saturate(inst) || self.must_widen(m, inst) => true,
             op if ALWAYS.contains(&op) => true,
             op if is_elementwise(op)
                 && inst.ty.and_then(|t| self.mats.get(&t)).is_some_and(|to| self.moves(m, inst, *to)) =>

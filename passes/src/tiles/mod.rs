@@ -22,6 +22,7 @@ mod fused;
 mod inst;
 mod memory;
 mod muladd;
+mod pipeline;
 mod plain;
 mod reduce;
 mod shape;
@@ -44,6 +45,7 @@ use coop_ir::entry::entry_points;
 use coop_ir::rewrite::sort_globals;
 use coop_ir::types::Scalar;
 use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
+use pipeline::{Carried, Pipeline};
 use rustc_hash::{FxHashMap, FxHashSet};
 use shape::{Choice, Logical, Mat};
 use sheet::Sheet;
@@ -106,7 +108,10 @@ struct Tiles<'a, 'cx> {
     rulers: Vec<Sheet>,
     /// In the function that is being changed: loads that are left to the products that use them.
     deferred: FxHashMap<Id, InstRef>,
-    /// Those of them that were met.
+    /// Its loops whose products are fetched ahead, and the phis of what is fetched.
+    pipelines: Vec<Pipeline>,
+    carried: Vec<Carried>,
+    /// Those of the loads that were met.
     loads: FxHashMap<InstRef, Inst>,
     /// What they would have loaded.
     gone: Vec<Id>,
@@ -167,6 +172,8 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         tile_types,
         rulers: Vec::new(),
         deferred: FxHashMap::default(),
+        pipelines: Vec::new(),
+        carried: Vec::new(),
         loads: FxHashMap::default(),
         gone: Vec::new(),
         uses: fused::uses(m),
@@ -377,6 +384,7 @@ impl Tiles<'_, '_> {
             return Ok(());
         }
         self.deferred = fused::deferred(m, &function, &self.mats, &self.accesses, &self.uses);
+        self.pipelines = pipeline::find(m, &function, &self.deferred, &self.accesses);
         m.functions[index].blocks.clear();
         let Some(mut b) = FunctionBuilder::rebuild(m, g, &function) else { return Ok(()) };
         let mut last: FxHashMap<Id, Id> = FxHashMap::default();
@@ -385,6 +393,7 @@ impl Tiles<'_, '_> {
                 b.reopen(block);
             }
             let label = b.block_id();
+            self.carry(&mut b, label);
             let split = self.split_header(&mut b, block)?;
             let variable = |r: &InstRef| b.module.inst(*r).op == Op::Variable;
             let variables = if n == 0 { block.insts.iter().rposition(variable).map_or(0, |at| at + 1) } else { 0 };
@@ -394,6 +403,9 @@ impl Tiles<'_, '_> {
                 }
                 if split.as_ref().is_some_and(|s| s.kept.contains(r)) {
                     continue;
+                }
+                if at + 1 == block.insts.len() {
+                    self.prime(&mut b, label);
                 }
                 if at + 1 == block.insts.len()
                     && let Some(next) = split.as_ref().and_then(|s| s.continues)
@@ -495,6 +507,11 @@ impl Tiles<'_, '_> {
                     }
                 }
             }
+        }
+        for Carried { at, first, next } in std::mem::take(&mut self.carried) {
+            let block = |label: Id| last.get(&label).copied().unwrap_or(label);
+            let operands = [first.0, block(first.1), next.0, block(next.1)];
+            m.inst_mut(at).operands = operands.into_iter().map(Operand::Id).collect();
         }
         for phi in std::mem::take(&mut self.phis) {
             let mut operands = Vec::new();

@@ -3,19 +3,35 @@
 //! `D[i][j] = C[i][j] + sum over k of A[i][k] * B[k][j]`, tile by tile, `k` ascending from C; the subgroup that holds
 //! tile (i, j) of C has the rows of A and the columns of B that it needs, so nothing is communicated.
 //!
+//! A product that the device has with f32 sums only is summed in those, and rounded to the asked type when it is done.
+//!
 //! Saturation belongs to the last addition alone. Where the device does that itself and one product is all there is, it
 //! does; else the products are summed from zero without it, and C is added element by element.
 
-use super::Tiles;
+use super::fused::Slices;
 use super::inst::{Slot, malformed};
-use super::shape::Mat;
+use super::shape::{Mat, has_product};
+use super::{Tiles, tile_type};
 use crate::Refusal;
 use crate::placement::Use;
 use crate::scalar::arith::saturated_sum;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::profile::Scope;
-use coop_ir::{Id, Inst, InstRef, Op, Operand};
+use coop_ir::types::Scalar;
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use spirv::{CooperativeMatrixOperands as Bits, StorageClass};
+
+/// A product that is being made.
+#[derive(Clone, Copy)]
+struct Product<'a> {
+    r: InstRef,
+    slices: &'a Slices,
+    /// A, B and the result.
+    mats: [Mat; 3],
+    /// The type of sums.
+    ty: Id,
+    bits: Bits,
+}
 
 impl Tiles<'_, '_> {
     pub(super) fn muladd(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
@@ -41,31 +57,45 @@ impl Tiles<'_, '_> {
             let zero = b.globals.null(b.module, d.tile);
             sums = vec![zero; d.tiles() as usize];
         }
+        // The type of sums, where it is not that of the result.
+        let wide = self.wide_sums(b, [a, bm, c, d]);
+        if let Some(wide) = wide {
+            sums.iter_mut().for_each(|sum| *sum = b.ids(Op::FConvert, wide, &[*sum]));
+        }
+        let ty = wide.unwrap_or(d.tile);
         let mut slot = Slot::new(r);
-        for k in 0..steps {
-            let first = k / slices.steps * slices.steps;
-            if k == first {
-                self.bring(b, &slices, (a, bm), first);
-            }
-            let mut left = Vec::new();
-            for i in 0..d.rows {
-                left.push(self.factor_tile(b, r, &slices.left, a, (i, k, first))?);
-            }
-            for j in 0..d.cols {
-                let right = self.factor_tile(b, r, &slices.right, bm, (j, k, first))?;
-                for i in 0..d.rows {
-                    let at = d.at(i, j);
-                    let mut operands: Vec<Operand> = [left[i as usize], right, sums[at]].map(Operand::Id).to_vec();
-                    if !plain.is_empty() {
-                        operands.push(plain.bits().into());
-                    }
-                    let last = k + 1 == steps && !add_last;
-                    let op = Op::CooperativeMatrixMulAddKHR;
-                    sums[at] = if last { slot.op(b, op, d.tile, operands) } else { b.op(op, d.tile, operands) };
+        let product = Product { r, slices: &slices, mats: [a, bm, d], ty, bits: plain };
+        // Up to so many products of tiles stand in a row. Small tiles mean many, and a device that is no faster for it.
+        let most = if d.tile_rows * d.tile_cols * a.tile_cols < 2048 { 8 } else { 64 };
+        let written_out = slices.steps * d.tiles() <= most || !slices.rolls();
+        for first in (0..steps).step_by(slices.steps as usize) {
+            self.bring(b, r, &slices, (a, bm), first);
+            if written_out {
+                for k in 0..slices.steps {
+                    let last = first + k + 1 == steps && !add_last && wide.is_none();
+                    sums = self.step(b, &product, (Index::Const(k), first), &sums, last.then_some(&mut slot))?;
                 }
+                continue;
             }
+            let types = vec![ty; sums.len()];
+            let range = (Index::Const(0), Index::Const(slices.steps), Index::Const(1));
+            let mut failed = None;
+            sums = b.fold(range, &types, &sums, &mut |b, k, sums| {
+                self.step(b, &product, (k, first), sums, None).unwrap_or_else(|e| {
+                    failed = Some(e);
+                    sums.to_vec()
+                })
+            });
+            failed.map_or(Ok(()), Err)?;
+        }
+        if !written_out && !add_last && wide.is_none() {
+            // What was made in a loop has ids of its own.
+            sums[0] = slot.op(b, Op::CopyObject, d.tile, [sums[0].into()]);
         }
         self.arena.release(mark);
+        if wide.is_some() {
+            sums.iter_mut().for_each(|sum| *sum = slot.op(b, Op::FConvert, d.tile, [(*sum).into()]));
+        }
         if add_last {
             let signed = bits.contains(Bits::MATRIX_RESULT_SIGNED_COMPONENTS_KHR);
             for (sum, c) in sums.iter_mut().zip(c_parts) {
@@ -74,6 +104,60 @@ impl Tiles<'_, '_> {
         }
         self.define(inst, d, sums);
         Ok(())
+    }
+
+    /// The products of one step of K, added to the sums.
+    fn step(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        product: &Product<'_>,
+        (k, first): (Index, u32),
+        sums: &[Id],
+        mut slot: Option<&mut Slot>,
+    ) -> Result<Vec<Id>, Refusal> {
+        let Product { r, slices, mats: [a, bm, d], ty, bits } = *product;
+        let mut out = sums.to_vec();
+        let mut left = Vec::new();
+        for i in 0..d.rows {
+            left.push(self.factor_tile(b, r, &slices.left, a, (i, k, first))?);
+        }
+        for j in 0..d.cols {
+            let right = self.factor_tile(b, r, &slices.right, bm, (j, k, first))?;
+            for i in 0..d.rows {
+                let at = d.at(i, j);
+                let mut operands: Vec<Operand> = [left[i as usize], right, out[at]].map(Operand::Id).to_vec();
+                if !bits.is_empty() {
+                    operands.push(bits.bits().into());
+                }
+                let op = Op::CooperativeMatrixMulAddKHR;
+                out[at] = match &mut slot {
+                    Some(slot) => slot.op(b, op, ty, operands),
+                    None => b.op(op, ty, operands),
+                };
+            }
+        }
+        Ok(out)
+    }
+
+    /// Whether the device has a product only with sums of another type.
+    pub(super) fn must_widen(&self, m: &Module, inst: &Inst) -> bool {
+        let mats = inst.ids().take(3).map(|id| self.mat_of(m, id));
+        let mats: Option<Vec<Mat>> = mats.chain([inst.ty.and_then(|t| self.mats.get(&t)).copied()]).collect();
+        match (self.cx.options.profile, mats.as_deref()) {
+            (Some(profile), Some(&[a, b, c, d])) => d.elem.scalar.is_float() && !has_product(profile, a, b, c, d),
+            _ => false,
+        }
+    }
+
+    /// The type of tiles of f32, where the device has the product only with sums of that.
+    fn wide_sums(&mut self, b: &mut FunctionBuilder<'_>, [x, y, c, d]: [Mat; 4]) -> Option<Id> {
+        let profile = self.cx.options.profile?;
+        if has_product(profile, x, y, c, d) || !d.elem.scalar.is_float() {
+            return None;
+        }
+        let float = b.globals.scalar(b.module, Scalar::Float { width: 32 });
+        let key = (float, d.tile_rows, d.tile_cols, d.shape.use_ as u32);
+        Some(tile_type(b.module, b.globals, &mut self.tile_types, key))
     }
 
     /// Whether an instruction saturates as the device can't.

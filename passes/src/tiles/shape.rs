@@ -216,6 +216,21 @@ impl<'a> Choice<'a> {
                     && !p.saturating
             })
             .collect();
+        if rows.is_empty() && d.scalar.is_float() {
+            // Sums in f32 will do, where the device has accumulators of the asked type to hold them between products.
+            let f32 = Scalar::Float { width: 32 };
+            let held =
+                |p: &MatrixProperties, scalar: Scalar| has_tile(self.profile, scalar, Use::Accumulator, (p.m, p.n));
+            let fits = |p: &&MatrixProperties| {
+                is(p.a, a.scalar, None)
+                    && is(p.b, b.scalar, None)
+                    && is(p.c, f32, None)
+                    && is(p.result, f32, None)
+                    && held(p, c.scalar)
+                    && held(p, d.scalar)
+            };
+            rows = self.rows().filter(fits).collect();
+        }
         if rows.is_empty() {
             let why = format!(
                 "{} has no matrices that multiply {} by {} into {} (C of {})",
@@ -322,6 +337,17 @@ impl<'a> Choice<'a> {
         tiles.dedup();
         Ok(tiles)
     }
+}
+
+/// Whether the device multiplies tiles like these.
+pub(super) fn has_product(profile: &Profile, a: Mat, b: Mat, c: Mat, d: Mat) -> bool {
+    profile.khr_properties.iter().filter(|p| p.scope == Scope::Subgroup).any(|p| {
+        is(p.a, a.elem.scalar, None)
+            && is(p.b, b.elem.scalar, None)
+            && is(p.c, c.elem.scalar, None)
+            && is(p.result, d.elem.scalar, None)
+            && (p.m, p.n, p.k) == (d.tile_rows, d.tile_cols, a.tile_cols)
+    })
 }
 
 /// Whether the device has a tile.

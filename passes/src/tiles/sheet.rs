@@ -62,7 +62,7 @@ impl Layout {
     }
 
     /// Words of a unit.
-    fn unit_words(&self) -> u32 {
+    pub(super) fn unit_words(&self) -> u32 {
         if self.is_dense() { 4 } else { 1 }
     }
 
@@ -86,6 +86,47 @@ impl Layout {
             at.exact(self.piece).map(|p| p.times(self.piece_quads()))
         };
         line.plus(&along.unwrap_or_else(|| unreachable!("tiles begin at multiples of a piece")))
+    }
+
+    /// The units that an invocation visits, if they are at most `most` and as many for all: line, first element, first
+    /// word of the array.
+    pub(super) fn places(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        begin: Index,
+        (first, step): (Index, u32),
+        most: u32,
+    ) -> Option<Vec<(Index, Index, Index)>> {
+        let layout = self;
+        let (units, per_line) = (layout.units(), layout.length / layout.unit());
+        if !units.is_multiple_of(step) || units / step > most {
+            return None;
+        }
+        small_type(b.module, layout.elem.scalar);
+        let words = b.mul(begin, Index::Const(4));
+        let mut out = Vec::new();
+        if step.is_multiple_of(per_line) {
+            // Always the same place in a line, so many lines on.
+            let (line, at, word) = layout.place(b, first);
+            let word = b.add(words, word);
+            let lines = step / per_line;
+            for n in 0..units / step {
+                let line = b.add(line, Index::Const(n * lines));
+                out.push((line, at, b.add(word, Index::Const(n * lines * layout.pitch * 4))));
+            }
+        } else {
+            for n in 0..units / step {
+                let unit = b.add(first, Index::Const(n * step));
+                let (line, at, word) = layout.place(b, unit);
+                out.push((line, at, b.add(words, word)));
+            }
+        }
+        Some(out)
+    }
+
+    /// Row and column of an element of a line, counted from the first of the sheet.
+    pub(super) fn row_col(&self, line: Index, at: Index) -> (Index, Index) {
+        if self.down { (at, line) } else { (line, at) }
     }
 
     /// Line and first element of a unit, and its first word in the sheet.
@@ -211,45 +252,9 @@ impl Sheet {
         b.add(begin, offset)
     }
 
-    /// The units that an invocation visits, if they are at most `most` and as many for all: line, first element, first
-    /// word of the array.
-    pub(super) fn places(
-        &self,
-        b: &mut FunctionBuilder<'_>,
-        begin: Index,
-        (first, step): (Index, u32),
-        most: u32,
-    ) -> Option<Vec<(Index, Index, Index)>> {
-        let layout = self.layout;
-        let (units, per_line) = (layout.units(), layout.length / layout.unit());
-        if !units.is_multiple_of(step) || units / step > most {
-            return None;
-        }
-        small_type(b.module, layout.elem.scalar);
-        let words = b.mul(begin, Index::Const(4));
-        let mut out = Vec::new();
-        if step.is_multiple_of(per_line) {
-            // Always the same place in a line, so many lines on.
-            let (line, at, word) = layout.place(b, first);
-            let word = b.add(words, word);
-            let lines = step / per_line;
-            for n in 0..units / step {
-                let line = b.add(line, Index::Const(n * lines));
-                out.push((line, at, b.add(word, Index::Const(n * lines * layout.pitch * 4))));
-            }
-        } else {
-            for n in 0..units / step {
-                let unit = b.add(first, Index::Const(n * step));
-                let (line, at, word) = layout.place(b, unit);
-                out.push((line, at, b.add(words, word)));
-            }
-        }
-        Some(out)
-    }
-
     /// Row and column of an element of a line, counted from the first of the sheet.
     pub(super) fn row_col(&self, line: Index, at: Index) -> (Index, Index) {
-        if self.layout.down { (at, line) } else { (line, at) }
+        self.layout.row_col(line, at)
     }
 
     /// The elements of the unit that begins at a word.

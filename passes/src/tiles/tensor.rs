@@ -391,7 +391,7 @@ impl Tiles<'_, '_> {
                 }
             };
             let most = if access.decodes() { WRITTEN_OUT / 2 } else { WRITTEN_OUT };
-            let places = if sheet.is_shared() { sheet.places(f, begin, (lane, size), most) } else { None };
+            let places = if sheet.is_shared() { sheet.layout.places(f, begin, (lane, size), most) } else { None };
             match places {
                 // All at once, so that many loads are on their way together.
                 Some(places) => {
