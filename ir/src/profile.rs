@@ -271,6 +271,29 @@ impl Profile {
         self.features.has(feature)
     }
 
+    /// The device, with SPV_EXT_cooperative_matrix_maintenance1 besides what it has.
+    #[must_use]
+    pub fn with_maintenance1(mut self) -> Profile {
+        const NAME: &str = "VK_EXT_cooperative_matrix_maintenance1";
+        if self.has_extension(NAME) {
+            return self;
+        }
+        self.extensions.push(NAME.into());
+        for feature in [
+            Feature::CooperativeMatrixProperties2,
+            Feature::CooperativeMatrixReductionsExt,
+            Feature::CooperativeMatrixConversionsExt,
+            Feature::CooperativeMatrixPerElementOperationsExt,
+            Feature::CooperativeMatrixGetCoordinate,
+        ] {
+            self.features.insert(feature);
+        }
+        let entries = self.khr_properties.clone();
+        let scope = Scope::Subgroup;
+        self.properties2 = vec![Properties2 { scope, invocations: 0, subgroup_size: 0, saturating: false, entries }];
+        self
+    }
+
     /// Whether the device lists the extension.
     pub fn has_extension(&self, name: &str) -> bool {
         self.extensions.iter().any(|extension| extension == name)

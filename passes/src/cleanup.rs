@@ -6,6 +6,7 @@
 
 use crate::pipeline::PassCx;
 use crate::{Refusal, Target, inline, kernel};
+use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::rewrite::remove_globals;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -48,6 +49,14 @@ const CONVERSIONS_EXT: u32 = 5429;
 /// CooperativeMatrixGetCoordinateEXT.
 const GET_COORDINATE: u32 = 5438;
 
+/// What instructions of SPV_EXT_cooperative_matrix_maintenance1 need.
+const BEYOND_CAPABILITIES: [(Op, u32); 4] = [
+    (Op::CooperativeMatrixReduceNV, Capability::CooperativeMatrixReductionsNV as u32),
+    (Op::CooperativeMatrixPerElementOpNV, Capability::CooperativeMatrixPerElementOperationsNV as u32),
+    (Op::CooperativeMatrixConvertNV, CONVERSIONS_EXT),
+    (Op::CooperativeMatrixGetCoordinateEXT, GET_COORDINATE),
+];
+
 /// What SPV_EXT_replicated_composites adds; those that made matrices are gone.
 const REPLICATED: [Op; 3] =
     [Op::ConstantCompositeReplicateEXT, Op::SpecConstantCompositeReplicateEXT, Op::CompositeConstructReplicateEXT];
@@ -63,21 +72,33 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let gone = match (matrices, beyond) {
         (false, _) => &OF_MATRICES[..],
         (true, false) if cx.options.target != Target::Scalar => &OF_MATRICES[4..],
+        (true, true) if cx.options.target == Target::Ext => &OF_MATRICES[4..],
         (true, _) => &[],
     };
-    if !gone.is_empty() {
-        for (capability, extension) in gone.iter().copied() {
-            if remove_capability(m, capability) {
-                implied(m, capability);
-            }
-            remove_extension(m, extension);
+    for (capability, extension) in gone.iter().copied() {
+        if remove_capability(m, capability) {
+            implied(m, capability);
         }
+        remove_extension(m, extension);
+    }
+    if matrices && beyond && cx.options.target == Target::Ext {
+        needed(m);
     }
     if !m.all().any(|r| REPLICATED.contains(&m.inst(r).op)) {
         remove_capability(m, Capability::ReplicatedCompositesEXT as u32);
         remove_extension(m, "SPV_EXT_replicated_composites");
     }
     Ok(())
+}
+
+/// Declares what of SPV_EXT_cooperative_matrix_maintenance1 is used.
+fn needed(m: &mut Module) {
+    require_extension(m, "SPV_EXT_cooperative_matrix_maintenance1");
+    for (op, capability) in BEYOND_CAPABILITIES {
+        if m.all().any(|r| m.inst(r).op == op) {
+            require_capability(m, capability);
+        }
+    }
 }
 
 /// What a removed capability implied is declared by itself, in case it is still needed.
@@ -87,7 +108,7 @@ fn implied(m: &mut Module, capability: u32) {
         Some(Capability::Float8CooperativeMatrixEXT) => Capability::Float8EXT,
         _ => return,
     };
-    coop_ir::builder::require_capability(m, implied as u32);
+    require_capability(m, implied as u32);
 }
 
 /// Removes a capability; answers whether it was there.

@@ -1,8 +1,8 @@
 //! Inlines the functions that matrices and tensor addresses go through.
 //!
 //! Precondition: none. Effect: no function takes or returns a cooperative matrix, a tensor layout or a tensor view, or
-//! something that contains or points to one; variables of layouts and views that are only loaded and stored as a whole
-//! are values. Callbacks stay functions: they see elements. Functions that nothing calls any more are gone.
+//! something that contains or points to one; variables of layouts and views, and of the numbers that they are made of,
+//! are values where they are only loaded and stored as a whole. Callbacks stay functions: they see elements. Functions that nothing calls any more are gone.
 //!
 //! A function is first given one return at its outermost level: several returns, or one inside a construct, become
 //! breaks out of a loop that is entered once ([`single_return`]). Its body then stands in place of each call: variables
@@ -42,7 +42,9 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     }
     for f in 0..m.functions.len() {
         let users = Users::new(m);
-        let found = ssa::candidates(m, f, &users, &|m, ty| is_addressing(m, ty));
+        let layouts = m.functions[f].insts().any(|r| m.inst(r).ty.is_some_and(|ty| is_addressing(m, ty)));
+        let found =
+            ssa::candidates(m, f, &users, &|m, ty| is_addressing(m, ty) || (layouts && is_part_of_addresses(m, ty)));
         ssa::promote(m, f, &found);
     }
     coop_ir::rewrite::sort_globals(m);
@@ -51,6 +53,11 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
 
 fn is_addressing(m: &Module, ty: Id) -> bool {
     m.def_inst(ty).is_some_and(|i| matches!(i.op, Op::TypeTensorLayoutNV | Op::TypeTensorViewNV))
+}
+
+/// Numbers that addresses are computed from: what they are multiples of is seen only where they are values.
+fn is_part_of_addresses(m: &Module, ty: Id) -> bool {
+    m.def_inst(ty).is_some_and(|i| matches!(i.op, Op::TypeInt | Op::TypeBool))
 }
 
 /// Types that are, contain or point to what must not pass through a call.

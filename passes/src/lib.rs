@@ -55,8 +55,6 @@ pub enum Target {
 impl Target {
     /// Every target that a pass can be for: all but [`Target::Auto`].
     pub(crate) const ALL: &'static [Target] = &[Target::Scalar, Target::Khr, Target::Ext];
-    /// The targets whose output has matrices.
-    pub(crate) const TILES: &'static [Target] = &[Target::Khr, Target::Ext];
 }
 
 impl fmt::Display for Target {

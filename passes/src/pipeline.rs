@@ -81,8 +81,15 @@ pub static PASSES: &[Pass] = &[
     Pass {
         name: "tiles",
         summary: "replace cooperative matrices by arrays of those that the device has",
-        targets: Target::TILES,
+        targets: &[Target::Khr],
         leaves_no: tiles::REMOVED,
+        run: tiles::run,
+    },
+    Pass {
+        name: "tiles-ext",
+        summary: "as tiles, and leave to the device what SPV_EXT_cooperative_matrix_maintenance1 has it do to one of them",
+        targets: &[Target::Ext],
+        leaves_no: tiles::REMOVED_ALWAYS,
         run: tiles::run,
     },
     Pass {

@@ -16,7 +16,6 @@ use coop_exec::interp::{Config, Interpreted, MulAddMode, Placement};
 use coop_exec::random::Random;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Error, Executor, Outcome, RunOptions};
-use coop_ir::profile::{Feature, Properties2, Scope};
 use coop_ir::smith::{Dialect, Generated, Profile, generate};
 use coop_ir::{Module, binary};
 use coop_passes::{Lanes, Options, Target, lower};
@@ -241,7 +240,7 @@ impl Differential<'_> {
         }
         let own = self.device.map(|d| d.profile().clone());
         let profile = own.or_else(|| coop_ir::profile::Profile::builtin("mesa-lavapipe"))?;
-        Some(if target == Target::Ext { with_maintenance1(profile) } else { profile })
+        Some(if target == Target::Ext { profile.with_maintenance1() } else { profile })
     }
 
     fn interpreted(
@@ -337,28 +336,6 @@ fn spirv_val(tool: &Path, module: &Module) -> Result<(), String> {
     }
     let output = child.wait_with_output().map_err(|e| e.to_string())?;
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
-}
-
-/// A device with SPV_EXT_cooperative_matrix_maintenance1 besides what it has.
-fn with_maintenance1(mut profile: coop_ir::profile::Profile) -> coop_ir::profile::Profile {
-    const NAME: &str = "VK_EXT_cooperative_matrix_maintenance1";
-    if profile.has_extension(NAME) {
-        return profile;
-    }
-    profile.extensions.push(NAME.into());
-    for feature in [
-        Feature::CooperativeMatrixProperties2,
-        Feature::CooperativeMatrixReductionsExt,
-        Feature::CooperativeMatrixConversionsExt,
-        Feature::CooperativeMatrixPerElementOperationsExt,
-        Feature::CooperativeMatrixGetCoordinate,
-    ] {
-        profile.features.insert(feature);
-    }
-    let entries = profile.khr_properties.clone();
-    let scope = Scope::Subgroup;
-    profile.properties2 = vec![Properties2 { scope, invocations: 0, subgroup_size: 0, saturating: false, entries }];
-    profile
 }
 
 fn validate(module: &Module, case: &Case) -> Result<(), String> {

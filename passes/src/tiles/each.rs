@@ -9,7 +9,9 @@
 //! hold: its tiles go through a sheet of the subgroup, of which each invocation takes its share. Of subgroups that hold
 //! the same tiles the first calls, and where the result is used, the others get it from there.
 
+use super::alike::takes_place;
 use super::exchange::{Change, Move};
+use super::held;
 use super::inst::{Slot, malformed};
 use super::shape::Mat;
 use super::sheet::{Layout, Sheet};
@@ -19,7 +21,7 @@ use crate::Refusal;
 use crate::arena::{Elem, QUAD, Zone};
 use crate::scalar::callback::has_effects;
 use crate::scalar::lin::Lin;
-use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use spirv::{BuiltIn, StorageClass};
@@ -32,11 +34,11 @@ pub(super) fn signature(m: &Module, function: Id) -> Option<(Id, Vec<Id>)> {
 }
 
 /// A per-element operation.
-struct Callback {
-    function: Id,
-    params: Vec<Id>,
+pub(super) struct Callback {
+    pub(super) function: Id,
+    pub(super) params: Vec<Id>,
     /// Further operands, with their tiles where they are matrices.
-    extras: Vec<(Id, Option<Parts>)>,
+    pub(super) extras: Vec<(Id, Option<Parts>)>,
 }
 
 impl Callback {
@@ -101,10 +103,16 @@ impl Tiles<'_, '_> {
         }
         let callback = Callback { function, params, extras };
         let mut slot = Slot::new(r);
-        let result = if has_effects(b.module, function) || !counts(mat) {
+        let places = places_wanted(b.module, function, mat).contains(&true);
+        let effects = has_effects(b.module, function);
+        let result = if self.calls_natively(mat) && !effects {
+            let alike = self.is_alike(inst.result);
+            self.native_each(b, &mut slot, mat, &callback, (&parts, alike))
+        } else if effects || (places && !counts(mat)) {
             self.each_once(b, r, &mut slot, inst, mat, &callback, &parts)?
         } else {
-            self.each_held(b, r, &mut slot, mat, &callback, &parts)?
+            let alike = self.is_alike(inst.result);
+            self.each_held(b, r, &mut slot, mat, &callback, (&parts, alike))?
         };
         self.define(inst, mat, result);
         Ok(())
@@ -118,55 +126,36 @@ impl Tiles<'_, '_> {
         slot: &mut Slot,
         mat: Mat,
         callback: &Callback,
-        parts: &Parts,
+        (parts, alike): (&Parts, bool),
     ) -> Result<Parts, Refusal> {
-        let [rows, cols] = self.rulers(b, r, mat)?;
-        let spots = self.spots(b, mat);
-        let word = b.u32_type();
-        let length = b.ids(Op::CooperativeMatrixLengthKHR, word, &[mat.tile]);
-        let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, mat.elem.ty);
-        let (others, guarded) = (callback.others(), mat.covered() != (mat.shape.rows, mat.shape.cols));
+        let rulers = self.rulers(b, r, mat, places_wanted(b.module, callback.function, mat))?;
+        let (others, guarded) = (callback.others(), is_guarded(mat));
         // Like tiles at unlike places are called for alone.
         let mut result = parts.clone();
-        for spot in spots {
-            let tiles: Vec<Id> = [parts].into_iter().chain(callback.matrices()).map(|p| p[spot.index]).collect();
-            let variables: Vec<Id> = tiles
-                .iter()
-                .map(|t| {
-                    let variable = b.variable(mat.tile);
-                    b.effect(Op::Store, [variable, *t].map(Operand::Id));
-                    variable
-                })
-                .collect();
-            b.count(Index::Const(0), Index::Value(length), Index::Const(1), Unroll::Ask, &mut |b, i| {
-                let i = b.index(i);
-                let place = |b: &mut FunctionBuilder<'_>, ruler: Id, origin: &Lin| {
-                    let at = b.ids(Op::AccessChain, pointer, &[ruler, i]);
-                    let at = b.ids(Op::Load, mat.elem.ty, &[at]);
-                    let at = as_word(b, mat.elem, at);
+        for spot in self.spots(b, mat) {
+            let column = spot.index as u32 % mat.cols;
+            if alike && column > 0 {
+                result[spot.index] = result[spot.index - column as usize];
+                continue;
+            }
+            let tiles = [parts].into_iter().chain(callback.matrices()).map(|p| p[spot.index]);
+            let tiles: Vec<Id> = tiles.chain(rulers.into_iter().flatten()).collect();
+            let types = (mat.tile, mat.elem.ty);
+            result[spot.index] = held::map(b, Some(slot), types, &tiles, &mut |b, values| {
+                let mut rest = values[1 + callback.matrices().len()..].iter();
+                let mut place = |b: &mut FunctionBuilder<'_>, ruler: Option<Id>, origin: &Lin| {
+                    let Some(at) = ruler.and_then(|_| rest.next()) else { return Index::Const(0) };
+                    let at = as_word(b, mat.elem, *at);
                     Lin::scaled(Index::Value(at), 1).plus(origin).emit(b)
                 };
-                let at = (place(b, rows, &spot.row), place(b, cols, &spot.col));
-                let mut call = |b: &mut FunctionBuilder<'_>| {
-                    let values: Vec<Id> = variables
-                        .iter()
-                        .map(|v| {
-                            let element = b.ids(Op::AccessChain, pointer, &[*v, i]);
-                            b.ids(Op::Load, mat.elem.ty, &[element])
-                        })
-                        .collect();
-                    let value = callback.call(b, mat.elem, at, &values, &others);
-                    let element = b.ids(Op::AccessChain, pointer, &[variables[0], i]);
-                    b.effect(Op::Store, [element, value].map(Operand::Id));
-                };
-                if guarded {
-                    let inside = inside(b, mat, at);
-                    b.when(inside, &mut call);
-                } else {
-                    call(b);
+                let at = (place(b, rulers[0], &spot.row), place(b, rulers[1], &spot.col));
+                if !guarded {
+                    return callback.call(b, mat.elem, at, values, &others);
                 }
+                let inside = inside(b, mat, at);
+                let mut call = |b: &mut FunctionBuilder<'_>| vec![callback.call(b, mat.elem, at, values, &others)];
+                b.choose(inside, &[mat.elem.ty], &mut call, &mut |_| vec![values[0]])[0]
             });
-            result[spot.index] = slot.op(b, Op::Load, mat.tile, [variables[0].into()]);
         }
         Ok(result)
     }
@@ -326,11 +315,10 @@ impl Tiles<'_, '_> {
             Some(Type::Vector { elem, len: 2 }) => elem,
             _ => return malformed(r, "coordinates that are no pair"),
         };
-        if !counts(mat) {
+        if !self.native.coordinate && !counts(mat) {
             let why = format!("a matrix of {} can't hold the numbers of its rows and columns", mat.elem.scalar);
             return Err(Refusal::new("refused-instruction", Some(r), why, "lower to scalar code (--target scalar)"));
         }
-        let [rows, cols] = self.rulers(b, r, mat)?;
         let constants = &self.constants;
         let index = crate::scalar::memory::narrow(b, index, &|id| constants.get(id).fixed());
         let (tile, element) = (b.rem(index, mat.tiles()), b.div(index, mat.tiles()));
@@ -338,22 +326,52 @@ impl Tiles<'_, '_> {
         let (row_groups, col_groups) = mat.groups();
         let (group_row, group_col) = self.group.filter(|_| mat.workgroup).unwrap_or((Index::Const(0), Index::Const(0)));
         let element = b.index(element);
-        let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, mat.elem.ty);
-        let mut place = |ruler: Id, groups: u32, group: Index, held: u32, at: Index, extent: u32| {
+        let [row, col] = self.in_tile(b, r, mat, matrix, (ty, component), element)?;
+        let word = b.u32_type();
+        let mut place = |value: Id, groups: u32, group: Index, held: u32, at: Index, extent: u32| {
             let group = if groups == 1 { Index::Const(0) } else { group };
-            let value = b.ids(Op::AccessChain, pointer, &[ruler, element]);
-            let value = b.ids(Op::Load, mat.elem.ty, &[value]);
-            let value = as_word(b, mat.elem, value);
             let lin = Lin::scaled(group, held * extent).plus(&Lin::scaled(at, extent));
             let lin = lin.plus(&Lin::scaled(Index::Value(value), 1)).emit(b);
             let lin = b.index(lin);
-            let word = b.u32_type();
             if component == word { lin } else { b.ids(Op::Bitcast, component, &[lin]) }
         };
-        let row = place(rows, row_groups, group_row, mat.rows, row_tile, mat.tile_rows);
-        let col = place(cols, col_groups, group_col, mat.cols, col_tile, mat.tile_cols);
+        let row = place(row, row_groups, group_row, mat.rows, row_tile, mat.tile_rows);
+        let col = place(col, col_groups, group_col, mat.cols, col_tile, mat.tile_cols);
         Slot::new(r).op(b, Op::CompositeConstruct, ty, [row, col].map(Operand::Id));
         Ok(())
+    }
+
+    /// Row and column of an element in its tile. `ty` is that of coordinates, a pair of `component`.
+    fn in_tile(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        mat: Mat,
+        matrix: Id,
+        (ty, component): (Id, Id),
+        element: Id,
+    ) -> Result<[Id; 2], Refusal> {
+        let word = b.u32_type();
+        if self.native.coordinate {
+            // All tiles of a type have theirs in the same places.
+            let (_, parts) = self.tiles_of(b.module, r, matrix)?;
+            let pair = b.ids(Op::CooperativeMatrixGetCoordinateEXT, ty, &[parts[0], element]);
+            return Ok([0, 1].map(|n| {
+                let at = b.op(Op::CompositeExtract, component, [Operand::Id(pair), Operand::Word(n)]);
+                if component == word { at } else { b.ids(Op::Bitcast, word, &[at]) }
+            }));
+        }
+        let [Some(rows), Some(cols)] = self.rulers(b, r, mat, [true; 2])? else {
+            return malformed(r, "coordinates of nothing");
+        };
+        let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, mat.elem.ty);
+        Ok([rows, cols].map(|tile| {
+            let variable = b.variable(mat.tile);
+            b.effect(Op::Store, [variable, tile].map(Operand::Id));
+            let value = b.ids(Op::AccessChain, pointer, &[variable, element]);
+            let value = b.ids(Op::Load, mat.elem.ty, &[value]);
+            as_word(b, mat.elem, value)
+        }))
     }
 
     /// Takes room for the rulers that the module's instructions need, never to be given back.
@@ -365,8 +383,11 @@ impl Tiles<'_, '_> {
             .filter_map(|r| {
                 let i = m.inst(r);
                 let asks = match i.op {
-                    Op::CooperativeMatrixGetCoordinateEXT => true,
-                    Op::CooperativeMatrixPerElementOpNV => i.id(1).is_some_and(|f| !has_effects(m, f)),
+                    Op::CooperativeMatrixGetCoordinateEXT => !self.native.coordinate,
+                    Op::CooperativeMatrixPerElementOpNV => i.id(1).zip(i.id(0)).is_some_and(|(f, value)| {
+                        let wanted = |mat: Mat| !self.calls_natively(mat) && places_wanted(m, f, mat).contains(&true);
+                        !has_effects(m, f) && self.mat_of(m, value).is_some_and(wanted)
+                    }),
                     _ => false,
                 };
                 asks.then(|| Some((r, self.mat_of(m, i.id(0)?)?))).flatten()
@@ -386,18 +407,28 @@ impl Tiles<'_, '_> {
         Ok(())
     }
 
-    /// Variables with a tile of row numbers and one of column numbers.
-    fn rulers(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, mat: Mat) -> Result<[Id; 2], Refusal> {
+    /// A tile of row numbers and one of column numbers, as far as they are wanted.
+    fn rulers(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        mat: Mat,
+        wanted: [bool; 2],
+    ) -> Result<[Option<Id>; 2], Refusal> {
+        if !wanted.contains(&true) {
+            return Ok([None; 2]);
+        }
         let Some(ruler) = self.rulers.iter().find(|s| s.layout.elem == mat.elem).copied() else {
             return malformed(r, "coordinates of a matrix that was none");
         };
         let begin = ruler.begin(b, &mut self.arena, Index::Const(0));
-        Ok([true, false].map(|down| {
-            let operands = ruler.spread_operands(b, &mut self.arena, begin, &Lin::default(), down);
-            let tile = b.op(Op::CooperativeMatrixLoadKHR, mat.tile, operands);
-            let variable = b.variable(mat.tile);
-            b.effect(Op::Store, [variable, tile].map(Operand::Id));
-            variable
+        Ok([0, 1].map(|n| {
+            if !wanted[n] {
+                return None;
+            }
+            let down = n == 0;
+            let operands = ruler.spread_operands(b, &mut self.arena, begin, (0, &Lin::default()), down);
+            Some(b.op(Op::CooperativeMatrixLoadKHR, mat.tile, operands))
         }))
     }
 
@@ -428,7 +459,7 @@ impl Tiles<'_, '_> {
 }
 
 /// Whether the numbers of a tile's rows and columns are numbers of its elements' type.
-fn counts(mat: Mat) -> bool {
+pub(super) fn counts(mat: Mat) -> bool {
     let exact = match mat.elem.scalar {
         Scalar::Int { width, signed } => 1u64 << (width - u32::from(signed)).min(32),
         Scalar::Float { width: 16 } => 2048,
@@ -475,6 +506,16 @@ fn from_word(b: &mut FunctionBuilder<'_>, elem: Elem, value: Index) -> Id {
             b.ids(Op::FConvert, elem.ty, &[value])
         }
     }
+}
+
+/// Whether rows, and columns, have to be known to call a function for the elements that invocations hold.
+pub(super) fn places_wanted(m: &Module, function: Id, mat: Mat) -> [bool; 2] {
+    if is_guarded(mat) { [true; 2] } else { takes_place(m, function) }
+}
+
+/// Whether some of the elements that invocations hold are not the matrix's.
+pub(super) fn is_guarded(mat: Mat) -> bool {
+    mat.covered() != (mat.shape.rows, mat.shape.cols)
 }
 
 fn inside(b: &mut FunctionBuilder<'_>, mat: Mat, at: (Index, Index)) -> Id {

@@ -7,9 +7,10 @@
 
 use super::inst::{Slot, malformed};
 use super::memory::both;
+use super::native::TRANSPOSE;
 use super::shape::{self, Mat};
 use super::sheet::{Layout, Sheet};
-use super::tensor::Key;
+use super::tensor::{Batch, Key};
 use super::{Parts, Tiles, tile_type};
 use crate::Refusal;
 use crate::arena::{Arena, QUAD, Zone};
@@ -47,7 +48,7 @@ impl Move {
     }
 
     /// Whether the padding of the result has to be made zero.
-    fn clears(&self) -> bool {
+    pub(super) fn clears(&self) -> bool {
         self.to.shape.use_ != Use::Accumulator && self.to.has_partial_tiles()
     }
 }
@@ -133,6 +134,12 @@ impl Tiles<'_, '_> {
             how.from.tile = tile;
             how.change = Change::None;
         }
+        if let Some(result) = self.native_convert(b, slot, &how, &parts) {
+            return Ok(result);
+        }
+        if let Some(result) = self.exchange_alone(b, r, slot, &how, &parts) {
+            return Ok(result);
+        }
         let (from, to) = (how.from, how.to);
         let zone = Zone::of_scope(from.workgroup);
         let mark = self.arena.mark();
@@ -206,6 +213,40 @@ impl Tiles<'_, '_> {
         }
         self.arena.release(mark);
         Ok(result)
+    }
+
+    /// Where a subgroup of many holds the same rows and columns before and after: through a sheet of its own.
+    fn exchange_alone(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        slot: &mut Slot,
+        how: &Move,
+        parts: &Parts,
+    ) -> Option<Parts> {
+        let (from, to) = (how.from, how.to);
+        let held = |m: &Mat| (m.groups(), m.rows * m.tile_rows, m.cols * m.tile_cols);
+        let plain = how.change == Change::None && !how.transposed && !how.clears();
+        if !plain || !from.workgroup || held(&from) != held(&to) {
+            return None;
+        }
+        let (_, rows, cols) = held(&from);
+        let layout = Layout::new(from.elem, (rows, cols), (1, from.tile_cols.min(to.tile_cols)), false, 1);
+        let bytes = layout.quads().checked_mul(QUAD).filter(|bytes| *bytes <= self.arena.room(Zone::Subgroup))?;
+        let mark = self.arena.mark();
+        let what = b.module.inst(r).op.to_string();
+        let region = self.arena.take(r, &what, Zone::Subgroup, bytes).ok()?;
+        let sheet = Sheet { layout, region, each: 0 };
+        let subgroup = self.subgroup(b);
+        let begin = sheet.begin(b, &mut self.arena, subgroup);
+        let whole = |m: Mat| Batch { row: 0, col: 0, rows: m.rows, cols: m.cols };
+        self.arena.barrier(b, Zone::Subgroup);
+        self.put_batch(b, sheet, begin, from, whole(from), parts);
+        self.arena.barrier(b, Zone::Subgroup);
+        let mut result = vec![to.tile; to.tiles() as usize];
+        self.get_batch(b, slot, sheet, begin, to, whole(to), &mut result);
+        self.arena.release(mark);
+        Some(result)
     }
 
     fn plan(&mut self, b: &FunctionBuilder<'_>, r: InstRef, how: &Move) -> Result<Plan, Refusal> {
@@ -358,9 +399,6 @@ fn in_slice(b: &mut FunctionBuilder<'_>, row: &Lin, first: u32, lines: u32, coun
 
 /// CooperativeMatrixConversionsEXT.
 const CONVERSIONS_EXT: u32 = 5429;
-
-/// `CooperativeMatrixTransposeEXT` on a conversion.
-const TRANSPOSE: u32 = 5440;
 
 /// Takes that decoration off an id.
 fn forget_transpose(b: &mut FunctionBuilder<'_>, id: Option<Id>) {

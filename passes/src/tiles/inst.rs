@@ -8,6 +8,7 @@ use crate::scalar::memory::narrow;
 use coop_ir::builder::{FunctionBuilder, add_global};
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+use rustc_hash::FxHashMap;
 
 /// Instructions that the device does not have, whatever the matrix is.
 const ALWAYS: [Op; 7] = [
@@ -147,7 +148,7 @@ impl Tiles<'_, '_> {
     }
 
     /// Whether a conversion of components takes them to other places.
-    fn moves(&self, m: &Module, inst: &Inst, to: Mat) -> bool {
+    pub(super) fn moves(&self, m: &Module, inst: &Inst, to: Mat) -> bool {
         let from = inst.id(0).and_then(|id| self.mat_of(m, id));
         let one = inst.operands.len() == 1 && inst.op != Op::Bitcast;
         let place = |mat: &Mat| (mat.shape, mat.tile_rows, mat.tile_cols);
@@ -374,7 +375,13 @@ impl Tiles<'_, '_> {
         let from: Vec<(Id, Id)> = ids.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
         let mut slot = Slot::new(r);
         let mut parts = Parts::new();
+        let alike = self.is_alike(inst.result);
         for tile in 0..mat.tiles() as usize {
+            let column = tile % mat.cols as usize;
+            if alike && column > 0 {
+                parts.push(parts[tile - column]);
+                continue;
+            }
             let id = slot.op(b, Op::Phi, mat.tile, []);
             let at = if tile == 0 { Some(r) } else { b.module.def(id) };
             if let Some(at) = at {
@@ -417,18 +424,22 @@ impl Tiles<'_, '_> {
         let decorations = inst.result.and_then(|id| self.decorated.get(&id)).cloned().unwrap_or_default();
         let mut slot = Slot::new(r);
         let mut parts = Parts::new();
-        let one = arguments.iter().all(|(_, parts)| parts.as_ref().is_none_or(|p| p.iter().all(|t| *t == p[0])));
+        // Tiles that are the same may stand at several places.
+        let mut made: FxHashMap<Vec<Operand>, Id> = FxHashMap::default();
+        let alike = self.is_alike(inst.result);
         for tile in 0..mat.tiles() as usize {
-            if one && tile > 0 {
-                parts.push(parts[0]);
-                continue;
-            }
+            let at = if alike { tile - tile % mat.cols as usize } else { tile };
             let operand = |(o, parts): &(Operand, Option<Parts>)| match parts {
-                Some(parts) => Operand::Id(parts[tile]),
+                Some(parts) => Operand::Id(parts[at]),
                 None => *o,
             };
             let operands: Vec<Operand> = arguments.iter().map(operand).collect();
-            let id = slot.op(b, inst.op, mat.tile, operands);
+            if let Some(id) = made.get(&operands) {
+                parts.push(*id);
+                continue;
+            }
+            let id = slot.op(b, inst.op, mat.tile, operands.iter().copied());
+            made.insert(operands, id);
             if Some(id) != inst.result {
                 for d in &decorations {
                     let operands = [Operand::Id(id)].into_iter().chain(d.iter().copied());

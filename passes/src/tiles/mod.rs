@@ -16,12 +16,16 @@
 //! Refuses: instructions of other matrix extensions, scopes other than subgroup and workgroup, types that the profile
 //! does not list.
 
+mod alike;
 mod each;
 mod exchange;
+mod fold;
 mod fused;
+mod held;
 mod inst;
 mod memory;
 mod muladd;
+mod native;
 mod pipeline;
 mod plain;
 mod reduce;
@@ -45,6 +49,7 @@ use coop_ir::entry::entry_points;
 use coop_ir::rewrite::sort_globals;
 use coop_ir::types::Scalar;
 use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
+use native::Native;
 use pipeline::{Carried, Pipeline};
 use rustc_hash::{FxHashMap, FxHashSet};
 use shape::{Choice, Logical, Mat};
@@ -52,7 +57,11 @@ use sheet::Sheet;
 use spirv::{BuiltIn, Capability, Scope};
 use tensor::Key;
 
-/// The opcodes that no module has afterwards.
+/// The opcodes that no module has afterwards, whatever the device is.
+pub(crate) const REMOVED_ALWAYS: &[Op] =
+    &[Op::CooperativeMatrixLoadTensorNV, Op::CooperativeMatrixStoreTensorNV, Op::CooperativeMatrixTransposeNV];
+
+/// Those that no module has afterwards that is for matrices of SPV_KHR_cooperative_matrix.
 pub(crate) const REMOVED: &[Op] = &[
     Op::CooperativeMatrixLoadTensorNV,
     Op::CooperativeMatrixStoreTensorNV,
@@ -111,6 +120,10 @@ struct Tiles<'a, 'cx> {
     /// Its loops whose products are fetched ahead, and the phis of what is fetched.
     pipelines: Vec<Pipeline>,
     carried: Vec<Carried>,
+    /// Values whose rows hold one value each.
+    alike: FxHashSet<Id>,
+    /// What the device does to tiles by itself.
+    native: Native,
     /// Those of the loads that were met.
     loads: FxHashMap<InstRef, Inst>,
     /// What they would have loaded.
@@ -153,6 +166,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     for r in m.all().filter(|r| TENSOR.contains(&m.inst(*r).op)).collect::<Vec<_>>() {
         accesses.insert(r, tensors.access(m, &mut g, r)?);
     }
+    let native = Native::new(cx);
     let mut tiles = Tiles {
         arena: Arena::new(m, &constants, Some(profile), subgroups),
         builtins: Builtins::new(m),
@@ -174,10 +188,13 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         deferred: FxHashMap::default(),
         pipelines: Vec::new(),
         carried: Vec::new(),
+        alike: FxHashSet::default(),
+        native,
         loads: FxHashMap::default(),
         gone: Vec::new(),
         uses: fused::uses(m),
     };
+    tiles.alike = tiles.find_alike(m);
     tiles.take_rulers(m)?;
     tiles.report(&logical);
     tiles.globals(m, &mut g)?;
@@ -221,6 +238,18 @@ fn partners(m: &Module, logical: &[Logical]) -> Vec<(Id, Id)> {
     out
 }
 
+/// Whether the module does things with whole rows: reduces them, or makes factors of sums.
+fn keeps_rows(m: &Module) -> bool {
+    m.all().any(|r| {
+        let inst = m.inst(r);
+        match inst.op {
+            Op::CooperativeMatrixReduceNV => inst.word(1).is_some_and(|mask| mask & 1 != 0),
+            Op::CooperativeMatrixConvertNV => true,
+            _ => false,
+        }
+    })
+}
+
 /// How each matrix type is cut, with the types of the tiles.
 fn cut(
     m: &mut Module,
@@ -235,7 +264,7 @@ fn cut(
         let Some(count) = subgroups else {
             return Err(crate::scalar::lanes::unknown_size(Some(first.at), true));
         };
-        workgroup_grid = shape::grid(count, &of_workgroup, shapes);
+        workgroup_grid = shape::grid(count, &of_workgroup, shapes, keeps_rows(m));
     }
     let mut types = TileTypes::default();
     let kept = |l: &Logical, shape: (u32, u32)| !l.workgroup && (l.shape.rows, l.shape.cols) == shape;

@@ -325,15 +325,11 @@ impl Tiles<'_, '_> {
             return None;
         }
         let mut plans: Vec<[Option<Fetch>; 2]> = Vec::new();
-        let layouts = |plan: &[Option<Fetch>; 2]| plan.each_ref().map(|f| f.as_ref().map(|f| f.layout));
         for (n, product) in pipeline.products.iter().enumerate() {
             let plan = self.fetches(m, *product)?;
             let rounds: &[Round] = if n == 0 { &[Round::First, Round::Next] } else { &[Round::This] };
             let mut args = plan.iter().flatten().flat_map(|f| f.access.args.iter().copied());
             if !args.all(|id| rounds.iter().all(|round| pipeline.can(m, id, *round, DEPTH))) {
-                return None;
-            }
-            if plans.first().is_some_and(|first| layouts(first) != layouts(&plan)) {
                 return None;
             }
             plans.push(plan);
@@ -481,8 +477,10 @@ impl Tiles<'_, '_> {
         let Some(n) = self.pipelines.iter().position(|p| p.live && p.products.contains(&r)) else {
             return [false; 2];
         };
-        let fetched = self.pipelines[n].fetched.clone();
-        let layouts = self.pipelines[n].plans[0].each_ref().map(|f| f.as_ref().map(|f| f.layout));
+        let pipeline = &self.pipelines[n];
+        let fetched = pipeline.fetched.clone();
+        let at = pipeline.products.iter().position(|p| *p == r).unwrap_or(0);
+        let layouts = pipeline.plans[at].each_ref().map(|f| f.as_ref().map(|f| f.layout));
         let mut done = [false; 2];
         for (n, factor) in [&slices.left, &slices.right].into_iter().enumerate() {
             let Factor::Sheet { sheet, .. } = factor else { continue };

@@ -1,6 +1,6 @@
 //! Reductions.
 //!
-//! Along lines (rows, or columns): each subgroup stores some of its tiles to a sheet of its own, and its invocations
+//! Along lines (rows, or columns), where [`super::fold`] does not do it: each subgroup stores some of its tiles to a sheet of its own, and its invocations
 //! fold each what it holds of a line; these *partial* folds go to words of the scope's zone. Then the folds of a line
 //! are folded, into a vector with an element for each line, packed as tiles want it. A load with stride 0 makes the
 //! vector the rows (columns) of a whole tile, whatever the extent of the result is in the other direction.
@@ -12,6 +12,7 @@
 //! first element and goes on in order.
 
 use super::exchange::{Change, Move};
+use super::fold::Fold;
 use super::inst::{Slot, malformed};
 use super::shape::Mat;
 use super::sheet::{Layout, Sheet};
@@ -173,9 +174,15 @@ impl Tiles<'_, '_> {
             return malformed(r, "the operands don't fit the reduction");
         }
         let mut slot = Slot::new(r);
+        let fold = Fold { from, to, by_row: mask == ROW, function: combine };
         let result = if mask == QUARTERS {
             let how = Move { from, to, transposed: false, change: Change::Fold(combine) };
             self.exchange(b, r, &mut slot, how, parts)?
+        } else if let Some(result) = Some((value, &parts))
+            .filter(|_| mask == ROW || mask == COLUMN)
+            .and_then(|of| self.fold_lines(b, r, &mut slot, &fold, of))
+        {
+            result
         } else {
             self.reduce_lines(b, r, &mut slot, (from, to), (mask, combine), &parts)?
         };
@@ -415,7 +422,7 @@ impl Tiles<'_, '_> {
                 result[spot.index] = *tile;
                 continue;
             }
-            let operands = plan.vector.spread_operands(b, &mut self.arena, begin, &at, down);
+            let operands = plan.vector.spread_operands(b, &mut self.arena, begin, (0, &at), down);
             let tile = slot.op(b, Op::CooperativeMatrixLoadKHR, to.tile, operands);
             loaded.push((which, tile));
             result[spot.index] = tile;

@@ -360,7 +360,9 @@ pub(super) fn has_tile(profile: &Profile, scalar: Scalar, use_: Use, tile: (u32,
 }
 
 /// The grid of `subgroups` subgroups of a scope's matrices.
-pub(super) fn grid(subgroups: u32, mats: &[Logical], shapes: &Shapes) -> Grid {
+///
+/// With `rows`, rows are best held by one subgroup each.
+pub(super) fn grid(subgroups: u32, mats: &[Logical], shapes: &Shapes, rows: bool) -> Grid {
     let in_tiles: Vec<Shape> = mats
         .iter()
         .filter_map(|l| {
@@ -370,6 +372,19 @@ pub(super) fn grid(subgroups: u32, mats: &[Logical], shapes: &Shapes) -> Grid {
         })
         .collect();
     let grid = choose(subgroups, &in_tiles, &[]);
+    // As long as nobody has more of the sums to compute.
+    let sums = |grid: Grid| -> u64 {
+        let sums = in_tiles.iter().filter(|s| s.use_ == Use::Accumulator);
+        sums.map(|s| u64::from(grid.band(*s).len())).sum()
+    };
+    if rows {
+        let grids = (1..=subgroups).filter(|cols| subgroups.is_multiple_of(*cols));
+        let grids: Vec<Grid> = grids.map(|cols| Grid::new(subgroups / cols, cols)).collect();
+        let least = grids.iter().map(|g| sums(*g)).min();
+        if let Some(grid) = grids.into_iter().find(|g| Some(sums(*g)) == least) {
+            return grid;
+        }
+    }
     // Of two that hold as much, the one that reads longer pieces of columns: fewer rows of subgroups.
     let turned = Grid::new(grid.cols, grid.rows);
     let held = |grid: Grid| in_tiles.iter().map(|s| u64::from(grid.band(*s).len())).sum::<u64>();

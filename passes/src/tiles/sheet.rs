@@ -194,17 +194,17 @@ impl Sheet {
         [pointer, layout, stride].map(Operand::Id).into_iter().chain(operands).collect()
     }
 
-    /// The operands of a load that makes every column (if `down`) or every row of a tile the piece of the first line
-    /// that begins at `at`.
+    /// The operands of a load that makes every column (if `down`) or every row of a tile the piece of a line that begins
+    /// at `at`.
     pub(super) fn spread_operands(
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
         begin: Index,
-        at: &Lin,
+        (line, at): (u32, &Lin),
         down: bool,
     ) -> Vec<Operand> {
-        let pointer = self.pointer(b, arena, begin, &Lin::default(), at);
+        let pointer = self.pointer(b, arena, begin, &Lin::constant(line), at);
         let (layout, stride) = (b.u32(u32::from(down)), b.u32(0));
         let operands = arena.load_operands(b, self.zone());
         [pointer, layout, stride].map(Operand::Id).into_iter().chain(operands).collect()
