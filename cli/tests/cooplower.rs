@@ -163,7 +163,7 @@ fn passes_and_profiles_are_listed_and_dumped() {
         .collect();
     files.sort();
     // Those of the target, numbered in the order of the list.
-    let ran: Vec<&String> = names.iter().filter(|n| *n != "tiles").collect();
+    let ran: Vec<&String> = names.iter().filter(|n| !n.starts_with("tiles")).collect();
     let expected: Vec<String> = ran.iter().enumerate().map(|(n, name)| format!("{n:02}-{name}.spvasm")).collect();
     assert_eq!(files, expected);
 }

@@ -7,6 +7,7 @@ use coop_exec::case::Number;
 use coop_exec::interp::Interpreted;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Executor, Outcome, RunOptions, Tolerance, vulkan_test};
+use coop_ir::constant::{SpecValue, Specialization};
 use coop_ir::profile::Profile;
 use coop_ir::types::Type;
 use coop_ir::{Module, Op, binary};
@@ -345,7 +346,6 @@ const NV2: &[(&str, &str, Option<&str>, Option<&str>)] = &[
     ("exec/tests/interp/clamp", "exec/tests/interp/clamp", None, None),
     ("exec/tests/interp/view", "exec/tests/interp/view", None, None),
     ("testdata/bench/matmul_nv2_f16", "testdata/bench/matmul_f16.small", None, None),
-    ("testdata/bench/matmul_nv2_bf16", "testdata/bench/matmul_bf16.small", None, None),
     ("testdata/bench/flash_nv2", "testdata/bench/flash_64.small", None, None),
     ("testdata/bench/matmul_nv2_q4_0_vector", "testdata/bench/matmul_q4_0.small", None, None),
 ];
@@ -539,4 +539,54 @@ fn llamas_modules_cut_into_tiles_give_what_is_expected() {
     let failures: Vec<String> =
         LLAMA.iter().filter_map(|n| llama_case(&folder.join(format!("{n}.toml"))).err()).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// What a module takes of shared memory where the device has `limit` bytes, or why it can't be lowered.
+fn taken(module: &Module, spec: &[u32], limit: u32) -> Result<u32, String> {
+    let mut profile = Profile::builtin("nvidia-h100").expect("built in");
+    profile.limits.max_compute_shared_memory_size = limit;
+    let mut values = Specialization::new();
+    for (id, value) in (0..).zip(spec) {
+        values.set(id, SpecValue::Int(i128::from(*value)));
+    }
+    let options = Options { spec: values, profile: Some(&profile), ..Options::new(Target::Khr) };
+    lower(module, &options).map(|l| l.report.added_shared_memory).map_err(|e| e.to_string())
+}
+
+/// Lowers with less and less shared memory. Answers the different amounts that were taken.
+fn shrink(name: &str, spec: &[u32]) -> Vec<u32> {
+    let bytes = std::fs::read(testdata("bench").join(name)).expect("readable");
+    let module = binary::read(&bytes).expect("a module");
+    let (mut steps, mut refused) = (Vec::new(), false);
+    for limit in (1..=96).rev().map(|n| n * 512) {
+        match taken(&module, spec, limit) {
+            Ok(bytes) => {
+                assert!(!refused, "{name}: {limit} bytes are enough, more were not");
+                assert!(bytes <= limit, "{name}: {bytes} of {limit}");
+                steps.push(bytes);
+            }
+            Err(why) => {
+                refused = true;
+                assert!(
+                    why.contains("[refused-shared-memory]") && why.contains(&format!("has {limit}, the module")),
+                    "{why}"
+                );
+            }
+        }
+    }
+    assert!(refused, "{name}: always fits");
+    steps.dedup();
+    steps
+}
+
+#[test]
+fn products_are_cut_into_slices_before_they_are_refused() {
+    let steps = shrink("matmul_nv2_f16.spv", &[256, 128, 128, 64]);
+    assert!(steps.len() >= 3 && steps[0] >= 2 * steps[steps.len() - 1], "{steps:?}");
+}
+
+#[test]
+fn reductions_and_conversions_take_what_there_is() {
+    let steps = shrink("flash_nv2.spv", &[128, 64, 64, 64]);
+    assert!(steps.len() >= 3, "{steps:?}");
 }

@@ -1,11 +1,11 @@
 //! Drops what nothing uses any more.
 //!
 //! Precondition: none. Effect: capabilities and extensions of cooperative matrices are gone where no matrix is left;
-//! types, constants, names and functions that nothing uses are gone, and physical addressing where nothing has an
-//! address. Variables and everything with a binding stay.
+//! types, constants, names, functions and values that nothing uses are gone, what a block computes twice is computed once
+//! ([`tidy`]), and physical addressing is gone where nothing has an address. Variables and everything with a binding stay.
 
 use crate::pipeline::PassCx;
-use crate::{Refusal, Target, inline, kernel};
+use crate::{Refusal, Target, inline, kernel, tidy};
 use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::rewrite::remove_globals;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
@@ -63,6 +63,7 @@ const REPLICATED: [Op; 3] =
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     unused_functions(m);
+    tidy::run(m);
     unused_globals(m);
     kernel::declare(m);
     unused_addresses(m);

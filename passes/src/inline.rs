@@ -2,7 +2,8 @@
 //!
 //! Precondition: none. Effect: no function takes or returns a cooperative matrix, a tensor layout or a tensor view, or
 //! something that contains or points to one; variables of layouts and views, and of the numbers that they are made of,
-//! are values where they are only loaded and stored as a whole. Callbacks stay functions: they see elements. Functions that nothing calls any more are gone.
+//! are values where they are only loaded and stored as a whole. Callbacks stay functions: they see elements. Functions that
+//! nothing calls any more are gone.
 //!
 //! A function is first given one return at its outermost level: several returns, or one inside a construct, become
 //! breaks out of a loop that is entered once ([`single_return`]). Its body then stands in place of each call: variables

@@ -23,6 +23,7 @@ mod specialize;
 mod ssa;
 #[allow(dead_code, reason = "the realisations begin to use it")]
 mod tensor;
+mod tidy;
 mod tiles;
 mod vulkan;
 

@@ -17,10 +17,11 @@ mod process;
 
 use clock::CpuTime;
 use coop_cli::io;
+use coop_ir::profile::Profile;
 use coop_ir::{Module, binary, text, verify};
 use coop_passes::{Options, Target, lower};
 use criterion::{Criterion, Throughput};
-use llama_modules::{groups, members, modules, repository, stem};
+use llama_modules::{groups, groups_of, members, modules, repository, stem};
 use process::{Cost, Tool};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -249,10 +250,29 @@ fn memory() -> String {
     )
 }
 
-/// What lowering the largest module takes and gives.
+/// What lowering the largest module takes and gives: of those with matrices of SPV_KHR_cooperative_matrix, and of
+/// cooperative matrix 2.
 fn lowering(corpora: &[Corpus]) {
-    let modules = corpora.iter().flat_map(|c| &c.to_lower);
-    let Some((module, options)) = modules.max_by_key(|(m, _)| m.arena_len()) else { return };
+    let largest = corpora.iter().flat_map(|c| &c.to_lower).max_by_key(|(m, _)| m.arena_len());
+    if let Some((module, options)) = largest {
+        lowering_of("the largest KHR module", module, options);
+    }
+    let (Some(files), groups) = (modules(), groups_of("spec_cm2.toml")) else { return };
+    let Some(member) = members(&files, &groups).into_iter().max_by_key(|m| size(m.path)) else { return };
+    let (module, name) = (read(&read_file(member.path)), stem(member.path));
+    let profile = Profile::builtin("nvidia-h100").unwrap_or_else(|| panic!("it is built in"));
+    for target in [Target::Khr, Target::Scalar] {
+        let options = Options {
+            spec: member.group.entry[0].specialization(),
+            profile: Some(&profile),
+            verify_each: false,
+            ..Options::new(target)
+        };
+        lowering_of(&format!("the largest module of cooperative matrix 2, {name},"), &module, &options);
+    }
+}
+
+fn lowering_of(what: &str, module: &Module, options: &Options<'_>) {
     let lowered = (0..20).filter_map(|_| lower(module, options).ok());
     let fastest = lowered.min_by_key(|l| l.report.passes.iter().map(|p| p.micros).sum::<u64>());
     let Some(lowered) = fastest else { return };
@@ -261,7 +281,8 @@ fn lowering(corpora: &[Corpus]) {
     let micros: u64 = lowered.report.passes.iter().map(|p| p.micros).sum();
     let ratio = output as f64 / input as f64;
     println!(
-        "\nlowering the largest module to scalar: {micros} us ({}), {input} to {output} bytes: {ratio:.2}x",
+        "\nlowering {what} to {}: {micros} us ({}), {input} to {output} bytes: {ratio:.2}x",
+        options.target,
         passes.join(", ")
     );
 }
