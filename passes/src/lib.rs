@@ -99,6 +99,28 @@ pub struct Vulkan {
     pub local_arguments: BTreeMap<u32, u32>,
 }
 
+/// What offsets and bounds of SPV_INTEL_joint_matrix's checked accesses count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Checked {
+    /// Lines of memory and elements of a line, as every implementation has it.
+    #[default]
+    Implementations,
+    /// Rows and columns of a big matrix, as the text says.
+    Prose,
+}
+
+/// How numbers are read that a multiplication takes as tf32.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Tf32 {
+    /// With all their bits: what numbers that are tf32 already need.
+    #[default]
+    F32,
+    /// Without those that tf32 does not have.
+    Truncate,
+    /// Rounded to nearest even.
+    Rne,
+}
+
 /// How to lower.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
@@ -118,6 +140,12 @@ pub struct Options<'a> {
     pub semantics: Semantics,
     /// Make Vulkan compute shaders of OpenCL kernels.
     pub vulkan: Option<Vulkan>,
+    /// What offsets and bounds of checked accesses count.
+    pub checked: Checked,
+    /// How a multiplication reads tf32.
+    pub tf32: Tf32,
+    /// The function that `OpCooperativeMatrixApplyFunctionINTEL` means, by name.
+    pub apply_function: Option<String>,
     /// Check the module after each pass.
     pub verify_each: bool,
     /// Run only this many passes.
@@ -136,6 +164,9 @@ impl Options<'_> {
             lanes: Lanes::default(),
             semantics: Semantics::default(),
             vulkan: None,
+            checked: Checked::default(),
+            tf32: Tf32::default(),
+            apply_function: None,
             verify_each: cfg!(debug_assertions),
             fuel: None,
         }

@@ -59,7 +59,7 @@ pub static PASSES: &[Pass] = &[
     },
     Pass {
         name: "dialect",
-        summary: "replace matrices of SPV_NV_cooperative_matrix by those of SPV_KHR_cooperative_matrix",
+        summary: "say what other extensions have with instructions that the passes behind it know",
         targets: Target::ALL,
         leaves_no: dialect::REMOVED,
         run: dialect::run,
@@ -108,6 +108,9 @@ pub static PASSES: &[Pass] = &[
     },
 ];
 
+/// `OpTypeJointMatrixINTEL`.
+const LEGACY_JOINT_MATRIX: u16 = 6119;
+
 /// The types that make a module one to lower.
 const MATRIX_TYPES: [Op; 2] = [Op::TypeCooperativeMatrixKHR, Op::TypeCooperativeMatrixNV];
 
@@ -130,6 +133,12 @@ pub fn lower_with(
         profile: options.profile.map(|p| p.name.clone()),
         ..Report::default()
     };
+    let legacy = |r: &InstRef| module.inst(*r).op.0 == LEGACY_JOINT_MATRIX;
+    if let Some(r) = module.globals.iter().copied().find(legacy) {
+        let why = "OpTypeJointMatrixINTEL is what SPV_INTEL_joint_matrix had before it was built on SPV_KHR_cooperative_matrix";
+        let remedy = "compile again with a compiler that emits OpTypeCooperativeMatrixKHR (oneAPI 2025 or later)";
+        return Err(Refusal::new("refused-dialect", Some(r), why, remedy).into());
+    }
     let kernels = options.vulkan.is_some() && vulkan::has_kernels(module);
     if !kernels && !module.globals.iter().any(|r| MATRIX_TYPES.contains(&module.inst(*r).op)) {
         return Ok(Lowered { module: module.clone(), report });

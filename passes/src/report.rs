@@ -157,6 +157,17 @@ pub struct Report {
     pub not_taken: Vec<String>,
     /// The matrix types.
     pub matrices: Vec<LoweredMatrix>,
+    /// Prefetches of matrices that were dropped.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub dropped_prefetches: u32,
+    /// Cache controls that were dropped.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub dropped_cache_controls: u32,
     /// What is not exactly as it was, in words: precision, ordering.
     pub approximations: Vec<String>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }

@@ -118,8 +118,20 @@ fn roots(m: &Module, lanes: Lanes) -> Vec<(InstRef, Id, &'static str)> {
                 let sizes = block_sizes(m, inst);
                 out.extend(sizes.into_iter().map(|id| (r, id, "the size of a block of a decode function")));
             }
-            Op::CooperativeMatrixLoadKHR => out.extend(inst.id(1).map(|l| (r, l, "the layout of a load"))),
-            Op::CooperativeMatrixStoreKHR => out.extend(inst.id(2).map(|l| (r, l, "the layout of a store"))),
+            Op::CooperativeMatrixLoadKHR => {
+                out.extend(inst.id(1).map(|l| (r, l, "the layout of a load")));
+                out.extend(interleaving(m, inst, 1).map(|s| (r, s, "the interleaving of a load")));
+            }
+            Op::CooperativeMatrixStoreKHR => {
+                out.extend(inst.id(2).map(|l| (r, l, "the layout of a store")));
+                out.extend(interleaving(m, inst, 2).map(|s| (r, s, "the interleaving of a store")));
+            }
+            Op::CooperativeMatrixLoadCheckedINTEL | Op::CooperativeMatrixLoadOffsetINTEL => {
+                out.extend(inst.id(3).map(|l| (r, l, "the layout of a load")));
+            }
+            Op::CooperativeMatrixStoreCheckedINTEL | Op::CooperativeMatrixStoreOffsetINTEL => {
+                out.extend(inst.id(4).map(|l| (r, l, "the layout of a store")));
+            }
             _ => {}
         }
     }
@@ -127,6 +139,13 @@ fn roots(m: &Module, lanes: Lanes) -> Vec<(InstRef, Id, &'static str)> {
         out.extend(workgroup_size(m));
     }
     out
+}
+
+/// The stride of an access whose layout SPV_ARM_cooperative_matrix_layouts may have added: a constant then.
+fn interleaving(m: &Module, inst: &Inst, layout: usize) -> Option<Id> {
+    let arm = m.has_capability(spirv::Capability::CooperativeMatrixLayoutsARM as u32);
+    let stride = inst.id(layout + 1).filter(|_| arm)?;
+    m.def_inst(stride).filter(|i| i.op.is_constant()).map(|_| stride)
 }
 
 /// The lengths of arrays in the blocks that the decode functions of a tensor load see.

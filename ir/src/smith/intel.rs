@@ -1,7 +1,7 @@
 //! Statements of SPV_INTEL_joint_matrix: accesses with offsets and bounds, checked construction, prefetches, and
 //! numbers whose bits are bfloat16 or tf32.
 
-use super::Dialect;
+use super::{Dialect, Limits};
 use super::access::{Access, Place};
 use super::emit::{A, ACC, B, Gen, Mat};
 use super::fun::Value;
@@ -49,6 +49,8 @@ impl Gen<'_> {
                 None
             }
             9 | 10 => self.coordinates(),
+            // No device has matrices of such numbers.
+            _ if self.profile.limits == Limits::Tiles => self.construct_checked(),
             11 | 12 => self.round_to_tf32(),
             _ => self.multiply_bfloat_bits(),
         }
@@ -194,7 +196,7 @@ impl Gen<'_> {
     /// The bits of a multiplication that say how factors are read.
     pub(super) fn intel_bits(&mut self, factors: [Value; 2], result: Scalar) -> u32 {
         let tf32 = |v: &Value| v.mat.scalar == F32 && v.range.fits(Scalar::Float { width: 16 });
-        let may = self.profile.dialect == Dialect::Intel && factors.iter().all(tf32) && result.is_float();
+        let may = self.profile.dialect == Dialect::Intel && self.profile.limits != Limits::Tiles && factors.iter().all(tf32) && result.is_float();
         if !may || !self.e.chance(128) {
             return 0;
         }

@@ -1,9 +1,20 @@
-//! Other extensions' matrices in terms of SPV_KHR_cooperative_matrix.
+//! Other extensions' matrices and instructions in terms of what the realisations of matrices know.
 //!
-//! Precondition: `inline`. Effect: no type or instruction of SPV_NV_cooperative_matrix is left; what stands for them is
-//! KHR's, with SPV_NV_cooperative_matrix2's change of use where a value has several. [`nv1`] says how uses are found.
+//! Precondition: `inline`. Effect: matrices are those of SPV_KHR_cooperative_matrix. What KHR does not have is said with
+//! instructions of SPV_NV_cooperative_matrix2, SPV_NV_tensor_addressing and SPV_EXT_cooperative_matrix_maintenance1, or
+//! with bit casts of matrices; the passes that follow take them away. So the output of this pass by itself need not be
+//! SPIR-V that anybody accepts.
+//!
+//! - [`nv1`]: SPV_NV_cooperative_matrix, whose types don't say what a matrix is used for.
+//! - [`intel`]: SPV_INTEL_joint_matrix, of shaders and kernels.
+//! - [`surface`]: loads and stores by layouts, offsets and bounds, of Intel and of SPV_ARM_cooperative_matrix_layouts.
+//! - [`numbers`]: bfloat16 and tf32.
 
+mod edit;
+mod intel;
+mod numbers;
 mod nv1;
+mod surface;
 
 use crate::Refusal;
 use crate::pipeline::PassCx;
@@ -16,8 +27,20 @@ pub(crate) const REMOVED: &[Op] = &[
     Op::CooperativeMatrixStoreNV,
     Op::CooperativeMatrixMulAddNV,
     Op::CooperativeMatrixLengthNV,
+    Op::CooperativeMatrixLoadCheckedINTEL,
+    Op::CooperativeMatrixStoreCheckedINTEL,
+    Op::CooperativeMatrixConstructCheckedINTEL,
+    Op::CooperativeMatrixLoadOffsetINTEL,
+    Op::CooperativeMatrixStoreOffsetINTEL,
+    Op::CooperativeMatrixGetElementCoordINTEL,
+    Op::CooperativeMatrixPrefetchINTEL,
+    Op::CooperativeMatrixApplyFunctionINTEL,
+    Op::ConvertFToBF16INTEL,
+    Op::ConvertBF16ToFINTEL,
+    Op::RoundFToTF32INTEL,
 ];
 
-pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
-    nv1::run(m)
+pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    nv1::run(m)?;
+    intel::run(m, cx)
 }

@@ -29,8 +29,8 @@ use super::memory::Memory;
 use super::parts::{LayoutType, TensorType, ViewType, chain, layout};
 use super::visit::{Begun, Visit};
 use super::wide::Wide;
-use super::{OF_LAYOUT, OF_VIEW};
-use crate::arena::Elem;
+use super::{ELEMENT_ALIGNED, OF_LAYOUT, OF_VIEW};
+use crate::arena::{Elem, QUAD};
 use crate::builtins::add_to_interfaces;
 use crate::{Options, Refusal, Semantics, ssa};
 use coop_ir::builder::{FunctionBuilder, Globals, Index};
@@ -78,6 +78,8 @@ pub(crate) struct Access {
     view_parts: Vec<Arg>,
     plain_strides: bool,
     semantics: Semantics,
+    /// Whether the pointer may be a multiple of no more than an element's size, and nothing tells at run time.
+    pub(super) unaligned: bool,
     source: Source,
 }
 
@@ -212,11 +214,15 @@ impl Tensors {
         let view_parts = view.iter().flat_map(|v| &v.1).map(|id| args.of(*id)).collect();
         let elem = Elem { scalar, ty: ty.component };
         let mut list = args.list;
+        let mut unaligned = operands.unaligned;
         let source = match operands.decode {
             None => {
                 let known = (&self.constants, &self.decorations);
                 let what = (pointer, elem, operands.memory.as_slice());
                 let wide = Wide::new(m, g, known, &mut self.views, what, &mut list);
+                // The byte in a binding is looked at when the code runs; that of other pointers is not.
+                let wide = wide.filter(|w| !unaligned || w.tells_alignment());
+                unaligned &= wide.is_none();
                 let memory = Memory::new(m, known, &mut self.views, r, (what, store), &mut list)?;
                 Source::Memory(memory, wide)
             }
@@ -255,6 +261,7 @@ impl Tensors {
             view_parts,
             plain_strides,
             semantics: self.semantics,
+            unaligned,
             source,
         };
         access.check()?;
@@ -288,6 +295,7 @@ struct Operands {
     view: Option<Id>,
     decode: Option<Id>,
     decode_vector: Option<Id>,
+    unaligned: bool,
 }
 
 impl Operands {
@@ -308,7 +316,9 @@ impl Operands {
         let mut rest = inst.operands.get(at + 1..)?.iter().map(|o| o.id());
         let mut next = |bit: u32| if tensor & bit != 0 { rest.next().map(|id| id.ok_or(())) } else { Some(Err(())) };
         let (view, decode, decode_vector) = (next(1)?.ok(), next(2)?.ok(), next(4)?.ok());
-        Some(Operands { memory, view, decode, decode_vector })
+        let bytes = memory.get(1).filter(|_| mask & MemoryAccess::ALIGNED.bits() != 0).map_or(1, |o| o.word());
+        let unaligned = tensor & ELEMENT_ALIGNED != 0 && bytes < QUAD;
+        Some(Operands { memory, view, decode, decode_vector, unaligned })
     }
 }
 

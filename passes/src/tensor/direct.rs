@@ -32,7 +32,7 @@ impl Access {
     /// Whether the access is plain, if what must be tested turns out well: then, whether columns are contiguous.
     pub(crate) fn plain(&self) -> Option<bool> {
         let rules = self.dry_rules();
-        if self.clips || self.decodes() || !self.reaches_units() {
+        if self.clips || self.unaligned || self.decodes() || !self.reaches_units() {
             return None;
         }
         let axes = rules.axes()?;

@@ -36,8 +36,9 @@ impl TensorType {
         };
         match inst.op {
             Op::TypeTensorLayoutNV => {
+                // SPV_NV_tensor_addressing has five; blocked layouts of other extensions have a sixth.
                 let (rank, clamp) = (number(0, "the number of dimensions")?, number(1, "the clamp mode")?);
-                if !(1..=5).contains(&rank) || clamp > u64::from(CLAMP_MIRRORED) {
+                if !(1..=6).contains(&rank) || clamp > u64::from(CLAMP_MIRRORED) {
                     return Err(format!("a tensor layout of {rank} dimensions and clamp mode {clamp}"));
                 }
                 Ok(Some(TensorType::Layout(LayoutType { rank: rank as usize, clamp: clamp as u32 })))

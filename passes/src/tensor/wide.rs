@@ -71,6 +71,11 @@ impl Wide {
         Some(Wide { base, elem, operands: unaligned(operands) })
     }
 
+    /// Whether the code can tell what the address is a multiple of.
+    pub(super) fn tells_alignment(&self) -> bool {
+        matches!(self.base, Base::Binding { .. })
+    }
+
     /// The unit for runs of `count` elements, in bytes.
     pub(super) fn unit(&self, count: u32) -> Option<u32> {
         let bytes = (count * self.elem.scalar.bytes()).min(16);

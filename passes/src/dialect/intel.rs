@@ -1,0 +1,306 @@
+//! SPV_INTEL_joint_matrix, of shaders and of kernels, in terms of what the realisations of matrices know.
+//!
+//! | instruction | becomes |
+//! |---|---|
+//! | loads and stores that are packed, checked or have offsets | tensor loads and stores ([`super::surface`]) |
+//! | checked construction | an operation on each element, with its row and column |
+//! | coordinates of an element | SPV_EXT_cooperative_matrix_maintenance1's |
+//! | conversions, operand bits of multiplications | bfloat16 of SPV_KHR_bfloat16, roundings ([`super::numbers`]) |
+//! | prefetches, cache controls in shaders | nothing; counted in the report |
+//! | application of a function object | an operation on each element, if somebody says which function is meant |
+//!
+//! What producers do besides: the length of a matrix instead of a type's, a matrix filled with what a pointer points to,
+//! strides in components whatever the pointee.
+
+use super::edit::{Edit, malformed, within};
+use super::numbers::{Numbers, load_number};
+use super::surface;
+use crate::Refusal;
+use crate::cleanup::{remove_capability, remove_extension};
+use crate::pipeline::PassCx;
+use coop_ir::builder::{require_capability, require_extension};
+use coop_ir::rewrite::{remove_globals, sort_globals};
+use coop_ir::types::{self, Scalar, Type};
+use coop_ir::{Id, InstRef, Module, Op, Operand};
+use rustc_hash::{FxHashMap, FxHashSet};
+use spirv::{Capability, Decoration};
+
+
+/// Capabilities that nothing needs afterwards: checked, with offsets, prefetch, packed, invocation, TF32, bfloat16 of
+/// SPV_INTEL_joint_matrix, the conversions, and SPV_ARM_cooperative_matrix_layouts.
+const CAPABILITIES: [u32; 10] = [6192, 6238, 6411, 6434, 6435, 6436, 6437, 6115, 6425, 4201];
+
+const EXTENSIONS: [&str; 5] = [
+    "SPV_INTEL_joint_matrix",
+    "SPV_INTEL_bfloat16_conversion",
+    "SPV_INTEL_tensor_float32_conversion",
+    "SPV_INTEL_tensor_float32_rounding",
+    "SPV_ARM_cooperative_matrix_layouts",
+];
+
+/// CacheControlLoadINTEL and CacheControlStoreINTEL.
+const CACHE_CONTROLS: [u32; 2] = [6442, 6443];
+/// CacheControlsINTEL.
+const CACHE_CAPABILITY: u32 = 6441;
+
+pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    let imports = imports(m);
+    let mut pass = Pass { imports, ..Pass::default() };
+    let mut e = Edit::new(m);
+    e.each(&mut |e, r| pass.inst(e, r, cx))?;
+    let changed = e.changed;
+    cx.report.dropped_prefetches += pass.prefetches;
+    finish(m, cx, changed);
+    Ok(())
+}
+
+#[derive(Default)]
+struct Pass {
+    numbers: Numbers,
+    /// Functions that other modules have, by name.
+    imports: FxHashMap<Id, String>,
+    /// The functions of checked construction, by component type.
+    constructs: FxHashMap<Id, Id>,
+    /// Functions around the one that is applied, by the type of the function object and the component type.
+    applied: FxHashMap<(Id, Id), Id>,
+    prefetches: u32,
+}
+
+/// Functions whose bodies are in other modules.
+fn imports(m: &Module) -> FxHashMap<Id, String> {
+    let empty: FxHashSet<Id> =
+        m.functions.iter().filter(|f| f.blocks.is_empty()).filter_map(|f| m.inst(f.def).result).collect();
+    let linkage = Decoration::LinkageAttributes as u32;
+    let named = m.globals_with(Op::Decorate).map(|r| m.inst(r)).filter(|i| i.word(1) == Some(linkage));
+    named.filter_map(|i| Some((i.id(0).filter(|id| empty.contains(id))?, i.string(2)?.0.to_string()))).collect()
+}
+
+impl Pass {
+    /// Answers whether the instruction stays.
+    fn inst(&mut self, e: &mut Edit<'_>, r: InstRef, cx: &mut PassCx<'_>) -> Result<bool, Refusal> {
+        match e.m.inst(r).op {
+            Op::CooperativeMatrixLoadKHR
+            | Op::CooperativeMatrixStoreKHR
+            | Op::CooperativeMatrixLoadCheckedINTEL
+            | Op::CooperativeMatrixStoreCheckedINTEL
+            | Op::CooperativeMatrixLoadOffsetINTEL
+            | Op::CooperativeMatrixStoreOffsetINTEL => {
+                surface::access(e, r, cx.options.checked)?;
+            }
+            Op::CooperativeMatrixConstructCheckedINTEL => self.construct_checked(e, r)?,
+            Op::CooperativeMatrixGetElementCoordINTEL => {
+                let inst = e.m.inst(r);
+                let (Some(matrix), Some(index)) = (inst.id(0), inst.id(1)) else {
+                    return malformed(r, "a coordinate of nothing");
+                };
+                let index = e.word(r, index)?;
+                e.replace(r, Op::CooperativeMatrixGetCoordinateEXT, [matrix, index].map(Operand::Id));
+            }
+            Op::CooperativeMatrixPrefetchINTEL => {
+                self.prefetches += 1;
+                return Ok(false);
+            }
+            Op::CooperativeMatrixApplyFunctionINTEL => self.apply(e, r, cx)?,
+            Op::ConvertFToBF16INTEL | Op::ConvertBF16ToFINTEL | Op::RoundFToTF32INTEL => self.numbers.conversion(e, r)?,
+            Op::CooperativeMatrixMulAddKHR => self.numbers.muladd(e, r, cx.options.tf32)?,
+            Op::CooperativeMatrixLengthKHR => length(e, r),
+            Op::CompositeConstruct => fill(e, r)?,
+            Op::FunctionCall => {
+                let name = e.m.inst(r).id(0).and_then(|f| self.imports.get(&f)).cloned();
+                if let Some(name) = name {
+                    self.numbers.library_call(e, r, &name)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    fn construct_checked(&mut self, e: &mut Edit<'_>, r: InstRef) -> Result<(), Refusal> {
+        let inst = e.m.inst(r).clone();
+        let shape = e.shape_of_type(r, inst.ty)?;
+        let ids: Vec<Id> = inst.ids().collect();
+        let [x, y, height, width, value] = ids[..] else {
+            return malformed(r, "the operands don't fit the instruction");
+        };
+        let mut extras = Vec::new();
+        for id in [x, y, height, width] {
+            let word = e.word(r, id)?;
+            extras.push(unsigned(e, word));
+        }
+        let function = match self.constructs.get(&shape.component) {
+            Some(f) => *f,
+            None => {
+                let f = construct_element(e, shape.component);
+                self.constructs.insert(shape.component, f);
+                f
+            }
+        };
+        let zero = e.g.null(e.m, shape.ty);
+        let operands = [zero, function].into_iter().chain(extras).chain([value]).map(Operand::Id);
+        e.replace(r, Op::CooperativeMatrixPerElementOpNV, operands.collect::<Vec<_>>());
+        Ok(())
+    }
+
+    fn apply(&mut self, e: &mut Edit<'_>, r: InstRef, cx: &PassCx<'_>) -> Result<(), Refusal> {
+        let inst = e.m.inst(r).clone();
+        let (Some(object), Some(matrix)) = (inst.id(0), inst.id(1)) else {
+            return malformed(r, "the operands don't fit the instruction");
+        };
+        let Some(name) = &cx.options.apply_function else {
+            let why = "OpCooperativeMatrixApplyFunctionINTEL names no function: its object says which one in a way that is not specified";
+            let remedy = "name the function that is meant with --apply-function NAME";
+            return Err(Refusal::new("refused-apply-function", Some(r), why, remedy));
+        };
+        let shape = e.shape(r, matrix)?;
+        if inst.ty != Some(shape.ty) {
+            let why = "a function is applied that changes the type of a matrix";
+            let remedy = "convert the matrix before or after";
+            return Err(Refusal::new("refused-apply-function", Some(r), why, remedy));
+        }
+        let Some(object_type) = e.m.type_of(object) else { return malformed(r, "the function object has no type") };
+        let key = (object_type, shape.component);
+        let function = match self.applied.get(&key) {
+            Some(f) => *f,
+            None => {
+                let f = around(e, r, name, key)?;
+                self.applied.insert(key, f);
+                f
+            }
+        };
+        e.replace(r, Op::CooperativeMatrixPerElementOpNV, [matrix, function, object].map(Operand::Id));
+        Ok(())
+    }
+}
+
+/// A 32-bit integer without sign.
+fn unsigned(e: &mut Edit<'_>, id: Id) -> Id {
+    let word = e.g.uint(e.m, 32);
+    if e.m.type_of(id) == Some(word) { id } else { e.ids(Op::Bitcast, word, &[id]) }
+}
+
+/// The function that gives each element of a checked construction: from row, column, the element that there is, the two
+/// offsets, height, width, and the value.
+fn construct_element(e: &mut Edit<'_>, component: Id) -> Id {
+    let word = e.g.uint(e.m, 32);
+    let params = [word, word, component, word, word, word, word, component];
+    let mut b = e.function("coop_construct_checked", component, &params);
+    let p: Vec<Id> = (0..params.len()).map(|i| b.param(i)).collect();
+    let row = within(&mut b, p[3], p[0], p[5]);
+    let col = within(&mut b, p[4], p[1], p[6]);
+    let bool_type = b.globals.bool(b.module);
+    let inside = b.ids(Op::LogicalAnd, bool_type, &[row, col]);
+    let value = b.ids(Op::Select, component, &[inside, p[7], p[2]]);
+    b.finish(Some(value))
+}
+
+/// A function for each element around the one that the user names: `f(object, element)` or `f(object, element, row,
+/// column)`.
+fn around(e: &mut Edit<'_>, r: InstRef, name: &str, (object, component): (Id, Id)) -> Result<Id, Refusal> {
+    let refuse = |why: String| {
+        let remedy = "give the name of a function that takes the object, the element, and maybe row and column";
+        Err(Refusal::new("refused-apply-function", Some(r), why, remedy))
+    };
+    let Some(function) = named_function(e.m, name) else {
+        return refuse(format!("the module has no function called {name}"));
+    };
+    let ty = e.m.def_inst(function).and_then(|i| i.id(1)).and_then(|t| Type::of(e.m, t));
+    let Some(Type::Function { ret, params }) = ty else { return malformed(r, "a function without a type") };
+    let integer = |t: &Id| matches!(types::scalar(e.m, *t), Some(Scalar::Int { .. }));
+    let fits = ret == component
+        && matches!(params.len(), 2 | 4)
+        && params[1] == component
+        && params[0] == object
+        && params[2..].iter().all(integer);
+    if !fits {
+        return refuse(format!("the function {name} does not take the object and an element and give an element"));
+    }
+    let word = e.g.uint(e.m, 32);
+    let mut b = e.function("coop_apply", component, &[word, word, component, object]);
+    let mut args = vec![function, b.param(3), b.param(2)];
+    for (at, ty) in params[2..].iter().enumerate() {
+        let value = b.param(at);
+        let width = types::scalar(b.module, *ty).map_or(32, Scalar::width);
+        args.push(match width {
+            _ if *ty == word => value,
+            32 => b.ids(Op::Bitcast, *ty, &[value]),
+            _ => b.ids(Op::UConvert, *ty, &[value]),
+        });
+    }
+    let value = b.ids(Op::FunctionCall, component, &args);
+    Ok(b.finish(Some(value)))
+}
+
+/// The function with a name, which linkage or debug information gives.
+fn named_function(m: &Module, name: &str) -> Option<Id> {
+    let linkage = Decoration::LinkageAttributes as u32;
+    let bodies: FxHashSet<Id> =
+        m.functions.iter().filter(|f| !f.blocks.is_empty()).filter_map(|f| m.inst(f.def).result).collect();
+    let of = |r: InstRef| {
+        let i = m.inst(r);
+        let text = match i.op {
+            Op::Name => i.string(1)?.0,
+            Op::Decorate if i.word(1) == Some(linkage) => i.string(2)?.0,
+            _ => return None,
+        };
+        i.id(0).filter(|id| text == name && bodies.contains(id))
+    };
+    m.globals.iter().find_map(|r| of(*r))
+}
+
+/// The length of a matrix is that of its type.
+fn length(e: &mut Edit<'_>, r: InstRef) {
+    let inst = e.m.inst(r);
+    let Some(of) = inst.id(0).filter(|id| e.m.def_inst(*id).is_some_and(|d| !d.op.is_type())) else { return };
+    if let Some(ty) = e.m.type_of(of) {
+        e.replace(r, Op::CooperativeMatrixLengthKHR, [ty.into()]);
+    }
+}
+
+/// A matrix that is filled with what a pointer points to.
+fn fill(e: &mut Edit<'_>, r: InstRef) -> Result<(), Refusal> {
+    let inst = e.m.inst(r);
+    let (Some(ty), Some(value), 1) = (inst.ty, inst.id(0), inst.operands.len()) else { return Ok(()) };
+    let Some(matrix) = types::coop_mat(e.m, ty) else { return Ok(()) };
+    if e.pointee(value).is_none() {
+        return Ok(());
+    }
+    let Some((number, depth)) = surface::number_behind(e, value) else {
+        return malformed(r, "a matrix is filled with what is no number");
+    };
+    let loaded = load_number(e, value, number, depth);
+    let width = |ty: Id| types::scalar(e.m, ty).map(Scalar::width);
+    if width(number) != width(matrix.component) {
+        return malformed(r, "a matrix is filled with a number of another type");
+    }
+    let component = matrix.component;
+    let value = if number == component { loaded } else { e.ids(Op::Bitcast, component, &[loaded]) };
+    e.replace(r, Op::CompositeConstruct, [value.into()]);
+    Ok(())
+}
+
+/// Takes away what nothing needs any more.
+fn finish(m: &mut Module, cx: &mut PassCx<'_>, changed: bool) {
+    let mut declared = false;
+    for c in CAPABILITIES {
+        declared |= remove_capability(m, c);
+    }
+    EXTENSIONS.iter().for_each(|e| remove_extension(m, e));
+    if declared && m.globals_with(Op::TypeCooperativeMatrixKHR).next().is_some() {
+        // Some of them implied it.
+        require_capability(m, Capability::CooperativeMatrixKHR as u32);
+        require_extension(m, "SPV_KHR_cooperative_matrix");
+    }
+    if m.has_capability(Capability::Shader as u32) && m.has_capability(CACHE_CAPABILITY) {
+        let controls = |m: &Module, r: InstRef| {
+            let i = m.inst(r);
+            i.op == Op::Decorate && i.word(1).is_some_and(|d| CACHE_CONTROLS.contains(&d))
+        };
+        cx.report.dropped_cache_controls += remove_globals(m, controls) as u32;
+        remove_capability(m, CACHE_CAPABILITY);
+        remove_extension(m, "SPV_INTEL_cache_controls");
+    }
+    if changed {
+        sort_globals(m);
+    }
+}

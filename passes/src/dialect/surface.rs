@@ -1,0 +1,316 @@
+//! Loads and stores that go by a memory layout that KHR does not have, or by offsets and bounds, as tensor loads and
+//! stores (SPV_NV_tensor_addressing), which both realisations of matrices know.
+//!
+//! The number of an element, row by row, is a number of digits; each digit has a stride in memory, in elements. That is
+//! a tensor layout with a dimension for each digit. Where bounds concern two digits together, the layout has a dimension
+//! for them together, and a view brings the digits into the order in which memory has them.
+
+use super::edit::{Edit, Shape, malformed};
+use crate::tensor::ELEMENT_ALIGNED;
+use crate::{Checked, Refusal};
+use coop_ir::types::{self, Type};
+use coop_ir::{Id, Inst, InstRef, Op, Operand};
+use spirv::Capability;
+
+/// Layouts of memory, by number.
+const ROW_MAJOR: u64 = 0;
+const COLUMN_MAJOR: u64 = 1;
+const PACKED: u64 = 2;
+const ARM_ROW_BLOCKED: u64 = 4202;
+const ARM_COLUMN_BLOCKED: u64 = 4203;
+
+/// Clamp modes of tensor layouts.
+const UNDEFINED: u32 = 0;
+const CONSTANT: u32 = 1;
+
+/// An access, taken apart.
+struct Access {
+    store: bool,
+    pointer: Id,
+    object: Option<Id>,
+    layout: Id,
+    stride: Option<Id>,
+    memory: Vec<Operand>,
+    /// Offsets into the surface: lines, and elements of a line.
+    offset: Option<[Id; 2]>,
+    /// Lines, and elements of a line.
+    bound: Option<[Id; 2]>,
+}
+
+/// A digit of an element's number, or several that are clamped together.
+#[derive(Clone, Copy)]
+struct Digit {
+    span: u32,
+    stride: Id,
+    offset: Id,
+    extent: Id,
+}
+
+/// How elements lie in memory.
+struct Placed {
+    clamp: u32,
+    digits: Vec<Digit>,
+    /// Sizes of the dimensions of a view, and which one comes where in the number of an element.
+    view: Option<([u32; 3], [u32; 3])>,
+}
+
+/// Changes an access to a tensor access, if KHR does not have it as it is.
+pub(super) fn access(e: &mut Edit<'_>, r: InstRef, checked: Checked) -> Result<bool, Refusal> {
+    let inst = e.m.inst(r).clone();
+    let Some(access) = Access::of(&inst) else { return malformed(r, "the operands don't fit the instruction") };
+    let shape = match access.object {
+        Some(object) => e.shape(r, object)?,
+        None => e.shape_of_type(r, inst.ty)?,
+    };
+    let Some(layout) = e.known(access.layout) else {
+        return malformed(r, "the memory layout is no known constant");
+    };
+    if access.offset.is_none() && matches!(layout, ROW_MAJOR | COLUMN_MAJOR) && !counts_components(e, &access, shape) {
+        return Ok(false);
+    }
+    let placed = match layout {
+        ARM_ROW_BLOCKED | ARM_COLUMN_BLOCKED => blocked(e, r, &access, shape, layout)?,
+        ROW_MAJOR | COLUMN_MAJOR | PACKED => lines(e, r, &access, shape, layout, checked)?,
+        _ => return malformed(r, format!("the memory layout {layout} is not known")),
+    };
+    emit(e, r, &access, shape, &placed);
+    Ok(true)
+}
+
+impl Access {
+    fn of(inst: &Inst) -> Option<Access> {
+        use Op as O;
+        let (store, offset, bound, object, layout) = match inst.op {
+            O::CooperativeMatrixLoadKHR => (false, None, None, None, 1),
+            O::CooperativeMatrixStoreKHR => (true, None, None, Some(1), 2),
+            O::CooperativeMatrixLoadCheckedINTEL => (false, Some(1), Some(4), None, 3),
+            O::CooperativeMatrixStoreCheckedINTEL => (true, Some(1), Some(5), Some(3), 4),
+            O::CooperativeMatrixLoadOffsetINTEL => (false, Some(1), None, None, 3),
+            O::CooperativeMatrixStoreOffsetINTEL => (true, Some(1), None, Some(3), 4),
+            _ => return None,
+        };
+        let pair = |at: Option<usize>| match at {
+            None => Some(None),
+            Some(at) => Some(Some([inst.id(at)?, inst.id(at + 1)?])),
+        };
+        let stride_at = bound.map_or(layout + 1, |at| at + 2);
+        let stride = inst.id(stride_at);
+        let rest = stride_at + usize::from(stride.is_some());
+        Some(Access {
+            store,
+            pointer: inst.id(0)?,
+            object: match object {
+                Some(at) => Some(inst.id(at)?),
+                None => None,
+            },
+            layout: inst.id(layout)?,
+            stride,
+            memory: inst.operands.get(rest..).unwrap_or_default().to_vec(),
+            offset: pair(offset)?,
+            bound: pair(bound)?,
+        })
+    }
+}
+
+/// Whether a plain access counts its stride in components although the pointer points to something else, as compilers
+/// of kernels mean it.
+fn counts_components(e: &Edit<'_>, access: &Access, shape: Shape) -> bool {
+    let kernel = e.m.has_capability(Capability::Kernel as u32) && !e.m.has_capability(Capability::Shader as u32);
+    let pointee = e.pointee(access.pointer);
+    kernel && pointee.and_then(|t| types::packed_bytes(e.m, t)) != Some(shape.scalar.bytes())
+}
+
+/// Rows, columns or packed rows one after the other.
+fn lines(
+    e: &mut Edit<'_>,
+    r: InstRef,
+    access: &Access,
+    shape: Shape,
+    layout: u64,
+    checked: Checked,
+) -> Result<Placed, Refusal> {
+    let (zero, one) = (e.g.u32(e.m, 0), e.g.u32(e.m, 1));
+    let words = |e: &mut Edit<'_>, pair: Option<[Id; 2]>| -> Result<Option<[Id; 2]>, Refusal> {
+        let Some([a, b]) = pair else { return Ok(None) };
+        Ok(Some([e.word(r, a)?, e.word(r, b)?]))
+    };
+    let mut offset = words(e, access.offset)?.unwrap_or([zero, zero]);
+    let mut bound = words(e, access.bound)?;
+    // Where 32 bits hold several components, those of rows below each other; A has them side by side anyway.
+    let packs = layout == PACKED && shape.use_ != 0;
+    let rows = if packs { (32 / shape.scalar.width().max(1)).max(1) } else { 1 };
+    if checked == Checked::Prose {
+        (offset, bound) = prose(e, layout, rows, offset, bound);
+    }
+    let stride = match (access.stride, bound) {
+        (Some(stride), _) => e.word(r, stride)?,
+        (None, Some([_, width])) => width,
+        (None, None) => return malformed(r, "a stride is missing"),
+    };
+    if !shape.rows.is_multiple_of(rows) {
+        let why = format!("a matrix of {} rows is packed by {rows} rows", shape.rows);
+        return Err(Refusal::new("refused-packed", Some(r), why, "use a number of rows that can be packed"));
+    }
+    let clamp = if bound.is_some() { CONSTANT } else { UNDEFINED };
+    let digit = |span, stride, offset, extent| Digit { span, stride, offset, extent };
+    let [height, width] = match bound {
+        Some(bound) => bound,
+        None => [shape.rows, shape.cols].map(|n| e.g.u32(e.m, n)),
+    };
+    if layout == COLUMN_MAJOR {
+        let rows = digit(shape.rows, one, offset[1], width);
+        let cols = digit(shape.cols, stride, offset[0], height);
+        return Ok(Placed { clamp, digits: vec![rows, cols], view: None });
+    }
+    if rows == 1 {
+        let lines = digit(shape.rows, stride, offset[0], height);
+        let along = digit(shape.cols, one, offset[1], width);
+        return Ok(Placed { clamp, digits: vec![lines, along], view: None });
+    }
+    let packs = shape.rows / rows;
+    if bound.is_none() {
+        let (all, apart) = (e.g.u32(e.m, u32::MAX), e.g.u32(e.m, rows));
+        let digits = vec![
+            digit(packs, stride, offset[0], all),
+            digit(rows, one, offset[1], all),
+            digit(shape.cols, apart, zero, all),
+        ];
+        return Ok(Placed { clamp, digits, view: None });
+    }
+    let lines = digit(packs, stride, offset[0], height);
+    let along = digit(shape.cols * rows, one, offset[1], width);
+    let view = Some(([packs, shape.cols, rows], [0, 2, 1]));
+    Ok(Placed { clamp, digits: vec![lines, along], view })
+}
+
+/// Offsets and bounds that count rows and columns of a big matrix, as lines and elements of lines.
+fn prose(
+    e: &mut Edit<'_>,
+    layout: u64,
+    rows: u32,
+    offset: [Id; 2],
+    bound: Option<[Id; 2]>,
+) -> ([Id; 2], Option<[Id; 2]>) {
+    let turn = |[a, b]: [Id; 2]| [b, a];
+    if layout == COLUMN_MAJOR {
+        return (turn(offset), bound.map(turn));
+    }
+    if rows == 1 {
+        return (offset, bound);
+    }
+    // A power of two, since it is made of bits of a word.
+    let shift = rows.trailing_zeros();
+    let word = e.g.uint(e.m, 32);
+    let by = e.g.u32(e.m, shift);
+    let pack = |e: &mut Edit<'_>, [a, b]: [Id; 2]| {
+        let a = e.ids(Op::ShiftRightArithmetic, word, &[a, by]);
+        [a, e.ids(Op::ShiftLeftLogical, word, &[b, by])]
+    };
+    let offset = pack(e, offset);
+    (offset, bound.map(|b| pack(e, b)))
+}
+
+/// Blocks of 4 rows and 16 bytes, several of them interleaved by 4 bytes.
+fn blocked(e: &mut Edit<'_>, r: InstRef, access: &Access, shape: Shape, layout: u64) -> Result<Placed, Refusal> {
+    let refuse = |why: String| Err(Refusal::new("refused-layout", Some(r), why, "see what coopcheck says"));
+    let Some(group) = access.stride.and_then(|s| e.known(s)).filter(|s| matches!(s, 1 | 2 | 4)) else {
+        return refuse("the stride of a blocked layout is not 1, 2 or 4".into());
+    };
+    let group = group as u32;
+    let bytes = shape.scalar.bytes();
+    if !matches!(bytes, 1 | 2 | 4) {
+        return refuse(format!("a blocked layout of {} components", shape.scalar));
+    }
+    let by_rows = layout == ARM_ROW_BLOCKED;
+    // Components of a word, and words of a row of a block.
+    let (part, wide) = (4 / bytes, 16 / bytes);
+    let (row_unit, col_unit) = if by_rows { (4, wide * group) } else { (4 * group, wide) };
+    if !shape.rows.is_multiple_of(row_unit) || !shape.cols.is_multiple_of(col_unit) {
+        let why = format!("a {}x{} matrix in blocks of {row_unit}x{col_unit}", shape.rows, shape.cols);
+        return refuse(why);
+    }
+    let block = 4 * wide;
+    let words = [(4, group * part), (part, 1)];
+    let inner = (4, 4 * group * part);
+    let split = (group, part);
+    // Digits of the row, then of the column, the most significant first: how many, and how far apart.
+    let digits: Vec<(u32, u32)> = if by_rows {
+        let bands = shape.rows / 4;
+        let groups = shape.cols / col_unit;
+        [(bands, shape.cols / wide * block), inner, (groups, group * block), split].into_iter().chain(words).collect()
+    } else {
+        let groups = shape.rows / row_unit;
+        let bands = shape.cols / wide;
+        [(groups, group * block), split, inner, (bands, shape.rows / 4 * block)].into_iter().chain(words).collect()
+    };
+    let (zero, all) = (e.g.u32(e.m, 0), e.g.u32(e.m, u32::MAX));
+    let digits = digits.into_iter().filter(|(span, _)| *span > 1);
+    let mut out: Vec<(u32, u32)> = Vec::new();
+    for (span, stride) in digits {
+        // Two digits that are one number are one digit.
+        match out.last_mut().filter(|last| last.1 == span * stride) {
+            Some(last) => *last = (last.0 * span, stride),
+            None => out.push((span, stride)),
+        }
+    }
+    let digits = out
+        .into_iter()
+        .map(|(span, stride)| Digit { span, stride: e.g.u32(e.m, stride), offset: zero, extent: all })
+        .collect();
+    Ok(Placed { clamp: UNDEFINED, digits, view: None })
+}
+
+fn emit(e: &mut Edit<'_>, r: InstRef, access: &Access, shape: Shape, placed: &Placed) {
+    let (zero, one) = (e.g.u32(e.m, 0), e.g.u32(e.m, 1));
+    let rank = placed.digits.len() as u32;
+    let parts = [rank, placed.clamp].map(|v| Operand::Id(e.g.u32(e.m, v)));
+    let layout_type = e.type_with(Op::TypeTensorLayoutNV, &parts);
+    let spans: Vec<Id> = placed.digits.iter().map(|d| e.g.u32(e.m, d.span)).collect();
+    let of = |f: &dyn Fn(&Digit) -> Id| placed.digits.iter().map(f).collect::<Vec<Id>>();
+    let slice = placed.digits.iter().zip(&spans).flat_map(|(d, span)| [d.offset, *span]).collect();
+    let mut layout = e.op(Op::CreateTensorLayoutNV, layout_type, []);
+    for (op, operands) in [
+        (Op::TensorLayoutSetBlockSizeNV, of(&|_| one)),
+        (Op::TensorLayoutSetDimensionNV, of(&|d| d.extent)),
+        (Op::TensorLayoutSetStrideNV, of(&|d| d.stride)),
+        (Op::TensorLayoutSliceNV, slice),
+        (Op::TensorLayoutSetClampValueNV, vec![zero]),
+    ] {
+        let operands: Vec<Id> = [layout].into_iter().chain(operands).collect();
+        layout = e.ids(op, layout_type, &operands);
+    }
+    let view = placed.view.map(|(sizes, order)| {
+        let yes = e.g.boolean(e.m, true);
+        let dims = e.g.u32(e.m, 3);
+        let parts = [dims, yes].into_iter().chain(order.map(|o| e.g.u32(e.m, o)));
+        let parts: Vec<Operand> = parts.map(Operand::Id).collect();
+        let ty = e.type_with(Op::TypeTensorViewNV, &parts);
+        let sizes = sizes.map(|s| e.g.u32(e.m, s));
+        let view = e.op(Op::CreateTensorViewNV, ty, []);
+        let operands: Vec<Id> = [view].into_iter().chain(sizes).collect();
+        e.ids(Op::TensorViewSetDimensionNV, ty, &operands)
+    });
+    let object = access.object.unwrap_or_else(|| e.g.null(e.m, shape.ty));
+    let mut operands: Vec<Operand> = [access.pointer, object, layout].map(Operand::Id).to_vec();
+    if access.memory.is_empty() {
+        operands.push(Operand::Word(0));
+    }
+    operands.extend(access.memory.iter().copied());
+    operands.push(Operand::Word(u32::from(view.is_some()) | ELEMENT_ALIGNED));
+    operands.extend(view.map(Operand::Id));
+    let op = if access.store { Op::CooperativeMatrixStoreTensorNV } else { Op::CooperativeMatrixLoadTensorNV };
+    e.replace(r, op, operands);
+}
+
+/// The number, or the one at the beginning of a struct, that a pointer points to; and how many structs are around it.
+pub(super) fn number_behind(e: &Edit<'_>, pointer: Id) -> Option<(Id, u32)> {
+    let mut ty = e.pointee(pointer)?;
+    for depth in 0..8 {
+        match Type::of(e.m, ty)? {
+            Type::Scalar(_) => return Some((ty, depth)),
+            Type::Struct { members } if members.len() == 1 => ty = members[0],
+            _ => return None,
+        }
+    }
+    None
+}
