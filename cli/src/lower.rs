@@ -28,6 +28,24 @@ Exit status:
   101  a bug in the tool";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum CheckedArg {
+    /// Lines of memory and elements of a line, as every implementation has it
+    Implementations,
+    /// Rows and columns of a big matrix, as the text of SPV_INTEL_joint_matrix says
+    Prose,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Tf32Arg {
+    /// With all bits of the numbers
+    F32,
+    /// Without the bits that tf32 does not have
+    Truncate,
+    /// Rounded to nearest even
+    Rne,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum LanesArg {
     /// Subgroups of the device; the pipeline must require their size
     Subgroup,
@@ -65,6 +83,16 @@ struct Cli {
     /// larger than their spans, the step of a decode function's pointer
     #[arg(long, value_enum, default_value = "spec")]
     semantics: SemanticsName,
+    /// What offsets and bounds of Intel's checked loads and stores count
+    #[arg(long, value_enum, default_value = "implementations")]
+    checked: CheckedArg,
+    /// How numbers are multiplied that Intel's instructions take as tf32
+    #[arg(long, value_enum, default_value = "f32")]
+    tf32: Tf32Arg,
+    /// The function that OpCooperativeMatrixApplyFunctionINTEL means; it takes the function object and an element, and
+    /// maybe row and column
+    #[arg(long, value_name = "NAME")]
+    apply_function: Option<String>,
     #[command(flatten)]
     profile: ProfileArgs,
     #[command(flatten)]
@@ -150,6 +178,16 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         SemanticsName::Spec => coop_passes::Semantics::Spec,
         SemanticsName::Nvidia => coop_passes::Semantics::Nvidia,
     };
+    options.checked = match cli.checked {
+        CheckedArg::Implementations => coop_passes::Checked::Implementations,
+        CheckedArg::Prose => coop_passes::Checked::Prose,
+    };
+    options.tf32 = match cli.tf32 {
+        Tf32Arg::F32 => coop_passes::Tf32::F32,
+        Tf32Arg::Truncate => coop_passes::Tf32::Truncate,
+        Tf32Arg::Rne => coop_passes::Tf32::Rne,
+    };
+    options.apply_function = cli.apply_function.clone();
     options.lanes = match cli.lanes {
         LanesArg::Subgroup => Lanes::Subgroup,
         LanesArg::LocalIndex => Lanes::LocalIndex,

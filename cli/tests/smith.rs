@@ -63,7 +63,7 @@ fn generated_modules_are_interpreted_alike_lowered_and_not() {
     }
 }
 
-/// A module that generated modules led to: `testdata/passes`.
+/// A module of `testdata/passes` (what generated modules led to) or `testdata/dialects` (written for each instruction).
 struct Found {
     name: String,
     module: Module,
@@ -80,9 +80,10 @@ fn header<'a>(text: &'a str, key: &str) -> Option<Vec<&'a str>> {
     Some(found.split_whitespace().collect())
 }
 
-fn found() -> Vec<Found> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/passes");
-    let files = std::fs::read_dir(&folder).expect("testdata/passes").flatten().map(|e| e.path());
+fn found(folder: &str) -> Vec<Found> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata").join(folder);
+    let files = std::fs::read_dir(&folder).expect("the folder").flatten().map(|e| e.path());
+    let usual = if folder.ends_with("dialects") { vec!["scalar", "khr"] } else { vec!["scalar"] };
     let mut all: Vec<Found> = files
         .filter(|p| p.extension().is_some_and(|e| e == "spvasm"))
         .map(|p| {
@@ -91,7 +92,7 @@ fn found() -> Vec<Found> {
             let module = text::parse(&source).unwrap_or_else(|e| panic!("{name}: {e}"));
             let case = Case::load(&p.with_extension("toml")).unwrap_or_else(|e| panic!("{name}: {e}"));
             let target = |n: &&str| <TargetArg as clap::ValueEnum>::from_str(n, false).map(Target::from);
-            let names = header(&source, "targets").unwrap_or(vec!["scalar"]);
+            let names = header(&source, "targets").unwrap_or(usual.clone());
             let targets = names.iter().map(target).collect::<Result<_, _>>().unwrap_or_else(|e| panic!("{name}: {e}"));
             let native = header(&source, "native").is_none_or(|w| w != ["no"]);
             Found { name, module, case, targets, native }
@@ -102,11 +103,11 @@ fn found() -> Vec<Found> {
     all
 }
 
-fn run_found(device: Option<&VulkanExecutor<'_>>) {
-    for f in found() {
+fn run_found(folder: &str, device: Option<&VulkanExecutor<'_>>, ways: u64) {
+    for f in found(folder) {
         let differential =
             Differential { device: device.filter(|_| f.native), targets: f.targets.clone(), ..differential(None) };
-        for salt in 0..6 {
+        for salt in 0..ways {
             let mut row = Row::default();
             let profile = Profile { dialect: Dialect::Khr, limits: Limits::Lavapipe };
             let result = differential.check_case(profile, &f.module, &f.case, salt, &mut row);
@@ -121,13 +122,41 @@ fn run_found(device: Option<&VulkanExecutor<'_>>) {
 
 #[test]
 fn what_was_found_once_is_interpreted_alike() {
-    run_found(None);
+    run_found("passes", None, 6);
 }
 
 vulkan_test!(
     Lavapipe,
     fn what_was_found_once_runs_alike(device) {
-        run_found(Some(device));
+        run_found("passes", Some(device), 6);
+    }
+);
+
+#[test]
+fn dialects_are_interpreted_as_expected_lowered_and_not() {
+    run_found("dialects", None, 3);
+}
+
+vulkan_test!(
+    Lavapipe,
+    fn dialects_run_as_expected_lowered(device) {
+        run_found("dialects", Some(device), 3);
+    }
+);
+
+vulkan_test!(
+    Lavapipe,
+    fn generated_modules_of_other_dialects_run_alike_lowered(device) {
+        let targets = vec![Target::Scalar, Target::Khr];
+        let d = Differential { targets, ..differential(Some(device)) };
+        for dialect in [Dialect::Intel, Dialect::Arm] {
+            let row = run_all(&d, Profile { dialect, limits: Limits::Tiles }, 0..ON_DEVICE);
+            assert_eq!(count(&row, "khr vulkan"), ON_DEVICE, "{row:?}");
+            assert_eq!(count(&row, "scalar vulkan"), ON_DEVICE, "{row:?}");
+        }
+        let scalar = Differential { targets: vec![Target::Scalar], ..differential(Some(device)) };
+        let row = run_all(&scalar, Profile::any(Dialect::Qcom), 0..ON_DEVICE);
+        assert!(count(&row, "scalar vulkan") >= ON_DEVICE * 8 / 10, "{row:?}");
     }
 );
 
@@ -163,7 +192,7 @@ fn entropy_shrinks() {
 /// invocation holds.
 #[test]
 fn a_module_that_depends_on_placement_is_noticed() {
-    let Found { module, case, .. } = found().into_iter().find(|f| f.name == "variable-initializer").expect("there");
+    let Found { module, case, .. } = found("passes").into_iter().find(|f| f.name == "variable-initializer").expect("there");
     let text = text::print(&module, &text::PrintOptions { friendly_names: false, ..Default::default() }).text;
     let load = text.lines().find(|l| l.contains("OpLoad")).expect("a load");
     let id = load.split('=').next().expect("an id").trim();

@@ -66,8 +66,9 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
 }
 
 /// Capabilities of what moves elements between lanes: reductions, conversions of use, per-element operations, tensor
-/// addressing (SPV_NV_cooperative_matrix2, SPV_EXT_cooperative_matrix_maintenance1).
-const MOVES_ELEMENTS: [u32; 5] = [5429, 5430, 5431, 5432, 5433];
+/// addressing (SPV_NV_cooperative_matrix2, SPV_EXT_cooperative_matrix_maintenance1); arrays of rows
+/// (SPV_QCOM_cooperative_matrix_conversion).
+const MOVES_ELEMENTS: [u32; 6] = [5429, 5430, 5431, 5432, 5433, 4496];
 
 /// The constants of the workgroup's size.
 fn workgroup_size(m: &Module) -> Vec<(InstRef, Id, &'static str)> {

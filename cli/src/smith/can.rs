@@ -3,7 +3,7 @@
 //! Capabilities and extensions are looked at when the module is run: what is missing then is a reason as well.
 
 use coop_ir::constant::{Constants, Specialization};
-use coop_ir::profile::{ComponentType, MatrixProperties, Profile};
+use coop_ir::profile::{ComponentType, MatrixProperties, NvProperties, Profile};
 use coop_ir::types::{CoopMatView, Scalar, coop_mat_of};
 use coop_ir::{Id, Module, Op};
 
@@ -62,6 +62,9 @@ pub(super) fn why_not(module: &Module, spec: &Specialization, profile: &Profile,
     if let Some(known) = KNOWN.iter().find(|k| profile.device.contains(k.0) && (k.1)(module, &constants)) {
         return Some(known.2.to_owned());
     }
+    if module.globals_with(Op::TypeCooperativeMatrixNV).next().is_some() {
+        return why_not_nv1(module, &constants, profile);
+    }
     let rows = rows(profile, invocations);
     let types = module.globals_with(Op::TypeCooperativeMatrixKHR);
     for r in types {
@@ -87,6 +90,39 @@ pub(super) fn why_not(module: &Module, spec: &Specialization, profile: &Profile,
     None
 }
 
+/// The same for matrices of SPV_NV_cooperative_matrix.
+fn why_not_nv1(module: &Module, constants: &Constants, profile: &Profile) -> Option<String> {
+    let list = &profile.nv_properties;
+    let size = |id: Option<Id>| constants.get(id?).value();
+    let matrix = |ty: Id| {
+        let i = module.def_inst(ty).filter(|i| i.op == Op::TypeCooperativeMatrixNV)?;
+        let of = component(coop_ir::types::scalar(module, i.id(0)?))?;
+        Some((of, size(i.id(2))?, size(i.id(3))?))
+    };
+    let parts = |p: &NvProperties| {
+        let [m, n, k] = [p.m, p.n, p.k].map(u64::from);
+        [(p.a, m, k), (p.b, k, n), (p.c, m, n), (p.d, m, n)]
+    };
+    for r in module.globals_with(Op::TypeCooperativeMatrixNV) {
+        let found = module.inst(r).result.and_then(matrix);
+        if !list.iter().any(|p| parts(p).iter().any(|part| Some(*part) == found)) {
+            return Some("the device has no such matrix type".into());
+        }
+    }
+    for r in module.functions.iter().flat_map(|f| f.insts()) {
+        let inst = module.inst(r);
+        if inst.op != Op::CooperativeMatrixMulAddNV {
+            continue;
+        }
+        let types: Vec<_> =
+            inst.ids().take(3).chain(inst.result).map(|id| module.type_of(id).and_then(matrix)).collect();
+        if !list.iter().any(|p| parts(p).map(Some)[..] == types[..]) {
+            return Some("the device has no such multiplication".into());
+        }
+    }
+    None
+}
+
 /// A line of a device's lists.
 struct Row {
     p: MatrixProperties,
@@ -104,9 +140,9 @@ fn rows(profile: &Profile, invocations: u32) -> Vec<Row> {
     exact.chain(flexible.map(|f| Row { p: f.granularity, flexible: true, most })).collect()
 }
 
-fn component(view: &CoopMatView) -> Option<ComponentType> {
+fn component(scalar: Option<Scalar>) -> Option<ComponentType> {
     use ComponentType::*;
-    Some(match view.component? {
+    Some(match scalar? {
         Scalar::BF16 => Bf16,
         Scalar::E4M3 => E4m3,
         Scalar::E5M2 => E5m2,
@@ -146,7 +182,7 @@ impl Row {
 
     /// Whether some operand or the result of this line has the type.
     fn has(&self, view: &CoopMatView) -> bool {
-        let (Some(use_), Some(component)) = (view.use_.value(), component(view)) else { return false };
+        let (Some(use_), Some(component)) = (view.use_.value(), component(view.component)) else { return false };
         let types: &[ComponentType] = match use_ {
             0 => &[self.p.a],
             1 => &[self.p.b],
@@ -158,6 +194,6 @@ impl Row {
     fn multiplies(&self, views: [&CoopMatView; 4], saturating: bool) -> bool {
         let wanted = [self.p.a, self.p.b, self.p.c, self.p.result];
         self.p.saturating == saturating
-            && (0..4).all(|i| component(views[i]) == Some(wanted[i]) && self.is(views[i], (i as u64).min(2)))
+            && (0..4).all(|i| component(views[i].component) == Some(wanted[i]) && self.is(views[i], (i as u64).min(2)))
     }
 }

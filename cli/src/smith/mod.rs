@@ -192,7 +192,9 @@ impl Differential<'_> {
         }
         let sizes: Vec<u32> = [lanes].into_iter().chain(profile.variants().iter().copied()).collect();
         let other = sizes[(salt / 64 % sizes.len() as u64) as usize];
-        let (kind, size) = match salt % 3 {
+        // What lanes hand around they wait for, which only those of real subgroups can.
+        let way = if profile.dialect == Dialect::Qcom { 0 } else { salt % 3 };
+        let (kind, size) = match way {
             // The device must have subgroups of that size.
             0 if sizes.contains(&self.device_lanes()) => (Lanes::Subgroup, self.device_lanes()),
             1 => (Lanes::LocalIndex, other),
@@ -298,6 +300,11 @@ impl Differential<'_> {
         let complaints: Vec<&str> = outcome.messages.iter().chain(&outcome.faults).map(String::as_str).collect();
         if !complaints.is_empty() {
             return Err(s.fail(label, "complaints", complaints.join("\n")));
+        }
+        let wrong = outcome.check(s.case).map_err(|e| s.fail(label, "case", e.to_string()))?;
+        if !wrong.is_empty() {
+            let lines: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+            return Err(s.fail(label, "not as expected", lines.join("\n")));
         }
         let Some((other, wanted)) = &s.first else {
             s.first = Some((label.to_owned(), outcome));

@@ -119,7 +119,8 @@ impl Gen<'_> {
     /// Blocks of 4 rows and 16 bytes, if the matrix is made of such.
     fn blocks(&mut self, mat: Mat, unit: (Scalar, u32)) -> Option<Footprint> {
         let (width, by_rows) = (16 / mat.scalar.bytes(), self.e.chance(128));
-        let group = self.e.pick(&[1, 2, 4]);
+        // Larger components would be cut by what is interleaved.
+        let group = if mat.scalar.width() > 32 { 1 } else { self.e.pick(&[1, 2, 4]) };
         let [down, across] = if by_rows { [1, group] } else { [group, 1] };
         if !mat.rows.is_multiple_of(4 * down) || !mat.cols.is_multiple_of(width * across) {
             return None;

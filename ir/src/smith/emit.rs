@@ -352,6 +352,8 @@ impl<'a> Gen<'a> {
             int(64, false),
         ];
         match (self.profile.limits, use_) {
+            (Limits::Nvidia, ACC) if self.profile.dialect == Dialect::Nv1 => &NVIDIA_KHR_SUMS,
+            (Limits::Nvidia, _) if self.profile.dialect == Dialect::Nv1 => &NVIDIA_KHR[..1],
             _ if self.profile.dialect == Dialect::Nv1 => &NO_BF16,
             (Limits::Any, _) => &ALL,
             (Limits::Nvidia, ACC) if self.profile.dialect == Dialect::Khr => &NVIDIA_KHR_SUMS,

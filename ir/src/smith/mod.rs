@@ -79,7 +79,8 @@ impl Dialect {
         match limits {
             Limits::Any => true,
             Limits::Tiles => !matches!(self, Dialect::Nv1 | Dialect::Qcom),
-            Limits::Lavapipe | Limits::Nvidia => matches!(self, Dialect::Khr | Dialect::Nv2),
+            Limits::Lavapipe => matches!(self, Dialect::Khr | Dialect::Nv2),
+            Limits::Nvidia => matches!(self, Dialect::Khr | Dialect::Nv2 | Dialect::Nv1),
         }
     }
 

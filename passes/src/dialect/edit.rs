@@ -74,6 +74,13 @@ impl<'m> Edit<'m> {
         self.op(op, ty, operands.iter().map(|id| Operand::Id(*id)))
     }
 
+    /// Makes an instruction without a result.
+    pub(super) fn effect(&mut self, op: Op, operands: impl IntoIterator<Item = Operand>) {
+        let origin = self.at.and_then(|r| self.m.inst(r).origin);
+        let r = self.m.add(Inst::new(op, None, None, operands).at(origin));
+        self.new.push(r);
+    }
+
     /// Puts another instruction in the place of one, with its result.
     pub(super) fn replace(&mut self, r: InstRef, op: Op, operands: impl IntoIterator<Item = Operand>) {
         let old = self.m.inst(r);

@@ -9,15 +9,19 @@
 //! - [`intel`]: SPV_INTEL_joint_matrix, of shaders and kernels.
 //! - [`surface`]: loads and stores by layouts, offsets and bounds, of Intel and of SPV_ARM_cooperative_matrix_layouts.
 //! - [`numbers`]: bfloat16 and tf32.
+//! - [`retype`]: where matrices stay, those of bfloat16 in integers are of bfloat16.
+//! - [`qcom`]: SPV_QCOM_cooperative_matrix_conversion.
 
 mod edit;
 mod intel;
 mod numbers;
 mod nv1;
+mod qcom;
+mod retype;
 mod surface;
 
-use crate::Refusal;
 use crate::pipeline::PassCx;
+use crate::{Refusal, Target};
 use coop_ir::{Module, Op};
 
 /// The opcodes that no module has afterwards.
@@ -38,9 +42,17 @@ pub(crate) const REMOVED: &[Op] = &[
     Op::ConvertFToBF16INTEL,
     Op::ConvertBF16ToFINTEL,
     Op::RoundFToTF32INTEL,
+    Op::CompositeConstructCoopMatQCOM,
+    Op::CompositeExtractCoopMatQCOM,
+    Op::BitCastArrayQCOM,
+    Op::ExtractSubArrayQCOM,
 ];
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     nv1::run(m)?;
-    intel::run(m, cx)
+    intel::run(m, cx)?;
+    if cx.options.target != Target::Scalar {
+        retype::run(m)?;
+    }
+    qcom::run(m, cx)
 }

@@ -218,11 +218,11 @@ fn blocked(e: &mut Edit<'_>, r: InstRef, access: &Access, shape: Shape, layout: 
     };
     let group = group as u32;
     let bytes = shape.scalar.bytes();
-    if !matches!(bytes, 1 | 2 | 4) {
-        return refuse(format!("a blocked layout of {} components", shape.scalar));
+    if !matches!(bytes, 1 | 2 | 4) && group > 1 {
+        return refuse(format!("{} components are cut by blocks that are interleaved by 4 bytes", shape.scalar));
     }
     let by_rows = layout == ARM_ROW_BLOCKED;
-    // Components of a word, and words of a row of a block.
+    // Components of a word, and of a row of a block.
     let (part, wide) = (4 / bytes, 16 / bytes);
     let (row_unit, col_unit) = if by_rows { (4, wide * group) } else { (4 * group, wide) };
     if !shape.rows.is_multiple_of(row_unit) || !shape.cols.is_multiple_of(col_unit) {
@@ -230,8 +230,8 @@ fn blocked(e: &mut Edit<'_>, r: InstRef, access: &Access, shape: Shape, layout: 
         return refuse(why);
     }
     let block = 4 * wide;
-    let words = [(4, group * part), (part, 1)];
-    let inner = (4, 4 * group * part);
+    let words = if group > 1 { [(4, group * part), (part, 1)] } else { [(wide, 1), (1, 1)] };
+    let inner = (4, wide * group);
     let split = (group, part);
     // Digits of the row, then of the column, the most significant first: how many, and how far apart.
     let digits: Vec<(u32, u32)> = if by_rows {

@@ -66,6 +66,7 @@ fn is_conversion(op: Op) -> bool {
             | Op::UConvert
             | Op::SConvert
             | Op::FConvert
+            | Op::Bitcast
     )
 }
 

@@ -171,7 +171,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
     }
     lower.lanes.finish(lower.m);
-    lower.cx.report.added_shared_memory = lower.arena.finish(lower.m, &mut lower.g);
+    lower.cx.report.added_shared_memory += lower.arena.finish(lower.m, &mut lower.g);
     if let Some(size) = lower.lanes.required_subgroup_size() {
         lower.cx.report.required_subgroup_size = Some(size);
         lower.cx.report.full_subgroups = true;

@@ -205,7 +205,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     tiles.forget_deferred(m);
     tiles.begin_entries(m, &mut g);
     tiles.types(m, &mut g);
-    tiles.cx.report.added_shared_memory = tiles.arena.finish(m, &mut g);
+    tiles.cx.report.added_shared_memory += tiles.arena.finish(m, &mut g);
     if tiles.builtins.is_read() {
         require_capability(m, Capability::GroupNonUniform as u32);
     }

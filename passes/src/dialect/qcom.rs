@@ -1,0 +1,505 @@
+//! SPV_QCOM_cooperative_matrix_conversion: a row (of B, a column) of a matrix for each invocation of a subgroup, as an
+//! array.
+//!
+//! Rows and columns go through shared memory: the invocations of a subgroup write their arrays there, one behind the
+//! other, and the matrix is loaded from there; or the matrix is stored there, and each invocation reads its array. There
+//! is an array of shared memory for each component type, with a part for each subgroup, which every conversion uses
+//! again. So each has two barriers: one before writing, one between writing and reading.
+//!
+//! Invocations beyond the last row take no part in making a matrix, and get the last row of one that is taken apart.
+
+use super::edit::{Edit, Shape, malformed};
+use crate::builtins::{Builtins, add_to_interfaces};
+use crate::cleanup::{remove_capability, remove_extension};
+use crate::pipeline::PassCx;
+use crate::scalar::bits::{gather, small_type, spread};
+use crate::scalar::lanes::{invocations, unknown_size};
+use crate::{Lanes, Refusal};
+use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, require_capability};
+use coop_ir::constant::{Constants, Specialization};
+use coop_ir::decorate::Decorations;
+use coop_ir::entry::entry_points;
+use coop_ir::rewrite::sort_globals;
+use coop_ir::types::{self, Scalar, Type};
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+use rustc_hash::FxHashMap;
+use spirv::{BuiltIn, Capability, MemoryAccess, MemorySemantics, Scope, StorageClass};
+
+const WORD: Scalar = Scalar::Int { width: 32, signed: false };
+const ROW_MAJOR: u32 = 0;
+const COLUMN_MAJOR: u32 = 1;
+const USE_B: u32 = 1;
+
+pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    let mine = |op: Op| {
+        matches!(
+            op,
+            Op::CompositeConstructCoopMatQCOM
+                | Op::CompositeExtractCoopMatQCOM
+                | Op::BitCastArrayQCOM
+                | Op::ExtractSubArrayQCOM
+        )
+    };
+    if !m.all().any(|r| mine(m.inst(r).op)) {
+        forget(m);
+        return Ok(());
+    }
+    let constants = Constants::new(m, &Specialization::new());
+    let size = cx.options.subgroup_size.or_else(|| cx.options.profile.map(|p| p.limits.subgroup_size));
+    let entries = entry_points(m, &Decorations::new(m));
+    let sizes: Vec<Option<u32>> = entries.iter().map(|e| invocations(e, &constants)).collect();
+    let workgroup = sizes.first().copied().flatten().filter(|s| sizes.iter().all(|o| *o == Some(*s)));
+    let mut pass = Qcom {
+        builtins: Builtins::new(m),
+        model: m.has_capability(Capability::VulkanMemoryModel as u32),
+        size: size.unwrap_or(0),
+        workgroup: workgroup.unwrap_or(0),
+        local_index: cx.options.lanes == Lanes::LocalIndex,
+        memories: FxHashMap::default(),
+        functions: FxHashMap::default(),
+    };
+    let mut e = Edit::new(m);
+    e.each(&mut |e, r| pass.inst(e, r))?;
+    let Qcom { builtins, memories, .. } = pass;
+    let mut bytes = 0;
+    let mut variables = Vec::new();
+    for memory in memories.into_values() {
+        variables.push(memory.variable);
+        bytes += memory.declare(m, workgroup.unwrap_or(0).div_ceil(size.unwrap_or(1).max(1)));
+    }
+    cx.report.added_shared_memory += bytes;
+    variables.sort_unstable();
+    if m.header.version_pair() >= (1, 4) {
+        add_to_interfaces(m, &variables);
+    }
+    builtins.finish(m);
+    forget(m);
+    sort_globals(m);
+    Ok(())
+}
+
+fn forget(m: &mut Module) {
+    remove_capability(m, Capability::CooperativeMatrixConversionQCOM as u32);
+    remove_extension(m, "SPV_QCOM_cooperative_matrix_conversion");
+}
+
+/// Shared memory for matrices of a component type.
+struct Memory {
+    variable: Id,
+    component: Id,
+    bytes: u32,
+    /// The constant that is the number of elements for each subgroup.
+    part: Id,
+    most: u32,
+}
+
+impl Memory {
+    /// Declares the variable, now that it is known how long it has to be. Answers its bytes.
+    fn declare(&self, m: &mut Module, subgroups: u32) -> u32 {
+        let mut g = Globals::new(m);
+        let storage = StorageClass::Workgroup as u32;
+        let array = g.array(m, self.component, self.most * subgroups);
+        let pointer = g.pointer(m, storage, array);
+        let word = g.uint(m, 32);
+        let part = Inst::new(Op::Constant, Some(word), Some(self.part), [self.most.into()]);
+        let variable = Inst::new(Op::Variable, Some(pointer), Some(self.variable), [storage.into()]);
+        for inst in [part, variable] {
+            let r = m.add(inst);
+            m.globals.push(r);
+        }
+        self.most * subgroups * self.bytes
+    }
+}
+
+/// What a function of the output does, and its types.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Made {
+    /// Writes the invocation's array, of so many invocations, to the memory of a component type.
+    Put(Id, Id, u32),
+    /// Reads it.
+    Get(Id, Id, u32),
+    Cast(Id, Id),
+    /// A part of an array, from an index of this type on.
+    Part(Id, Id, Id),
+}
+
+struct Qcom {
+    builtins: Builtins,
+    model: bool,
+    size: u32,
+    workgroup: u32,
+    local_index: bool,
+    memories: FxHashMap<Id, Memory>,
+    functions: FxHashMap<Made, Id>,
+}
+
+/// A one-dimensional array of numbers.
+#[derive(Clone, Copy)]
+struct Array {
+    ty: Id,
+    elem: Id,
+    scalar: Scalar,
+    len: u32,
+}
+
+impl Array {
+    fn of(e: &Edit<'_>, r: InstRef, ty: Option<Id>) -> Result<Array, Refusal> {
+        let found = || match Type::of(e.m, ty?)? {
+            Type::Array { elem, len } => {
+                let len = u32::try_from(e.known(len)?).ok()?;
+                Some(Array { ty: ty?, elem, scalar: types::scalar(e.m, elem)?, len })
+            }
+            _ => None,
+        };
+        found().map_or_else(|| malformed(r, "an operand or the result is no array of numbers"), Ok)
+    }
+
+    fn bits(&self) -> u32 {
+        self.len.saturating_mul(self.scalar.width())
+    }
+}
+
+impl Qcom {
+    fn inst(&mut self, e: &mut Edit<'_>, r: InstRef) -> Result<bool, Refusal> {
+        let inst = e.m.inst(r).clone();
+        let first = inst.id(0);
+        match inst.op {
+            Op::CompositeConstructCoopMatQCOM => {
+                let shape = e.shape_of_type(r, inst.ty)?;
+                let array = Array::of(e, r, first.and_then(|id| e.m.type_of(id)))?;
+                self.construct(e, r, shape, array)?;
+            }
+            Op::CompositeExtractCoopMatQCOM => {
+                let Some(matrix) = first else { return malformed(r, "the operands don't fit the instruction") };
+                let shape = e.shape(r, matrix)?;
+                let array = Array::of(e, r, inst.ty)?;
+                self.extract(e, r, matrix, shape, array)?;
+            }
+            Op::BitCastArrayQCOM => {
+                let from = Array::of(e, r, first.and_then(|id| e.m.type_of(id)))?;
+                let to = Array::of(e, r, inst.ty)?;
+                self.cast(e, r, from, to)?;
+            }
+            Op::ExtractSubArrayQCOM => self.part(e, r, &inst)?,
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    /// Invocations that hold something of a matrix, and how much each.
+    fn lines(&self, r: InstRef, shape: Shape, array: Array) -> Result<(u32, u32), Refusal> {
+        if self.size == 0 {
+            return Err(unknown_size(Some(r), false));
+        }
+        if self.workgroup == 0 {
+            return Err(unknown_size(Some(r), true));
+        }
+        if self.local_index && self.size != self.workgroup {
+            let why = "rows of a matrix are handed around among lanes that can't wait for each other";
+            let remedy = "lower for subgroups of the device: --lanes subgroup";
+            return Err(Refusal::new("refused-lanes", Some(r), why, remedy));
+        }
+        let (count, len) = if shape.use_ == USE_B { (shape.cols, shape.rows) } else { (shape.rows, shape.cols) };
+        if count > self.size {
+            let why = format!("{count} rows or columns, with subgroups of {} invocations", self.size);
+            return Err(Refusal::new("refused-size", Some(r), why, "use larger subgroups"));
+        }
+        let fits = array.bits() == len * shape.scalar.width()
+            && (array.scalar.width() == shape.scalar.width() || array.scalar.width() == 32 && array.scalar.is_int());
+        if !fits {
+            return malformed(r, "the array does not have what a row or column of the matrix has");
+        }
+        Ok((count, len))
+    }
+
+    fn memory(&mut self, e: &mut Edit<'_>, shape: Shape) -> (Id, Id) {
+        let needed = (shape.rows * shape.cols).next_multiple_of(16);
+        small_type(e.m, shape.scalar);
+        let memory = self.memories.entry(shape.component).or_insert_with(|| Memory {
+            variable: e.m.fresh_id(),
+            component: shape.component,
+            bytes: shape.scalar.bytes(),
+            part: e.m.fresh_id(),
+            most: 0,
+        });
+        memory.most = memory.most.max(needed);
+        (memory.variable, memory.part)
+    }
+
+    fn barrier(&self, e: &mut Edit<'_>) {
+        // Where lanes are invocations by their number, the subgroup is the workgroup.
+        let scope = if self.local_index { Scope::Workgroup } else { Scope::Subgroup };
+        let semantics = MemorySemantics::ACQUIRE_RELEASE | MemorySemantics::WORKGROUP_MEMORY;
+        let ids = [scope as u32, scope as u32, semantics.bits()].map(|v| Operand::Id(e.g.u32(e.m, v)));
+        e.effect(Op::ControlBarrier, ids);
+    }
+
+    fn operands(&self, m: &mut Module, g: &mut Globals, load: bool) -> Vec<Operand> {
+        if !self.model {
+            return Vec::new();
+        }
+        let make = if load { MemoryAccess::MAKE_POINTER_VISIBLE } else { MemoryAccess::MAKE_POINTER_AVAILABLE };
+        let scope = if self.local_index { Scope::Workgroup } else { Scope::Subgroup };
+        let scope = g.u32(m, scope as u32);
+        vec![(make | MemoryAccess::NON_PRIVATE_POINTER).bits().into(), scope.into()]
+    }
+
+    /// The pointer to the subgroup's part of the memory.
+    fn begin(&mut self, e: &mut Edit<'_>, (variable, part): (Id, Id), component: Id) -> Id {
+        let word = e.g.uint(e.m, 32);
+        let first = if self.size == self.workgroup {
+            e.g.u32(e.m, 0)
+        } else {
+            require_capability(e.m, Capability::GroupNonUniform as u32);
+            let id = self.builtins.variable(e.m, &mut e.g, BuiltIn::SubgroupId);
+            let ty = crate::builtins::loaded_type(e.m, id).unwrap_or(word);
+            let id = e.ids(Op::Load, ty, &[id]);
+            e.ids(Op::IMul, word, &[id, part])
+        };
+        let pointer = e.g.pointer(e.m, StorageClass::Workgroup as u32, component);
+        e.ids(Op::AccessChain, pointer, &[variable, first])
+    }
+
+    fn construct(&mut self, e: &mut Edit<'_>, r: InstRef, shape: Shape, array: Array) -> Result<(), Refusal> {
+        let (count, len) = self.lines(r, shape, array)?;
+        let Some(value) = e.m.inst(r).id(0) else { return malformed(r, "nothing to make a matrix of") };
+        let memory = self.memory(e, shape);
+        let put = self.put(e, shape, array, (count, len), memory);
+        let void = e.g.void(e.m);
+        self.barrier(e);
+        e.ids(Op::FunctionCall, void, &[put, value]);
+        self.barrier(e);
+        let pointer = self.begin(e, memory, shape.component);
+        let layout = if shape.use_ == USE_B { COLUMN_MAJOR } else { ROW_MAJOR };
+        let mut operands = [layout, len].map(|v| Operand::Id(e.g.u32(e.m, v))).to_vec();
+        operands.insert(0, pointer.into());
+        operands.extend(self.operands(e.m, &mut e.g, true));
+        e.replace(r, Op::CooperativeMatrixLoadKHR, operands);
+        Ok(())
+    }
+
+    fn extract(
+        &mut self,
+        e: &mut Edit<'_>,
+        r: InstRef,
+        matrix: Id,
+        shape: Shape,
+        array: Array,
+    ) -> Result<(), Refusal> {
+        let (count, len) = self.lines(r, shape, array)?;
+        let memory = self.memory(e, shape);
+        let get = self.get(e, shape, array, (count, len), memory);
+        self.barrier(e);
+        let pointer = self.begin(e, memory, shape.component);
+        let layout = if shape.use_ == USE_B { COLUMN_MAJOR } else { ROW_MAJOR };
+        let mut operands = [pointer, matrix].map(Operand::Id).to_vec();
+        operands.extend([layout, len].map(|v| Operand::Id(e.g.u32(e.m, v))));
+        operands.extend(self.operands(e.m, &mut e.g, false));
+        e.effect(Op::CooperativeMatrixStoreKHR, operands);
+        self.barrier(e);
+        e.call(r, get, &[]);
+        Ok(())
+    }
+
+    /// Lane and the index of its first element, in a function of the output.
+    fn lane(&mut self, b: &mut FunctionBuilder<'_>, part: Id) -> (Index, Index) {
+        if self.local_index {
+            return (self.builtins.load(b, BuiltIn::LocalInvocationIndex), Index::Const(0));
+        }
+        require_capability(b.module, Capability::GroupNonUniform as u32);
+        let lane = self.builtins.load(b, BuiltIn::SubgroupLocalInvocationId);
+        if self.size == self.workgroup {
+            return (lane, Index::Const(0));
+        }
+        let subgroup = self.builtins.load(b, BuiltIn::SubgroupId);
+        let first = b.mul(subgroup, Index::Value(part));
+        (lane, first)
+    }
+
+    /// The function that writes an invocation's array.
+    fn put(
+        &mut self,
+        e: &mut Edit<'_>,
+        shape: Shape,
+        array: Array,
+        (count, len): (u32, u32),
+        (variable, part): (Id, Id),
+    ) -> Id {
+        let key = Made::Put(array.ty, shape.component, count);
+        if let Some(f) = self.functions.get(&key) {
+            return *f;
+        }
+        let void = e.g.void(e.m);
+        let operands = self.operands(e.m, &mut e.g, false);
+        let mut b = e.function("coop_put_row", void, &[array.ty]);
+        let (value, pointer) = (b.param(0), pointer_to(&mut b, shape.component));
+        let (lane, first) = self.lane(&mut b, part);
+        let mut write = |b: &mut FunctionBuilder<'_>| {
+            let begin = b.mul(lane, Index::Const(len));
+            let begin = b.add(begin, first);
+            let numbers: Vec<Id> = (0..array.len)
+                .flat_map(|i| {
+                    let x = b.op(Op::CompositeExtract, array.elem, [value.into(), i.into()]);
+                    taken_apart(b, array.scalar, array.elem, x, shape.scalar, shape.component)
+                })
+                .collect();
+            for (i, number) in (0..).zip(numbers) {
+                let at = b.add(begin, Index::Const(i));
+                let at = b.index(at);
+                let to = b.ids(Op::AccessChain, pointer, &[variable, at]);
+                b.effect(Op::Store, [to, number].map(Operand::Id).into_iter().chain(operands.iter().copied()));
+            }
+        };
+        if count < self.size {
+            let has = b.compare(Op::ULessThan, lane, Index::Const(count));
+            b.when(has, &mut write);
+        } else {
+            write(&mut b);
+        }
+        let f = b.finish(None);
+        self.functions.insert(key, f);
+        f
+    }
+
+    /// The function that reads an invocation's array.
+    fn get(
+        &mut self,
+        e: &mut Edit<'_>,
+        shape: Shape,
+        array: Array,
+        (count, len): (u32, u32),
+        (variable, part): (Id, Id),
+    ) -> Id {
+        let key = Made::Get(array.ty, shape.component, count);
+        if let Some(f) = self.functions.get(&key) {
+            return *f;
+        }
+        let operands = self.operands(e.m, &mut e.g, true);
+        let mut b = e.function("coop_get_row", array.ty, &[]);
+        let b_ref = &mut b;
+        let pointer = pointer_to(b_ref, shape.component);
+        let (mut lane, first) = self.lane(b_ref, part);
+        if count < self.size {
+            let has = b_ref.compare(Op::ULessThan, lane, Index::Const(count));
+            lane = b_ref.select(has, lane, Index::Const(count - 1));
+        }
+        let begin = b_ref.mul(lane, Index::Const(len));
+        let begin = b_ref.add(begin, first);
+        let numbers: Vec<Id> = (0..len)
+            .map(|i| {
+                let at = b_ref.add(begin, Index::Const(i));
+                let at = b_ref.index(at);
+                let from = b_ref.ids(Op::AccessChain, pointer, &[variable, at]);
+                let operands = [Operand::Id(from)].into_iter().chain(operands.iter().copied());
+                b_ref.op(Op::Load, shape.component, operands)
+            })
+            .collect();
+        let parts = put_together(b_ref, (shape.scalar, shape.component), &numbers, (array.scalar, array.elem));
+        let value = b_ref.ids(Op::CompositeConstruct, array.ty, &parts);
+        let f = b.finish(Some(value));
+        self.functions.insert(key, f);
+        f
+    }
+
+    fn cast(&mut self, e: &mut Edit<'_>, r: InstRef, from: Array, to: Array) -> Result<(), Refusal> {
+        let Some(value) = e.m.inst(r).id(0) else { return malformed(r, "nothing to cast") };
+        if from.bits() != to.bits() || !matches!(from.scalar.width().max(to.scalar.width()), 8 | 16 | 32) {
+            return malformed(r, "a cast between arrays of other sizes");
+        }
+        let key = Made::Cast(from.ty, to.ty);
+        let f = match self.functions.get(&key) {
+            Some(f) => *f,
+            None => {
+                let mut b = e.function("coop_cast_array", to.ty, &[from.ty]);
+                let value = b.param(0);
+                let numbers: Vec<Id> = (0..from.len)
+                    .map(|i| b.op(Op::CompositeExtract, from.elem, [value.into(), i.into()]))
+                    .collect();
+                let parts = if from.scalar.width() > to.scalar.width() {
+                    let apart = |x: &Id| taken_apart(&mut b, from.scalar, from.elem, *x, to.scalar, to.elem);
+                    numbers.iter().flat_map(apart).collect()
+                } else {
+                    put_together(&mut b, (from.scalar, from.elem), &numbers, (to.scalar, to.elem))
+                };
+                let value = b.ids(Op::CompositeConstruct, to.ty, &parts);
+                let f = b.finish(Some(value));
+                self.functions.insert(key, f);
+                f
+            }
+        };
+        e.call(r, f, &[value]);
+        Ok(())
+    }
+
+    fn part(&mut self, e: &mut Edit<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
+        let (Some(value), Some(start)) = (inst.id(0), inst.id(1)) else { return malformed(r, "a part of nothing") };
+        let (from, to) = (Array::of(e, r, e.m.type_of(value))?, Array::of(e, r, inst.ty)?);
+        let start = e.word(r, start)?;
+        let Some(start_type) = e.m.type_of(start) else { return malformed(r, "the index has no type") };
+        if from.elem != to.elem {
+            return malformed(r, "a part of an array has other elements");
+        }
+        let key = Made::Part(from.ty, to.ty, start_type);
+        let f = match self.functions.get(&key) {
+            Some(f) => *f,
+            None => {
+                let mut b = e.function("coop_part_of_array", to.ty, &[from.ty, start_type]);
+                let (value, start) = (b.param(0), b.param(1));
+                let word = b.u32_type();
+                let start = if start_type == word { start } else { b.ids(Op::Bitcast, word, &[start]) };
+                let (source, target) = (b.variable(from.ty), b.variable(to.ty));
+                b.effect(Op::Store, [source, value].map(Operand::Id));
+                let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, from.elem);
+                b.repeat(to.len, Unroll::Now, &mut |b, i| {
+                    let at = b.add(Index::Value(start), i);
+                    let (at, i) = (b.index(at), b.index(i));
+                    let from_at = b.ids(Op::AccessChain, pointer, &[source, at]);
+                    let to_at = b.ids(Op::AccessChain, pointer, &[target, i]);
+                    let x = b.ids(Op::Load, from.elem, &[from_at]);
+                    b.effect(Op::Store, [to_at, x].map(Operand::Id));
+                });
+                let value = b.ids(Op::Load, to.ty, &[target]);
+                let f = b.finish(Some(value));
+                self.functions.insert(key, f);
+                f
+            }
+        };
+        e.call(r, f, &[value, start]);
+        Ok(())
+    }
+}
+
+fn pointer_to(b: &mut FunctionBuilder<'_>, component: Id) -> Id {
+    b.globals.pointer(b.module, StorageClass::Workgroup as u32, component)
+}
+
+/// A number as several of no more bits each, the first in the lowest bits.
+fn taken_apart(
+    b: &mut FunctionBuilder<'_>,
+    from: Scalar,
+    from_ty: Id,
+    value: Id,
+    to: Scalar,
+    to_ty: Id,
+) -> Vec<Id> {
+    if from_ty == to_ty {
+        return vec![value];
+    }
+    if from.width() == to.width() {
+        return vec![b.ids(Op::Bitcast, to_ty, &[value])];
+    }
+    let word = b.u32_type();
+    let value = if from_ty == word || from != WORD { value } else { b.ids(Op::Bitcast, word, &[value]) };
+    spread(b, to, to_ty, value, from.width())
+}
+
+/// Numbers as such of at least as many bits.
+fn put_together(
+    b: &mut FunctionBuilder<'_>,
+    (from, from_ty): (Scalar, Id),
+    numbers: &[Id],
+    (to, to_ty): (Scalar, Id),
+) -> Vec<Id> {
+    let count = (to.width() / from.width()).max(1) as usize;
+    numbers.chunks(count).map(|parts| gather(b, from, from_ty, parts, to_ty)).collect()
+}
