@@ -16,6 +16,8 @@ const ON_DEVICE: u64 = 40;
 const BYTES: usize = 100;
 /// Modules of a dialect that the interpreter alone runs.
 const INTERPRETED: u64 = 20;
+/// Modules of each other dialect that run lowered on the device.
+const LOWERED: u64 = 8;
 
 fn run_all(differential: &Differential<'_>, profile: Profile, seeds: std::ops::Range<u64>) -> Row {
     let mut tally = Tally::default();
@@ -140,7 +142,7 @@ fn dialects_are_interpreted_as_expected_lowered_and_not() {
 vulkan_test!(
     Lavapipe,
     fn dialects_run_as_expected_lowered(device) {
-        run_found("dialects", Some(device), 3);
+        run_found("dialects", Some(device), 1);
     }
 );
 
@@ -150,13 +152,13 @@ vulkan_test!(
         let targets = vec![Target::Scalar, Target::Khr];
         let d = Differential { targets, ..differential(Some(device)) };
         for dialect in [Dialect::Intel, Dialect::Arm] {
-            let row = run_all(&d, Profile { dialect, limits: Limits::Tiles }, 0..ON_DEVICE);
-            assert_eq!(count(&row, "khr vulkan"), ON_DEVICE, "{row:?}");
-            assert_eq!(count(&row, "scalar vulkan"), ON_DEVICE, "{row:?}");
+            let row = run_all(&d, Profile { dialect, limits: Limits::Tiles }, 0..LOWERED);
+            assert_eq!(count(&row, "khr vulkan"), LOWERED, "{row:?}");
+            assert_eq!(count(&row, "scalar vulkan"), LOWERED, "{row:?}");
         }
         let scalar = Differential { targets: vec![Target::Scalar], ..differential(Some(device)) };
-        let row = run_all(&scalar, Profile::any(Dialect::Qcom), 0..ON_DEVICE);
-        assert!(count(&row, "scalar vulkan") >= ON_DEVICE * 8 / 10, "{row:?}");
+        let row = run_all(&scalar, Profile::any(Dialect::Qcom), 0..LOWERED);
+        assert!(count(&row, "scalar vulkan") >= LOWERED * 8 / 10, "{row:?}");
     }
 );
 
@@ -192,7 +194,8 @@ fn entropy_shrinks() {
 /// invocation holds.
 #[test]
 fn a_module_that_depends_on_placement_is_noticed() {
-    let Found { module, case, .. } = found("passes").into_iter().find(|f| f.name == "variable-initializer").expect("there");
+    let Found { module, case, .. } =
+        found("passes").into_iter().find(|f| f.name == "variable-initializer").expect("there");
     let text = text::print(&module, &text::PrintOptions { friendly_names: false, ..Default::default() }).text;
     let load = text.lines().find(|l| l.contains("OpLoad")).expect("a load");
     let id = load.split('=').next().expect("an id").trim();

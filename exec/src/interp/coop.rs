@@ -347,7 +347,8 @@ impl Machine<'_> {
             self.tile_shade.clear();
             for r in 0..i64::from(coop.rows) {
                 for c in 0..i64::from(coop.cols) {
-                    let inside = x + r < h && y + c < w;
+                    // Intel's compiler looks at the upper bounds only.
+                    let inside = (0..h).contains(&(x + r)) && (0..w).contains(&(y + c));
                     self.tile.push(if inside { v } else { 0 });
                     self.tile_shade.push(if inside { shade } else { Shade::Sure });
                 }

@@ -1,11 +1,11 @@
 //! Statements of SPV_INTEL_joint_matrix: accesses with offsets and bounds, checked construction, prefetches, and
 //! numbers whose bits are bfloat16 or tf32.
 
-use super::{Dialect, Limits};
 use super::access::{Access, Place};
 use super::emit::{A, ACC, B, Gen, Mat};
 use super::fun::Value;
 use super::range::Range;
+use super::{Dialect, Limits};
 use crate::grammar::Op;
 use crate::module::{Id, Operand};
 use crate::types::Scalar;
@@ -196,7 +196,10 @@ impl Gen<'_> {
     /// The bits of a multiplication that say how factors are read.
     pub(super) fn intel_bits(&mut self, factors: [Value; 2], result: Scalar) -> u32 {
         let tf32 = |v: &Value| v.mat.scalar == F32 && v.range.fits(Scalar::Float { width: 16 });
-        let may = self.profile.dialect == Dialect::Intel && self.profile.limits != Limits::Tiles && factors.iter().all(tf32) && result.is_float();
+        let may = self.profile.dialect == Dialect::Intel
+            && self.profile.limits != Limits::Tiles
+            && factors.iter().all(tf32)
+            && result.is_float();
         if !may || !self.e.chance(128) {
             return 0;
         }
@@ -213,7 +216,9 @@ impl Gen<'_> {
         let [a, b] = [A, B].map(|u| self.mat(problem, U16, u));
         let [narrow, wide] = [U16, F32].map(|s| self.mat(problem, s, ACC));
         let (x, y) = (self.bfloat_bits(a)?, self.bfloat_bits(b)?);
-        let (c_bits, d_bits) = (self.e.chance(100), self.e.chance(100));
+        // Of devices' accumulators none is bfloat16.
+        let any = self.profile.limits == Limits::Any;
+        let (c_bits, d_bits) = (any && self.e.chance(100), any && self.e.chance(100));
         let c = if c_bits { self.bfloat_bits(narrow)? } else { self.operand(wide) };
         let steps = x.range.products(y.range, depth);
         let part = steps.negated().hull(steps);

@@ -74,13 +74,14 @@ impl Dialect {
         }
     }
 
-    /// Whether there are modules of the dialect that keep to these limits: some device must have it.
+    /// Whether there are modules of the dialect that keep to these limits.
     pub fn has(self, limits: Limits) -> bool {
         match limits {
             Limits::Any => true,
             Limits::Tiles => !matches!(self, Dialect::Nv1 | Dialect::Qcom),
             Limits::Lavapipe => matches!(self, Dialect::Khr | Dialect::Nv2),
-            Limits::Nvidia => matches!(self, Dialect::Khr | Dialect::Nv2 | Dialect::Nv1),
+            // Lowered, where not as they are.
+            Limits::Nvidia => !matches!(self, Dialect::Ext | Dialect::Qcom),
         }
     }
 

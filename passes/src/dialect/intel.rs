@@ -25,7 +25,6 @@ use coop_ir::{Id, InstRef, Module, Op, Operand};
 use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{Capability, Decoration};
 
-
 /// Capabilities that nothing needs afterwards: checked, with offsets, prefetch, packed, invocation, TF32, bfloat16 of
 /// SPV_INTEL_joint_matrix, the conversions, and SPV_ARM_cooperative_matrix_layouts.
 const CAPABILITIES: [u32; 10] = [6192, 6238, 6411, 6434, 6435, 6436, 6437, 6115, 6425, 4201];
@@ -101,7 +100,9 @@ impl Pass {
                 return Ok(false);
             }
             Op::CooperativeMatrixApplyFunctionINTEL => self.apply(e, r, cx)?,
-            Op::ConvertFToBF16INTEL | Op::ConvertBF16ToFINTEL | Op::RoundFToTF32INTEL => self.numbers.conversion(e, r)?,
+            Op::ConvertFToBF16INTEL | Op::ConvertBF16ToFINTEL | Op::RoundFToTF32INTEL => {
+                self.numbers.conversion(e, r)?
+            }
             Op::CooperativeMatrixMulAddKHR => self.numbers.muladd(e, r, cx.options.tf32)?,
             Op::CooperativeMatrixLengthKHR => length(e, r),
             Op::CompositeConstruct => fill(e, r)?,

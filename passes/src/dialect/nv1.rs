@@ -3,7 +3,7 @@
 //! The use of a value follows from where it goes. Values that must have one type (variables with what is stored and loaded,
 //! phis with what comes in, operands of arithmetic with results, composites with their parts) form a class; a class is
 //! an accumulator if MulAdd adds to one of them or gives one of them, else A or B if MulAdd multiplies them as such, else
-//! an accumulator. What can be had twice for nothing is in no class: loads from memory, constants and splats are made
+//! what others of its type are, or an accumulator. What can be had twice for nothing is in no class: loads from memory, constants and splats are made
 //! once for each use that is asked of them. Where MulAdd multiplies an accumulator, its use is changed there. The length
 //! of a matrix is asked of its type alone: matrices of such a type whose elements are looked at have one use.
 //!
@@ -46,6 +46,8 @@ pub(super) fn run(m: &mut Module) -> Result<(), Refusal> {
         roles: FxHashMap::default(),
         types: FxHashMap::default(),
         versions: FxHashMap::default(),
+        usual: FxHashMap::default(),
+        flexible: FxHashMap::default(),
         converted: false,
     };
     pass.classes()?;
@@ -68,6 +70,10 @@ struct Upgrade<'m> {
     types: FxHashMap<(Id, Use), Id>,
     /// Constants, loads and splats by use.
     versions: FxHashMap<(Id, Use), Id>,
+    /// What matrices of a type are where nothing says it: what MulAdd takes them as elsewhere.
+    usual: FxHashMap<Id, Use>,
+    /// The same for a value that can be made again.
+    flexible: FxHashMap<Id, Use>,
     converted: bool,
 }
 
@@ -160,7 +166,50 @@ impl Upgrade<'_> {
                 }
             }
         }
+        self.undecided();
         Ok(())
+    }
+
+    /// Decides what nothing says, by what MulAdd does with values of the same type: a device has matrices of each type for
+    /// some uses only.
+    fn undecided(&mut self) {
+        let mut seen: FxHashMap<Id, BTreeSet<Use>> = FxHashMap::default();
+        for r in self.body() {
+            let inst = self.m.inst(r);
+            if inst.op != Op::CooperativeMatrixMulAddNV {
+                continue;
+            }
+            let operands = inst.ids().take(3).zip(OF_MULADD).chain(inst.result.map(|id| (id, Use::Accumulator)));
+            for (id, use_) in operands {
+                if let Some(ty) = self.m.type_of(id) {
+                    seen.entry(ty).or_default().insert(use_);
+                }
+            }
+        }
+        self.usual = seen
+            .into_iter()
+            .filter(|(_, uses)| !uses.contains(&Use::Accumulator))
+            .filter_map(|(ty, uses)| Some((ty, *uses.first()?)))
+            .collect();
+        let globals: Vec<InstRef> = self.m.globals.clone();
+        for r in globals.into_iter().chain(self.body()) {
+            let inst = self.m.inst(r);
+            let Some((id, ty)) = inst.result.zip(inst.ty) else { continue };
+            let pointee = match Type::of(self.m, ty) {
+                Some(Type::Pointer { pointee, .. }) => pointee,
+                _ => ty,
+            };
+            let Some(use_) = self.usual.get(&pointee).copied() else { continue };
+            if self.is_flexible(id) {
+                self.flexible.insert(id, use_);
+            } else {
+                let root = self.find(id);
+                let roles = self.roles.entry(root).or_default();
+                if roles.is_empty() {
+                    roles.insert(use_);
+                }
+            }
+        }
     }
 
     /// The type that stands for `ty` where matrices in it have a use.
@@ -316,6 +365,7 @@ impl Upgrade<'_> {
                 }
                 let wanted = match inst.op {
                     Op::CooperativeMatrixMulAddNV => OF_MULADD.get(at).copied().unwrap_or(own),
+                    _ if members.is_empty() => self.flexible.get(&id).copied().unwrap_or(own),
                     _ => own,
                 };
                 if self.is_flexible(id) || inst.op == Op::CooperativeMatrixMulAddNV {
@@ -359,10 +409,11 @@ impl Upgrade<'_> {
                 conversions.push((r, at, id, use_));
             }
         }
-        // What nothing asks for is an accumulator, as good as any.
+        // What nothing asks for is as good as any.
         for id in flexible {
             if !self.versions.keys().any(|k| k.0 == id) {
-                self.version(id, Use::Accumulator);
+                let use_ = self.flexible.get(&id).copied().unwrap_or(Use::Accumulator);
+                self.version(id, use_);
             }
         }
         for ((_, use_), id) in &self.versions {

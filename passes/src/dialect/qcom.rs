@@ -278,14 +278,7 @@ impl Qcom {
         Ok(())
     }
 
-    fn extract(
-        &mut self,
-        e: &mut Edit<'_>,
-        r: InstRef,
-        matrix: Id,
-        shape: Shape,
-        array: Array,
-    ) -> Result<(), Refusal> {
+    fn extract(&mut self, e: &mut Edit<'_>, r: InstRef, matrix: Id, shape: Shape, array: Array) -> Result<(), Refusal> {
         let (count, len) = self.lines(r, shape, array)?;
         let memory = self.memory(e, shape);
         let get = self.get(e, shape, array, (count, len), memory);
@@ -412,9 +405,8 @@ impl Qcom {
             None => {
                 let mut b = e.function("coop_cast_array", to.ty, &[from.ty]);
                 let value = b.param(0);
-                let numbers: Vec<Id> = (0..from.len)
-                    .map(|i| b.op(Op::CompositeExtract, from.elem, [value.into(), i.into()]))
-                    .collect();
+                let numbers: Vec<Id> =
+                    (0..from.len).map(|i| b.op(Op::CompositeExtract, from.elem, [value.into(), i.into()])).collect();
                 let parts = if from.scalar.width() > to.scalar.width() {
                     let apart = |x: &Id| taken_apart(&mut b, from.scalar, from.elem, *x, to.scalar, to.elem);
                     numbers.iter().flat_map(apart).collect()
@@ -474,14 +466,7 @@ fn pointer_to(b: &mut FunctionBuilder<'_>, component: Id) -> Id {
 }
 
 /// A number as several of no more bits each, the first in the lowest bits.
-fn taken_apart(
-    b: &mut FunctionBuilder<'_>,
-    from: Scalar,
-    from_ty: Id,
-    value: Id,
-    to: Scalar,
-    to_ty: Id,
-) -> Vec<Id> {
+fn taken_apart(b: &mut FunctionBuilder<'_>, from: Scalar, from_ty: Id, value: Id, to: Scalar, to_ty: Id) -> Vec<Id> {
     if from_ty == to_ty {
         return vec![value];
     }

@@ -219,9 +219,8 @@ impl Tensors {
             None => {
                 let known = (&self.constants, &self.decorations);
                 let what = (pointer, elem, operands.memory.as_slice());
-                let wide = Wide::new(m, g, known, &mut self.views, what, &mut list);
+                let wide = Wide::new(m, g, known, &mut self.views, what, unaligned, &mut list);
                 // The byte in a binding is looked at when the code runs; that of other pointers is not.
-                let wide = wide.filter(|w| !unaligned || w.tells_alignment());
                 unaligned &= wide.is_none();
                 let memory = Memory::new(m, known, &mut self.views, r, (what, store), &mut list)?;
                 Source::Memory(memory, wide)

@@ -69,6 +69,16 @@ impl Address {
         }
     }
 
+    /// The same where the address is a multiple of `bytes` and its parts may not be.
+    pub(super) fn whole_index(&self, b: &mut FunctionBuilder<'_>, bytes: u32) -> Index {
+        let mut sum = Index::Const(self.constant);
+        for t in &self.terms {
+            let value = b.mul(t.at, Index::Const(t.factor));
+            sum = b.add(value, sum);
+        }
+        b.div(sum, bytes)
+    }
+
     /// The number of the unit of `bytes` bytes (a power of two that divides the address) that begins there.
     pub(super) fn index(&self, b: &mut FunctionBuilder<'_>, bytes: u32) -> Index {
         let mut sum = Index::Const(self.constant / bytes);

@@ -23,6 +23,9 @@ pub(super) struct Wide {
     base: Base,
     elem: Elem,
     operands: Vec<Operand>,
+    /// Whether the byte where the access points may be any multiple of an element's size, so that only the sum of all
+    /// that is added up is a multiple of a unit.
+    unaligned: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -41,6 +44,7 @@ impl Wide {
         (constants, decorations): (&coop_ir::constant::Constants, &Decorations),
         views: &mut Views,
         (pointer, elem, operands): (Id, Elem, &[Operand]),
+        unaligned_pointer: bool,
         list: &mut Vec<Id>,
     ) -> Option<Wide> {
         let mask = operands.first().map_or(0, |o| o.word());
@@ -49,10 +53,15 @@ impl Wide {
         }
         let Type::Pointer { storage, .. } = Type::of(m, m.type_of(pointer)?)? else { return None };
         if storage == StorageClass::PhysicalStorageBuffer as u32 {
+            if unaligned_pointer {
+                // What the address is a multiple of can't be told.
+                return None;
+            }
             let mut args = Args { m, constants, list: std::mem::take(list) };
             let at = args.pass(pointer);
             *list = args.list;
-            return Some(Wide { base: Base::Physical { pointer: at }, elem, operands: operands.to_vec() });
+            let base = Base::Physical { pointer: at };
+            return Some(Wide { base, elem, operands: operands.to_vec(), unaligned: false });
         }
         let bound = Layouts { m, constants, decorations }.bound(pointer)?;
         let Bound { variable, descriptor, terms, constant } = bound;
@@ -68,12 +77,7 @@ impl Wide {
         }
         *list = args.list;
         let base = Base::Binding { terms, constant, descriptor: fixed, passed: param, views };
-        Some(Wide { base, elem, operands: unaligned(operands) })
-    }
-
-    /// Whether the code can tell what the address is a multiple of.
-    pub(super) fn tells_alignment(&self) -> bool {
-        matches!(self.base, Base::Binding { .. })
+        Some(Wide { base, elem, operands: unaligned(operands), unaligned: unaligned_pointer })
     }
 
     /// The unit for runs of `count` elements, in bytes.
@@ -89,6 +93,7 @@ impl Wide {
                 out.push(Operand::Word(*factor));
             }
             out.extend([*constant, passed.map_or(0, |p| p as u32 + 1)].map(Operand::Word));
+            out.push(Operand::Word(u32::from(self.unaligned)));
         }
     }
 
@@ -147,7 +152,7 @@ impl WideRoot {
     fn pointer(&self, b: &mut FunctionBuilder<'_>, address: &Address, unit: u32) -> (Id, Id) {
         let word = b.u32_type();
         let ty = if unit == 4 { word } else { b.globals.vector(b.module, word, unit / 4) };
-        let index = address.index(b, unit);
+        let index = if self.wide.unaligned { address.whole_index(b, unit) } else { address.index(b, unit) };
         let index = b.index(index);
         match &self.wide.base {
             Base::Binding { views, .. } => {
