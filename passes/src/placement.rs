@@ -187,8 +187,8 @@ pub fn spread(lanes: u32, shape: Shape, along: Along, piece: u32) -> (Grid, Band
     spread_within(lanes, shape, along, piece, u32::MAX)
 }
 
-/// The same, with no more than `span` neighbours along a line divided before a lane holds the next ones too: every
-/// lane then holds a part of any `span` of them.
+/// The same, with about `span` neighbours along a line divided before a lane holds the next ones too: every lane then
+/// holds a part of any so many of them. More are divided where lanes would be idle else.
 pub fn spread_within(lanes: u32, shape: Shape, along: Along, piece: u32, span: u32) -> (Grid, Band) {
     let (length, lines) = match along {
         Along::Row => (shape.cols, shape.rows),
@@ -202,8 +202,14 @@ pub fn spread_within(lanes: u32, shape: Shape, along: Along, piece: u32, span: u
     // Of fewer groups along a line none may be idle, or there are copies.
     let along_groups = (1..=most).rev().find(|g| lanes.is_multiple_of(*g) && pieces.is_multiple_of(*g)).unwrap_or(1);
     let along_groups = if along_groups * 4 < most { most } else { along_groups };
-    let narrow = (1..=(span / piece).min(most)).rev().find(|g| lanes.is_multiple_of(*g) && pieces.is_multiple_of(*g));
-    let along_groups = narrow.map_or(along_groups, |n| n.min(along_groups));
+    let along_groups = if span == u32::MAX {
+        along_groups
+    } else {
+        // The fewest that leave no lane without a line of its own, or as many as the span has.
+        let divides = |g: &u32| lanes.is_multiple_of(*g) && pieces.is_multiple_of(*g);
+        let least = (1..=most).filter(divides).find(|g| lanes / g <= lines).unwrap_or(along_groups);
+        (least..=(span / piece).min(most)).rev().find(divides).unwrap_or(least)
+    };
     let line_groups = lanes / along_groups;
     let (in_line, lines) = (Cut::dealt(length, along_groups, piece), Cut::dealt(lines, line_groups, 1));
     match along {

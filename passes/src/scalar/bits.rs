@@ -1,12 +1,15 @@
 //! Numbers as parts of other numbers: putting together, taking apart, by bit casts of vectors.
 
 use coop_ir::builder::{FunctionBuilder, Index, require_capability};
-use coop_ir::types::Scalar;
+use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Module, Op};
 use spirv::Capability;
 
 /// Numbers put together, the first in the lowest bits, as a value of type `to`.
 pub(crate) fn gather(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, parts: &[Id], to: Id) -> Id {
+    if let Some(whole) = taken_apart(b.module, parts, to) {
+        return whole;
+    }
     match parts {
         [one] if ty == to => *one,
         [one] => b.ids(Op::Bitcast, to, &[*one]),
@@ -23,6 +26,22 @@ pub(crate) fn gather(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, parts:
             b.ids(Op::Bitcast, to, &[whole])
         }
     }
+}
+
+/// What numbers were taken out of, all of them and in order, if that is a value of type `to`.
+fn taken_apart(m: &Module, parts: &[Id], to: Id) -> Option<Id> {
+    let extracted = |(at, part): (usize, &Id)| {
+        let inst = m.def_inst(*part).filter(|i| i.op == Op::CompositeExtract && i.operands.len() == 2)?;
+        inst.id(0).filter(|_| inst.word(1) == u32::try_from(at).ok())
+    };
+    let vector = extracted((0, parts.first()?))?;
+    let same = parts.iter().enumerate().all(|p| extracted(p) == Some(vector));
+    let count = match Type::of(m, m.type_of(vector)?)? {
+        Type::Vector { len, .. } => len as usize,
+        _ => return None,
+    };
+    let bits = m.def_inst(vector).filter(|i| i.op == Op::Bitcast && same && count == parts.len())?;
+    bits.id(0).filter(|w| m.type_of(*w) == Some(to))
 }
 
 /// The numbers of type `ty` that make up a value of `width` bits, the lowest first.

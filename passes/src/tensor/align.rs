@@ -17,7 +17,7 @@ pub(super) fn align(m: &Module, constants: &Constants, id: Id) -> u32 {
 struct Finder<'a> {
     m: &'a Module,
     constants: &'a Constants,
-    /// The phis on the way: what comes round a loop is assumed to be a multiple of whatever the rest is.
+    /// The phis and variables on the way: what comes round a loop is assumed to be a multiple of whatever the rest is.
     path: Vec<Id>,
     budget: u32,
 }
@@ -68,8 +68,38 @@ impl Finder<'_> {
                 self.path.pop();
                 all
             }
+            Op::Load => inst.id(0).map_or(1, |variable| self.loaded(variable)),
             _ => 1,
         }
+    }
+
+    /// What a variable of the function holds is one of the values that are stored there, if nothing else is done to it.
+    fn loaded(&mut self, variable: Id) -> u32 {
+        if self.path.contains(&variable) {
+            return MAX;
+        }
+        let function = spirv::StorageClass::Function as u32;
+        let Some(inst) = self.m.def_inst(variable).filter(|i| i.op == Op::Variable && i.word(0) == Some(function))
+        else {
+            return 1;
+        };
+        let mut values: Vec<Id> = inst.id(1).into_iter().collect();
+        let m = self.m;
+        // Looking at all instructions is dear, so it is not done often.
+        self.budget = self.budget.saturating_sub(50);
+        for r in m.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.insts) {
+            let user = m.inst(*r);
+            match user.op {
+                Op::Store if user.id(0) == Some(variable) => values.extend(user.id(1)),
+                Op::Load | Op::ExtInst => {}
+                _ if user.ids().any(|i| i == variable) => return 1,
+                _ => {}
+            }
+        }
+        self.path.push(variable);
+        let all = values.into_iter().map(|v| self.of(v)).min().unwrap_or(1);
+        self.path.pop();
+        all
     }
 
     fn known(&self, id: Id) -> Option<u32> {
