@@ -204,6 +204,15 @@ fn page(
     for (name, _, why) in theirs {
         let _ = writeln!(out, "| {name} | {why} |");
     }
+    out.push_str(
+        "\n## Over generated mutations\n\nOne rule is broken in each of many generated modules; \
+         [mutants.md](mutants.md) has the scores of each rule,\nand why some have none.\n\n\
+         | rules | modules | coopcheck finds the rule, % | spirv-val refuses, % |\n|---|---|---|---|\n",
+    );
+    let mutants = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/mutants.md");
+    let mutants = std::fs::read_to_string(mutants).expect("docs/mutants.md");
+    let total = mutants.lines().find(|l| l.starts_with("| all "));
+    let _ = writeln!(out, "{}", total.expect("a row for all"));
     if !crashes.is_empty() {
         out.push_str("\n## spirv-val ends without a verdict\n\nBy an exception, on a module that is invalid:\n\n");
         for name in crashes {

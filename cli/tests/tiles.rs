@@ -254,6 +254,24 @@ fn auto_takes_what_the_device_has() {
     }
 }
 
+/// Published profiles: matrices where the device lists any, scalar code where it does not.
+#[test]
+fn auto_knows_published_devices() {
+    let job = kernels().into_iter().find(|j| j.name.starts_with("gemm_simple")).expect("a kernel");
+    let mut chosen = std::collections::BTreeMap::new();
+    for profile in Profile::builtin_names().filter_map(Profile::builtin) {
+        let lowered = lower(&job.module, &options(&job.case, Target::Auto, &profile));
+        chosen.insert(profile.name, lowered.map_or_else(|e| e.to_string(), |l| l.report.target));
+    }
+    for (name, target) in &chosen {
+        let profile = Profile::builtin(name).expect("built in");
+        let wanted = if profile.khr_properties.is_empty() { "scalar" } else { "khr" };
+        assert!(target == wanted || name == "nvidia-h100", "{chosen:?}");
+    }
+    let count = |t: &str| chosen.values().filter(|c| *c == t).count();
+    assert!(count("scalar") == 5 && count("khr") >= 5, "{chosen:?}");
+}
+
 #[test]
 fn a_device_must_be_named() {
     let job = kernels().into_iter().next().expect("a kernel");

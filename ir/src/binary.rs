@@ -43,6 +43,27 @@ pub fn is_binary(bytes: &[u8]) -> bool {
     matches!(bytes.first_chunk::<4>(), Some(m) if *m == MAGIC.to_le_bytes() || *m == MAGIC.to_be_bytes())
 }
 
+/// The opcodes of a module's instructions, without reading it: a list is all that a module's words are. Ends with an
+/// error where the words are no such list, and gives nothing for what is no module at all.
+pub fn opcodes(bytes: &[u8]) -> impl Iterator<Item = Result<Op, ReadError>> + '_ {
+    let big_endian = bytes.first_chunk::<4>() == Some(&MAGIC.to_be_bytes());
+    let count = if is_binary(bytes) && bytes.len().is_multiple_of(4) { bytes.len() / 4 } else { 0 };
+    let mut at = 5;
+    std::iter::from_fn(move || {
+        let b = bytes.get(at * 4..at * 4 + 4).filter(|_| at < count)?;
+        let b = [b[0], b[1], b[2], b[3]];
+        let word = if big_endian { u32::from_be_bytes(b) } else { u32::from_le_bytes(b) };
+        let (op, len) = (Op(word as u16), (word >> 16) as usize);
+        let place = at;
+        at = if len == 0 { count } else { at + len };
+        if len == 0 || at > count {
+            let message = format!("{len} words, of which {} are there", count - place);
+            return Some(Err(ReadError { word: place, op: Some(op), message }));
+        }
+        Some(Ok(op))
+    })
+}
+
 /// Reads a module from the bytes of a file.
 pub fn read(bytes: &[u8]) -> Result<Module, ReadError> {
     let fail = |word, message: String| Err(ReadError { word, op: None, message });

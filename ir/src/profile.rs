@@ -231,9 +231,17 @@ pub struct NvProperties {
 
 /// The profiles that come with the tools, by name.
 const BUILTIN: &[(&str, &str)] = &[
+    ("amd-rdna3", include_str!("../profiles/amd-rdna3.json")),
+    ("amd-rdna4", include_str!("../profiles/amd-rdna4.json")),
+    ("apple-kosmickrisp", include_str!("../profiles/apple-kosmickrisp.json")),
+    ("arm-mali", include_str!("../profiles/arm-mali.json")),
+    ("google-swiftshader", include_str!("../profiles/google-swiftshader.json")),
+    ("intel-arc", include_str!("../profiles/intel-arc.json")),
+    ("intel-xe2", include_str!("../profiles/intel-xe2.json")),
     ("mesa-lavapipe", include_str!("../profiles/mesa-lavapipe.json")),
     ("mesa-lavapipe-debian12", include_str!("../profiles/mesa-lavapipe-debian12.json")),
     ("nvidia-h100", include_str!("../profiles/nvidia-h100.json")),
+    ("qualcomm-adreno", include_str!("../profiles/qualcomm-adreno.json")),
 ];
 
 impl Profile {
@@ -370,6 +378,25 @@ mod tests {
         assert!(h100.limits.subgroup_supported_operations.has(SubgroupOperations::PARTITIONED));
         let f16 = h100.khr_properties.iter().filter(|row| row.a == ComponentType::F16).count();
         assert!(f16 > 0 && h100.flexible_properties.iter().any(|row| row.granularity.scope == Scope::Workgroup));
+    }
+
+    /// What was not measured says so, and where it comes from; a list of matrices goes with the feature.
+    #[test]
+    fn published_profiles_name_their_sources() {
+        let all: Vec<Profile> = Profile::builtin_names().filter_map(Profile::builtin).collect();
+        let published: Vec<&Profile> = all.iter().filter(|p| p.origin == Origin::Published).collect();
+        assert_eq!(published.len(), 8);
+        for p in published {
+            assert!(p.source.contains(" as of ") && p.source.ends_with("Not measured."), "{}: {}", p.name, p.source);
+            assert_eq!(p.khr_properties.is_empty(), !p.has(Feature::CooperativeMatrix), "{}", p.name);
+            assert_eq!(p.has_extension("VK_KHR_cooperative_matrix"), p.has(Feature::CooperativeMatrix), "{}", p.name);
+            assert!(p.has(Feature::VulkanMemoryModel) && p.limits.subgroup_size > 1, "{}", p.name);
+            let bf16 = p.khr_properties.iter().any(|r| r.a == ComponentType::Bf16);
+            assert_eq!(bf16, p.has(Feature::ShaderBFloat16CooperativeMatrix), "{}", p.name);
+            let fp8 = p.khr_properties.iter().any(|r| r.a == ComponentType::E4m3);
+            assert_eq!(fp8, p.has(Feature::ShaderFloat8CooperativeMatrix), "{}", p.name);
+            assert!(p.flexible_properties.is_empty() && p.properties2.is_empty(), "{}", p.name);
+        }
     }
 
     #[test]

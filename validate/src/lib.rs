@@ -65,6 +65,13 @@ pub fn check_device(module: &Module, options: &Options) -> Report {
     out.finish()
 }
 
+/// Whether the words of a module have nothing about cooperative matrices, so that there is no need to read it. What is
+/// no proper list of instructions is read in any case.
+pub fn has_no_matrices(bytes: &[u8]) -> bool {
+    let whole = bytes.len() >= 20 && bytes.len().is_multiple_of(4) && coop_ir::binary::is_binary(bytes);
+    whole && coop_ir::binary::opcodes(bytes).all(|op| op.is_ok_and(|op| !cx::is_matrix_op(op)))
+}
+
 /// Whether anything in the module is about cooperative matrices, of any extension. Modules without any are answered
 /// without a single table being built.
 pub fn concerns_matrices(module: &Module) -> bool {

@@ -49,6 +49,11 @@ impl Options {
         Ok(())
     }
 
+    /// Whether the user has turned a rule off.
+    pub(crate) fn is_off(&self, rule: &Rule) -> bool {
+        self.levels.get(rule.id) == Some(&Level::Allow)
+    }
+
     /// How many invocations a subgroup has, as far as anybody says it.
     pub(crate) fn subgroups(&self) -> Option<u32> {
         let device = self.device.as_ref();

@@ -184,3 +184,44 @@ fn messages_keep_the_conventions() {
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
+
+/// Every id of the digest is checked by a rule or in a run, or the catalogue says why not; and rules name no others.
+#[test]
+fn the_digest_is_covered() {
+    use coop_validate::dynamic::{DYNAMIC, ELSEWHERE};
+    let digest: BTreeSet<&str> = include_str!("digest.txt").lines().filter(|l| !l.starts_with('#')).collect();
+    let by_rules: BTreeSet<&str> = RULES.iter().flat_map(|r| r.digest.iter().copied()).collect();
+    let by_runs: BTreeSet<&str> = DYNAMIC.iter().flat_map(|d| d.digest.iter().copied()).collect();
+    let not: BTreeSet<&str> = ELSEWHERE.iter().map(|e| e.0).collect();
+    let known: BTreeSet<&str> = by_rules.iter().chain(&by_runs).chain(&not).copied().collect();
+    assert_eq!(digest.difference(&known).count(), 0, "in no catalogue: {:?}", digest.difference(&known));
+    assert_eq!(known.difference(&digest).count(), 0, "not of the digest: {:?}", known.difference(&digest));
+    // In a run only, and not at all.
+    let dynamic_only = by_runs.difference(&by_rules).count();
+    assert_eq!((digest.len(), by_rules.len(), dynamic_only, not.len()), (316, 289, 7, 20));
+}
+
+/// What tells modules with matrices from others without reading them says the same as what has read them.
+#[test]
+fn words_tell_whether_there_are_matrices() {
+    let (mut with, mut without) = (0, 0);
+    for case in cases(&testdata()) {
+        let mut bytes = coop_ir::binary::write(&case.module);
+        let has_none = coop_validate::has_no_matrices(&bytes);
+        assert_eq!(has_none, !coop_validate::concerns_matrices(&case.module), "{}", case.path.display());
+        *(if has_none { &mut without } else { &mut with }) += 1;
+        // What is no list of instructions must be read, to be refused.
+        bytes[20..24].fill(0);
+        assert!(!coop_validate::has_no_matrices(&bytes));
+    }
+    assert!(with > 200 && without > 0, "{with} and {without}");
+    assert!(!coop_validate::has_no_matrices(b"no module"));
+    let text = text::parse("OpCapability Shader\nOpMemoryModel Logical GLSL450\n").expect("a module");
+    let mut big = coop_ir::binary::write(&text);
+    big.chunks_exact_mut(4).for_each(|w| w.reverse());
+    assert!(coop_validate::has_no_matrices(&big));
+    big.truncate(big.len() - 1);
+    assert!(!coop_validate::has_no_matrices(&big));
+    big.truncate(big.len() - 3);
+    assert!(!coop_validate::has_no_matrices(&big));
+}

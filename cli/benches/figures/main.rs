@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What is timed, and how many times spirv-val's throughput it is meant to reach.
-const STEPS: [(&str, Option<f64>); 8] = [
+const STEPS: [(&str, Option<f64>); 9] = [
     ("read", Some(10.0)),
     ("write", None),
     ("print", Some(10.0)),
@@ -35,6 +35,7 @@ const STEPS: [(&str, Option<f64>); 8] = [
     ("verify", None),
     ("rules", None),
     ("check", Some(10.0)),
+    ("check-flow", Some(5.0)),
     ("lower", None),
 ];
 
@@ -116,6 +117,7 @@ fn main() {
     if let Some(memory) = memory {
         throughput(&folder, &corpora);
         processes(&corpora);
+        without_matrices();
         lowering(&corpora);
         largest::print();
         println!("{memory}");
@@ -151,20 +153,72 @@ fn bench(criterion: &mut Criterion<CpuTime>, corpus: &Corpus) {
     let parse = |t: &String| text::parse(t).unwrap_or_else(|e| panic!("{e}")).arena_len();
     group.bench_function("parse", |b| b.iter(|| texts.iter().map(parse).sum::<usize>()));
     group.bench_function("verify", |b| b.iter(|| modules.iter().all(|m| verify::verify(m).is_ok())));
-    let options = coop_validate::Options::default();
-    let findings = |m: &Module| coop_validate::check(m, &options).findings.len();
-    group.bench_function("rules", |b| b.iter(|| modules.iter().map(findings).sum::<usize>()));
+    let (every, without) = (coop_validate::Options::default(), without_uniformity());
+    group.bench_function("rules", |b| {
+        b.iter(|| modules.iter().map(|m| coop_validate::check(m, &without).findings.len()).sum::<usize>());
+    });
     // All that coopcheck does with a file, but for reading it from the disk and showing what it has found.
-    let check = |bytes: &Vec<u8>| {
+    let check = |bytes: &Vec<u8>, options: &coop_validate::Options| {
         let loaded = io::parse(String::new(), bytes.clone()).unwrap_or_else(|e| panic!("{e}"));
         io::well_formed(&loaded).unwrap_or_else(|e| panic!("{}", e[0]));
-        findings(&loaded.module)
+        coop_validate::check(&loaded.module, options).findings.len()
     };
-    group.bench_function("check", |b| b.iter(|| corpus.bytes.iter().map(check).sum::<usize>()));
+    for (name, options) in [("check", &without), ("check-flow", &every)] {
+        group.bench_function(name, |b| b.iter(|| corpus.bytes.iter().map(|m| check(m, options)).sum::<usize>()));
+    }
     group.throughput(Throughput::Bytes(corpus.to_lower_bytes));
     let lowered = |(m, o): &(Module, Options<'_>)| lower(m, o).map_or(0, |l| l.module.arena_len());
     group.bench_function("lower", |b| b.iter(|| corpus.to_lower.iter().map(lowered).sum::<usize>()));
     group.finish();
+}
+
+/// Every rule but those about who executes what.
+fn without_uniformity() -> coop_validate::Options {
+    let mut options = coop_validate::Options::default();
+    for rule in coop_validate::RULES.iter().filter(|r| r.family() == "uniformity") {
+        options.set_level(rule.id, coop_validate::Level::Allow).unwrap_or_else(|e| panic!("{e}"));
+    }
+    options
+}
+
+/// What modules without matrices take: of llama.cpp's there are more than of the others.
+fn without_matrices() {
+    const GOAL: Duration = Duration::from_micros(200);
+    let Some(folder) = modules().and_then(|m| Some(m.first()?.parent()?.to_owned())) else { return };
+    let Ok(entries) = std::fs::read_dir(&folder) else { return };
+    let files = entries.map_while(Result::ok).map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "spv"));
+    let mut plain: Vec<(PathBuf, Vec<u8>)> =
+        files.map(|p| (p.clone(), read_file(&p))).filter(|f| coop_validate::has_no_matrices(&f.1)).collect();
+    plain.sort_by_key(|f| f.1.len());
+    let Some((largest, bytes)) = plain.last() else { return };
+    let each = |bytes: &Vec<u8>| {
+        let runs = (0..20).map(|_| {
+            let start = std::time::Instant::now();
+            assert!(std::hint::black_box(coop_validate::has_no_matrices(bytes)));
+            start.elapsed()
+        });
+        runs.min().unwrap_or_default()
+    };
+    let mut times: Vec<Duration> = plain.iter().map(|f| each(&f.1)).collect();
+    times.sort_unstable();
+    let (middle, most) = (times[times.len() / 2], times[times.len() - 1]);
+    let tool = Tool::coopcheck();
+    let (one, none) = (tool.cost(std::slice::from_ref(largest)), tool.idle());
+    let net = one.wall.saturating_sub(none.wall);
+    let mark = |d: Duration| if d < GOAL { "" } else { "*" };
+    let us = |d: Duration| d.as_secs_f64() * 1e6;
+    println!(
+        "\n{} modules without matrices: as a call {:.1} us in the middle, {:.1} us at most{}; \
+         as a process with the largest, {} bytes, {:.0} us more than `--version`{} (which takes {:.0} us)",
+        plain.len(),
+        us(middle),
+        us(most),
+        mark(most),
+        bytes.len(),
+        us(net),
+        mark(net),
+        us(none.wall)
+    );
 }
 
 /// The time of a step as criterion has measured it: the median, in nanoseconds.
@@ -204,7 +258,8 @@ fn throughput(folder: &Path, corpora: &[Corpus]) {
         None => println!("\nno spirv-val: run scripts/drivers.sh first"),
     }
     println!(
-        "parse: MB of the binary, not of the text; check: reading included; lower: KHR modules only, from a module"
+        "parse: MB of the binary, not of the text; rules, check: every rule but uniformity; check: reading included; \
+         check-flow: with uniformity; lower: KHR modules only, from a module"
     );
 }
 

@@ -79,6 +79,19 @@ impl Tool {
         self.on(&folder)
     }
 
+    /// What starting and ending takes.
+    pub(crate) fn idle(&self) -> Cost {
+        let least = |costs: &[Cost], f: fn(&Cost) -> Duration| costs.iter().map(f).min().unwrap_or_default();
+        let runs: Vec<Cost> = (0..RUNS * 2)
+            .map(|_| {
+                let mut command = self.start();
+                command.arg("--version");
+                Tool::timed(command)
+            })
+            .collect();
+        Cost { wall: least(&runs, |c| c.wall), cpu: least(&runs, |c| c.cpu) }
+    }
+
     /// What it takes for these files without starting and ending.
     pub(crate) fn net(&self, files: &[PathBuf]) -> Cost {
         let (all, nothing) = (self.cost(files), self.nothing());
@@ -98,13 +111,17 @@ impl Tool {
         } else {
             command.args(folder.files());
         }
+        Tool::timed(command)
+    }
+
+    fn timed(mut command: Command) -> Cost {
         let before = cpu_of_children();
         let start = Instant::now();
         let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
         let cost = Cost { wall: start.elapsed(), cpu: cpu_of_children() - before };
         let passed = status.as_ref().is_ok_and(|s| s.success());
         // A figure for a run that found an error, or did not take place, would be one for something else.
-        assert!(passed, "{}: {status:?}", self.command[0].display());
+        assert!(passed, "{}: {status:?}", command.get_program().display());
         cost
     }
 

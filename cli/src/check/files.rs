@@ -162,8 +162,9 @@ fn in_order<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync, mut ta
 }
 
 fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: &Style) -> Outcome {
-    let loaded = match io::load(path) {
-        Ok(mut loaded) => {
+    let loaded = match load(path, options, dynamic, style) {
+        Ok(None) => return Outcome::empty(),
+        Ok(Some(mut loaded)) => {
             // Words are shown as disassembly, only text as it was written.
             if loaded.format == io::Format::Binary {
                 loaded.bytes = Vec::new();
@@ -250,6 +251,23 @@ fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: 
         _ => sarif::Part::default(),
     };
     Outcome { status, text: text(&loaded, &report, &ran, status, style), messages, sarif, errors, warnings, notes }
+}
+
+/// Reads the module in a file; nothing for a module without matrices, which needs no reading: there is nothing to say
+/// about it, unless something was asked that only the module can answer.
+fn load(
+    path: &Path,
+    options: &Options,
+    dynamic: Option<&Dynamic>,
+    style: &Style,
+) -> Result<Option<Loaded>, io::FileError> {
+    let bytes = io::read_bytes(path)?;
+    let silent = matches!(style.format, Format::Human | Format::Short) && style.verbose == 0;
+    let asked = dynamic.is_some() || options.device.is_some() || !options.specialization.is_empty();
+    if silent && !asked && coop_validate::has_no_matrices(&bytes) {
+        return Ok(None);
+    }
+    io::parse(io::display_name(path), bytes).map(Some)
 }
 
 fn entry_names(loaded: &Loaded) -> Vec<String> {

@@ -20,7 +20,7 @@ pub(super) struct Mutants {
     /// The seed of the first
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Break this rule only
+    /// Break this rule only; none, with an empty word, so that valid modules are checked
     #[arg(long, value_name = "ID")]
     rule: Option<String>,
     /// Ask spirv-val as well
@@ -32,6 +32,9 @@ pub(super) struct Mutants {
     /// Keep a module for each rule that was not found
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Write the scores as a page too
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
     /// Threads
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: u64,
@@ -74,6 +77,11 @@ impl Mutants {
         all.into_iter().for_each(|s| scores.add(s));
         if let Some(folder) = &self.keep {
             scores.keep(folder).map_err(|e| Failure::Usage(format!("{}: {e}", folder.display())))?;
+        }
+        if let Some(page) = &self.page {
+            let how = format!("cooprun mutants --count {} --seed {} --each {}", self.count, self.seed, self.each);
+            let written = std::fs::write(page, scores.page(&format!("{how} --spirv-val --page docs/mutants.md")));
+            written.map_err(|e| Failure::Usage(format!("{}: {e}", page.display())))?;
         }
         print(scores.table().trim_end());
         let (broken, found) = scores.total();

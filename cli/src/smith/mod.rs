@@ -20,7 +20,7 @@ use coop_ir::smith::{Dialect, Generated, Profile, generate};
 use coop_ir::{Module, binary};
 use coop_passes::{Lanes, Options, Target, lower};
 
-pub use score::{Score, Scores, score, score_device};
+pub use score::{Score, Scores, UNBROKEN, device_rules, score, score_device};
 pub use shrink::{keep, reduce, shrink};
 pub use tally::{Counts, Row, Tally};
 

@@ -12,6 +12,34 @@ use coop_validate::{Level, Options, RULES};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+/// Rules of the catalogue that no generated module is made to break, and why. `testdata/validate` has modules for each.
+pub const UNBROKEN: &[(&str, &str)] = &[
+    ("arithmetic-scalar-opencl", "generated kernels multiply by no scalars"),
+    ("device-alignment-unproven", NOT_BROKEN),
+    ("device-block-size", "no module that lavapipe runs has block sizes"),
+    ("device-buffer-range", "no generated buffer has a fixed size"),
+    ("device-component-signedness", NOT_BROKEN),
+    ("device-dimension", "other limits of the device are in the way first"),
+    ("device-full-subgroups", NOT_BROKEN),
+    ("device-local-size", "subgroups of 8 divide all generated workgroups"),
+    ("device-nv1-muladd", "lavapipe has no SPV_NV_cooperative_matrix"),
+    ("device-nv1-type", "lavapipe has no SPV_NV_cooperative_matrix"),
+    ("device-qcom-lanes", "lavapipe has no SPV_QCOM_cooperative_matrix_conversion"),
+    ("device-scope-workgroup", "no module that lavapipe runs has matrices of the workgroup"),
+    ("device-undecided", NOT_BROKEN),
+    ("intel-checked-storage", "a warning about one compiler, which generated kernels get as they are"),
+    ("intel-fill-pointer", "a habit of one compiler, which other rules would call wrong as well"),
+    ("module-entry-point-called", "whatever calls the only entry point is itself called by it, which is recursion"),
+    ("uniformity-assumed", NOT_BROKEN),
+];
+
+const NOT_BROKEN: &str = "a note about what is valid: it can't be broken";
+
+/// The rules about devices that are broken by taking something from a device.
+pub fn device_rules() -> impl Iterator<Item = &'static str> {
+    LESS.iter().map(|l| l.0)
+}
+
 /// What became of the modules in which a rule was broken.
 #[derive(Clone, Debug, Default)]
 pub struct Score {
@@ -29,16 +57,32 @@ pub struct Score {
     pub missed: Option<Box<Module>>,
 }
 
+/// What is said about modules in which nothing was broken.
+#[derive(Clone, Debug, Default)]
+pub struct Valid {
+    /// How many there were.
+    pub modules: u64,
+    /// In how many of them coopcheck reported which rule at which level.
+    pub reported: BTreeMap<(Level, &'static str), u64>,
+    /// How many spirv-val was asked about, and refused.
+    pub external: [u64; 2],
+}
+
 /// The scores by rule.
 #[derive(Clone, Debug, Default)]
 pub struct Scores {
     /// By rule.
     pub rules: BTreeMap<&'static str, Score>,
+    /// Of the modules before anything was broken.
+    pub valid: Valid,
 }
 
 impl Scores {
     /// Adds another's.
     pub fn add(&mut self, other: Scores) {
+        self.valid.modules += other.valid.modules;
+        (0..2).for_each(|i| self.valid.external[i] += other.valid.external[i]);
+        other.valid.reported.into_iter().for_each(|(k, n)| *self.valid.reported.entry(k).or_default() += n);
         for (rule, s) in other.rules {
             let to = self.rules.entry(rule).or_default();
             to.broken += s.broken;
@@ -56,9 +100,48 @@ impl Scores {
         (sum(|s| s.broken), sum(|s| s.found))
     }
 
+    /// What is said about valid modules, in a line.
+    fn alarms(&self) -> String {
+        let reported = self.valid.reported.iter().filter(|((level, _), _)| *level > Level::Note);
+        let reported: Vec<String> = reported.map(|((level, rule), n)| format!("{level} {rule} {n}")).collect();
+        let reported = if reported.is_empty() { "no error, no warning".into() } else { reported.join(", ") };
+        let [asked, refused] = self.valid.external;
+        format!("{} valid modules: {reported}; spirv-val refuses {refused} of {asked}", self.valid.modules)
+    }
+
     /// Rules of the catalogue that nothing broke.
     pub fn unbroken(&self) -> Vec<&'static str> {
         RULES.iter().map(|r| r.id).filter(|id| self.rules.get(id).is_none_or(|s| s.broken == 0)).collect()
+    }
+
+    /// As the page `docs/mutants.md`; `how` is the command that gave the scores.
+    pub fn page(&self, how: &str) -> String {
+        let percent =
+            |n: u64, of: u64| if of == 0 { "-".into() } else { format!("{:.1}", 100.0 * n as f64 / of as f64) };
+        let row = |name: &str, s: &Score| {
+            let spirv_val = percent(s.external[1], s.external[0]);
+            format!("| {name} | {} | {} | {spirv_val} |\n", s.broken, percent(s.found, s.broken))
+        };
+        let mut total = Score::default();
+        for s in self.rules.values() {
+            total.broken += s.broken;
+            total.found += s.found;
+            (0..2).for_each(|i| total.external[i] += s.external[i]);
+        }
+        let mut out = format!(
+            "# Broken rules in generated modules\n\n\
+             Written by `{how}`: valid modules of every dialect are generated and one rule is broken in each. *Found*: of the\n\
+             modules in which the rule of that name was broken, those of which coopcheck reports that rule. *spirv-val*: of\n\
+             a sample of them, those that it refuses, for whatever reason; it is not asked about devices, nor about\n\
+             kernels, whose instructions it can't read.\n\n\
+             | rule | modules | found, % | spirv-val, % |\n|---|---|---|---|\n"
+        );
+        out += &row(&format!("all {}", self.rules.len()), &total);
+        self.rules.iter().for_each(|(rule, s)| out += &row(rule, s));
+        out += &format!("\n## Not broken at all\n\n{}.\n", self.alarms());
+        out += "\n## Rules that are not broken\n\n| rule | why |\n|---|---|\n";
+        UNBROKEN.iter().for_each(|(rule, why)| out += &format!("| {rule} | {why} |\n"));
+        out
     }
 
     /// As a table.
@@ -98,7 +181,7 @@ impl Scores {
             percent(total.alone, total.broken),
             percent(total.external[1], total.external[0])
         ));
-        out.push_str(&format!("not broken: {}\n", self.unbroken().join(" ")));
+        out.push_str(&format!("{}\nnot broken: {}\n", self.alarms(), self.unbroken().join(" ")));
         out
     }
 
@@ -119,7 +202,14 @@ impl Scores {
 pub fn score(dialect: Dialect, seed: u64, validator: Option<(&Path, u64)>, only: Option<&str>, scores: &mut Scores) {
     let bytes = entropy(seed, 400);
     let base = generate_fixed(Profile::any(dialect), &bytes).module;
-    let known: BTreeSet<&str> = reported(&base).into_iter().map(|(rule, _)| rule).collect();
+    let said = reported(&base);
+    scores.valid.modules += 1;
+    said.iter().for_each(|(rule, level)| *scores.valid.reported.entry((*level, *rule)).or_default() += 1);
+    if let Some((tool, _)) = validator.filter(|_| dialect != Dialect::Intel) {
+        scores.valid.external[0] += 1;
+        scores.valid.external[1] += u64::from(super::spirv_val(tool, &base).is_err());
+    }
+    let known: BTreeSet<&str> = said.into_iter().map(|(rule, _)| rule).collect();
     let mut random = Random::new(seed ^ 0xb5ea);
     for mutator in mutators() {
         if known.contains(mutator.rule) || only.is_some_and(|o| o != mutator.rule) {
@@ -190,7 +280,8 @@ const LESS: &[(&str, Less)] = &[
     }),
     ("device-type", |d, _, _| {
         d.khr_properties.iter_mut().for_each(|p| (p.m, p.n, p.k) = (32, 32, 32));
-        d.flexible_properties.iter_mut().for_each(|p| p.granularity.m = 512);
+        let all = d.flexible_properties.iter_mut().map(|p| &mut p.granularity);
+        all.for_each(|p| (p.m, p.n, p.k) = (512, 512, 512));
         true
     }),
     ("device-muladd", |d, m, _| {

@@ -18,6 +18,7 @@ use super::memory::{Intervals, Writes};
 use super::nodes::{Graph, Kind, List, Node, Val};
 use super::pointers::{Place, pointee};
 use super::shape::{Grid, Shape};
+use super::slice::Ids;
 use super::{Assumptions, Uniformity};
 use crate::cfg::Case;
 use crate::constant::Constants;
@@ -51,6 +52,8 @@ pub(super) struct Given<'a> {
     pub(super) grid: Grid,
     /// Private variables that functions write which instructions run themselves.
     pub(super) callback_privates: &'a [Id],
+    /// The values that decide anything, unless all are asked for.
+    pub(super) wanted: Option<&'a Ids>,
 }
 
 pub(super) struct Builder<'a> {

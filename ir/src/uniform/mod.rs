@@ -19,7 +19,8 @@
 //!
 //! # How
 //!
-//! `graph` puts each callee in the place of its call; `build` makes a graph of values (`nodes`, `values`), in which
+//! `graph` puts each callee in the place of its call; `slice` says which values decide anything; `build` makes a graph
+//! of values (`nodes`, `values`), in which
 //! variables of the invocation are seen through (`layout`, `pointers`, `cells`, `reaching`), `memory` tells what nothing
 //! writes; `flow` finds what a branch parts and where invocations meet
 //! again; `solve` computes the fixed point of both; `shape` and `lanes` compute with the values of single invocations,
@@ -38,6 +39,7 @@ mod pointers;
 mod reaching;
 mod reduced;
 mod shape;
+mod slice;
 mod solve;
 mod source;
 mod summary;
@@ -50,6 +52,7 @@ use crate::grammar::Op;
 use crate::module::{Id, IdMap, Inst, InstRef, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{ExecutionMode, StorageClass};
+use std::borrow::Cow;
 use std::fmt;
 
 /// Over which invocations something is the same.
@@ -220,8 +223,8 @@ pub struct Analysis {
 pub struct Analyzer<'a> {
     module: &'a Module,
     constants: &'a Constants,
-    decorations: Decorations,
-    calls: CallGraph,
+    decorations: Cow<'a, Decorations>,
+    calls: Cow<'a, CallGraph>,
     layouts: layout::Layouts,
     writes: memory::Writes,
     escaped: FxHashSet<Id>,
@@ -231,13 +234,32 @@ pub struct Analyzer<'a> {
     recursive: Vec<usize>,
     plain: Vec<Option<summary::Summary>>,
     callbacks: Vec<usize>,
+    wanted: slice::Ids,
 }
 
 impl<'a> Analyzer<'a> {
     /// Looks at what all entry points share.
     pub fn new(module: &'a Module, constants: &'a Constants) -> Analyzer<'a> {
-        let decorations = Decorations::new(module);
-        let calls = CallGraph::new(module);
+        let (decorations, calls) = (Cow::Owned(Decorations::new(module)), Cow::Owned(CallGraph::new(module)));
+        Analyzer::made(module, constants, decorations, calls)
+    }
+
+    /// The same, for who has these two already.
+    pub fn with(
+        module: &'a Module,
+        constants: &'a Constants,
+        decorations: &'a Decorations,
+        calls: &'a CallGraph,
+    ) -> Analyzer<'a> {
+        Analyzer::made(module, constants, Cow::Borrowed(decorations), Cow::Borrowed(calls))
+    }
+
+    fn made(
+        module: &'a Module,
+        constants: &'a Constants,
+        decorations: Cow<'a, Decorations>,
+        calls: Cow<'a, CallGraph>,
+    ) -> Analyzer<'a> {
         let callbacks = graph::callbacks(&calls, module.functions.len());
         let (sizes, numbers) = graph::number_values(module);
         let layouts = layout::Layouts::new(module, constants);
@@ -252,6 +274,7 @@ impl<'a> Analyzer<'a> {
         };
         let plain = from.run(&recursive);
         Analyzer {
+            wanted: slice::wanted(module, &calls, &layouts),
             writes,
             plain,
             escaped: escaped(module, &calls, &layouts),
@@ -307,6 +330,7 @@ impl<'a> Analyzer<'a> {
             numbers: &self.numbers,
             grid,
             callback_privates: &self.callback_privates,
+            wanted: (!options.facts).then_some(&self.wanted),
         };
         let values = build::Builder::new(given).run();
         let maximal = entry.mode(ExecutionMode::MaximallyReconvergesKHR).is_some();

@@ -92,6 +92,9 @@ impl Builder<'_> {
     /// Makes the nodes of an instruction.
     pub(super) fn instruction(&mut self, at: InstRef, inst: &Inst) {
         self.check(at, inst);
+        if !self.is_wanted(inst) {
+            return;
+        }
         match inst.op {
             Op::Variable | Op::UntypedVariableKHR => self.local_variable(inst),
             Op::Phi => self.phi(inst, at),
@@ -136,6 +139,19 @@ impl Builder<'_> {
             Op::FunctionCall => self.unfollowed(at, inst),
             Op::ExtInst => self.extended(at, inst),
             _ => self.other(at, inst),
+        }
+    }
+
+    /// Whether an instruction makes, or stores, something that decides anything.
+    fn is_wanted(&self, inst: &Inst) -> bool {
+        let Some(wanted) = self.given.wanted else { return true };
+        match inst.op {
+            Op::Store | Op::CopyMemory | Op::CopyMemorySized => inst.id(0).is_some_and(|id| wanted.contains(id)),
+            // They may write more than their result.
+            Op::FunctionCall => true,
+            Op::ExtInst => inst.result.into_iter().chain(inst.ids_from(2)).any(|id| wanted.contains(id)),
+            op if calls_back(op) => true,
+            _ => inst.result.is_some_and(|id| wanted.contains(id)),
         }
     }
 
@@ -210,15 +226,7 @@ impl Builder<'_> {
     }
 
     fn other(&mut self, at: InstRef, inst: &Inst) {
-        let calls_back = matches!(
-            inst.op,
-            Op::CooperativeMatrixReduceNV
-                | Op::CooperativeMatrixPerElementOpNV
-                | Op::CooperativeMatrixLoadTensorNV
-                | Op::CooperativeMatrixStoreTensorNV
-                | Op::CooperativeMatrixApplyFunctionINTEL
-        );
-        if calls_back {
+        if calls_back(inst.op) {
             self.callback(at);
         }
         let Some(ty) = inst.ty.filter(|_| inst.result.is_some()) else { return };
@@ -491,13 +499,25 @@ fn types_only(op: Op) -> bool {
     matches!(op, Op::CooperativeMatrixLengthKHR | Op::CooperativeMatrixLengthNV)
 }
 
+/// Instructions that run functions themselves.
+fn calls_back(op: Op) -> bool {
+    matches!(
+        op,
+        Op::CooperativeMatrixReduceNV
+            | Op::CooperativeMatrixPerElementOpNV
+            | Op::CooperativeMatrixLoadTensorNV
+            | Op::CooperativeMatrixStoreTensorNV
+            | Op::CooperativeMatrixApplyFunctionINTEL
+    )
+}
+
 /// For instructions that invocations wait at, which operand is the scope.
 pub(super) fn barrier(inst: &Inst) -> Option<usize> {
     matches!(inst.op, Op::ControlBarrier | Op::ControlBarrierArriveINTEL | Op::ControlBarrierWaitINTEL).then_some(0)
 }
 
 /// Which operands, matrices aside, must be the same in all invocations of the scope.
-fn uniform_operands(inst: &Inst) -> Vec<u32> {
+pub(super) fn uniform_operands(inst: &Inst) -> Vec<u32> {
     let all = 0..inst.operands.len() as u32;
     match inst.op {
         Op::CooperativeMatrixLoadKHR => vec![0, 1, 2],

@@ -73,7 +73,8 @@ pub(super) const ROWS: Rows = &[
             (6192, CHECKED.iter().any(|op| uses(x, *op)) || uses(x, Op::CooperativeMatrixConstructCheckedINTEL)),
             (6238, uses(x, Op::CooperativeMatrixLoadOffsetINTEL) || uses(x, Op::CooperativeMatrixStoreOffsetINTEL)),
             (6411, uses(x, Op::CooperativeMatrixPrefetchINTEL)),
-            (6434, packed),
+            // Of shaders another rule says that.
+            (6434, packed && x.m.has_capability(6)),
             (6435, uses(x, Op::CooperativeMatrixGetElementCoordINTEL)),
             (6436, bits(x, 0x20)),
             (6437, bits(x, 0x1c0)),

@@ -370,8 +370,8 @@ fn prefetch(cx: &Cx, at: InstRef, out: &mut Sink) {
         let id = inst.word(i).and_then(Id::new);
         id.and_then(|id| cx.module.def_inst(id)).is_some_and(|d| d.op.is_constant())
     };
-    // A level is a small number; with X and Y an id would stand there.
-    let level = inst.word(3).is_some_and(|level| level < 8);
+    // A level is a small number; with X and Y an id stands there, and behind it a level that is no constant's id.
+    let level = inst.word(3).is_some_and(|level| level < 8) && (words < 7 || !constant(3) || !constant(6));
     let shipped = words >= 5 && level && constant(1) && constant(2) && constant(4);
     if !shipped {
         out.report(&PREFETCH, at, || {

@@ -21,7 +21,11 @@ use std::collections::BTreeMap;
 const NAMED: usize = 2;
 
 pub(crate) fn check(cx: &Cx, options: &Options, out: &mut Sink) {
-    let analyzer = Analyzer::new(cx.module, &cx.constants);
+    // Nothing else takes as long.
+    if [&FLOW, &BARRIER, &OPERAND, &CALLBACK, &RECURSION, &ASSUMED].iter().all(|r| options.is_off(r)) {
+        return;
+    }
+    let analyzer = Analyzer::with(cx.module, &cx.constants, cx.decorations(), cx.calls());
     callback::check(cx, &analyzer, out);
     let asked = uniform::Options { subgroup_size: options.subgroups(), facts: false };
     let mut all = Found::default();

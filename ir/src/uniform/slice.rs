@@ -1,0 +1,225 @@
+//! Which values decide anything: conditions of branches, operands that must be the same for all, and whatever those
+//! are made of. What a shader computes besides - as a rule most of it - needs no nodes.
+//!
+//! The answer is for the whole module, not for each call. It holds too many ids where in doubt: a value that is wanted
+//! and has no node counts as different in every invocation. What is true of the set of wanted ids:
+//!
+//! 1. With a value, what it is computed from is wanted: its operands, for a call's result what the callee returns, for
+//!    a parameter the arguments of all calls.
+//! 2. With a variable (or a parameter that is a pointer), all that is written to it is wanted, and every pointer
+//!    through which that happens; so are the parameters that it is passed to.
+//! 3. A pointer into a variable that is not wanted is not wanted either.
+
+use super::memory::root;
+use super::values::{barrier, uniform_operands};
+use crate::entry::CallGraph;
+use crate::grammar::Op;
+use crate::module::{Id, Inst, InstRef, Module};
+use crate::uniform::layout::Layouts;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// A set of ids.
+pub(super) struct Ids {
+    words: Vec<u64>,
+    sparse: FxHashSet<Id>,
+}
+
+/// Ids from here on are no dense ones.
+const DENSE: u32 = 1 << 22;
+
+impl Ids {
+    fn new() -> Ids {
+        Ids { words: Vec::new(), sparse: FxHashSet::default() }
+    }
+
+    pub(super) fn contains(&self, id: Id) -> bool {
+        let n = id.get();
+        match self.words.get(n as usize / 64) {
+            Some(w) => w >> (n % 64) & 1 == 1,
+            None => n >= DENSE && self.sparse.contains(&id),
+        }
+    }
+
+    /// Whether it was not there.
+    fn insert(&mut self, id: Id) -> bool {
+        let n = id.get();
+        if n >= DENSE {
+            return self.sparse.insert(id);
+        }
+        let word = n as usize / 64;
+        if word >= self.words.len() {
+            self.words.resize((word + 1).next_power_of_two(), 0);
+        }
+        let new = self.words[word] >> (n % 64) & 1 == 0;
+        self.words[word] |= 1 << (n % 64);
+        new
+    }
+}
+
+/// What is asked of a module to find the set.
+struct Slicer<'a> {
+    module: &'a Module,
+    calls: &'a CallGraph,
+    layouts: &'a Layouts,
+    wanted: Ids,
+    work: Vec<Id>,
+    /// By variable or parameter, the instructions that write there, or pass it on.
+    touched: FxHashMap<Id, Vec<InstRef>>,
+    /// Where each parameter is: its function, and which it is.
+    params: FxHashMap<Id, (usize, usize)>,
+    /// By function, the calls of it.
+    called: FxHashMap<usize, Vec<InstRef>>,
+}
+
+/// The wanted ids of a module.
+pub(super) fn wanted(module: &Module, calls: &CallGraph, layouts: &Layouts) -> Ids {
+    let mut this = Slicer {
+        module,
+        calls,
+        layouts,
+        wanted: Ids::new(),
+        work: Vec::new(),
+        touched: FxHashMap::default(),
+        params: FxHashMap::default(),
+        called: FxHashMap::default(),
+    };
+    this.look();
+    while let Some(id) = this.work.pop() {
+        this.close(id);
+    }
+    this.wanted
+}
+
+impl<'a> Slicer<'a> {
+    fn want(&mut self, id: Id) {
+        if self.wanted.insert(id) {
+            self.work.push(id);
+        }
+    }
+
+    fn want_all(&mut self, inst: &'a Inst) {
+        inst.ids().for_each(|id| self.want(id));
+    }
+
+    fn is_pointer(&self, id: Id) -> bool {
+        self.module.type_of(id).is_some_and(|t| self.layouts.storage(t).is_some())
+    }
+
+    /// Finds what is wanted from the start, and who touches which variable.
+    fn look(&mut self) {
+        let module = self.module;
+        for (f, function) in module.functions.iter().enumerate() {
+            let params = function.params.iter().map(|r| module.inst(*r)).filter(|i| i.op == Op::FunctionParameter);
+            for (i, id) in params.enumerate().filter_map(|(i, p)| Some((i, p.result?))) {
+                self.params.insert(id, (f, i));
+            }
+        }
+        for r in module.functions.iter().flat_map(|f| f.blocks.iter().flat_map(|b| b.insts.iter().copied())) {
+            let inst = module.inst(r);
+            match inst.op {
+                Op::BranchConditional | Op::Switch => inst.id(0).into_iter().for_each(|id| self.want(id)),
+                Op::Store | Op::CopyMemorySized => self.touch(r, inst.id(0)),
+                Op::CopyMemory => {
+                    self.touch(r, inst.id(0));
+                    self.touch(r, inst.id(1));
+                }
+                Op::FunctionCall => {
+                    let callee = inst.id(0).and_then(|id| self.calls.function(id));
+                    callee.into_iter().for_each(|f| self.called.entry(f).or_default().push(r));
+                    inst.ids_from(1).for_each(|id| self.touch_pointer(r, id));
+                }
+                Op::ExtInst | Op::ExtInstWithForwardRefsKHR => {
+                    inst.ids_from(2).for_each(|id| self.touch_pointer(r, id));
+                }
+                _ => {}
+            }
+            if self.is_checked(inst) {
+                for i in uniform_operands(inst) {
+                    inst.id(i as usize).into_iter().for_each(|id| self.want(id));
+                }
+            }
+        }
+    }
+
+    fn is_checked(&self, inst: &Inst) -> bool {
+        let matrix = |id: Id| self.module.type_of(id).is_some_and(|t| self.layouts.matrix(t).is_some());
+        inst.ty.is_some_and(|t| self.layouts.matrix(t).is_some()) || barrier(inst).is_some() || inst.ids().any(matrix)
+    }
+
+    fn touch_pointer(&mut self, at: InstRef, id: Id) {
+        if self.is_pointer(id) {
+            self.touch(at, Some(id));
+        }
+    }
+
+    fn touch(&mut self, at: InstRef, pointer: Option<Id>) {
+        if let Some(root) = pointer.and_then(|id| self.root(id)) {
+            self.touched.entry(root).or_default().push(at);
+        }
+    }
+
+    /// The variable or parameter that a pointer leads into.
+    fn root(&self, pointer: Id) -> Option<Id> {
+        let mut id = pointer;
+        for _ in 0..64 {
+            if self.params.contains_key(&id) {
+                return Some(id);
+            }
+            let inst = self.module.def_inst(id)?;
+            match inst.op {
+                Op::AccessChain | Op::InBoundsAccessChain | Op::CopyObject => id = inst.id(0)?,
+                _ => return root(self.module, id),
+            }
+        }
+        None
+    }
+
+    fn close(&mut self, id: Id) {
+        let module = self.module;
+        for at in self.touched.get(&id).cloned().unwrap_or_default() {
+            let inst = module.inst(at);
+            match inst.op {
+                Op::FunctionCall => self.passed(inst, id),
+                _ => self.want_all(inst),
+            }
+        }
+        if let Some(&(function, which)) = self.params.get(&id) {
+            for at in self.called.get(&function).cloned().unwrap_or_default() {
+                module.inst(at).ids_from(1).nth(which).into_iter().for_each(|id| self.want(id));
+            }
+            return;
+        }
+        let Some(inst) = module.def_inst(id) else { return };
+        // Constants and types have nodes without asking, and lead nowhere.
+        if inst.op.is_type() || inst.op.is_constant() || matches!(inst.op, Op::Label | Op::Function) {
+            return;
+        }
+        self.want_all(inst);
+        if inst.op == Op::FunctionCall
+            && let Some(callee) = inst.id(0).and_then(|id| self.calls.function(id))
+        {
+            let ends = module.functions[callee].blocks.iter().filter_map(|b| b.insts.last());
+            for end in ends.map(|r| module.inst(*r)).filter(|i| i.op == Op::ReturnValue) {
+                self.want_all(end);
+            }
+        }
+    }
+
+    /// A call that gets a pointer into something that is wanted.
+    fn passed(&mut self, call: &'a Inst, variable: Id) {
+        let callee = call.id(0).and_then(|id| self.calls.function(id)).map(|f| &self.module.functions[f]);
+        let params: Vec<Id> = callee
+            .iter()
+            .flat_map(|f| &f.params)
+            .map(|r| self.module.inst(*r))
+            .filter(|i| i.op == Op::FunctionParameter)
+            .filter_map(|i| i.result)
+            .collect();
+        for (i, id) in call.ids_from(1).enumerate() {
+            if self.is_pointer(id) && self.root(id) == Some(variable) {
+                self.want(id);
+                params.get(i).copied().into_iter().for_each(|p| self.want(p));
+            }
+        }
+    }
+}
