@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# build-opencl.sh: compiles testdata/opencl/*.ll to SPIR-V, with llvm-spirv and with LLVM's own SPIR-V back end.
+# build-opencl.sh: compiles testdata/opencl/*.ll and testdata/vulkan/*.ll to SPIR-V, with llvm-spirv and with LLVM's own SPIR-V back end.
 #
 #   build-opencl.sh            write the .spv files
 #   build-opencl.sh --check    compile into a scratch folder and compare with the .spv files that are there
@@ -10,7 +10,6 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repo=$(dirname "$here")
 cache=${COOP_CACHE:-$repo/.cache}
-kernels=$repo/testdata/opencl
 extensions=+SPV_KHR_cooperative_matrix,+SPV_INTEL_joint_matrix,+SPV_INTEL_bfloat16_conversion,+SPV_INTEL_tensor_float32_conversion
 
 check=0
@@ -32,14 +31,15 @@ built=0
 wrong=0
 take() { # MODULE
   if [ "$check" = 1 ]; then
-    cmp "$work/$1" "$kernels/$1" || wrong=$((wrong + 1))
+    cmp "$work/$1" "$folder/$1" || wrong=$((wrong + 1))
   else
-    cp "$work/$1" "$kernels/$1"
+    cp "$work/$1" "$folder/$1"
   fi
   built=$((built + 1))
 }
 
-for source in "$kernels"/*.ll; do
+for source in "$repo"/testdata/{opencl,vulkan}/*.ll; do
+  folder=$(dirname "$source")
   name=$(basename "$source" .ll)
   "$bin/llvm-as-22" "$source" -o "$work/$name.bc"
   "$bin/llvm-spirv-22" "$work/$name.bc" "--spirv-ext=$extensions" -o "$work/$name.spv"

@@ -259,3 +259,25 @@ fn the_size_of_the_output_is_told() {
     let f16 = sizes.iter().find(|s| s.0 == "matmul_nv2_f16" && s.1 == "scalar").expect("it was lowered").2;
     assert!(f16 <= 6.0, "{f16}");
 }
+
+#[test]
+fn an_opencl_kernel_becomes_a_shader_for_vulkan() {
+    let input = kernel("../vulkan/reduce.spv");
+    let args = ["--env", "vulkan", "--local-size", "64", "--local-arg", "1=256", &input, "-t"];
+    let output = cooplower(&args);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for line in ["OpEntryPoint GLCompute", "LocalSize 64 1 1", "PhysicalStorageBuffer64 Vulkan", "OpLoopMerge"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let said = stderr(&output);
+    assert!(said.contains("argument 1 (part): local, 256 bytes"), "{said}");
+    assert!(said.contains("argument 3 (scale): value at 16, 2 bytes"), "{said}");
+    let output = cooplower(&["--env", "vulkan", "--local-size", "64", &input, "-t"]);
+    assert_eq!((status(&output), output.stdout.len()), (3, 0));
+    assert!(stderr(&output).contains("--local-arg 1=BYTES"), "{}", stderr(&output));
+    for wrong in [["--local-size", "0"], ["--local-size", "1,1,1,1"], ["--local-arg", "256"]] {
+        assert_eq!(status(&cooplower(&["--env", "vulkan", wrong[0], wrong[1], &input])), 2, "{wrong:?}");
+    }
+    assert_eq!(status(&cooplower(&["--local-size", "64", &input])), 2, "without --env");
+}

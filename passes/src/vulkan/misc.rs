@@ -21,6 +21,7 @@ impl Kernel<'_> {
                 return Ok(());
             }
             (Op::CooperativeMatrixPrefetchINTEL, ..) => {
+                self.prefetches += 1;
                 self.m.forget(r);
                 return Ok(());
             }

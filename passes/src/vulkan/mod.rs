@@ -128,12 +128,14 @@ fn shader(
         push_words: 0,
         glsl: None,
         about: BTreeSet::new(),
+        prefetches: 0,
         needed,
         m,
         g,
     };
     kernel.run()?;
-    let Kernel { interface, described, push_words, about, .. } = kernel;
+    let Kernel { interface, described, push_words, about, prefetches, .. } = kernel;
+    cx.report.dropped_prefetches += prefetches;
     flow::run(m, g, f)?;
     if exact {
         forbid_contraction(m, f);
@@ -222,6 +224,8 @@ struct Kernel<'a> {
     push_words: u32,
     glsl: Option<Id>,
     about: BTreeSet<String>,
+    /// Prefetches that were dropped.
+    prefetches: u32,
     needed: &'a mut FxHashSet<u32>,
 }
 
