@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 const TARGETS: [Target; 3] = [Target::Scalar, Target::Khr, Target::Ext];
 
 /// The folders whose modules show what is done.
-const FOLDERS: [&str; 10] = [
+const FOLDERS: [&str; 13] = [
     "testdata/kernels",
     "testdata/nv2",
     "testdata/tensor",
@@ -25,6 +25,9 @@ const FOLDERS: [&str; 10] = [
     "testdata/validate/valid",
     "testdata/passes",
     "testdata/passes/refused",
+    "testdata/dialects",
+    "testdata/dialects/options",
+    "testdata/dialects/h100",
     "testdata/drivers",
     "testdata/hardware",
     "testdata/bench",
@@ -41,7 +44,7 @@ const SECTIONS: &[(&str, &[(&str, &str)])] = &[
             ),
             (
                 "CooperativeMatrixLoadKHR",
-                "any pointee; `refused-pointer` for untyped pointers, `refused-layout` for layouts besides RowMajor and ColumnMajor",
+                "any pointee; RowMajor, ColumnMajor, PackedINTEL, RowBlockedInterleavedARM, ColumnBlockedInterleavedARM, else `refused-layout`; `refused-pointer` for untyped pointers",
             ),
             ("CooperativeMatrixStoreKHR", "as the load; `refused-store-narrow` for words that no lane can hold whole"),
             (
@@ -146,14 +149,20 @@ const SECTIONS: &[(&str, &[(&str, &str)])] = &[
     (
         "SPV_INTEL_joint_matrix",
         &[
-            ("CooperativeMatrixLoadCheckedINTEL", ""),
+            (
+                "CooperativeMatrixLoadCheckedINTEL",
+                "every layout; offsets and bounds are of the surface in memory, or with `--checked prose` of a big matrix",
+            ),
             ("CooperativeMatrixStoreCheckedINTEL", ""),
-            ("CooperativeMatrixConstructCheckedINTEL", ""),
-            ("CooperativeMatrixPrefetchINTEL", ""),
-            ("CooperativeMatrixApplyFunctionINTEL", ""),
+            ("CooperativeMatrixConstructCheckedINTEL", "negative offsets are outside"),
+            ("CooperativeMatrixPrefetchINTEL", "both encodings; dropped, and counted in the report"),
+            ("CooperativeMatrixApplyFunctionINTEL", "done where `--apply-function NAME` says which function"),
             ("CooperativeMatrixGetElementCoordINTEL", ""),
-            ("CooperativeMatrixLoadOffsetINTEL", ""),
+            ("CooperativeMatrixLoadOffsetINTEL", "every layout"),
             ("CooperativeMatrixStoreOffsetINTEL", ""),
+            ("ConvertFToBF16INTEL", "of matrices, vectors and numbers; to nearest even"),
+            ("ConvertBF16ToFINTEL", "the same; khr where bfloat16 accumulators are not needed"),
+            ("RoundFToTF32INTEL", "the same; to nearest even"),
         ],
     ),
     (

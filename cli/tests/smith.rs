@@ -73,6 +73,8 @@ struct Found {
     targets: Vec<Target>,
     /// Whether a device may have the module itself.
     native: bool,
+    /// Whether lavapipe takes long to compile what it becomes.
+    slow: bool,
 }
 
 /// The words behind `; key:` at the top of a file.
@@ -97,7 +99,8 @@ fn found(folder: &str) -> Vec<Found> {
             let names = header(&source, "targets").unwrap_or(usual.clone());
             let targets = names.iter().map(target).collect::<Result<_, _>>().unwrap_or_else(|e| panic!("{name}: {e}"));
             let native = header(&source, "native").is_none_or(|w| w != ["no"]);
-            Found { name, module, case, targets, native }
+            let slow = header(&source, "slow").is_some();
+            Found { name, module, case, targets, native, slow }
         })
         .collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -105,8 +108,8 @@ fn found(folder: &str) -> Vec<Found> {
     all
 }
 
-fn run_found(folder: &str, device: Option<&VulkanExecutor<'_>>, ways: u64) {
-    for f in found(folder) {
+fn run_found(all: Vec<Found>, device: Option<&VulkanExecutor<'_>>, ways: u64) {
+    for f in all {
         let differential =
             Differential { device: device.filter(|_| f.native), targets: f.targets.clone(), ..differential(None) };
         for salt in 0..ways {
@@ -124,25 +127,33 @@ fn run_found(folder: &str, device: Option<&VulkanExecutor<'_>>, ways: u64) {
 
 #[test]
 fn what_was_found_once_is_interpreted_alike() {
-    run_found("passes", None, 6);
+    run_found(found("passes"), None, 6);
 }
 
 vulkan_test!(
     Lavapipe,
     fn what_was_found_once_runs_alike(device) {
-        run_found("passes", Some(device), 6);
+        run_found(found("passes"), Some(device), 6);
     }
 );
 
 #[test]
 fn dialects_are_interpreted_as_expected_lowered_and_not() {
-    run_found("dialects", None, 3);
+    run_found(found("dialects"), None, 3);
 }
 
 vulkan_test!(
     Lavapipe,
     fn dialects_run_as_expected_lowered(device) {
-        run_found("dialects", Some(device), 1);
+        run_found(found("dialects").into_iter().filter(|f| !f.slow).collect(), Some(device), 1);
+    }
+);
+
+vulkan_test!(
+    #[ignore = "takes minutes"]
+    Lavapipe,
+    fn slow_dialects_run_as_expected_lowered(device) {
+        run_found(found("dialects").into_iter().filter(|f| f.slow).collect(), Some(device), 1);
     }
 );
 

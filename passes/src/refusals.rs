@@ -21,6 +21,14 @@ const KERNELS: &str = "A kernel of OpenCL becomes a compute shader of Vulkan onl
 /// `passes/tests/vulkan_refusals.rs`.
 pub static REFUSALS: &[RefusalRule] = &[
     RefusalRule {
+        id: "refused-apply-function",
+        summary: "a function object of SPV_INTEL_joint_matrix is applied, and nobody says which function that is",
+        why: "OpCooperativeMatrixApplyFunctionINTEL has a pointer to an object whose meaning no text specifies; nothing in the module \
+              names the function. Where somebody names it, it has to take the object and an element (and maybe row and column), and to \
+              give an element of the same type.",
+        remedy: "Name the function: --apply-function NAME.",
+    },
+    RefusalRule {
         id: "refused-bfloat16",
         summary: "arithmetic on bfloat16 that a device without the type can't be given",
         why: "Where the device has no bfloat16, its numbers become 16-bit integers and are widened to f32 to be computed with. \

@@ -198,7 +198,7 @@ impl<'a> Gen<'a> {
         let workgroup = match self.profile.limits {
             Limits::Any => !matches!(self.profile.dialect, Dialect::Nv1 | Dialect::Qcom) && self.e.chance(70),
             Limits::Nvidia => flexible && self.e.chance(100),
-            Limits::Tiles => self.e.chance(50),
+            Limits::Tiles => self.profile.dialect != Dialect::Qcom && self.e.chance(50),
             Limits::Lavapipe => false,
         };
         let mut values = match self.profile.limits {
@@ -207,7 +207,9 @@ impl<'a> Gen<'a> {
             Limits::Nvidia => [16; 3],
             _ => [8; 3],
         };
-        if !any && (flexible || self.profile.limits == Limits::Tiles) {
+        if self.profile == (Profile { dialect: Dialect::Qcom, limits: Limits::Tiles }) {
+            values[2] = self.e.pick(&[16, 32]);
+        } else if !any && (flexible || self.profile.limits == Limits::Tiles) {
             // Drivers take minutes to compile large ones.
             let mut most = 4;
             for v in &mut values {

@@ -78,7 +78,7 @@ impl Dialect {
     pub fn has(self, limits: Limits) -> bool {
         match limits {
             Limits::Any => true,
-            Limits::Tiles => !matches!(self, Dialect::Nv1 | Dialect::Qcom),
+            Limits::Tiles => self != Dialect::Nv1,
             Limits::Lavapipe => matches!(self, Dialect::Khr | Dialect::Nv2),
             // Lowered, where not as they are.
             Limits::Nvidia => !matches!(self, Dialect::Ext | Dialect::Qcom),

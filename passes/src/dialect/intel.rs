@@ -101,7 +101,7 @@ impl Pass {
             }
             Op::CooperativeMatrixApplyFunctionINTEL => self.apply(e, r, cx)?,
             Op::ConvertFToBF16INTEL | Op::ConvertBF16ToFINTEL | Op::RoundFToTF32INTEL => {
-                self.numbers.conversion(e, r)?
+                self.numbers.conversion(e, r)?;
             }
             Op::CooperativeMatrixMulAddKHR => self.numbers.muladd(e, r, cx.options.tf32)?,
             Op::CooperativeMatrixLengthKHR => length(e, r),

@@ -5,12 +5,10 @@
 //! with bit casts of matrices; the passes that follow take them away. So the output of this pass by itself need not be
 //! SPIR-V that anybody accepts.
 //!
-//! - [`nv1`]: SPV_NV_cooperative_matrix, whose types don't say what a matrix is used for.
-//! - [`intel`]: SPV_INTEL_joint_matrix, of shaders and kernels.
-//! - [`surface`]: loads and stores by layouts, offsets and bounds, of Intel and of SPV_ARM_cooperative_matrix_layouts.
-//! - [`numbers`]: bfloat16 and tf32.
-//! - [`retype`]: where matrices stay, those of bfloat16 in integers are of bfloat16.
-//! - [`qcom`]: SPV_QCOM_cooperative_matrix_conversion.
+//! [`nv1`] has SPV_NV_cooperative_matrix, whose types don't say what a matrix is used for; [`intel`] SPV_INTEL_joint_matrix, of
+//! shaders and kernels; [`surface`] loads and stores by layouts, offsets and bounds, of Intel and of
+//! SPV_ARM_cooperative_matrix_layouts; [`numbers`] bfloat16 and tf32; [`retype`] makes matrices of bfloat16 in integers such
+//! of bfloat16 where matrices stay; [`qcom`] has SPV_QCOM_cooperative_matrix_conversion.
 
 mod edit;
 mod intel;

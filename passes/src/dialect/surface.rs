@@ -62,8 +62,13 @@ pub(super) fn access(e: &mut Edit<'_>, r: InstRef, checked: Checked) -> Result<b
         Some(object) => e.shape(r, object)?,
         None => e.shape_of_type(r, inst.ty)?,
     };
+    let refuse = |why: String| {
+        let remedy =
+            "use a layout of SPV_KHR_cooperative_matrix, SPV_INTEL_joint_matrix or SPV_ARM_cooperative_matrix_layouts";
+        Err(Refusal::new("refused-layout", Some(r), why, remedy))
+    };
     let Some(layout) = e.known(access.layout) else {
-        return malformed(r, "the memory layout is no known constant");
+        return refuse("the memory layout is no known constant".to_owned());
     };
     if access.offset.is_none() && matches!(layout, ROW_MAJOR | COLUMN_MAJOR) && !counts_components(e, &access, shape) {
         return Ok(false);
@@ -71,7 +76,7 @@ pub(super) fn access(e: &mut Edit<'_>, r: InstRef, checked: Checked) -> Result<b
     let placed = match layout {
         ARM_ROW_BLOCKED | ARM_COLUMN_BLOCKED => blocked(e, r, &access, shape, layout)?,
         ROW_MAJOR | COLUMN_MAJOR | PACKED => lines(e, r, &access, shape, layout, checked)?,
-        _ => return malformed(r, format!("the memory layout {layout} is not known")),
+        _ => return refuse(format!("no lowering of memory layout {layout} is known")),
     };
     emit(e, r, &access, shape, &placed);
     Ok(true)
@@ -149,7 +154,7 @@ fn lines(
     };
     if !shape.rows.is_multiple_of(rows) {
         let why = format!("a matrix of {} rows is packed by {rows} rows", shape.rows);
-        return Err(Refusal::new("refused-packed", Some(r), why, "use a number of rows that can be packed"));
+        return Err(Refusal::new("refused-layout", Some(r), why, "use a number of rows that can be packed"));
     }
     let clamp = if bound.is_some() { CONSTANT } else { UNDEFINED };
     let digit = |span, stride, offset, extent| Digit { span, stride, offset, extent };
