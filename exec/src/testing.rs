@@ -116,7 +116,7 @@ fn in_second_process(wrapper: &Path, path: &str) {
     let program = std::env::args_os().next().unwrap_or_else(|| panic!("a process has a name"));
     let mut child = Command::new(wrapper)
         .arg(program)
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .args(["--exact", test, "--include-ignored", "--nocapture", "--test-threads=1"])
         .env(CHILD, "1")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
