@@ -450,7 +450,8 @@ vulkan_test!(
         interpreter.config.subgroup_size = 8;
         let run = RunOptions::default();
         let mut failures = Vec::new();
-        for job in nv2() {
+        // Attention takes this driver's compiler minutes.
+        for job in nv2().into_iter().filter(|job| !job.name.contains("flash")) {
             let what = &job.name;
             let lowered = lower(&job.module, &options(&job.case, Target::Khr, device.profile()));
             let lowered = lowered.unwrap_or_else(|e| panic!("{what}: {e}"));
