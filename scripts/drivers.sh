@@ -425,6 +425,8 @@ write_opencl_variables() { # ROOT pocl|rusticl WRAPPER
       ;;
     rusticl)
       echo "exec 9<'$1/usr/lib/clc'"
+      # What is compiled for one width of vectors would be taken for another from the cache.
+      echo "export MESA_SHADER_CACHE_DISABLE=true"
       echo "export RUSTICL_ENABLE=llvmpipe LP_NATIVE_VECTOR_WIDTH=\${LP_NATIVE_VECTOR_WIDTH-512}"
       ;;
   esac

@@ -6,6 +6,9 @@ use coop_exec::interp::Interpreted;
 use coop_exec::testing::{Driver, case, repository, words};
 use coop_exec::{Executor, RunOptions};
 
+/// Those that are lowered to scalar code so far.
+const LOWERED: [&str; 4] = ["plain", "plain.llc", "gemm_f16", "gemm_f16.llc"];
+
 /// The modules of `testdata/opencl`, by name without `.spv`, each with its case's path.
 fn kernels() -> Vec<(String, String)> {
     let folder = repository().join("testdata/opencl");
@@ -41,28 +44,67 @@ fn kernels_do_in_the_interpreter_what_their_cases_expect() {
     }
 }
 
-/// Runs every kernel, lowered to scalar code, in the interpreter and on a runtime: both agree with the original in the
-/// interpreter and with what the case expects.
-fn scalar_code_runs_on(driver: Driver, more: &[&str]) {
-    for (name, toml) in kernels() {
-        let module = format!("testdata/opencl/{name}.spv");
-        let arguments = ["verify", &module, "--case", &toml, "--target", "scalar", "--on", "interp-opencl"];
-        let Some((status, text)) = cooprun(driver, &[&arguments[..], more].concat()) else { return };
-        assert_eq!(status, Some(0), "{name}: {text}");
-        let agrees = text.lines().filter(|line| line.contains("agrees with the")).count();
-        assert_eq!(agrees, 2, "{name}: {text}");
-        assert!(text.contains("agrees with the original and the expectation on interpreter"), "{name}: {text}");
-        assert!(text.contains("agrees with the expectation on "), "{name}: {text}");
-        assert!(text.trim_end().ends_with("agrees with interpreter"), "{name}: {text}");
-    }
+/// Runs a kernel, lowered to scalar code, in the interpreter and on a runtime: both agree with the original in the
+/// interpreter and with what the case expects. Answers whether there is such a runtime.
+fn scalar_code_runs_on(driver: Driver, name: &str, more: &[&str]) -> bool {
+    let (module, case) = (format!("testdata/opencl/{name}.spv"), name.split('.').next().unwrap_or_default());
+    let case = format!("testdata/opencl/{case}.toml");
+    let arguments = ["verify", &module, "--case", &case, "--target", "scalar", "--on", "interp-opencl"];
+    let Some((status, text)) = cooprun(driver, &[&arguments[..], more].concat()) else { return false };
+    assert_eq!(status, Some(0), "{name}: {text}");
+    let agrees: Vec<&str> = text.lines().filter(|line| line.contains("agrees with the expectation")).collect();
+    assert_eq!(agrees.len(), 2, "{name}: {text}");
+    assert!(agrees[0].ends_with("and the original on interpreter"), "{name}: {text}");
+    assert!(!agrees[1].contains("interpreter"), "{name}: {text}");
+    assert!(text.trim_end().ends_with("agrees with interpreter"), "{name}: {text}");
+    true
 }
 
 #[test]
 fn scalar_code_of_kernels_runs_on_pocl() {
-    scalar_code_runs_on(Driver::Pocl, &[]);
+    for name in LOWERED {
+        if !scalar_code_runs_on(Driver::Pocl, name, &[]) {
+            return;
+        }
+    }
+    scalar_code_runs_on(Driver::Pocl, "gemm_slm", &["--lanes", "local-index"]);
 }
 
 #[test]
 fn scalar_code_of_kernels_runs_on_rusticl() {
-    scalar_code_runs_on(Driver::Rusticl, &[]);
+    for name in LOWERED {
+        if !scalar_code_runs_on(Driver::Rusticl, name, &[]) {
+            return;
+        }
+    }
+}
+
+/// A device whose subgroups are of another size than the kernel asks for does not run it.
+#[test]
+fn kernels_do_not_run_with_other_subgroups_than_they_ask_for() {
+    let lowered = concat!(env!("CARGO_TARGET_TMPDIR"), "/gemm_f16.scalar.spv");
+    let case = "testdata/opencl/gemm_f16.toml";
+    let verify = ["verify", "testdata/opencl/gemm_f16.spv", "--case", case, "--on", "interp", "-o", lowered];
+    let Some((status, text)) = cooprun(Driver::Rusticl, &verify) else { return };
+    assert_eq!(status, Some(0), "{text}");
+    let Some(wrapper) = Driver::Rusticl.wrapper_or_skip("subgroups of 8") else { return };
+    let mut narrow = Command::new(wrapper);
+    narrow.env("LP_NATIVE_VECTOR_WIDTH", "256").current_dir(repository());
+    let run = narrow.arg(env!("CARGO_BIN_EXE_cooprun")).args(["run", lowered, "--case", case, "--on", "opencl"]);
+    let output = run.output().unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("subgroups of 16 invocations (SubgroupSize); it has 8"), "{text}");
+}
+
+/// Without OpenCL the message says what to install.
+#[test]
+fn a_missing_loader_is_said() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cooprun"));
+    command.args(["run", "testdata/opencl/plain.spv", "--case", "testdata/opencl/plain.toml", "--on", "opencl"]);
+    command.env("OPENCL_DYLIB_PATH", "/nowhere/libOpenCL.so").current_dir(repository());
+    let output = command.output().unwrap_or_else(|error| panic!("{error}"));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("apt install ocl-icd-libopencl1 pocl-opencl-icd"), "{text}");
 }

@@ -40,6 +40,9 @@ use crate::{Case, Executor, Outcome, RunOptions, Timer};
 /// What lies behind each buffer, and how much of it: what a kernel writes there is found.
 const GUARD: (u8, usize) = (0xa5, 4096);
 
+/// `CL_KERNEL_COMPILE_SUB_GROUP_SIZE_INTEL` of cl_intel_required_subgroup_size.
+const COMPILED_FOR: u32 = 0x410A;
+
 /// The OpenCL devices of this machine.
 pub struct OpenCl {
     devices: Vec<Found>,
@@ -161,15 +164,18 @@ impl OpenClExecutor<'_> {
     /// Refuses to run a kernel with subgroups of another size than it asks for.
     fn check_subgroups(&self, setup: &Setup, kernel: &Kernel, job: &Job) -> Result<(), Error> {
         let Some(wanted) = job.subgroup else { return Ok(()) };
-        let local = job.local;
-        let size = get_kernel_sub_group_info(
-            kernel.get(),
-            setup.device,
-            CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE,
-            size_of_val(&local),
-            local.as_ptr().cast::<c_void>(),
-        );
-        match size.map(usize::from) {
+        let ask = |what: u32, input: &[usize]| {
+            let input_size = size_of_val(input);
+            get_kernel_sub_group_info(kernel.get(), setup.device, what, input_size, input.as_ptr().cast::<c_void>())
+        };
+        // Where kernels may ask for a size, the other question is answered without regard to that.
+        if self.found.device.extensions().is_ok_and(|all| all.contains("cl_intel_required_subgroup_size"))
+            && let Ok(size) = ask(COMPILED_FOR, &[])
+            && Vec::<u8>::from(size).first_chunk() == Some(&u64::from(wanted).to_le_bytes())
+        {
+            return Ok(());
+        }
+        match ask(CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE, &job.local).map(usize::from) {
             Ok(size) if size == wanted as usize => Ok(()),
             Ok(size) => {
                 Err(self.unsupported(format!("subgroups of {wanted} invocations (SubgroupSize); it has {size}")))
