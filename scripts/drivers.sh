@@ -425,9 +425,9 @@ write_opencl_variables() { # ROOT pocl|rusticl WRAPPER
       ;;
     rusticl)
       echo "exec 9<'$1/usr/lib/clc'"
-      # What is compiled for one width of vectors would be taken for another from the cache.
-      echo "export MESA_SHADER_CACHE_DISABLE=true"
       echo "export RUSTICL_ENABLE=llvmpipe LP_NATIVE_VECTOR_WIDTH=\${LP_NATIVE_VECTOR_WIDTH-512}"
+      # What is compiled for one width of vectors would be taken for another from the same cache.
+      echo "export MESA_SHADER_CACHE_DIR='$cache/rusticl-kernels'/\$LP_NATIVE_VECTOR_WIDTH"
       ;;
   esac
   cat <<SCRIPT
@@ -492,7 +492,7 @@ case ${1:-fetch} in
   tool) shift && tool "$@" ;;
   wrap) fetch && wrap ;;
   llvm) fetch_llvm ;;
-  clean) rm -rf "$cache"/{mesa,mesa12,pocl,pocl-kernels,rusticl,llvm,bin} "$cache"/.fetch-* ;;
+  clean) rm -rf "$cache"/{mesa,mesa12,pocl,pocl-kernels,rusticl,rusticl-kernels,llvm,bin} "$cache"/.fetch-* ;;
   -h | --help | help) usage ;;
   *)
     usage >&2
