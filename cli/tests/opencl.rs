@@ -6,8 +6,13 @@ use coop_exec::interp::Interpreted;
 use coop_exec::testing::{Driver, case, repository, words};
 use coop_exec::{Executor, RunOptions};
 
-/// Those that are lowered to scalar code so far.
-const LOWERED: [&str; 4] = ["plain", "plain.llc", "gemm_f16", "gemm_f16.llc"];
+/// Those whose workgroups are one subgroup.
+const NARROW: [&str; 8] =
+    ["plain", "plain.llc", "gemm_f16", "gemm_f16.llc", "gemm_tf32", "gemm_checked", "gemm_checked.llc", "elements"];
+
+/// Those whose workgroups are several: pocl has subgroups as wide as a workgroup and does not keep the size that a kernel asks
+/// for, and rusticl crashes while it compiles them (`testdata/opencl/README.md`).
+const WIDE: [&str; 6] = ["gemm_bf16", "gemm_bf16.llc", "gemm_i8", "gemm_i8.llc", "gemm_slm", "gemm_slm.llc"];
 
 /// The modules of `testdata/opencl`, by name without `.spv`, each with its case's path.
 fn kernels() -> Vec<(String, String)> {
@@ -62,17 +67,21 @@ fn scalar_code_runs_on(driver: Driver, name: &str, more: &[&str]) -> bool {
 
 #[test]
 fn scalar_code_of_kernels_runs_on_pocl() {
-    for name in LOWERED {
+    for name in NARROW {
         if !scalar_code_runs_on(Driver::Pocl, name, &[]) {
             return;
         }
     }
-    scalar_code_runs_on(Driver::Pocl, "gemm_slm", &["--lanes", "local-index"]);
+    for name in WIDE {
+        scalar_code_runs_on(Driver::Pocl, name, &["--lanes", "local-index"]);
+    }
+    let listed = NARROW.iter().chain(&WIDE).count();
+    assert_eq!(listed, kernels().len(), "a kernel is in neither list");
 }
 
 #[test]
 fn scalar_code_of_kernels_runs_on_rusticl() {
-    for name in LOWERED {
+    for name in NARROW.into_iter().filter(|name| !name.ends_with(".llc")) {
         if !scalar_code_runs_on(Driver::Rusticl, name, &[]) {
             return;
         }
