@@ -5,16 +5,17 @@
 //!
 //! 1. an instruction that the interpreter saw executed by a part of its scope, or with an operand that differs, was
 //!    called uniform;
-//! 2. an instruction of which the analysis says that invocations disagree was executed, and nothing was wrong with it.
+//! 2. of an instruction the analysis names two invocations that disagree, the first executed it, and the other did so
+//!    together with it, or the operand was the same for both.
 //!
 //! What happens in a run behind other undefined behaviour counts for nothing, nor does what rests on an assumption that
 //! the run does not keep.
 
-use coop_exec::interp::{Config, FindingKind, Interpreter, Memory, Reconvergence};
+use coop_exec::interp::{Config, Coverage, Finding, FindingKind, Interpreter, Memory, Reconvergence};
 use coop_exec::random::Random;
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::smith::diverge::{Diverging, PUSH_WORDS, WORDS, diverge};
-use coop_ir::uniform::{Analysis, Analyzer, Options, What};
+use coop_ir::uniform::{Analysis, Analyzer, Options, What, Witness};
 use coop_ir::{InstRef, Module, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +40,7 @@ pub struct Tally {
     pub shown: u64,
     /// Of those that are doubted, seen not to be uniform in some run.
     pub doubted_seen: u64,
-    /// Of those that are shown, seen so in some run; the others were never executed.
+    /// Of those that are shown, seen so in some run; the others were executed by none of the invocations named.
     pub shown_seen: u64,
 }
 
@@ -75,6 +76,10 @@ pub struct Wrong {
 
 /// Subgroup sizes.
 const SIZES: [u32; 4] = [4, 8, 16, 32];
+/// Runs with each size, with other inputs each time.
+const RUNS: u64 = 4;
+/// And more of them for what is shown and was not seen yet.
+const MORE_RUNS: u64 = 24;
 
 /// Makes a module of some entropy and tries it.
 pub fn try_entropy(entropy: &[u8], seed: u64, tally: &mut Tally) -> Result<(), Box<Wrong>> {
@@ -96,18 +101,21 @@ pub fn try_entropy(entropy: &[u8], seed: u64, tally: &mut Tally) -> Result<(), B
         tally.checked += analysis.checked as u64;
         tally.uniform += (analysis.checked as u64).saturating_sub(said.doubts.len() as u64);
         tally.assumed += said.assumed.len() as u64;
-        let shown = said.doubts.values().filter(|shown| **shown).count() as u64;
+        let shown = said.doubts.values().filter(|witness| witness.is_some()).count() as u64;
         tally.shown += shown;
         tally.doubted += said.doubts.len() as u64 - shown;
         let mut seen = BTreeSet::new();
-        for round in 0..4 {
-            let way = if round % 2 == 0 { Reconvergence::Early } else { Reconvergence::Promised(seed ^ round) };
-            run(&made, (size, way), seed.wrapping_mul(8) + round, &said, &mut seen, tally)?;
-        }
-        for (key, shown) in &said.doubts {
-            if seen.contains(key) {
-                *(if *shown { &mut tally.shown_seen } else { &mut tally.doubted_seen }) += 1;
+        for round in 0..MORE_RUNS {
+            let all_shown = || said.doubts.iter().all(|(key, witness)| witness.is_none() || seen.contains(key));
+            if round >= RUNS && all_shown() {
+                break;
             }
+            let early = made.meets_early || round % 2 == 0;
+            let way = if early { Reconvergence::Early } else { Reconvergence::Promised(seed ^ round) };
+            run(&made, (size, way), seed.wrapping_mul(MORE_RUNS) + round, &said, &mut seen, tally)?;
+        }
+        for (_, witness) in said.doubts.iter().filter(|(key, _)| seen.contains(key)) {
+            *(if witness.is_some() { &mut tally.shown_seen } else { &mut tally.doubted_seen }) += 1;
         }
     }
     Ok(())
@@ -117,14 +125,16 @@ fn wrong(class: &'static str, message: String) -> Box<Wrong> {
     Box::new(Wrong { class, message })
 }
 
-/// An instruction, and whether it is an operand of it that differs.
-type Key = (InstRef, bool);
+/// An instruction, and which operand of it differs, if it is one.
+type Key = (InstRef, Option<u32>);
 
 /// What the analysis says.
 struct Said<'m> {
     module: &'m Module,
-    /// What may not be uniform, and whether that is shown.
-    doubts: BTreeMap<Key, bool>,
+    /// What may not be uniform, and two invocations if that is shown.
+    doubts: BTreeMap<Key, Option<Witness>>,
+    /// The instructions of functions that are called from one place at most.
+    once: BTreeSet<InstRef>,
     assumed: BTreeSet<InstRef>,
     /// The matrix phis of blocks, by terminator: the interpreter speaks of that.
     phis: BTreeMap<InstRef, Vec<InstRef>>,
@@ -134,9 +144,9 @@ impl<'m> Said<'m> {
     fn new(module: &'m Module, analysis: &Analysis) -> Said<'m> {
         let mut doubts = BTreeMap::new();
         for d in &analysis.doubts {
-            let key = (d.at, matches!(d.what, What::Operand(_)));
-            let shown = doubts.entry(key).or_insert(false);
-            *shown |= d.witness.is_some();
+            let operand = if let What::Operand(i) = d.what { Some(i) } else { None };
+            let witness = doubts.entry((d.at, operand)).or_insert(d.witness);
+            *witness = witness.or(d.witness);
         }
         let assumed = analysis.assumed.iter().map(|(_, at)| *at).collect();
         let mut phis = BTreeMap::new();
@@ -146,14 +156,65 @@ impl<'m> Said<'m> {
                 phis.insert(at, own);
             }
         }
-        Said { module, doubts, assumed, phis }
+        Said { module, doubts, once: called_once(module), assumed, phis }
     }
 
-    /// Whether the analysis doubts that an instruction is executed by all, or that its operands are the same.
-    fn doubts(&self, at: InstRef, operand: bool) -> bool {
-        let here = |at: InstRef| self.doubts.contains_key(&(at, operand)) || self.doubts.contains_key(&(at, false));
-        here(at) || self.phis.get(&at).is_some_and(|phis| phis.iter().any(|p| here(*p)))
+    /// What the analysis doubts of what the interpreter saw: that the instruction is executed by all, or that this
+    /// operand is the same.
+    fn doubt(&self, f: &Finding) -> Option<Key> {
+        let operand = operand(self.module, f);
+        let here = |at: InstRef| {
+            let keys = self.doubts.range((at, None)..=(at, Some(u32::MAX))).map(|d| d.0);
+            keys.copied().find(|k| match operand {
+                Seen::Flow => k.1.is_none(),
+                Seen::Operand(i) => k.1.is_none_or(|k| k == i),
+                Seen::SomeOperand => true,
+            })
+        };
+        here(f.at).or_else(|| self.phis.get(&f.at)?.iter().find_map(|p| here(*p)))
     }
+}
+
+/// What the interpreter saw.
+enum Seen {
+    Flow,
+    Operand(u32),
+    SomeOperand,
+}
+
+fn operand(module: &Module, f: &Finding) -> Seen {
+    let store = module.inst(f.at).op == Op::CooperativeMatrixStoreKHR;
+    match f.kind {
+        FindingKind::NonUniformOperand if f.message.contains(": the pointer differs") => Seen::Operand(0),
+        FindingKind::NonUniformOperand if f.message.contains(": the stride differs") => {
+            Seen::Operand(if store { 3 } else { 2 })
+        }
+        FindingKind::NonUniformOperand => Seen::SomeOperand,
+        _ => Seen::Flow,
+    }
+}
+
+/// The instructions of functions that run once at most for each invocation, but for loops.
+fn called_once(module: &Module) -> BTreeSet<InstRef> {
+    let insts = |f: usize| module.functions[f].blocks.iter().flat_map(|b| b.insts.iter().copied());
+    let id = |f: usize| module.inst(module.functions[f].def).result;
+    let callers = |callee: usize| {
+        let calls = |f: usize| insts(f).map(|r| module.inst(r)).filter(|i| i.op == Op::FunctionCall);
+        (0..module.functions.len()).flat_map(move |f| calls(f).filter(move |i| i.id(0) == id(callee)).map(move |_| f))
+    };
+    // The entry point has no callers, and there is no recursion.
+    let once = |f: usize| {
+        let mut at = f;
+        for _ in 0..module.functions.len() {
+            let mut callers = callers(at);
+            match (callers.next(), callers.next()) {
+                (Some(one), None) => at = one,
+                (first, _) => return first.is_none(),
+            }
+        }
+        false
+    };
+    (0..module.functions.len()).filter(|f| once(*f)).flat_map(insts).collect()
 }
 
 fn run(
@@ -175,18 +236,18 @@ fn run(
     tally.runs += 1;
     let mut whole = true;
     for f in &report.findings {
-        let operand = match f.kind {
-            FindingKind::NonUniformExecution => false,
-            FindingKind::NonUniformOperand => true,
+        match f.kind {
+            FindingKind::NonUniformExecution | FindingKind::NonUniformOperand => {}
             FindingKind::Portability | FindingKind::Placement => continue,
             _ => {
                 tally.cut_short += 1;
                 whole = false;
                 break;
             }
-        };
-        seen.insert((f.at, operand));
-        if !said.doubts(f.at, operand) && !is_free(said.module, f.at) {
+        }
+        let doubt = said.doubt(f);
+        seen.extend(doubt);
+        if doubt.is_none() && !is_free(said.module, f.at) {
             let class = if said.assumed.contains(&f.at) { "assumed uniform" } else { "called uniform" };
             let how = match way {
                 Reconvergence::Early => "",
@@ -206,22 +267,36 @@ fn run(
     if !whole {
         return Ok(());
     }
-    for ((at, operand), shown) in &said.doubts {
-        let ran = report.executed.get(at.index()) == Some(&true);
-        let found = report.findings.iter().any(|f| {
-            f.at == *at
-                && (f.kind == FindingKind::NonUniformExecution || *operand && f.kind == FindingKind::NonUniformOperand)
-        });
-        // Loads and stores of variables, and such, are there for the type's sake: the interpreter speaks of the first.
-        if *shown && ran && !found {
-            let what = if *operand { "an operand" } else { "its execution" };
-            return Err(wrong(
-                "shown but not so",
-                format!("subgroups of {size}, seed {seed}: instruction {}: {what} is uniform", at.index()),
-            ));
+    let Some(coverage) = &report.coverage else { return Ok(()) };
+    for (key, witness) in &said.doubts {
+        let Some(w) = witness.filter(|_| said.once.contains(&key.0)) else { continue };
+        let found = report.findings.iter().any(|f| f.at == key.0 && (f.kind == NON_UNIFORM || key.1.is_some()));
+        if let Some(what) = contradicted(coverage, *key, w, found) {
+            let at = key.0.index();
+            let message = format!("subgroups of {size}, seed {seed}: instruction {at}: {what}");
+            return Err(wrong("shown but not so", message));
         }
     }
     Ok(())
+}
+
+const NON_UNIFORM: FindingKind = FindingKind::NonUniformExecution;
+
+/// What of a proof did not come true, in a run in which nothing else was undefined; `found` is whether the interpreter
+/// has found something about the instruction.
+fn contradicted(coverage: &Coverage, (at, operand): Key, w: Witness, found: bool) -> Option<String> {
+    let (one, other) = (w.invocations.0 as usize, w.invocations.1 as usize);
+    if operand.is_some() {
+        let both = coverage.together(at, one, other) && !found;
+        return both.then(|| format!("an operand is the same in invocations {one} and {other}"));
+    }
+    if !coverage.executed(at, one) {
+        return None;
+    }
+    if !coverage.apart(at, one, other) {
+        return Some(format!("invocation {one} executes it with invocation {other} always"));
+    }
+    (!found).then(|| "its execution is uniform".into())
 }
 
 /// Subgroup instructions may be executed by some: the interpreter speaks of an operand of theirs that differs.
@@ -243,6 +318,7 @@ fn inputs(seed: u64) -> (Vec<Memory>, Vec<u8>) {
         (0..n).flat_map(|_| if alike { first } else { word(random) }.to_le_bytes()).collect()
     };
     let alike = random.integer(0, 3) == 0;
+    // Kernels take them in this order.
     let memory = |binding: u32, bytes: Vec<u8>| Memory { name: format!("b{binding}"), slot: Some((0, binding)), bytes };
     let buffers = vec![
         memory(0, words(&mut random, WORDS, alike)),

@@ -1,7 +1,9 @@
 //! Generated modules are what `coop_ir::smith` promises of them, as far as that shows without running them.
 
+use coop_ir::smith::diverge::diverge;
 use coop_ir::smith::{Dialect, Limits, Profile, generate};
-use coop_ir::{Module, binary, text, verify};
+use coop_ir::{Module, Op, binary, text, verify};
+use spirv::Capability;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -19,9 +21,9 @@ fn entropy(seed: u64, len: usize) -> Vec<u8> {
     (0..len).map(|_| random.below(256) as u8).collect()
 }
 
-fn validate(tool: &Path, module: &Module) -> Result<(), String> {
+fn validate(tool: &Path, module: &Module, environment: &str) -> Result<(), String> {
     let mut child = Command::new(tool)
-        .args(["--target-env", "vulkan1.4", "-"])
+        .args(["--target-env", environment, "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -51,7 +53,7 @@ fn generated_modules_are_valid() {
             // It does not know SPV_INTEL_joint_matrix.
             let known = profile.dialect != Dialect::Intel;
             if let Some(tool) = tool.as_ref().filter(|_| known && seed % 4 == 0) {
-                validate(tool, module).unwrap_or_else(|e| panic!("{what}: {e}"));
+                validate(tool, module, "vulkan1.4").unwrap_or_else(|e| panic!("{what}: {e}"));
             }
             for (key, count) in generated.made {
                 *made.entry(key).or_default() += count;
@@ -59,6 +61,36 @@ fn generated_modules_are_valid() {
         }
     }
     assert!(made.len() > 115, "{} constructs were made: {made:#?}", made.len());
+}
+
+#[test]
+fn diverging_modules_are_valid() {
+    let tool = common::tools::tool("spirv-val");
+    let mut kinds: BTreeMap<&str, u32> = BTreeMap::new();
+    for seed in 0..200 {
+        let bytes = entropy(seed, 40 + seed as usize * 7 % 500);
+        let module = diverge(&bytes).module;
+        verify::verify(&module).unwrap_or_else(|p| panic!("seed {seed}: {}", p[0]));
+        assert_eq!(binary::write_words(&diverge(&bytes).module), binary::write_words(&module), "seed {seed}");
+        let kernel = module.has_capability(Capability::Kernel as u32);
+        let insts =
+            || module.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.insts).map(|r| module.inst(*r).op);
+        let kills = insts().any(|op| op == Op::Kill);
+        *kinds.entry(if kernel { "kernel" } else { "shader" }).or_default() += 1;
+        for (what, has) in [
+            ("kill", kills),
+            ("loop", insts().any(|op| op == Op::LoopMerge)),
+            ("switch", insts().any(|op| op == Op::Switch)),
+            ("unreachable", insts().any(|op| op == Op::Unreachable)),
+        ] {
+            *kinds.entry(what).or_default() += u32::from(has);
+        }
+        if let Some(tool) = tool.as_ref().filter(|_| !kills && seed % 5 == 0) {
+            let environment = if kernel { "spv1.6" } else { "vulkan1.4" };
+            validate(tool, &module, environment).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        }
+    }
+    assert!(kinds.values().all(|n| *n >= 5) && kinds.len() == 6, "{kinds:?}");
 }
 
 #[test]

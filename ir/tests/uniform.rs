@@ -2,7 +2,7 @@
 
 use Uniformity::{Divergent, Subgroup, Workgroup};
 use coop_ir::constant::{Constants, Specialization};
-use coop_ir::uniform::{Analysis, Analyzer, Options, Refusal, Uniformity};
+use coop_ir::uniform::{Analysis, Analyzer, Assumption, Options, Refusal, Uniformity};
 use coop_ir::{Id, Module, text};
 
 /// What all modules here have: `%index`, `%lane` and so on are built-ins, `%n` is unknown and uniform, `%d` differs.
@@ -282,4 +282,91 @@ fn what_is_not_analysed() {
     let mut entry = analyzer.entry_points().remove(0);
     entry.function = Id::new(899).expect("not 0");
     assert_eq!(analyzer.analyze(&entry, Options::default()).err(), Some(Refusal::NoFunction));
+}
+
+/// What the instructions rest on that must be executed together; nothing is doubted.
+fn assumed(size: &str, body: &str) -> Vec<Assumption> {
+    let analysis = analyze(&module(size, body), Some(32));
+    assert!(analysis.doubts.is_empty(), "{:?}", analysis.doubts);
+    let mut all: Vec<Assumption> = analysis.assumed.iter().map(|a| a.0).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Subgroups go different ways; what one finds out there together is as right as it is together.
+#[test]
+fn what_parted_subgroups_do_together_rests_on_their_meeting() {
+    let body = "OpStore %var %c1
+        %c = OpULessThan %bool %sub %c2
+        OpSelectionMerge %m None
+        OpBranchConditional %c %a %m
+        %a = OpLabel
+        %sum = OpGroupNonUniformIAdd %uint %c3 Reduce %d
+        OpStore %var %sum
+        OpBranch %m
+        %m = OpLabel
+        %stride = OpLoad %uint %var
+        %from = OpAccessChain %pword %In %c0 %c0
+        %900 = OpCooperativeMatrixLoadKHR %mat %from %c0 %stride";
+    assert_eq!(assumed(SIZE, body), [Assumption::Reconvergence]);
+    for mode in ["SubgroupUniformControlFlowKHR", "MaximallyReconvergesKHR"] {
+        assert_eq!(assumed(&format!("{SIZE}\nOpExecutionMode %main {mode}"), body), []);
+    }
+}
+
+/// Functions that call the next one twice, so many that the calls are not followed to the end; the last has `{body}`.
+fn tower(body: &str) -> String {
+    let calls = |n: u32| format!("%l{n}a = OpFunctionCall %void %f{n}\n%l{n}b = OpFunctionCall %void %f{n}\n");
+    let function = |n: u32, body: &str| {
+        format!("OpReturn\nOpFunctionEnd\n%f{n} = OpFunction %void None %fn\n%e{n} = OpLabel\n{body}")
+    };
+    (0..40).map(|n| function(n, &calls(n + 1))).chain([function(40, body)]).collect()
+}
+
+/// A call that is not followed writes whatever it could: what was read of shared memory behind it is no more known to
+/// be what all read than if the write stood there.
+#[test]
+fn calls_that_are_not_followed_may_write() {
+    let read = |call: &str, last: &str| {
+        let body = format!(
+            "OpStore %Shared %c1
+            OpControlBarrier %c2 %c2 %c264
+            {call}
+            %stride = OpLoad %uint %Shared
+            %from = OpAccessChain %pword %In %c0 %c0
+            %900 = OpCooperativeMatrixLoadKHR %mat %from %c0 %stride
+            OpControlBarrier %c2 %c2 %c264
+            {}",
+            tower(last)
+        );
+        let m = module(SIZE, &body);
+        let analysis = analyze(&m, Some(32));
+        (analysis.unfollowed.is_empty(), analysis.assumed.iter().any(|a| a.0 == Assumption::NoRace))
+    };
+    let call = "%l = OpFunctionCall %void %f0";
+    assert_eq!(read("", "OpStore %Shared %index"), (true, false));
+    assert_eq!(read(call, "OpStore %Shared %c2"), (false, true));
+}
+
+#[test]
+fn what_is_asked() {
+    let asked = |body: &str| {
+        let m = module(SIZE, body);
+        let constants = Constants::new(&m, &Specialization::new());
+        let analyzer = Analyzer::new(&m, &constants);
+        let entry = analyzer.entry_points().remove(0);
+        (analyzer.is_asked(&entry), analyzer.is_recursive(&entry))
+    };
+    assert_eq!(asked("%900 = OpCopyObject %uint %n"), (false, false));
+    assert_eq!(asked("OpControlBarrier %c2 %c2 %c264"), (true, false));
+    assert_eq!(asked("%900 = OpFAdd %mat %ones %ones"), (true, false));
+    assert_eq!(asked("%900 = OpCompositeExtract %float %ones 0"), (true, false));
+    let called = |inside: &str| {
+        format!(
+            "%1 = OpFunctionCall %void %f\nOpReturn\nOpFunctionEnd\n%f = OpFunction %void None %fn\n%fe = OpLabel\n{inside}"
+        )
+    };
+    assert_eq!(asked(&called("OpControlBarrier %c2 %c2 %c264")), (true, false));
+    assert_eq!(asked(&called("%900 = OpFunctionCall %void %f")), (false, true));
 }

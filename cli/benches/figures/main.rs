@@ -118,6 +118,7 @@ fn main() {
         throughput(&folder, &corpora);
         processes(&corpora);
         without_matrices();
+        one_by_one(&corpora);
         lowering(&corpora);
         largest::print();
         println!("{memory}");
@@ -285,6 +286,31 @@ fn processes(corpora: &[Corpus]) {
     row("nothing", coopcheck.nothing(), spirv_val.nothing());
     for corpus in corpora {
         row(&corpus.name, coopcheck.cost(&corpus.files), spirv_val.cost(&corpus.files));
+    }
+}
+
+/// How many of the largest modules are timed each for itself.
+const LARGEST: usize = 8;
+/// How many times faster than spirv-val coopcheck must be on each of them, uniformity included.
+const GOAL: f64 = 5.0;
+
+/// Both programs on the largest modules, a start for each.
+fn one_by_one(corpora: &[Corpus]) {
+    let (Some(spirv_val), Some(corpus)) = (Tool::spirv_val(), corpora.iter().find(|c| c.name == "llama-20")) else {
+        return;
+    };
+    let coopcheck = Tool::coopcheck();
+    println!(
+        "\nThe largest modules one by one: processor time in milliseconds without start-up (* less than {GOAL}x)\n"
+    );
+    println!("{:<44}{:>9}{:>11}{:>11}{:>9}", "file", "MB", "coopcheck", "spirv-val", "ratio");
+    for file in &corpus.files[..LARGEST] {
+        let one = std::slice::from_ref(file);
+        let [ours, theirs] = [&coopcheck, &spirv_val].map(|tool| tool.net(one).cpu.as_secs_f64() * 1e3);
+        let ratio = theirs / ours.max(1e-3);
+        let mark = if ratio < GOAL { "*" } else { "" };
+        let megabytes = size(file) as f64 / 1e6;
+        println!("{:<44}{megabytes:>9.3}{ours:>11.2}{theirs:>11.2}{ratio:>8.1}x{mark}", stem(file));
     }
 }
 

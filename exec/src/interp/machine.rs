@@ -2,6 +2,7 @@
 
 use coop_ir::{InstRef, Module, Op};
 
+use super::Coverage;
 use super::buffer_race::BufferRace;
 use super::code::{Edge, Func, Ins, NO_ROW, Row, Term};
 use super::program::{Argument, Program};
@@ -54,8 +55,8 @@ pub(super) struct Machine<'p> {
     pub afar: super::spread::Afar,
     pub scratch: super::coop::Scratch,
     pub workgroup: [u32; 3],
-    /// By instruction, if coverage is wanted.
-    pub executed: Vec<bool>,
+    /// Who executes what, if that is wanted.
+    pub coverage: Option<Coverage>,
     /// Decides who is next where invocations are apart.
     pub turns: u64,
 }
@@ -96,7 +97,7 @@ impl<'p> Machine<'p> {
             afar: super::spread::Afar::default(),
             scratch: super::coop::Scratch::default(),
             workgroup: [0; 3],
-            executed: if config.coverage { vec![false; m.arena_len()] } else { Vec::new() },
+            coverage: config.coverage.then(|| Coverage::new(m.arena_len())),
             turns: match config.reconvergence {
                 Reconvergence::Promised(seed) => seed,
                 Reconvergence::Early => 0,
@@ -301,8 +302,8 @@ impl<'p> Machine<'p> {
         }
         for i in n.code.start as usize..n.code.end as usize {
             self.at = f.at[i];
-            if let Some(slot) = self.executed.get_mut(self.at.index()) {
-                *slot = true;
+            if let Some(coverage) = &mut self.coverage {
+                coverage.add(self.at, &self.regs.act.mask);
             }
             self.step(&f.code[i])?;
         }

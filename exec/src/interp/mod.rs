@@ -22,6 +22,7 @@ mod buffer_race;
 mod callback;
 mod code;
 mod coop;
+mod coverage;
 mod function;
 mod glsl;
 mod group;
@@ -45,6 +46,7 @@ mod types;
 mod ub;
 
 pub use adapter::Interpreted;
+pub use coverage::Coverage;
 pub use place::Placement;
 pub use spread::{Distance, Spread};
 pub use ub::{Finding, FindingKind};
@@ -114,7 +116,7 @@ pub struct Config {
     pub local_memory: [u32; 4],
     /// When invocations that parted are together again.
     pub reconvergence: Reconvergence,
-    /// Whether to tell which instructions were executed.
+    /// Whether to tell who executed which instructions.
     pub coverage: bool,
 }
 
@@ -165,9 +167,8 @@ pub struct Report {
     pub steps: u64,
     /// How far another implementation's results may be away, where [`Config::spread`] asked.
     pub spread: Option<Spread>,
-    /// By [`InstRef::index`], whether the instruction was executed; empty if that was not asked for. Of instructions
-    /// that do nothing when executed, such as phis, it tells nothing.
-    pub executed: Vec<bool>,
+    /// Who executed which instructions, where [`Config::coverage`] asked.
+    pub coverage: Option<Coverage>,
 }
 
 impl Report {
@@ -217,7 +218,7 @@ impl<'m> Interpreter<'m> {
         match machine.dispatch(workgroups) {
             Ok(()) | Err(Stop::Budget) => {
                 let spread = self.config.spread.then(|| machine.afar.spread(machine.buffers.len()));
-                Ok(Report { findings: machine.findings.list, steps: machine.steps, spread, executed: machine.executed })
+                Ok(Report { findings: machine.findings.list, steps: machine.steps, spread, coverage: machine.coverage })
             }
             Err(Stop::Unsupported(why)) => Err(unsupported(why)),
         }

@@ -7,7 +7,7 @@ use super::shade::Shade;
 pub(super) const MAX_LANES: usize = 1024;
 
 /// A set of invocations of a workgroup.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mask([u64; MAX_LANES / 64]);
 
 impl Mask {

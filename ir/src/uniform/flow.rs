@@ -11,7 +11,8 @@
 //!    in front of a merge block declared later;
 //! 2. the continue target of the loop around it, where the entry point has the mode MaximallyReconverges;
 //! 3. where there are no merge instructions: a post-dominator, provided that no path to it begins another round of a
-//!    loop around it;
+//!    loop around it, or runs through a loop that can be entered at several blocks: nobody says what a round of such a
+//!    loop is, or waits at its end;
 //! 4. what follows the call of the function.
 //!
 //! A path that returns or ends the invocation leaves every construct; one that ends the invocation leaves every call.
@@ -141,6 +142,7 @@ impl<'p, 'm> Regions<'p, 'm> {
                     let meet = self.program.first(frame, p);
                     if meet != NONE
                         && let Some(r) = self.walk(x, meet, &self.rounds(frame, meet))
+                        && !r.spots.iter().chain([&x]).any(|s| self.is_tangled(*s))
                     {
                         return r;
                     }
@@ -200,6 +202,19 @@ impl<'p, 'm> Regions<'p, 'm> {
             return None;
         }
         self.walk(x, meet, &Bound::Construct { frame, parts })
+    }
+
+    /// Whether a spot is in a loop that can be entered at several spots.
+    fn is_tangled(&self, s: u32) -> bool {
+        let mut l = self.program.spot(s).in_loop;
+        while l != NONE {
+            let of = &self.program.loops[l as usize];
+            if of.entries.len() > 1 {
+                return true;
+            }
+            l = of.parent;
+        }
+        false
     }
 
     /// The loops around a meeting point that no merge instruction declares.

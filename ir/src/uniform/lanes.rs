@@ -18,6 +18,7 @@ use super::shape::{Arg, Fold, Shape, fold};
 use super::solve::Solved;
 use crate::cfg::{Case, DomTree, Graph};
 use crate::grammar::Op;
+use crate::module::InstRef;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
@@ -127,12 +128,17 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
     pub(super) fn differ(&self, node: u32, spot: u32, scope: Uniformity) -> Option<(Pair, Option<(u64, u64)>)> {
         let solved = self.solved;
         let mut n = solved.graph.find(node);
+        // Below this, integers stay apart.
+        let mut exact = u64::MAX;
         // Of an address only one index may differ: then the address does.
         for _ in 0..32 {
             let of = &solved.graph.nodes[n as usize];
             let op = of.inst.map(|r| solved.program.module.inst(r).op);
             if of.kind != Kind::Max || !op.is_none_or(keeps_apart) {
                 break;
+            }
+            if matches!(op, Some(Op::ConvertUToF | Op::ConvertSToF)) {
+                exact = exact.min(self.exact_integers(of.inst));
             }
             let mut apart = solved.graph.operands(n).filter(|(op, _)| solved.seen_from(*op, of.spot).0 > scope);
             match (apart.next(), apart.next()) {
@@ -142,6 +148,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         }
         if let Shape::Offset { lanes, base, .. } = &solved.graph.nodes[n as usize].shape
             && *base <= scope
+            && exact == u64::MAX
         {
             let (one, other) = solved.grid.witness(scope, |a, b| lanes[a] != lanes[b])?;
             return Some((Pair { one, other, round: 0 }, None));
@@ -150,12 +157,25 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         let pair = self.in_rounds(spot, n, |v: &Values, round, varies| {
             // Whether it is executed in this very round is not known.
             (!varies).then_some(())?;
-            let (one, other) =
-                solved.grid.witness(scope, |a, b| matches!((v[a], v[b]), (Some(x), Some(y)) if x != y))?;
+            let (one, other) = solved
+                .grid
+                .witness(scope, |a, b| matches!((v[a], v[b]), (Some(x), Some(y)) if x != y && x.max(y) <= exact))?;
             values = (v[one]?, v[other]?);
             Some(Pair { one, other, round })
         })?;
         Some((pair, Some(values)))
+    }
+
+    /// Up to which number a conversion to floats keeps all integers.
+    fn exact_integers(&self, conversion: Option<InstRef>) -> u64 {
+        let module = self.solved.program.module;
+        let ty = conversion.and_then(|r| module.inst(r).ty).and_then(|t| module.def_inst(t));
+        match ty.and_then(|t| t.word(0)).filter(|_| ty.is_some_and(|t| t.op == Op::TypeFloat)) {
+            Some(32 | 64) => 1 << 24,
+            // The least of all formats.
+            Some(16) => 1 << 8,
+            _ => 0,
+        }
     }
 
     /// Asks for the values of a node in the first round of all loops around a spot, and in later ones of the innermost.
@@ -407,15 +427,18 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
     /// Whether every path from `to` on comes to a spot before it comes to the branch (again) or ends.
     fn unavoidable(&self, branch: u32, to: u32, spot: u32) -> bool {
         let program = self.solved.program;
+        let ends =
+            |s: u32| self.solved.regions.next(s).next().is_none() && program.terminator_op(s) != Some(Op::Unreachable);
+        if to == branch && ends(to) {
+            return false;
+        }
         let mut seen = vec![false; program.spots.len()];
         let mut work: Vec<u32> = if to == branch { self.solved.regions.next(to).collect() } else { vec![to] };
         while let Some(s) = work.pop() {
             if s == spot || std::mem::replace(&mut seen[s as usize], true) {
                 continue;
             }
-            let ends =
-                self.solved.regions.next(s).next().is_none() && program.terminator_op(s) != Some(Op::Unreachable);
-            if s == branch || ends {
+            if s == branch || ends(s) {
                 return false;
             }
             work.extend(self.solved.regions.next(s));
@@ -455,7 +478,7 @@ fn keeps_apart(op: Op) -> bool {
             | Op::InBoundsPtrAccessChain
             | Op::UntypedAccessChainKHR
             | Op::UntypedInBoundsAccessChainKHR
-            // Of small integers; nothing else is known of each invocation.
+            // Of small integers.
             | Op::ConvertUToF
             | Op::ConvertSToF
     )

@@ -306,6 +306,23 @@ impl<'a> Analyzer<'a> {
         &self.calls
     }
 
+    /// Whether an entry point reaches a function that calls itself: then it is not analysed.
+    pub fn is_recursive(&self, entry: &EntryPoint) -> bool {
+        let reached = self.calls.reachable(self.calls.function(entry.function));
+        self.recursive.iter().any(|f| reached.contains(f))
+    }
+
+    /// Whether an entry point reaches anything that must be executed together. Where it does not, there is no doubt,
+    /// and nothing is assumed.
+    pub fn is_asked(&self, entry: &EntryPoint) -> bool {
+        let reached = self.calls.reachable(self.calls.function(entry.function));
+        let blocks = reached.iter().flat_map(|f| &self.module.functions[*f].blocks);
+        let matrix = |ty: Option<Id>| ty.is_some_and(|t| self.layouts.matrix(t).is_some());
+        blocks.flat_map(|b| &b.insts).map(|r| self.module.inst(*r)).any(|inst| {
+            values::barrier(inst).is_some() || matrix(inst.ty) || inst.ids().any(|id| matrix(self.module.type_of(id)))
+        })
+    }
+
     /// Analyses an entry point.
     pub fn analyze(&self, entry: &EntryPoint, options: Options) -> Result<Analysis, Refusal> {
         let function = self.calls.function(entry.function).ok_or(Refusal::NoFunction)?;

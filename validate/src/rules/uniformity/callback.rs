@@ -82,7 +82,7 @@ fn draft(cx: &Cx, ways: &[Option<Way>], at: InstRef, way: Way) -> Draft {
 
 /// Whether all invocations of a scope must execute an instruction together.
 pub(super) fn is_tangled(cx: &Cx, inst: &Inst) -> bool {
-    let matrix = |c: Option<Class>| matches!(c, Some(Class::Matrix | Class::Holder));
+    let matrix = |c: Option<Class>| matches!(c, Some(Class::Matrix | Class::MatrixNv | Class::Holder));
     let works = !matches!(inst.op, Op::CooperativeMatrixLengthKHR | Op::Variable | Op::ExtInst)
         && (matrix(inst.ty.and_then(|t| cx.class(t))) || inst.ids().any(|id| matrix(cx.class(id))));
     works || is_collective(inst.op)

@@ -153,8 +153,18 @@ declare_rule! {
     /// ## Why
     /// Shaders have no stack that could grow.
     /// ## Example
-    /// Bad: a per-element function that itself applies a per-element operation with the same function.
-    /// Good: a loop.
+    /// Bad: a per-element function that applies itself to a matrix again.
+    /// ```glsl
+    /// float each(const in uint row, const in uint col, const in float v) {
+    ///     coopMatPerElementNV(m, m, each);
+    ///     return v;
+    /// }
+    /// ```
+    /// Good: a loop around the instruction.
+    /// ```glsl
+    /// for (uint i = 0; i < n; ++i)
+    ///     coopMatPerElementNV(m, m, each);
+    /// ```
     pub(crate) static RECURSION = {
         id: "uniformity-recursion",
         summary: "a function calls itself",
@@ -185,7 +195,16 @@ declare_rule! {
     /// ## Why
     /// Each of them holds for every shader that is correct otherwise, or on every known driver, but no text promises it.
     /// ## Example
-    /// `if (gl_LocalInvocationIndex / 32 == 0) coopMatLoad(...)`: in subgroups of 64 the second half would be missing.
+    /// Bad, but right where subgroups have 32 invocations: in subgroups of 64 the second half would be missing.
+    /// ```glsl
+    /// if (gl_LocalInvocationIndex / 32 == 0)
+    ///     coopMatLoad(a, buf, 0, stride, gl_CooperativeMatrixLayoutRowMajor);
+    /// ```
+    /// Good: the same without an assumption.
+    /// ```glsl
+    /// if (gl_SubgroupID == 0)
+    ///     coopMatLoad(a, buf, 0, stride, gl_CooperativeMatrixLayoutRowMajor);
+    /// ```
     pub(crate) static ASSUMED = {
         id: "uniformity-assumed",
         summary: "a matrix instruction is uniform under an assumption only",

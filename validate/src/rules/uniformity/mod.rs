@@ -12,7 +12,6 @@ pub(crate) use declare::{ASSUMED, BARRIER, CALLBACK, FLOW, OPERAND, RECURSION};
 use crate::cx::Cx;
 use crate::options::Options;
 use crate::report::{Draft, Part, Sink};
-use coop_ir::entry::EntryPoint;
 use coop_ir::uniform::{self, Analyzer, Assumption, Doubt, Refusal, Uniformity, What, Witness};
 use coop_ir::{InstRef, Op};
 use std::collections::BTreeMap;
@@ -30,7 +29,8 @@ pub(crate) fn check(cx: &Cx, options: &Options, out: &mut Sink) {
     let asked = uniform::Options { subgroup_size: options.subgroups(), facts: false };
     let mut all = Found::default();
     for entry in analyzer.entry_points() {
-        if !asks(cx, &analyzer, &entry) {
+        // An answer takes memory for each block. Recursion is a finding of its own.
+        if !analyzer.is_asked(&entry) && !analyzer.is_recursive(&entry) {
             continue;
         }
         match analyzer.analyze(&entry, asked) {
@@ -40,16 +40,6 @@ pub(crate) fn check(cx: &Cx, options: &Options, out: &mut Sink) {
         }
     }
     all.report(cx, out);
-}
-
-/// From so many blocks on, it is looked first whether there is anything to ask about: the answer takes memory for each.
-const MANY: usize = 50_000;
-
-/// Whether an entry point reaches an instruction that must be executed together. Asked of large ones only.
-fn asks(cx: &Cx, analyzer: &Analyzer<'_>, entry: &EntryPoint) -> bool {
-    let functions = analyzer.calls().reachable(analyzer.calls().function(entry.function));
-    let blocks = || functions.iter().flat_map(|f| &cx.module.functions[*f].blocks);
-    blocks().count() < MANY || blocks().flat_map(|b| &b.insts).any(|r| callback::is_tangled(cx, cx.inst(*r)))
 }
 
 /// What was found for all entry points.

@@ -3,7 +3,8 @@
 //!
 //! What is true of every module that [`diverge`] gives:
 //!
-//! 1. It is valid SPIR-V, and every loop ends.
+//! 1. It is valid SPIR-V, but for `OpKill`, which only fragment shaders may have: it stands for all that ends an
+//!    invocation. Every loop ends.
 //! 2. Nothing is read that was not written, no access leaves its object, no number is divided by zero. But matrix
 //!    instructions and barriers may be executed by parts of their scope, their operands may differ, and shared memory
 //!    may be raced for: that is what the modules are for.
@@ -11,7 +12,11 @@
 //!
 //! Constructs are those that front ends make and some that they don't: merge blocks behind the point where the ways of
 //! a branch meet, cases that fall through, loops that are left by their last block or by breaks only, returns from
-//! inside of everything.
+//! inside of everything. Kernels have no merge instructions, and some of their functions no structure at all.
+
+mod expression;
+mod header;
+mod web;
 
 use super::entropy::Entropy;
 use crate::module::Module;
@@ -24,13 +29,17 @@ pub const WORDS: u32 = 256;
 pub const PUSH_WORDS: u32 = 4;
 
 /// A module and what it must be run with: a buffer of [`WORDS`] words at binding 0, that is only read, one at binding
-/// 1, one of 4096 floats at binding 2, and [`PUSH_WORDS`] words of push constants.
+/// 1, one of 4096 floats at binding 2, and [`PUSH_WORDS`] words of push constants. Kernels have them as arguments, in
+/// this order.
 #[derive(Clone, Debug)]
 pub struct Diverging {
     /// The module.
     pub module: Module,
     /// The size of a workgroup.
     pub local_size: [u32; 3],
+    /// Whether invocations meet earlier than merge instructions say: in kernels, that have none, and where maximal
+    /// reconvergence is asked for.
+    pub meets_early: bool,
     /// How many bytes of entropy decided; more change nothing.
     pub used: usize,
 }
@@ -40,8 +49,11 @@ pub fn diverge(entropy: &[u8]) -> Diverging {
     let mut g = Gen::new(entropy);
     let source = g.run();
     let module = text::parse(&source).unwrap_or_else(|e| unreachable!("the generator makes no sense: {e}\n{source}"));
-    Diverging { module, local_size: g.size, used: g.e.used() }
+    Diverging { module, local_size: g.size, meets_early: g.kernel || g.mode == MAXIMAL, used: g.e.used() }
 }
+
+/// With this only merge blocks and continue targets may have several predecessors.
+const MAXIMAL: &str = "MaximallyReconvergesKHR";
 
 /// How deep control flow and expressions nest.
 const MAX_DEPTH: u32 = 4;
@@ -59,6 +71,12 @@ struct Around {
 struct Gen<'a> {
     e: Entropy<'a>,
     size: [u32; 3],
+    /// An execution mode, or nothing.
+    mode: &'static str,
+    /// Whether it is a kernel of OpenCL, which has no merge instructions.
+    kernel: bool,
+    /// Whether invocations may end anywhere.
+    kills: bool,
     next: u32,
     /// The functions that are done.
     functions: String,
@@ -82,9 +100,15 @@ impl<'a> Gen<'a> {
     fn new(entropy: &'a [u8]) -> Gen<'a> {
         let mut e = Entropy::new(entropy);
         let size = e.pick(&[[32, 1, 1], [64, 1, 1], [16, 4, 1], [8, 4, 2], [32, 2, 1], [4, 16, 1], [64, 2, 1]]);
+        let kernel = e.chance(50);
+        let mode = if kernel { "" } else { e.pick(&["", "", "", "SubgroupUniformControlFlowKHR", MAXIMAL]) };
+        let kills = !kernel && e.chance(50);
         Gen {
             e,
             size,
+            mode,
+            kernel,
+            kills,
             next: 0,
             functions: String::new(),
             body: String::new(),
@@ -108,8 +132,7 @@ impl<'a> Gen<'a> {
         self.statements = 2 + self.e.below(14);
         self.main();
         let mut out = String::new();
-        let mode = self.e.pick(&["", "", "SubgroupUniformControlFlowKHR"]);
-        header(&mut out, self.size, mode);
+        header::header(&mut out, self.size, self.mode, self.kernel);
         out.push_str(&self.functions);
         out
     }
@@ -136,6 +159,13 @@ impl<'a> Gen<'a> {
         self.label = label.to_owned();
     }
 
+    /// Where the ways of the branch that follows meet.
+    fn merge(&mut self, label: &str) {
+        if !self.kernel {
+            self.put(&format!("OpSelectionMerge {label} None"));
+        }
+    }
+
     fn branch(&mut self, to: &str) {
         self.put(&format!("OpBranch {to}"));
     }
@@ -156,7 +186,8 @@ impl<'a> Gen<'a> {
 
     /// The name of a variable of the function.
     fn variable(&mut self) -> String {
-        let n = self.e.below(6);
+        // Kernels have no private variables.
+        let n = self.e.below(if self.kernel { 4 } else { 6 });
         match n {
             0..=3 => {
                 let line = self.locals.lines().nth(n as usize).unwrap_or_default();
@@ -184,7 +215,7 @@ impl<'a> Gen<'a> {
         self.label.clone_from(&entry);
         let read = self.op(&format!("OpLoad %uint {p}"));
         self.known.push(read);
-        self.list();
+        self.statements();
         let value = self.number(2);
         self.put(&format!("OpStore {p} {value}"));
         let value = self.number(2);
@@ -204,14 +235,34 @@ impl<'a> Gen<'a> {
         for (name, ty) in [("m", "mat"), ("w", "wmat")] {
             let _ = writeln!(self.locals, "%var_{name} = OpVariable %ptr_f_{ty} Function %{ty}_one");
         }
-        self.list();
+        self.statements();
         let m = self.op("OpLoad %mat %var_m");
         self.store_matrix(&m);
         self.put("OpReturn");
-        self.finish("%main = OpFunction %void None %fn_void\n", &entry);
+        let mut head =
+            format!("%main = OpFunction %void None %{}\n", if self.kernel { "fn_kernel" } else { "fn_void" });
+        if self.kernel {
+            for (name, ty) in [("in", "ptr_b_uint"), ("out", "ptr_b_uint"), ("floats", "ptr_b_float")] {
+                let _ = writeln!(head, "%{name} = OpFunctionParameter %{ty}");
+            }
+            (0..PUSH_WORDS).for_each(|i| head.push_str(&format!("%push{i} = OpFunctionParameter %uint\n")));
+        }
+        self.finish(&head, &entry);
+    }
+
+    /// Whether buffers and push constants are at hand: those of kernels are arguments of the entry point.
+    fn has_arguments(&self) -> bool {
+        !(self.kernel && self.returns)
     }
 
     // Statements.
+
+    fn statements(&mut self) {
+        if self.kernel && self.e.chance(128) {
+            self.web();
+        }
+        self.list();
+    }
 
     /// Statements until there are none left, or the entropy has it.
     fn list(&mut self) {
@@ -268,17 +319,17 @@ impl<'a> Gen<'a> {
     fn matrix(&mut self) {
         let ty = if self.e.chance(60) { "wmat" } else { "mat" };
         match self.e.below(6) {
-            0 => {
+            0 if self.has_arguments() => {
                 let at = self.place();
                 let stride = self.stride();
                 let m = self.op(&format!("OpCooperativeMatrixLoadKHR %{ty} {at} %c0 {stride}"));
                 self.keep(&m, ty);
             }
-            1 => {
+            1 if self.has_arguments() => {
                 let m = self.matrix_value(ty);
                 self.store_matrix(&m);
             }
-            2 => {
+            0..=2 => {
                 let (a, b) = (self.matrix_value(ty), self.matrix_value(ty));
                 let m = self.op(&format!("OpFAdd %{ty} {a} {b}"));
                 self.keep(&m, ty);
@@ -335,7 +386,16 @@ impl<'a> Gen<'a> {
             let n = self.number(2);
             self.op(&format!("OpBitwiseAnd %uint {n} %c255"))
         };
-        self.op(&format!("OpAccessChain %ptr_b_float %floats %c0 {index}"))
+        self.element("float", "floats", &index)
+    }
+
+    /// A pointer to an element of a buffer.
+    fn element(&mut self, ty: &str, buffer: &str, index: &str) -> String {
+        if self.kernel {
+            self.op(&format!("OpInBoundsPtrAccessChain %ptr_b_{ty} %{buffer} {index}"))
+        } else {
+            self.op(&format!("OpAccessChain %ptr_b_{ty} %{buffer} %c0 {index}"))
+        }
     }
 
     fn stride(&mut self) -> String {
@@ -351,12 +411,18 @@ impl<'a> Gen<'a> {
     fn shared(&mut self) {
         let value = self.number(2);
         let (index, mask) = (self.number(1), self.e.pick(&["%c63", "%c63", "%c255"]));
+        let mask = if self.has_arguments() { mask } else { "%c63" };
         let index = self.op(&format!("OpBitwiseAnd %uint {index} {mask}"));
         let to = match mask {
             "%c63" => self.op(&format!("OpAccessChain %ptr_s_uint %shared {index}")),
-            _ => self.op(&format!("OpAccessChain %ptr_b_uint %out %c0 {index}")),
+            _ => self.element("uint", "out", &index),
         };
-        self.put(&format!("OpStore {to} {value} NonPrivatePointer"));
+        self.put(&format!("OpStore {to} {value}{}", self.shared_access()));
+    }
+
+    /// How memory is accessed that others access too.
+    fn shared_access(&self) -> &'static str {
+        if self.kernel { "" } else { " NonPrivatePointer" }
     }
 
     fn jump(&mut self) {
@@ -366,7 +432,7 @@ impl<'a> Gen<'a> {
         // Under a condition, so that what follows can be reached.
         let condition = self.condition();
         let (yes, merge) = (self.id("yes"), self.id("merge"));
-        self.put(&format!("OpSelectionMerge {merge} None"));
+        self.merge(&merge);
         self.put(&format!("OpBranchConditional {condition} {yes} {merge}"));
         self.start(&yes);
         self.away();
@@ -384,6 +450,9 @@ impl<'a> Gen<'a> {
     }
 
     fn leave_function(&mut self) {
+        if self.kills && self.e.chance(90) {
+            return self.put("OpKill");
+        }
         if self.returns {
             let value = self.number(1);
             self.put(&format!("OpReturnValue {value}"));
@@ -406,10 +475,10 @@ impl<'a> Gen<'a> {
         let condition = self.condition();
         let [yes, no, merge, join] = std::array::from_fn(|_| self.id("b"));
         // Sometimes the merge block comes later than the point where both ways meet.
-        let late = self.e.chance(40);
+        let late = self.e.chance(40) && self.mode != MAXIMAL;
         let both = self.e.chance(128);
         let meet = if late { &join } else { &merge };
-        self.put(&format!("OpSelectionMerge {merge} None"));
+        self.merge(&merge);
         let otherwise = if both { &no } else { meet };
         self.put(&format!("OpBranchConditional {condition} {yes} {otherwise}"));
         self.start(&yes);
@@ -427,19 +496,25 @@ impl<'a> Gen<'a> {
 
     fn switch(&mut self) {
         let n = self.number(2);
-        let selector = self.op(&format!("OpBitwiseAnd %uint {n} %c3"));
-        let merge = self.id("merge");
         let cases = 1 + self.e.below(3);
+        // Sometimes there is a case for all that comes.
+        let all = cases > 1 && self.e.chance(50);
+        let selector = self.op(&format!("OpBitwiseAnd %uint {n} {}", if all { "%c1" } else { "%c3" }));
+        let merge = self.id("merge");
         let labels: Vec<String> = (0..=cases).map(|_| self.id("case")).collect();
-        self.put(&format!("OpSelectionMerge {merge} None"));
+        self.merge(&merge);
         let targets: String = labels.iter().skip(1).enumerate().map(|(i, l)| format!(" {i} {l}")).collect();
         self.put(&format!("OpSwitch {selector} {}{targets}", labels[0]));
         let outer = self.around.clone();
         self.around.leave = Some(merge.clone());
         for i in 0..labels.len() {
             self.start(&labels[i].clone());
+            if i == 0 && all {
+                self.put("OpUnreachable");
+                continue;
+            }
             // A case may fall through into the next; the default is none.
-            let falls = i > 0 && self.e.chance(90);
+            let falls = i > 0 && self.e.chance(90) && self.mode != MAXIMAL;
             let next = labels.get(i + 1).filter(|_| falls).unwrap_or(&merge).clone();
             self.arm(&next);
         }
@@ -457,7 +532,9 @@ impl<'a> Gen<'a> {
         self.branch(&header);
         self.start(&header);
         self.put(&format!("{count} = OpPhi %uint %c0 {before} {more} {next}"));
-        self.put(&format!("OpLoopMerge {merge} {next} None"));
+        if !self.kernel {
+            self.put(&format!("OpLoopMerge {merge} {next} None"));
+        }
         let known = self.known.len();
         self.known.push(count.clone());
         let outer =
@@ -479,7 +556,7 @@ impl<'a> Gen<'a> {
                 let inner = self.id("m");
                 let bound = self.op(&format!("OpLogicalNot %bool {fewer}"));
                 let out = self.id("out");
-                self.put(&format!("OpSelectionMerge {inner} None"));
+                self.merge(&inner);
                 self.put(&format!("OpBranchConditional {bound} {out} {inner}"));
                 self.start(&out);
                 self.branch(&merge);
@@ -504,250 +581,4 @@ impl<'a> Gen<'a> {
         self.known.truncate(known);
         self.start(&merge);
     }
-
-    // Expressions.
-
-    fn condition(&mut self) -> String {
-        if self.e.chance(40) {
-            // One operand is evaluated by some invocations only.
-            let (first, and) = (self.comparison(), self.e.chance(128));
-            let (more, merge) = (self.id("more"), self.id("merge"));
-            let from = self.label.clone();
-            self.put(&format!("OpSelectionMerge {merge} None"));
-            let [yes, no] = if and { [&more, &merge] } else { [&merge, &more] };
-            self.put(&format!("OpBranchConditional {first} {yes} {no}"));
-            self.start(&more);
-            let second = self.comparison();
-            let to = self.label.clone();
-            self.branch(&merge);
-            self.start(&merge);
-            return self.op(&format!("OpPhi %bool {first} {from} {second} {to}"));
-        }
-        self.comparison()
-    }
-
-    fn comparison(&mut self) -> String {
-        match self.e.below(12) {
-            0 => self.op("OpGroupNonUniformElect %bool %c3"),
-            1 => {
-                let a = self.plain_comparison();
-                let op = self.e.pick(&["OpGroupNonUniformAny", "OpGroupNonUniformAll"]);
-                self.op(&format!("{op} %bool %c3 {a}"))
-            }
-            2 => {
-                let (a, b) = (self.plain_comparison(), self.plain_comparison());
-                let op = self.e.pick(&["OpLogicalAnd", "OpLogicalOr", "OpLogicalNotEqual"]);
-                self.op(&format!("{op} %bool {a} {b}"))
-            }
-            3 => {
-                let a = self.plain_comparison();
-                self.op(&format!("OpLogicalNot %bool {a}"))
-            }
-            _ => self.plain_comparison(),
-        }
-    }
-
-    fn plain_comparison(&mut self) -> String {
-        let (a, b) = (self.number(2), self.number(1));
-        let op = self.e.pick(&["OpULessThan", "OpIEqual", "OpUGreaterThanEqual", "OpINotEqual", "OpSLessThan"]);
-        self.op(&format!("{op} %bool {a} {b}"))
-    }
-
-    fn number(&mut self, terms: u32) -> String {
-        if terms <= 1 {
-            return self.leaf();
-        }
-        match self.e.below(16) {
-            0..=7 => self.leaf(),
-            8..=11 => {
-                let (a, b) = (self.number(terms - 1), self.leaf());
-                let op = self.e.pick(&["OpIAdd", "OpBitwiseXor", "OpISub", "OpIMul", "OpBitwiseAnd", "OpBitwiseOr"]);
-                self.op(&format!("{op} %uint {a} {b}"))
-            }
-            12 | 13 => {
-                let a = self.number(terms - 1);
-                let by = self.e.pick(&["%c2", "%c4", "%c8", "%c16", "%c32", "%c3"]);
-                let op = self.e.pick(&["OpUDiv", "OpUMod"]);
-                self.op(&format!("{op} %uint {a} {by}"))
-            }
-            14 => {
-                let (a, b, c) = (self.plain_comparison(), self.leaf(), self.leaf());
-                self.op(&format!("OpSelect %uint {a} {b} {c}"))
-            }
-            _ => {
-                let a = self.number(terms - 1);
-                self.together(&a)
-            }
-        }
-    }
-
-    /// A subgroup instruction.
-    fn together(&mut self, a: &str) -> String {
-        match self.e.below(8) {
-            0 | 1 => self.op(&format!("OpGroupNonUniformBroadcastFirst %uint %c3 {a}")),
-            2 => {
-                let operation = self.e.pick(&["Reduce", "InclusiveScan", "ExclusiveScan"]);
-                let op = self.e.pick(&["OpGroupNonUniformIAdd", "OpGroupNonUniformUMax", "OpGroupNonUniformUMin"]);
-                self.op(&format!("{op} %uint %c3 {operation} {a}"))
-            }
-            3 => {
-                let odd = self.op(&format!("OpBitwiseAnd %uint {a} %c1"));
-                let odd = self.op(&format!("OpINotEqual %bool {odd} %c0"));
-                let ballot = self.op(&format!("OpGroupNonUniformBallot %v4uint %c3 {odd}"));
-                let operation = self.e.pick(&["Reduce", "ExclusiveScan"]);
-                self.op(&format!("OpGroupNonUniformBallotBitCount %uint %c3 {operation} {ballot}"))
-            }
-            4 => {
-                let first = self.e.pick(&["%c0", "%c1", "%c2"]);
-                self.op(&format!("OpGroupNonUniformBroadcast %uint %c3 {a} {first}"))
-            }
-            // Where the other is not active the value is undefined, so only where all are.
-            5 if self.depth == 0 => self.op(&format!("OpGroupNonUniformShuffleXor %uint %c3 {a} %c1")),
-            6 if self.depth == 0 => {
-                let other = self.leaf();
-                let other = self.op(&format!("OpBitwiseAnd %uint {other} %c3"));
-                self.op(&format!("OpGroupNonUniformShuffle %uint %c3 {a} {other}"))
-            }
-            _ => self.op(&format!("OpGroupNonUniformUMax %uint %c3 Reduce {a}")),
-        }
-    }
-
-    fn leaf(&mut self) -> String {
-        match self.e.below(24) {
-            0..=3 => format!("%c{}", self.e.below(5)),
-            4 | 5 => {
-                let n = self.e.below(PUSH_WORDS);
-                let p = self.op(&format!("OpAccessChain %ptr_push_uint %push %c{n}"));
-                self.op(&format!("OpLoad %uint {p}"))
-            }
-            6..=8 if !self.known.is_empty() => {
-                let n = self.e.below(self.known.len() as u32) as usize;
-                self.known[n].clone()
-            }
-            9..=13 => {
-                let v = self.variable();
-                self.op(&format!("OpLoad %uint {v}"))
-            }
-            14 => self.op("OpLoad %uint %local_index"),
-            15 => self.op("OpLoad %uint %lane"),
-            16 | 17 => self.op("OpLoad %uint %subgroup"),
-            18 => {
-                let i = self.e.below(3);
-                let p = self.op(&format!("OpAccessChain %ptr_in_uint %local_id %c{i}"));
-                self.op(&format!("OpLoad %uint {p}"))
-            }
-            19 => {
-                let v = self.op("OpLoad %v3uint %workgroup");
-                self.op(&format!("OpCompositeExtract %uint {v} 0"))
-            }
-            20 => {
-                let v = self.op("OpLoad %v3uint %global_id");
-                let i = self.e.below(2);
-                self.op(&format!("OpCompositeExtract %uint {v} {i}"))
-            }
-            21 => self.op("OpLoad %uint %subgroups"),
-            22 => self.read("%ptr_b_uint %in %c0", "%c255"),
-            _ => {
-                if self.e.chance(170) {
-                    self.read("%ptr_s_uint %shared", "%c63")
-                } else {
-                    self.read("%ptr_b_uint %out %c0", "%c255")
-                }
-            }
-        }
-    }
-
-    /// A number from memory.
-    fn read(&mut self, from: &str, mask: &str) -> String {
-        let index = match self.e.below(4) {
-            0 => "%c0".into(),
-            1 => "%c3".into(),
-            2 => self.op("OpLoad %uint %local_index"),
-            _ => {
-                let v = self.variable();
-                self.op(&format!("OpLoad %uint {v}"))
-            }
-        };
-        let index = self.op(&format!("OpBitwiseAnd %uint {index} {mask}"));
-        let p = self.op(&format!("OpAccessChain {from} {index}"));
-        self.op(&format!("OpLoad %uint {p} NonPrivatePointer"))
-    }
-}
-
-fn header(out: &mut String, size: [u32; 3], mode: &str) {
-    let [x, y, z] = size;
-    out.push_str(
-        "OpCapability Shader\nOpCapability VulkanMemoryModel\nOpCapability CooperativeMatrixKHR\n\
-         OpCapability GroupNonUniform\nOpCapability GroupNonUniformVote\nOpCapability GroupNonUniformArithmetic\n\
-         OpCapability GroupNonUniformBallot\nOpCapability GroupNonUniformShuffle\n\
-         OpExtension \"SPV_KHR_cooperative_matrix\"\n",
-    );
-    if !mode.is_empty() {
-        out.push_str("OpExtension \"SPV_KHR_subgroup_uniform_control_flow\"\n");
-    }
-    out.push_str(
-        "OpMemoryModel Logical Vulkan\nOpEntryPoint GLCompute %main \"main\" %local_index %lane %subgroup %subgroups \
-         %local_id %global_id %workgroup %in %out %floats %push %shared %private %privates\n",
-    );
-    let _ = writeln!(out, "OpExecutionMode %main LocalSize {x} {y} {z}");
-    if !mode.is_empty() {
-        let _ = writeln!(out, "OpExecutionMode %main {mode}");
-    }
-    for (name, built_in) in [
-        ("local_index", "LocalInvocationIndex"),
-        ("lane", "SubgroupLocalInvocationId"),
-        ("subgroup", "SubgroupId"),
-        ("subgroups", "NumSubgroups"),
-        ("local_id", "LocalInvocationId"),
-        ("global_id", "GlobalInvocationId"),
-        ("workgroup", "WorkgroupId"),
-    ] {
-        let _ = writeln!(out, "OpDecorate %{name} BuiltIn {built_in}");
-    }
-    for (i, (name, block)) in [("in", "uints_in"), ("out", "uints"), ("floats", "float_block")].iter().enumerate() {
-        let _ = writeln!(out, "OpDecorate %{name} DescriptorSet 0\nOpDecorate %{name} Binding {i}");
-        let _ = writeln!(out, "OpDecorate %{block} Block\nOpMemberDecorate %{block} 0 Offset 0");
-    }
-    out.push_str(
-        "OpDecorate %in NonWritable\nOpDecorate %uint_array ArrayStride 4\nOpDecorate %float_array ArrayStride 4\n\
-         OpDecorate %push_block Block\nOpMemberDecorate %push_block 0 Offset 0\nOpMemberDecorate %push_block 1 Offset 4\n\
-         OpMemberDecorate %push_block 2 Offset 8\nOpMemberDecorate %push_block 3 Offset 12\n\
-         %void = OpTypeVoid\n%bool = OpTypeBool\n%uint = OpTypeInt 32 0\n%float = OpTypeFloat 32\n\
-         %v3uint = OpTypeVector %uint 3\n%v4uint = OpTypeVector %uint 4\n",
-    );
-    for n in [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 32, 63, 64, 255, 264] {
-        let _ = writeln!(out, "%c{n} = OpConstant %uint {n}");
-    }
-    out.push_str(
-        "%one = OpConstant %float 1\n\
-         %mat = OpTypeCooperativeMatrixKHR %float %c3 %c16 %c16 %c2\n\
-         %wmat = OpTypeCooperativeMatrixKHR %float %c2 %c16 %c16 %c2\n\
-         %mat_one = OpConstantComposite %mat %one\n%wmat_one = OpConstantComposite %wmat %one\n\
-         %uint_array = OpTypeRuntimeArray %uint\n%float_array = OpTypeRuntimeArray %float\n\
-         %uints_in = OpTypeStruct %uint_array\n%uints = OpTypeStruct %uint_array\n%float_block = OpTypeStruct %float_array\n\
-         %push_block = OpTypeStruct %uint %uint %uint %uint\n\
-         %shared_array = OpTypeArray %uint %c64\n%array4 = OpTypeArray %uint %c4\n\
-         %ptr_f_uint = OpTypePointer Function %uint\n%ptr_p_uint = OpTypePointer Private %uint\n\
-         %ptr_f_mat = OpTypePointer Function %mat\n%ptr_f_wmat = OpTypePointer Function %wmat\n\
-         %ptr_in_uint = OpTypePointer Input %uint\n%ptr_in_v3uint = OpTypePointer Input %v3uint\n\
-         %ptr_b_uint = OpTypePointer StorageBuffer %uint\n%ptr_b_float = OpTypePointer StorageBuffer %float\n\
-         %ptr_s_uint = OpTypePointer Workgroup %uint\n%ptr_push_uint = OpTypePointer PushConstant %uint\n\
-         %ptr_b_in = OpTypePointer StorageBuffer %uints_in\n%ptr_b_uints = OpTypePointer StorageBuffer %uints\n\
-         %ptr_b_floats = OpTypePointer StorageBuffer %float_block\n%ptr_push = OpTypePointer PushConstant %push_block\n\
-         %ptr_s_array = OpTypePointer Workgroup %shared_array\n%ptr_p_array = OpTypePointer Private %array4\n\
-         %null_shared = OpConstantNull %shared_array\n%null4 = OpConstantNull %array4\n",
-    );
-    for name in ["local_index", "lane", "subgroup", "subgroups"] {
-        let _ = writeln!(out, "%{name} = OpVariable %ptr_in_uint Input");
-    }
-    for name in ["local_id", "global_id", "workgroup"] {
-        let _ = writeln!(out, "%{name} = OpVariable %ptr_in_v3uint Input");
-    }
-    out.push_str(
-        "%in = OpVariable %ptr_b_in StorageBuffer\n%out = OpVariable %ptr_b_uints StorageBuffer\n\
-         %floats = OpVariable %ptr_b_floats StorageBuffer\n%push = OpVariable %ptr_push PushConstant\n\
-         %shared = OpVariable %ptr_s_array Workgroup %null_shared\n\
-         %private = OpVariable %ptr_p_uint Private %c0\n%privates = OpVariable %ptr_p_array Private %null4\n\
-         %fn_void = OpTypeFunction %void\n%fn_uint = OpTypeFunction %uint %uint %ptr_f_uint\n",
-    );
 }
