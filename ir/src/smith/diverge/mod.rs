@@ -102,7 +102,7 @@ impl<'a> Gen<'a> {
         let size = e.pick(&[[32, 1, 1], [64, 1, 1], [16, 4, 1], [8, 4, 2], [32, 2, 1], [4, 16, 1], [64, 2, 1]]);
         let kernel = e.chance(50);
         let mode = if kernel { "" } else { e.pick(&["", "", "", "SubgroupUniformControlFlowKHR", MAXIMAL]) };
-        let kills = !kernel && e.chance(50);
+        let kills = !kernel && e.chance(128);
         Gen {
             e,
             size,
@@ -450,7 +450,7 @@ impl<'a> Gen<'a> {
     }
 
     fn leave_function(&mut self) {
-        if self.kills && self.e.chance(90) {
+        if self.kills && self.e.chance(230) {
             return self.put("OpKill");
         }
         if self.returns {
