@@ -437,7 +437,8 @@ impl Access {
         let c = &mut Calc::dry(count);
         let mut rules = self.rules(c, &Arg::dry);
         if aligned {
-            rules = rules.assuming(count);
+            let all = 0..self.layout.rank;
+            rules = rules.assuming(count, all);
         }
         let some = |n: u32| Id::new(0x9000_0000 + n).unwrap_or_else(|| unreachable!("more than 0"));
         let mut at = [Num::value(some(0), 1), Num::value(some(1), 1)];

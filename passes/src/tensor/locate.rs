@@ -126,10 +126,11 @@ impl Rules {
         self.part(layout::BLOCK, d).constant() == Some(1) && !self.wraps()
     }
 
-    /// The same where all offsets are multiples of `by`.
-    pub(super) fn assuming(&self, by: u32) -> Rules {
+    /// The same where the offsets of some dimensions are multiples of `by`.
+    pub(super) fn assuming(&self, by: u32, dimensions: impl IntoIterator<Item = usize>) -> Rules {
         let mut out = self.clone();
-        for offset in out.parts.iter_mut().skip(layout::OFFSET * self.layout.rank).take(self.layout.rank) {
+        for d in dimensions {
+            let offset = &mut out.parts[layout::OFFSET * self.layout.rank + d];
             offset.align = offset.align.max(by);
         }
         out

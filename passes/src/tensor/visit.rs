@@ -96,7 +96,7 @@ impl Visit {
     /// Loads a run of `count` elements.
     pub(crate) fn load_run(&mut self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, count: u32) -> Vec<Loaded> {
         let Some(Planned { plan, aligned }) = self.plan(count) else { return self.one_by_one(b, row, col, count) };
-        let spot = self.whole(b, (row, col), count, !aligned.is_empty());
+        let spot = self.whole(b, (row, col), count, &aligned);
         let unit = self.unit(plan, count);
         let no = self.unless(b, &spot, unit, &aligned, count);
         let this = &*self;
@@ -132,17 +132,17 @@ impl Visit {
         values.iter().enumerate().map(|(i, value)| Loaded { value: *value, keep: keeps.get(i).copied() }).collect()
     }
 
-    /// Where a run is.
-    fn whole(&self, b: &mut FunctionBuilder<'_>, (row, col): (Index, Index), count: u32, aligned: bool) -> Spot {
+    /// Where a run is, as far as offsets that are tested are what they should be.
+    fn whole(&self, b: &mut FunctionBuilder<'_>, (row, col): (Index, Index), count: u32, aligned: &[usize]) -> Spot {
         let mut place = [still(row), still(col)];
         let moving = &mut place[usize::from(!self.access.runs_down)];
         // What is known of the first element says little of the last.
         (moving.step, moving.align, moving.below) = (Step::One, count.max(moving.align), None);
         let c = &mut Calc::new(b, count);
-        if aligned {
-            self.rules.assuming(count).locate(c, place[0], place[1])
-        } else {
+        if aligned.is_empty() {
             self.rules.locate(c, place[0], place[1])
+        } else {
+            self.rules.assuming(count, aligned.iter().copied()).locate(c, place[0], place[1])
         }
     }
 
@@ -318,7 +318,7 @@ impl Visit {
         let Some(Planned { plan: Plan::Follow, aligned }) = self.plan(count) else {
             return self.store_one_by_one(b, row, col, values);
         };
-        let spot = self.whole(b, (row, col), count, !aligned.is_empty());
+        let spot = self.whole(b, (row, col), count, &aligned);
         let unit = self.unit(Plan::Follow, count);
         let this = &*self;
         match self.unless(b, &spot, unit, &aligned, count) {

@@ -32,8 +32,9 @@ pub(super) struct Wide {
 enum Base {
     /// A binding, seen as arrays of units.
     Binding { terms: Vec<(Arg, u32)>, constant: u32, descriptor: Option<Id>, passed: Option<usize>, views: [Id; 3] },
-    /// A pointer to PhysicalStorageBuffer memory.
-    Physical { pointer: usize },
+    /// A pointer to PhysicalStorageBuffer memory, and what it is a multiple of, at most a unit. It is 16 for tensor
+    /// accesses, but not for plain ones with short lines that became tensor accesses.
+    Physical { pointer: usize, align: u32 },
 }
 
 impl Wide {
@@ -60,7 +61,9 @@ impl Wide {
             let mut args = Args { m, constants, list: std::mem::take(list) };
             let at = args.pass(pointer);
             *list = args.list;
-            let base = Base::Physical { pointer: at };
+            let aligned = mask & MemoryAccess::ALIGNED.bits() != 0;
+            let align = operands.get(1).filter(|_| aligned).map_or(16, |o| o.word().min(16));
+            let base = Base::Physical { pointer: at, align };
             return Some(Wide { base, elem, operands: operands.to_vec(), unaligned: false });
         }
         let bound = Layouts { m, constants, decorations }.bound(pointer)?;
@@ -82,7 +85,8 @@ impl Wide {
 
     /// The unit for runs of `count` elements, in bytes.
     pub(super) fn unit(&self, count: u32) -> Option<u32> {
-        let bytes = (count * self.elem.scalar.bytes()).min(16);
+        let most = if let Base::Physical { align, .. } = self.base { align } else { 16 };
+        let bytes = (count * self.elem.scalar.bytes()).min(most);
         (bytes >= 4 && bytes > self.elem.scalar.bytes()).then_some(bytes)
     }
 
@@ -108,7 +112,7 @@ impl Wide {
                 }
                 descriptor = fixed.or_else(|| passed.map(|at| values[at]));
             }
-            Base::Physical { pointer: at } => {
+            Base::Physical { pointer: at, .. } => {
                 aliased_parameter(b, values[*at]);
                 pointer = Some(values[*at]);
             }
