@@ -19,7 +19,7 @@ const INTERPRETED: u64 = 20;
 /// Modules of each other dialect that run lowered on the device.
 const LOWERED: u64 = 8;
 
-fn run_all(differential: &Differential<'_>, profile: Profile, seeds: std::ops::Range<u64>) -> Row {
+fn run_all(differential: &Differential<'_, '_>, profile: Profile, seeds: std::ops::Range<u64>) -> Row {
     let mut tally = Tally::default();
     let mut failures = Vec::new();
     for seed in seeds {
@@ -31,7 +31,7 @@ fn run_all(differential: &Differential<'_>, profile: Profile, seeds: std::ops::R
     tally.total()
 }
 
-fn differential<'a>(device: Option<&'a VulkanExecutor<'a>>) -> Differential<'a> {
+fn differential<'a, 'v>(device: Option<&'a VulkanExecutor<'v>>) -> Differential<'a, 'v> {
     Differential { device, interpret: true, targets: vec![Target::Scalar], validator: None }
 }
 

@@ -160,11 +160,16 @@ pub fn repository() -> PathBuf {
     exec.parent().unwrap_or(exec).to_owned()
 }
 
-/// The words of a compiled module, by its path in the repository.
+/// The words of a module, compiled or as text (`.spvasm`), by its path in the repository.
 pub fn words(path: impl AsRef<Path>) -> Vec<u32> {
     let path = repository().join(path);
     let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let module = coop_ir::binary::read(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let wrong = |why: &dyn std::fmt::Display| -> ! { panic!("{}: {why}", path.display()) };
+    let module = if path.extension().is_some_and(|extension| extension == "spvasm") {
+        coop_ir::text::parse(&String::from_utf8_lossy(&bytes)).unwrap_or_else(|error| wrong(&error))
+    } else {
+        coop_ir::binary::read(&bytes).unwrap_or_else(|error| wrong(&error))
+    };
     coop_ir::binary::write_words(&module)
 }
 

@@ -3,6 +3,8 @@
 //! [`Vulkan`] holds the loader and an instance, with the Khronos validation layer when that is installed: what the
 //! layer says comes back with every outcome and every error. A run makes a logical device with just the features that
 //! the module needs, buffers in device memory, a pipeline, and waits for the dispatch no longer than it is told to.
+//! An executor that is [`VulkanExecutor::frugal`] keeps the logical device for the next run: drivers may take longer to
+//! make one than to compile a shader.
 //!
 //! Unsafe code is confined to this module. What makes it sound: every handle is owned by one value that destroys it
 //! when it is dropped, after the queue is idle; values that hold handles are dropped before the device or
@@ -17,6 +19,8 @@ mod query;
 mod run;
 mod structs;
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use ash::vk;
@@ -25,6 +29,7 @@ use coop_ir::profile::Profile;
 use crate::error::Error;
 use crate::measure::{Measure, MeasureOptions, Measured};
 use crate::{Case, Executor, Outcome, RunOptions};
+use device::{Device, Needs};
 use instance::Instance;
 
 /// The Vulkan devices of this machine.
@@ -43,6 +48,8 @@ struct Physical {
 pub struct VulkanExecutor<'a> {
     instance: &'a Instance,
     physical: &'a Physical,
+    frugal: bool,
+    kept: RefCell<Option<Rc<Device<'a>>>>,
 }
 
 impl Vulkan {
@@ -90,7 +97,9 @@ impl Vulkan {
             },
         };
         match index.and_then(|index| self.devices.get(index)) {
-            Some(physical) => Ok(VulkanExecutor { instance: &self.instance, physical }),
+            Some(physical) => {
+                Ok(VulkanExecutor { instance: &self.instance, physical, frugal: false, kept: RefCell::new(None) })
+            }
             None => Err(Error::NoSuchDevice {
                 wanted: wanted.unwrap_or_default().to_string(),
                 present: self.profiles().map(|profile| profile.device.clone()).collect(),
@@ -99,10 +108,35 @@ impl Vulkan {
     }
 }
 
-impl VulkanExecutor<'_> {
+impl<'a> VulkanExecutor<'a> {
     /// What the device supports.
     pub fn profile(&self) -> &Profile {
         &self.physical.profile
+    }
+
+    /// The same, with one logical device for many runs. It has the features that any of them needed, so that a module
+    /// that uses more than it declares may go unnoticed.
+    #[must_use]
+    pub fn frugal(self) -> Self {
+        VulkanExecutor { frugal: true, ..self }
+    }
+
+    /// A logical device that has what is needed.
+    fn logical(&self, needs: Needs) -> Result<Rc<Device<'a>>, Error> {
+        let kept = self.kept.take();
+        let needs = match kept {
+            Some(device) if device.has(&needs) => {
+                self.kept.replace(Some(Rc::clone(&device)));
+                return Ok(device);
+            }
+            Some(device) => device.and(needs),
+            None => needs,
+        };
+        let device = Rc::new(Device::new(self.instance, self.physical, needs)?);
+        if self.frugal {
+            self.kept.replace(Some(Rc::clone(&device)));
+        }
+        Ok(device)
     }
 }
 
@@ -115,7 +149,7 @@ impl Measure for VulkanExecutor<'_> {
         wanted: &[usize],
         options: &MeasureOptions,
     ) -> Result<Measured, Error> {
-        run::measure(self.instance, self.physical, words, case, given, wanted, options)
+        run::measure(self, words, case, given, wanted, options)
     }
 }
 
@@ -127,7 +161,11 @@ impl Executor for VulkanExecutor<'_> {
     fn run(&self, words: &[u32], case: &Case, options: &RunOptions) -> Result<Outcome, Error> {
         // What an earlier run left is not about this one.
         self.instance.take_messages();
-        let result = run::run(self.instance, self.physical, words, case, options);
+        let result = run::run(self, words, case, options);
+        if result.is_err() {
+            // Whatever state the device is in, nobody relies on it.
+            self.kept.take();
+        }
         let messages = self.instance.take_messages();
         match result {
             Ok(outcome) => Ok(Outcome { messages, ..outcome }),

@@ -76,6 +76,12 @@ pub(super) struct Smith {
     /// Keep what fails here, shrunk
     #[arg(long, value_name = "DIR", default_value = "smith-found")]
     keep: PathBuf,
+    /// Begin no module after so many seconds
+    #[arg(long, value_name = "SECONDS")]
+    most_seconds: Option<u64>,
+    /// How often to try to make what fails smaller, in each of two ways
+    #[arg(long, value_name = "TRIES", default_value_t = 400)]
+    shrink: u32,
     /// Ask spirv-val about every module too
     #[arg(long, value_name = "PROGRAM", num_args = 0..=1, default_missing_value = "spirv-val")]
     spirv_val: Option<PathBuf>,
@@ -114,7 +120,7 @@ impl Smith {
         let plan = self.plan()?;
         if let Some(worker) = &self.worker {
             let vulkan = self.device.open()?;
-            let device = self.device.executor(&vulkan)?;
+            let device = self.device.executor(&vulkan)?.frugal();
             let (job, first) = (worker.first().copied().unwrap_or(0), worker.get(1).copied().unwrap_or(0));
             // What is wrong inside is trouble of its module, not the end.
             std::panic::set_hook(Box::new(|_| {}));
@@ -194,7 +200,7 @@ impl Smith {
         }
     }
 
-    fn differential<'a>(&'a self, plan: &Plan, device: Option<&'a VulkanExecutor<'a>>) -> Differential<'a> {
+    fn differential<'a, 'v>(&'a self, plan: &Plan, device: Option<&'a VulkanExecutor<'v>>) -> Differential<'a, 'v> {
         Differential {
             device,
             interpret: self.on.contains(&Where::Interp),
@@ -233,7 +239,7 @@ impl Smith {
         let mut tally = Tally::default();
         let total = self.count * plan.dialects.len() as u64;
         let mut number = first;
-        while number < total {
+        while number < total && self.most_seconds.is_none_or(|most| start.elapsed().as_secs() < most) {
             let (dialect, seed) = (plan.dialects[(number / self.count) as usize], self.seed + number % self.count);
             let limits = self.limits(plan, dialect, seed, device);
             let profile = Profile { dialect, limits };
@@ -244,7 +250,7 @@ impl Smith {
                 let _ = std::fs::write(self.at(job, "json"), tally.to_json().to_string());
             }
             let before = Instant::now();
-            let result = try_seed(&differential, (seed, &bytes), profile, Some(&self.keep), &mut tally);
+            let result = try_seed(&differential, (seed, &bytes), profile, Some((&self.keep, self.shrink)), &mut tally);
             tally.row(profile).seconds += before.elapsed().as_secs_f64();
             if let Err(trouble) = result {
                 io::error(&format!("seed {seed} ({profile}): {}", trouble.message));
@@ -274,11 +280,15 @@ impl Smith {
     /// One job, in a process and in others behind what takes one down.
     fn processes(&self, job: u64) -> Tally {
         let mut tally = Tally::default();
-        let mut first = job;
+        let (mut first, start) = (job, Instant::now());
         loop {
+            let left = self.most_seconds.map(|most| most.saturating_sub(start.elapsed().as_secs()));
+            if left == Some(0) {
+                return tally;
+            }
             let [json, now] = ["json", "now"].map(|w| self.at(job, w));
             let (_, _) = (std::fs::remove_file(&json), std::fs::remove_file(&now));
-            let ended = match self.command(job, first).spawn() {
+            let ended = match self.command(job, first, left).spawn() {
                 Ok(child) => self.watch(child, &now),
                 Err(error) => {
                     io::error(&format!("a process could not be started: {error}"));
@@ -315,16 +325,16 @@ impl Smith {
         let trouble = Trouble { class: why.to_owned(), message: why.to_owned(), modules: Vec::new() };
         let folder = self.keep.join(format!("{profile}-{seed}-ended"));
         let _ = keep(&folder.join("whole"), profile, &generate(profile, &bytes), &bytes, &trouble);
-        if slow {
+        if slow || self.shrink == 0 {
             return folder;
         }
         let (bin, spv) = (folder.join("try.bin"), folder.join("try.spv"));
-        let small = shrink(&bytes, 120, &mut |candidate| {
+        let small = shrink(&bytes, self.shrink.min(120), &mut |candidate| {
             std::fs::write(&bin, candidate).is_ok() && self.goes_down(&bin, seed, profile)
         });
         let mut made = generate(profile, &small);
         let _ = std::fs::write(spv.with_extension("toml"), &made.case);
-        made.module = reduce(&made.module, 120, &mut |module| {
+        made.module = reduce(&made.module, self.shrink.min(120), &mut |module| {
             std::fs::write(&spv, coop_ir::binary::write(module)).is_ok() && self.goes_down(&spv, seed, profile)
         });
         [bin, spv.with_extension("toml"), spv].iter().for_each(|f| drop(std::fs::remove_file(f)));
@@ -396,7 +406,7 @@ impl Smith {
         }
     }
 
-    fn command(&self, job: u64, first: u64) -> Command {
+    fn command(&self, job: u64, first: u64, seconds: Option<u64>) -> Command {
         let limits = self.limits.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
         let mut command = self.tool();
         self.common(&mut command);
@@ -408,8 +418,12 @@ impl Smith {
             ("--jobs", self.jobs.to_string()),
             ("--limits", limits),
             ("--worker", format!("{job},{first}")),
+            ("--shrink", self.shrink.to_string()),
         ] {
             command.args([name, &value]);
+        }
+        if let Some(seconds) = seconds {
+            command.args(["--most-seconds", &seconds.to_string()]);
         }
         command.arg("--keep").arg(&self.keep);
         command

@@ -13,6 +13,8 @@ type Known = (&'static str, fn(&Module, &Constants) -> bool, &'static str);
 /// `docs/drivers.md` has the evidence.
 const KNOWN: &[Known] = &[
     ("llvmpipe", has_wide_stride, "known: a Stride of 64 bits ends llvmpipe's compiler"),
+    ("llvmpipe", has_wide_memory, "known: bytes loaded from 32-byte vectors end llvmpipe's compiler"),
+    ("llvmpipe", c_lives_on, "known: llvmpipe sums products of several tiles up in C itself"),
     (
         "llvmpipe",
         |m, c| has_tiles(m, c) && calls(m),
@@ -24,6 +26,18 @@ const KNOWN: &[Known] = &[
         "known: llvmpipe has no arrays of matrices of several tiles",
     ),
 ];
+
+/// Whether C is used again after a multiplication over several tiles.
+fn c_lives_on(m: &Module, constants: &Constants) -> bool {
+    let insts = || m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r));
+    let products = insts().filter(|i| i.op == Op::CooperativeMatrixMulAddKHR);
+    let long = products.filter(|i| {
+        let a = i.id(0).and_then(|a| coop_mat_of(m, a));
+        a.is_some_and(|a| a.view(m, constants).cols.value() != Some(8))
+    });
+    long.filter_map(|i| i.id(2))
+        .any(|c| insts().flat_map(|i| i.ids().collect::<Vec<_>>()).filter(|id| *id == c).count() > 1)
+}
 
 /// Whether there is a matrix type that is larger than one tile of llvmpipe's.
 fn has_tiles(m: &Module, constants: &Constants) -> bool {
@@ -41,6 +55,17 @@ fn calls(m: &Module) -> bool {
 fn points_into(m: &Module) -> bool {
     let chains = m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r)).filter(|i| i.op == Op::AccessChain);
     chains.filter_map(|i| m.def_inst(i.ty?)?.id(1)).any(|pointee| coop_ir::types::coop_mat(m, pointee).is_some())
+}
+
+/// Whether a matrix is loaded from memory whose elements are more than 16 of its components. Stores are no trouble.
+fn has_wide_memory(m: &Module, _: &Constants) -> bool {
+    let insts = m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r));
+    insts.filter(|i| i.op == Op::CooperativeMatrixLoadKHR).any(|i| {
+        let component = i.ty.and_then(|ty| coop_ir::types::coop_mat(m, ty)).map(|ty| ty.component);
+        let pointee = i.id(0).and_then(|pointer| m.def_inst(m.type_of(pointer)?)?.id(1));
+        let bytes = |ty: Option<Id>| ty.and_then(|ty| coop_ir::types::packed_bytes(m, ty));
+        bytes(pointee).zip(bytes(component)).is_some_and(|(all, one)| all > 16 * one)
+    })
 }
 
 fn has_wide_stride(m: &Module, _: &Constants) -> bool {

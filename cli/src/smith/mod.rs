@@ -58,9 +58,9 @@ pub fn entropy(seed: u64, most: usize) -> Vec<u8> {
 }
 
 /// Whoever runs modules.
-pub struct Differential<'a> {
+pub struct Differential<'a, 'v> {
     /// Runs originals where it can, and lowered modules.
-    pub device: Option<&'a VulkanExecutor<'a>>,
+    pub device: Option<&'a VulkanExecutor<'v>>,
     /// Whether the interpreter is asked.
     pub interpret: bool,
     /// What modules are lowered to.
@@ -123,7 +123,7 @@ impl Session<'_> {
     }
 }
 
-impl Differential<'_> {
+impl Differential<'_, '_> {
     /// Runs a module in every way; `salt` chooses among ways where there are many.
     pub fn check(&self, profile: Profile, made: &Generated, salt: u64, tally: &mut Tally) -> Result<(), Box<Trouble>> {
         for (k, n) in &made.made {
@@ -362,12 +362,13 @@ pub fn salt(seed: u64) -> u64 {
     Random::new(seed ^ 0x5a17).bits() >> 8
 }
 
-/// Generates the module of a seed's entropy and checks it. Trouble is shrunk and, with `folder`, kept there.
+/// Generates the module of a seed's entropy and checks it. Trouble is kept in `folder`, and shrunk with as many tries as
+/// are given, if there is one.
 pub fn try_seed(
-    differential: &Differential<'_>,
+    differential: &Differential<'_, '_>,
     (seed, bytes): (u64, &[u8]),
     profile: Profile,
-    folder: Option<&Path>,
+    folder: Option<(&Path, u32)>,
     tally: &mut Tally,
 ) -> Result<(), Box<Trouble>> {
     let salt = salt(seed);
@@ -375,10 +376,13 @@ pub fn try_seed(
     let Err(trouble) = differential.check(profile, &made, salt, tally) else { return Ok(()) };
     *tally.row(profile).failed.entry(trouble.class.clone()).or_default() += 1;
     // A device that did not answer in time can't be asked again.
-    let Some(folder) = folder.filter(|_| !trouble.is_timeout()) else { return Err(trouble) };
+    let Some((folder, tries)) = folder.filter(|_| !trouble.is_timeout()) else { return Err(trouble) };
     let folder = folder.join(format!("{profile}-{seed}"));
     // Kept before it is shrunk: that may end badly.
     let kept = keep(&folder.join("whole"), profile, &made, bytes, &trouble);
+    if tries == 0 {
+        return Err(trouble);
+    }
     let mut found = trouble.clone();
     let mut again = |made: &Generated, class: &str| match differential.check(profile, made, salt, &mut Tally::default())
     {
@@ -388,9 +392,9 @@ pub fn try_seed(
         }
         _ => false,
     };
-    let small = shrink(bytes, 400, &mut |candidate| again(&generate(profile, candidate), &trouble.class));
+    let small = shrink(bytes, tries, &mut |candidate| again(&generate(profile, candidate), &trouble.class));
     let mut least = generate(profile, &small);
-    least.module = reduce(&least.module, 500, &mut |module| {
+    least.module = reduce(&least.module, tries, &mut |module| {
         again(&Generated { module: module.clone(), ..least.clone() }, &trouble.class)
     });
     let kept = kept.and_then(|()| keep(&folder, profile, &least, &small, &found));

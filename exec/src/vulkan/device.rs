@@ -202,10 +202,27 @@ pub(super) struct Device<'a> {
     pub(super) memory: vk::PhysicalDeviceMemoryProperties,
     pub(super) profile: &'a Profile,
     pub(super) features: Features,
+    extensions: BTreeSet<&'static str>,
 }
 
 impl<'a> Device<'a> {
-    pub(super) fn new(instance: &'a Instance, physical: &'a Physical, needs: &Needs) -> Result<Device<'a>, Error> {
+    /// Whether it was made with what is needed. Robustness is as it is: it changes code.
+    pub(super) fn has(&self, needs: &Needs) -> bool {
+        let robust = Feature::RobustBufferAccess;
+        self.features.has(robust) == needs.features.has(robust)
+            && needs.features.iter().all(|f| self.features.has(f))
+            && needs.extensions.is_subset(&self.extensions)
+    }
+
+    /// What is needed, and what it has besides.
+    pub(super) fn and(&self, mut needs: Needs) -> Needs {
+        let more = self.features.iter().filter(|f| *f != Feature::RobustBufferAccess);
+        more.for_each(|f| needs.features.insert(f));
+        needs.extensions.extend(&self.extensions);
+        needs
+    }
+
+    pub(super) fn new(instance: &'a Instance, physical: &'a Physical, needs: Needs) -> Result<Device<'a>, Error> {
         // SAFETY: the physical device is one of the instance.
         let (families, memory) = unsafe {
             (
@@ -257,6 +274,7 @@ impl<'a> Device<'a> {
             memory,
             profile: &physical.profile,
             features: needs.features,
+            extensions: needs.extensions,
         })
     }
 }

@@ -7,21 +7,20 @@ use coop_ir::profile::ApiVersion;
 
 use super::buffers::Buffers;
 use super::device::{Device, Needs};
-use super::instance::Instance;
 use super::pipeline::Pipeline;
-use super::{Physical, check, nanoseconds};
+use super::{Physical, VulkanExecutor, check, nanoseconds};
 use crate::error::Error;
 use crate::facts::{Entry, Facts};
 use crate::measure::{MeasureOptions, Measured};
 use crate::{Case, Outcome, RunOptions, Timer};
 
 pub(super) fn run(
-    instance: &Instance,
-    physical: &Physical,
+    executor: &VulkanExecutor<'_>,
     words: &[u32],
     case: &Case,
     options: &RunOptions,
 ) -> Result<Outcome, Error> {
+    let (instance, physical) = (executor.instance, executor.physical);
     let module = coop_ir::binary::read_words(words).map_err(|error| Error::module(error.to_string()))?;
     let facts = Facts::new(&module, &case.specialization()?);
     let entry = facts.entry(case.entry.as_deref())?;
@@ -29,7 +28,7 @@ pub(super) fn run(
     let needs = Needs::new(&facts, entry, case, options, &physical.profile, version)?;
     check_sizes(physical, entry, case)?;
 
-    let device = Device::new(instance, physical, &needs)?;
+    let device = executor.logical(needs)?;
     let buffers = Buffers::new(&device, case, None)?;
     let pipeline = Pipeline::new(&device, words, &facts, entry, case, &buffers)?;
     let queue = Queue::new(&device)?;
@@ -64,8 +63,7 @@ pub(super) fn run(
 /// Runs a module once, gives the contents of some buffers afterwards, and measures dispatches: first as many as keep the
 /// device busy for `warm_up`, or for the whole of a run that takes longer, then `options.bench`.
 pub(super) fn measure(
-    instance: &Instance,
-    physical: &Physical,
+    executor: &VulkanExecutor<'_>,
     words: &[u32],
     case: &Case,
     given: &[Vec<u8>],
@@ -74,6 +72,7 @@ pub(super) fn measure(
 ) -> Result<Measured, Error> {
     let MeasureOptions { ref run, warm_up } = *options;
     let options = run;
+    let (instance, physical) = (executor.instance, executor.physical);
     let module = coop_ir::binary::read_words(words).map_err(|error| Error::module(error.to_string()))?;
     let facts = Facts::new(&module, &case.specialization()?);
     let entry = facts.entry(case.entry.as_deref())?;
@@ -81,7 +80,7 @@ pub(super) fn measure(
     let needs = Needs::new(&facts, entry, case, options, &physical.profile, version)?;
     check_sizes(physical, entry, case)?;
 
-    let device = Device::new(instance, physical, &needs)?;
+    let device = executor.logical(needs)?;
     let buffers = Buffers::new(&device, case, Some(given))?;
     let start = Instant::now();
     let pipeline = Pipeline::new(&device, words, &facts, entry, case, &buffers)?;

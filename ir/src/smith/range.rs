@@ -13,7 +13,7 @@ pub(super) struct Range {
 /// The most fractional bits: the smallest step must be a normal number of every type.
 const MAX_FRAC: u32 = 8;
 
-/// More than fits any type.
+/// More than fits any type. What may be that much may be infinite or no number too, which no factor of 0 makes up for.
 const ENOUGH: i128 = 1 << 100;
 
 impl Range {
@@ -74,6 +74,9 @@ impl Range {
 
     /// The sum of `n` products, each as large as it can be of either sign.
     pub(super) fn products(self, other: Range, n: u32) -> Range {
+        if self.is_wild() || other.is_wild() {
+            return Range::anything();
+        }
         let most = self.magnitude().saturating_mul(other.magnitude()).saturating_mul(i128::from(n)).min(ENOUGH);
         let least = if self.lo >= 0 && other.lo >= 0 { 0 } else { -most };
         Range::new(least, most, self.frac + other.frac)
@@ -81,12 +84,18 @@ impl Range {
 
     /// `n` times as far in either direction.
     pub(super) fn times(self, n: u32) -> Range {
+        if self.is_wild() {
+            return self;
+        }
         let n = i128::from(n);
         let times = |v: i128| v.saturating_mul(n).clamp(-ENOUGH, ENOUGH);
         Range::new(times(self.lo).min(0), times(self.hi).max(0), self.frac)
     }
 
     pub(super) fn mul(self, other: Range) -> Range {
+        if self.is_wild() || other.is_wild() {
+            return Range::anything();
+        }
         let products = [(self.lo, other.lo), (self.lo, other.hi), (self.hi, other.lo), (self.hi, other.hi)]
             .map(|(a, b)| a.saturating_mul(b).clamp(-ENOUGH, ENOUGH));
         let (lo, hi) = products.iter().fold((i128::MAX, i128::MIN), |(l, h), p| (l.min(*p), h.max(*p)));
@@ -102,6 +111,11 @@ impl Range {
     pub(super) fn truncated(self) -> Range {
         let one = 1i128 << self.frac;
         Range::int(self.lo / one, self.hi / one)
+    }
+
+    /// Whether it may be anything, or something near.
+    fn is_wild(self) -> bool {
+        self.magnitude() > ENOUGH / 2
     }
 
     fn magnitude(self) -> i128 {
