@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use coop_exec::interp::{self, Config, Interpreted};
 use coop_exec::record::{self, Ended, Kept, Known, Recording, Run};
 use coop_exec::vulkan::VulkanExecutor;
-use coop_exec::{Bounds, Case, Executor, Outcome, RunOptions, vulkan_test};
+use coop_exec::{Bounds, Case, Executor, Outcome, RunOptions, testing, vulkan_test};
 use coop_ir::profile::Profile;
 use coop_ir::{Module, binary};
 use coop_passes::{Error, Lanes, Options, Semantics, Target, lower};
@@ -36,8 +36,8 @@ fn each(wanted: impl Fn(&str) -> bool, mut f: impl FnMut(&Recorded<'_>)) {
             continue;
         }
         let recording = Recording::load(&path).unwrap_or_else(|e| panic!("{e}"));
-        let bytes = std::fs::read(&subject.module).expect("a module");
-        let module = binary::read(&bytes).unwrap_or_else(|e| panic!("{}: {e}", subject.name));
+        let words = testing::words(&subject.module);
+        let module = binary::read_words(&words).unwrap_or_else(|e| panic!("{}: {e}", subject.name));
         for path in &subject.cases {
             let variants = Case::load(path).and_then(|case| case.all_variants()).unwrap_or_else(|e| panic!("{e}"));
             for (variant, case) in variants {

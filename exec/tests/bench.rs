@@ -52,13 +52,14 @@ fn runs(kind: &str) -> Vec<Run> {
     runs
 }
 
-fn check(failures: &mut Vec<String>, what: &str, result: Result<(), String>) {
+fn check<T>(failures: &mut Vec<String>, what: &str, result: Result<T, String>) {
     if let Err(why) = result {
         failures.push(format!("{what}: {why}"));
     }
 }
 
-fn interpret(words: &[u32], case: &Case, config: Config) -> Result<(), String> {
+/// Runs and checks; answers how many instructions that took.
+fn interpret(words: &[u32], case: &Case, config: Config) -> Result<u64, String> {
     let (buffers, report) = Interpreted { config }.run_case(words, case).map_err(|error| error.to_string())?;
     if let Some(finding) = report.findings.first() {
         return Err(finding.to_string());
@@ -69,7 +70,7 @@ fn interpret(words: &[u32], case: &Case, config: Config) -> Result<(), String> {
             return Err(difference.to_string());
         }
     }
-    Ok(())
+    Ok(report.steps)
 }
 
 #[test]
@@ -84,6 +85,18 @@ fn with_tensor_layouts() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(runs.len() >= 10, "{} runs", runs.len());
+}
+
+/// What the figures of the interpreter are of. How long it takes is for `scripts/bench.sh` to say: instructions, each
+/// counted once for all invocations that execute it together, tell when something becomes slower by much.
+#[test]
+fn a_whole_product_takes_few_steps() {
+    let case = Case::load(&folder().join("matmul_f16.interp.toml")).unwrap();
+    for (name, most) in [("matmul_khr_f16.spv", 200_000), ("matmul_nv2_f16.spv", 20_000)] {
+        let words = testing::words(folder().join(name));
+        let steps = interpret(&words, &case, Config::default()).unwrap();
+        assert!(steps < most, "{name}: {steps} steps");
+    }
 }
 
 #[test]

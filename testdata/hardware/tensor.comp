@@ -12,6 +12,9 @@
 //: tensor3.clip -DD=3 -DT=float -DU=ACC -DCLIP
 //: tensor2.clip -DD=2 -DT=float16_t -DU=A -DCLIP
 //: tensor5.clip -DD=5 -DT=float16_t -DU=B -DCLIP -DSCOPE=gl_ScopeWorkgroup
+//: tensor1.clip -DD=1 -DT=float16_t -DU=ACC -DCLIP
+//: tensor4.clip -DD=4 -DT=uint8_t -DU=B -DCLIP
+//: tensor2.physical -DD=2 -DT=float16_t -DU=A -DPHYSICAL
 //: tensor2.shared -DD=2 -DT=float16_t -DU=A -DSHARED
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -39,9 +42,16 @@ layout(constant_id = 40) const uint ROW_FROM = 0;
 layout(constant_id = 41) const uint ROWS = 0xffffffffu;
 layout(constant_id = 42) const uint COLUMN_FROM = 0;
 layout(constant_id = 43) const uint COLUMNS = 0xffffffffu;
-layout(binding = 0) readonly buffer I { T i[]; };
 layout(binding = 1) buffer O1 { T o1[]; };
+#ifdef PHYSICAL
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer Memory { T at[]; };
+layout(push_constant) uniform Push { Memory in_; Memory out_; };
+#define i in_.at
+#define o2 out_.at
+#else
+layout(binding = 0) readonly buffer I { T i[]; };
 layout(binding = 2) buffer O2 { T o2[]; };
+#endif
 #if D == 1
 #define SIZES N0
 #define SLICE F0, S0
@@ -60,6 +70,8 @@ layout(binding = 2) buffer O2 { T o2[]; };
 #elif D == 4
 #define SIZES N0, N1, N2, N3
 #define SLICE F0, S0, F1, S1, F2, S2, F3, S3
+#define VIEW tensorViewNV<4, false, 1, 0, 3, 2>
+#define MAKE_VIEW createTensorViewNV(4, false, 1, 0, 3, 2)
 #else
 #define SIZES N0, N1, N2, N3, N4
 #define SLICE F0, S0, F1, S1, F2, S2, F3, S3, F4, S4

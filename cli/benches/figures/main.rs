@@ -17,9 +17,12 @@ mod process;
 
 use clock::CpuTime;
 use coop_cli::io;
+use coop_exec::Case;
+use coop_exec::interp::{Config, Interpreted};
 use coop_ir::profile::Profile;
 use coop_ir::{Module, binary, text, verify};
 use coop_passes::{Options, Target, lower};
+use criterion::measurement::Measurement;
 use criterion::{Criterion, Throughput};
 use llama_modules::{groups, groups_of, members, modules, repository, stem};
 use process::{Cost, Tool};
@@ -121,6 +124,7 @@ fn main() {
         one_by_one(&corpora);
         lowering(&corpora);
         largest::print();
+        interpreter();
         println!("{memory}");
     }
 }
@@ -329,6 +333,32 @@ fn memory() -> String {
     format!(
         "peak memory with the largest module, {size:.3} MB: coopcheck {ours:.1} MB of {limit:.1} MB allowed{theirs}"
     )
+}
+
+/// How long the interpreter takes for a product of f16 matrices of 256 x 256: with subgroup matrices, with tensor layouts
+/// and matrices of workgroup scope.
+fn interpreter() {
+    let folder = repository().join("testdata/bench");
+    let case = Case::load(&folder.join("matmul_f16.interp.toml")).unwrap_or_else(|e| panic!("{e}"));
+    for name in ["matmul_khr_f16", "matmul_nv2_f16"] {
+        let module = read(&read_file(&folder.join(format!("{name}.spv"))));
+        let executor = Interpreted { config: Config::default() };
+        let fastest = (0..5).map(|_| {
+            let start = CpuTime.start();
+            let (_, report) = executor.run_module(&module, &case).unwrap_or_else(|e| panic!("{name}: {e}"));
+            (CpuTime.end(start), report)
+        });
+        let Some((time, report)) = fastest.min_by_key(|(time, _)| *time) else { return };
+        if let Some(finding) = report.findings.first() {
+            panic!("{name}: {finding}");
+        }
+        let rate = case.operations.unwrap_or(0.0) / time.as_secs_f64() / 1e6;
+        println!(
+            "interpreting {name}, 256 x 256 x 256: {:.3} s of processor time (goal: less than 10 s), {rate:.0} MFLOP/s, {} steps",
+            time.as_secs_f64(),
+            report.steps
+        );
+    }
 }
 
 /// What lowering the largest module takes and gives: of those with matrices of SPV_KHR_cooperative_matrix, and of
