@@ -29,6 +29,8 @@ fn kernels() -> Vec<(String, String)> {
 /// `cooprun` on a runtime: its status and what it prints. `None` where there is no such runtime.
 fn cooprun(driver: Driver, arguments: &[&str]) -> Option<(Option<i32>, String)> {
     let mut command = Command::new(driver.wrapper_or_skip(arguments)?);
+    // What the tests themselves run with is for Vulkan.
+    command.env_remove("LP_NATIVE_VECTOR_WIDTH").env_remove("GALLIUM_OVERRIDE_CPU_CAPS");
     command.arg(env!("CARGO_BIN_EXE_cooprun")).args(arguments).current_dir(repository());
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);

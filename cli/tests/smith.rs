@@ -164,7 +164,11 @@ vulkan_test!(
         let d = Differential { targets, ..differential(Some(device)) };
         for dialect in [Dialect::Intel, Dialect::Arm] {
             let row = run_all(&d, Profile { dialect, limits: Limits::Tiles }, 0..LOWERED);
-            assert_eq!(count(&row, "khr vulkan"), LOWERED, "{row:?}");
+            let known = row.skipped.iter().filter(|(why, _)| why.starts_with("khr vulkan: known:"));
+            let known: u64 = known.map(|(_, n)| n).sum();
+            // What the driver is known to end at is no reason to run hardly anything.
+            assert!(known <= LOWERED / 4, "{row:?}");
+            assert_eq!(count(&row, "khr vulkan") + known, LOWERED, "{row:?}");
             assert_eq!(count(&row, "scalar vulkan"), LOWERED, "{row:?}");
         }
         let scalar = Differential { targets: vec![Target::Scalar], ..differential(Some(device)) };

@@ -48,11 +48,18 @@ pub fn is_binary(bytes: &[u8]) -> bool {
 pub fn opcodes(bytes: &[u8]) -> impl Iterator<Item = Result<Op, ReadError>> + '_ {
     let big_endian = bytes.first_chunk::<4>() == Some(&MAGIC.to_be_bytes());
     let count = if is_binary(bytes) && bytes.len().is_multiple_of(4) { bytes.len() / 4 } else { 0 };
+    let word = move |at: usize| {
+        let b = bytes.get(at * 4..at * 4 + 4)?.first_chunk::<4>()?;
+        Some(if big_endian { u32::from_be_bytes(*b) } else { u32::from_le_bytes(*b) })
+    };
+    let mut lie = word(3).filter(|_| count > 3).and_then(|bound| plausible(bound).err());
     let mut at = 5;
     std::iter::from_fn(move || {
-        let b = bytes.get(at * 4..at * 4 + 4).filter(|_| at < count)?;
-        let b = [b[0], b[1], b[2], b[3]];
-        let word = if big_endian { u32::from_be_bytes(b) } else { u32::from_le_bytes(b) };
+        if let Some(lie) = lie.take() {
+            at = count;
+            return Some(Err(lie));
+        }
+        let word = word(at).filter(|_| at < count)?;
         let (op, len) = (Op(word as u16), (word >> 16) as usize);
         let place = at;
         at = if len == 0 { count } else { at + len };
@@ -62,6 +69,15 @@ pub fn opcodes(bytes: &[u8]) -> impl Iterator<Item = Result<Op, ReadError>> + '_
         }
         Some(Ok(op))
     })
+}
+
+/// Whether a header's bound is one that a module can have.
+fn plausible(bound: u32) -> Result<(), ReadError> {
+    if bound > MAX_BOUND {
+        let message = format!("the id bound {bound} is larger than any module's");
+        return Err(ReadError { word: 3, op: None, message });
+    }
+    Ok(())
 }
 
 /// Reads a module from the bytes of a file.
@@ -149,10 +165,7 @@ impl<'a> Reader<'a> {
             let message = format!("the header has 5 words; the file has {}", words.len());
             return Err(ReadError { word: words.len(), op: None, message });
         };
-        if bound > MAX_BOUND {
-            let message = format!("the id bound {bound} is larger than any module's");
-            return Err(ReadError { word: 3, op: None, message });
-        }
+        plausible(bound)?;
         let header = Header { version, generator, bound, schema, big_endian };
         let module = Module::new(header, words.len());
         Ok(Reader { words, at: 5, module, place: Place::Outside, pending: Vec::new() })

@@ -108,6 +108,7 @@ fn parses_what_spirv_as_parses() {
     let Some(assembler) = tool("spirv-as") else { return };
     let dir = Scratch::new("text");
     let out = dir.file("out.spv");
+    let mut theirs_to_mend = 0;
     for (path, module) in modules().into_iter().step_by(11) {
         for options in [numeric(), PrintOptions::default()] {
             let text = text::print(&module, &options).text;
@@ -118,6 +119,12 @@ fn parses_what_spirv_as_parses() {
             let args = ["--preserve-numeric-ids", "--target-env", &env, "-o"];
             let run = Command::new(&assembler).args(args).arg(&out).arg(&file).output().expect("runs");
             let message = String::from_utf8_lossy(&run.stderr);
+            // spirv-as 2026.4 does not read memory operands of tensor loads that have an operand of their own, nor does it
+            // read what spirv-dis prints for them.
+            if message.contains("Invalid memory access") && text.contains("OpCooperativeMatrixLoadTensorNV") {
+                theirs_to_mend += 1;
+                continue;
+            }
             assert!(run.status.success(), "{}: {message}", path.display());
             let theirs = binary::read(&std::fs::read(&out).expect("written")).expect("readable");
             let ours = text::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -125,6 +132,7 @@ fn parses_what_spirv_as_parses() {
             assert!(binary::write_words(&theirs)[5..] == binary::write_words(&ours)[5..], "{}", path.display());
         }
     }
+    assert!(theirs_to_mend <= 4, "{theirs_to_mend} texts are not read");
 }
 
 /// The text without header and columns.
