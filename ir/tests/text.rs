@@ -120,8 +120,9 @@ fn parses_what_spirv_as_parses() {
             let run = Command::new(&assembler).args(args).arg(&out).arg(&file).output().expect("runs");
             let message = String::from_utf8_lossy(&run.stderr);
             // spirv-as 2026.4 does not read memory operands of tensor loads that have an operand of their own, nor does it
-            // read what spirv-dis prints for them.
-            if message.contains("Invalid memory access") && text.contains("OpCooperativeMatrixLoadTensorNV") {
+            // read what spirv-dis prints for them; and it knows nothing of Intel's matrices.
+            let tensor = message.contains("Invalid memory access") && text.contains("OpCooperativeMatrixLoadTensorNV");
+            if tensor || message.contains("Invalid capability 'CooperativeMatrix") && message.contains("INTEL") {
                 theirs_to_mend += 1;
                 continue;
             }
@@ -132,7 +133,7 @@ fn parses_what_spirv_as_parses() {
             assert!(binary::write_words(&theirs)[5..] == binary::write_words(&ours)[5..], "{}", path.display());
         }
     }
-    assert!(theirs_to_mend <= 4, "{theirs_to_mend} texts are not read");
+    assert!(theirs_to_mend <= 8, "{theirs_to_mend} texts are not read");
 }
 
 /// The text without header and columns.

@@ -356,14 +356,24 @@ impl Machine<'_> {
             };
             let ((v, given), (c, compared)) = (get(value), get(comparator));
             let reads = !matches!(op, Op::AtomicStore | Op::AtomicFlagClear);
-            let undefined = reads && before.is_undefined() && op != Op::AtomicExchange;
+            // Bits that these leave as they were stay undefined, and the others do not depend on them.
+            let by_bits = before.is_undefined() && matches!(op, Op::AtomicAnd | Op::AtomicOr);
+            let undefined = reads && before.is_undefined() && op != Op::AtomicExchange && !by_bits;
             if undefined || given.is_undefined() || compared.is_undefined() {
                 self.find(FindingKind::Uninitialised, || format!("an atomic operand is undefined in invocation {l}"));
             }
             let Some(new) = combined(op, num, old, v, c) else {
                 return Err(self.unsupported(&format!("{op} is not supported")));
             };
-            if op != Op::AtomicLoad {
+            if by_bits && !given.is_undefined() {
+                let decides = if op == Op::AtomicAnd { 0 } else { 0xff };
+                for i in 0..bytes {
+                    let byte = |x: u64| x >> (8 * i) & 0xff;
+                    let (_, was) = self.read(place, i.into(), 1, lane);
+                    let shade = if byte(v) == decides { Shade::Sure } else { was };
+                    self.write(place, i.into(), 1, byte(new), shade, lane);
+                }
+            } else if op != Op::AtomicLoad {
                 let shade = if self.regs.near.is_some() {
                     super::spread::of_atomic(op, num, (old, before), (v, given))
                 } else {
@@ -374,7 +384,7 @@ impl Machine<'_> {
             if dst != NO_ROW {
                 let old = if op == Op::AtomicFlagTestAndSet { u64::from(old != 0) } else { old };
                 self.regs.put(dst, l, old);
-                let shade = if before.is_undefined() { Shade::Sure } else { before };
+                let shade = if before.is_undefined() && !by_bits { Shade::Sure } else { before };
                 self.regs.set_shade(dst, l, shade);
             }
         }

@@ -6,7 +6,8 @@
 //! 1. the branch sends one invocation where it can't come to the instruction whatever else happens, as what decides is
 //!    the same in every round: whoever executes the instruction is without that one;
 //! 2. in some round it sends one invocation where the instruction is never reached again, in that round or later, and
-//!    another where every path leads to it.
+//!    another where every path leads to it; if what decides is not the same in every round, every path of that round
+//!    must lead to the branch.
 //!
 //! What is known of a round follows from where the loop begins and, for later rounds, from what its phis become, as
 //! long as everything that may leave the loop is known to stay.
@@ -99,7 +100,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         if !with_it || ways.iter().all(|w| w.ever && w.again) {
             return None;
         }
-        self.in_rounds(branch, condition, |values, round, varies| {
+        self.in_rounds(branch, condition, |values, round, varies, unsure| {
             let way = |lane: usize| {
                 let to = self.target(branch, (*values).get(lane).copied().flatten()?)?;
                 ways.iter().find(|w| w.to == to)
@@ -108,7 +109,8 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             // The first may execute it, the second does not.
             let apart = |one: Option<&Way>, other: Option<&Way>| match (one, other) {
                 (Some(one), Some(other)) => {
-                    (!varies && !other.ever && one.ever) || (one.certain && !other.again && other.to != one.to)
+                    (!varies && !other.ever && one.ever)
+                        || (!unsure && one.certain && !other.again && other.to != one.to)
                 }
                 (None, Some(other)) => !varies && !other.ever,
                 _ => false,
@@ -154,7 +156,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             return Some((Pair { one, other, round: 0 }, None));
         }
         let mut values = (0, 0);
-        let pair = self.in_rounds(spot, n, |v: &Values, round, varies| {
+        let pair = self.in_rounds(spot, n, |v: &Values, round, varies, _| {
             // Whether it is executed in this very round is not known.
             (!varies).then_some(())?;
             let (one, other) = solved
@@ -183,7 +185,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         &self,
         spot: u32,
         node: u32,
-        mut judge: impl FnMut(&Values, u64, bool) -> Option<Pair>,
+        mut judge: impl FnMut(&Values, u64, bool, bool) -> Option<Pair>,
     ) -> Option<Pair> {
         let solved = self.solved;
         let mut phis: FxHashMap<u32, Values> = FxHashMap::default();
@@ -192,7 +194,9 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         for round in 0..MAX_ROUNDS {
             let mut r = Round { from: spot, phis: &phis, memo: FxHashMap::default(), left: MAX_WORK, varies: false };
             let values = self.values(node, &mut r, 0);
-            if let Some(pair) = judge(&values, round, r.varies) {
+            let varies = r.varies;
+            let unsure = varies && !self.comes_to(spot, &mut r);
+            if let Some(pair) = judge(&values, round, varies, unsure) {
                 return Some(pair);
             }
             work += r.memo.len() as u64 * solved.grid.lanes as u64;
@@ -213,6 +217,43 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             phis = next;
         }
         None
+    }
+
+    /// Whether, in this round, every path through the loops around a spot comes to it.
+    fn comes_to(&self, spot: u32, r: &mut Round) -> bool {
+        let mut l = self.solved.program.spot(spot).in_loop;
+        while l != NONE {
+            if !self.comes_in(l, spot, r) {
+                return false;
+            }
+            l = self.solved.program.loops[l as usize].parent;
+        }
+        true
+    }
+
+    fn comes_in(&self, l: u32, spot: u32, r: &mut Round) -> bool {
+        let solved = self.solved;
+        let program = solved.program;
+        let entries = &program.loops[l as usize].entries;
+        let mut seen = vec![false; program.spots.len()];
+        let mut work: Vec<u32> = entries.clone();
+        while let Some(s) = work.pop() {
+            if s == spot || std::mem::replace(&mut seen[s as usize], true) {
+                continue;
+            }
+            let condition = solved.graph.conditions[s as usize];
+            let known: Option<Vec<u32>> = match condition {
+                NONE => None,
+                c => self.values(c, r, 0).iter().map(|v| v.and_then(|v| self.target(s, v))).collect(),
+            };
+            let next: Vec<u32> = known.unwrap_or_else(|| solved.regions.next(s).collect());
+            let ends = next.is_empty() && program.terminator_op(s) != Some(Op::Unreachable);
+            if ends || next.iter().any(|t| !program.in_loop(*t, l) || entries.contains(t) && *t != spot) {
+                return false;
+            }
+            work.extend(next);
+        }
+        true
     }
 
     /// Whether no invocation leaves a loop in a round.

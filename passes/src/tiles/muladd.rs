@@ -59,9 +59,10 @@ impl Tiles<'_, '_> {
         }
         // The type of sums, where it is not that of the result.
         let wide = self.wide_sums(b, [a, bm, c, d]);
-        if let Some(wide) = wide {
+        if let Some(wide) = wide.filter(|w| *w != c.tile) {
             sums.iter_mut().for_each(|sum| *sum = b.ids(Op::FConvert, wide, &[*sum]));
         }
+        let wide = wide.filter(|w| *w != d.tile);
         let ty = wide.unwrap_or(d.tile);
         let mut slot = Slot::new(r);
         let product = Product { r, slices: &slices, mats: [a, bm, d], ty, bits: plain };
