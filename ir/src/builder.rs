@@ -488,6 +488,7 @@ impl<'m> FunctionBuilder<'m> {
 
     /// A loop that runs `body` with `first`, `first + step`, ... as long as they are less than `end`, and with values of
     /// the given types: those that begin, then those that `body` answered the last time. Answers the last ones.
+    #[allow(clippy::type_complexity, reason = "a callback, as everywhere here")]
     pub fn fold(
         &mut self,
         (first, end, step): (Index, Index, Index),

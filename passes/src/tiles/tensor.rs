@@ -150,6 +150,7 @@ impl Tiles<'_, '_> {
     }
 
     /// Loads the tiles of a batch from a sheet.
+    #[allow(clippy::too_many_arguments, reason = "what a batch consists of")]
     pub(super) fn get_batch(
         &mut self,
         b: &mut FunctionBuilder<'_>,
