@@ -6,12 +6,12 @@
 //!
 //! 1. With a value, what it is computed from is wanted: its operands, for a call's result what the callee returns, for
 //!    a parameter the arguments of all calls.
-//! 2. With a variable (or a parameter that is a pointer), all that is written to it is wanted, and every pointer
-//!    through which that happens; so are the parameters that it is passed to.
-//! 3. A pointer into a variable that is not wanted is not wanted either.
+//! 2. With a load, the contents of the variable (or of what the parameter points to) are wanted: all that is written
+//!    there, and every pointer through which that happens, also by the functions that it is passed to. An address alone
+//!    wants no contents.
 
 use super::memory::root;
-use super::values::{barrier, uniform_operands};
+use super::values::uniform_operands;
 use crate::entry::CallGraph;
 use crate::grammar::Op;
 use crate::module::{Id, Inst, InstRef, Module};
@@ -63,6 +63,10 @@ struct Slicer<'a> {
     layouts: &'a Layouts,
     wanted: Ids,
     work: Vec<Id>,
+    /// Variables and parameters whose contents are wanted.
+    contents: FxHashSet<Id>,
+    /// Those to look at.
+    read: Vec<Id>,
     /// By variable or parameter, the instructions that write there, or pass it on.
     touched: FxHashMap<Id, Vec<InstRef>>,
     /// Where each parameter is: its function, and which it is.
@@ -79,13 +83,21 @@ pub(super) fn wanted(module: &Module, calls: &CallGraph, layouts: &Layouts) -> I
         layouts,
         wanted: Ids::new(),
         work: Vec::new(),
+        contents: FxHashSet::default(),
+        read: Vec::new(),
         touched: FxHashMap::default(),
         params: FxHashMap::default(),
         called: FxHashMap::default(),
     };
     this.look();
-    while let Some(id) = this.work.pop() {
-        this.close(id);
+    loop {
+        if let Some(id) = this.work.pop() {
+            this.close(id);
+        } else if let Some(root) = this.read.pop() {
+            this.fill(root);
+        } else {
+            break;
+        }
     }
     this.wanted
 }
@@ -133,8 +145,9 @@ impl<'a> Slicer<'a> {
                 }
                 _ => {}
             }
-            if self.is_checked(inst) {
-                for i in uniform_operands(inst) {
+            let operands = uniform_operands(inst);
+            if !operands.is_empty() && self.is_checked(inst) {
+                for i in operands {
                     inst.id(i as usize).into_iter().for_each(|id| self.want(id));
                 }
             }
@@ -143,7 +156,7 @@ impl<'a> Slicer<'a> {
 
     fn is_checked(&self, inst: &Inst) -> bool {
         let matrix = |id: Id| self.module.type_of(id).is_some_and(|t| self.layouts.matrix(t).is_some());
-        inst.ty.is_some_and(|t| self.layouts.matrix(t).is_some()) || barrier(inst).is_some() || inst.ids().any(matrix)
+        inst.ty.is_some_and(|t| self.layouts.matrix(t).is_some()) || inst.ids().any(matrix)
     }
 
     fn touch_pointer(&mut self, at: InstRef, id: Id) {
@@ -174,18 +187,51 @@ impl<'a> Slicer<'a> {
         None
     }
 
-    fn close(&mut self, id: Id) {
+    /// Wants what is behind a pointer.
+    fn want_contents(&mut self, pointer: Id) {
+        if let Some(root) = self.root(pointer)
+            && self.contents.insert(root)
+        {
+            self.want(root);
+            self.read.push(root);
+        }
+    }
+
+    /// All that is written to a variable, or to what a parameter points to.
+    fn fill(&mut self, root: Id) {
         let module = self.module;
-        for at in self.touched.get(&id).cloned().unwrap_or_default() {
+        for at in self.touched.get(&root).cloned().unwrap_or_default() {
             let inst = module.inst(at);
             match inst.op {
-                Op::FunctionCall => self.passed(inst, id),
+                Op::FunctionCall => self.passed(inst, root),
+                Op::CopyMemory => {
+                    self.want_all(inst);
+                    inst.id(1).into_iter().for_each(|id| self.want_contents(id));
+                }
                 _ => self.want_all(inst),
             }
         }
-        if let Some(&(function, which)) = self.params.get(&id) {
-            for at in self.called.get(&function).cloned().unwrap_or_default() {
-                module.inst(at).ids_from(1).nth(which).into_iter().for_each(|id| self.want(id));
+        for at in self.calls_of(root) {
+            self.argument(module.inst(at), root).into_iter().for_each(|id| self.want_contents(id));
+        }
+    }
+
+    /// The calls of the function that a parameter belongs to.
+    fn calls_of(&self, param: Id) -> Vec<InstRef> {
+        let function = self.params.get(&param).map(|p| p.0);
+        function.and_then(|f| self.called.get(&f)).cloned().unwrap_or_default()
+    }
+
+    /// What a call passes for a parameter.
+    fn argument(&self, call: &Inst, param: Id) -> Option<Id> {
+        call.ids_from(1).nth(self.params.get(&param)?.1)
+    }
+
+    fn close(&mut self, id: Id) {
+        let module = self.module;
+        if self.params.contains_key(&id) {
+            for at in self.calls_of(id) {
+                self.argument(module.inst(at), id).into_iter().for_each(|id| self.want(id));
             }
             return;
         }
@@ -195,17 +241,25 @@ impl<'a> Slicer<'a> {
             return;
         }
         self.want_all(inst);
-        if inst.op == Op::FunctionCall
-            && let Some(callee) = inst.id(0).and_then(|id| self.calls.function(id))
-        {
-            let ends = module.functions[callee].blocks.iter().filter_map(|b| b.insts.last());
-            for end in ends.map(|r| module.inst(*r)).filter(|i| i.op == Op::ReturnValue) {
-                self.want_all(end);
+        match inst.op {
+            Op::Load => inst.id(0).into_iter().for_each(|id| self.want_contents(id)),
+            Op::FunctionCall => {
+                let pointers: Vec<Id> = inst.ids_from(1).filter(|id| self.is_pointer(*id)).collect();
+                pointers.into_iter().for_each(|id| self.want_contents(id));
+                let callee = inst.id(0).and_then(|id| self.calls.function(id));
+                let blocks = callee.map_or(&[][..], |f| &module.functions[f].blocks);
+                let ends = blocks.iter().filter_map(|b| b.insts.last()).map(|r| module.inst(*r));
+                ends.filter(|i| i.op == Op::ReturnValue).for_each(|end| self.want_all(end));
             }
+            Op::ExtInst | Op::ExtInstWithForwardRefsKHR => {
+                let pointers: Vec<Id> = inst.ids_from(2).filter(|id| self.is_pointer(*id)).collect();
+                pointers.into_iter().for_each(|id| self.want_contents(id));
+            }
+            _ => {}
         }
     }
 
-    /// A call that gets a pointer into something that is wanted.
+    /// A call that gets a pointer to contents that are wanted.
     fn passed(&mut self, call: &'a Inst, variable: Id) {
         let callee = call.id(0).and_then(|id| self.calls.function(id)).map(|f| &self.module.functions[f]);
         let params: Vec<Id> = callee
@@ -218,7 +272,7 @@ impl<'a> Slicer<'a> {
         for (i, id) in call.ids_from(1).enumerate() {
             if self.is_pointer(id) && self.root(id) == Some(variable) {
                 self.want(id);
-                params.get(i).copied().into_iter().for_each(|p| self.want(p));
+                params.get(i).copied().into_iter().for_each(|p| self.want_contents(p));
             }
         }
     }
