@@ -119,27 +119,26 @@ fn bounds_hold() {
 }
 
 /// The modules that lavapipe has the matrices for, with the spec constants that make theirs 8 x 8 (x 8): it has no
-/// tensor layouts, no workgroup scope, no bf16, and no products of unlike integers.
-const SMALL: [(&str, &[&str], &[u32]); 13] = [
+/// tensor layouts, no workgroup scope, no bf16, and no products of unlike integers. `null` is not among them: a sum with
+/// zero is left out there, which shows where minus zero and NaNs are (docs/drivers.md).
+const SMALL: [(&str, &[&str], &[u32]); 12] = [
     ("move", &["f16", "f16x2", "f16x4", "f32x4", "s8x4", "u8", "s32x2", "u8-in-u32", "shared", "physical"], &[1, 2]),
     ("length", &[""], &[1, 2]),
+    // Not f32-f16 and u32-f16: what is narrowed and widened again keeps its bits there (docs/drivers.md).
     (
         "convert",
-        &[
-            "f16-f32", "f32-f16", "f32-s32", "f16-u32", "s32-f32", "u32-f16", "s32-u32", "s8-f16", "u8-f16", "f16-s8",
-            "f16-u8",
-        ],
+        &["f16-f32", "f32-s32", "f16-u32", "s32-f32", "s32-u32", "s8-f16", "u8-f16", "f16-s8", "f16-u8"],
         &[1, 2],
     ),
     ("use", &["f16", "f32-f16", "s32-s8", "u32-u8"], &[1, 2]),
     ("arith", &["f16", "f32", "s32", "u32", "s8", "u8", "a"], &[1, 2]),
     ("divide", &["f16", "f32", "s32", "u8"], &[1, 2]),
     ("composite", &["f16", "f32", "s32"], &[1, 2]),
-    ("element", &["f16", "f32", "s32", "a", "s8", "struct"], &[1, 2]),
+    // Not element.struct, which ends its compiler (docs/drivers.md).
+    ("element", &["f16", "f32", "s32", "a", "s8"], &[1, 2]),
     ("muladd", &["f16", "f16-f32", "s8", "u8"], &[1, 2, 3]),
     ("alias", &[""], &[]),
     ("push", &[""], &[1, 2]),
-    ("null", &[""], &[1, 2]),
     ("varptr", &[""], &[1, 2]),
 ];
 
