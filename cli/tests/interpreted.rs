@@ -4,7 +4,7 @@
 
 use coop_exec::interp::Interpreted;
 use coop_exec::vulkan::VulkanExecutor;
-use coop_exec::{Case, Executor, Outcome, RunOptions, vulkan_test};
+use coop_exec::{Case, Executor, RunOptions, testing, vulkan_test};
 use coop_ir::{Module, binary, text};
 use coop_passes::{Lanes, Options, Target, lower};
 use std::path::{Path, PathBuf};
@@ -34,30 +34,16 @@ fn scalar(module: &Module, case: &Case, size: u32, lanes: Lanes) -> Module {
     lower(module, &options).unwrap_or_else(|e| panic!("{e}")).module
 }
 
-/// What is wrong with an outcome, in words.
-fn wrong(what: &str, outcome: Result<Outcome, coop_exec::Error>, case: &Case) -> Vec<String> {
-    let outcome = match outcome {
-        Ok(o) => o,
-        Err(e) => return vec![format!("{what}: {e}")],
-    };
-    let mut out: Vec<String> = outcome.messages.iter().chain(&outcome.faults).map(|w| format!("{what}: {w}")).collect();
-    match outcome.check(case) {
-        Ok(differences) => out.extend(differences.iter().map(|d| format!("{what}: {d}"))),
-        Err(e) => out.push(format!("{what}: {e}")),
-    }
-    out
-}
-
 /// Interprets a module and its lowerings with a case.
 fn interpret(what: &str, module: &Module, case: &Case, size: u32) -> Vec<String> {
     let mut interpreter = Interpreted::default();
     interpreter.config.subgroup_size = size;
     let options = RunOptions::default();
     let run = |module: &Module| interpreter.run(&binary::write_words(module), case, &options);
-    let mut out = wrong(&format!("{what}, original"), run(module), case);
+    let mut out = testing::wrong(&format!("{what}, original"), run(module), case);
     for lanes in [Lanes::Subgroup, Lanes::LocalIndex] {
         let lowered = scalar(module, case, size, lanes);
-        out.extend(wrong(&format!("{what}, scalar, {lanes:?}"), run(&lowered), case));
+        out.extend(testing::wrong(&format!("{what}, scalar, {lanes:?}"), run(&lowered), case));
     }
     out
 }
@@ -109,7 +95,7 @@ fn on_device(device: &VulkanExecutor<'_>) {
             }
             let words = binary::write_words(&scalar(&module, &case, 8, lanes));
             let outcome = device.run(&words, &case, &RunOptions::default());
-            failures.extend(wrong(&format!("{name}, scalar, {lanes:?}"), outcome, &case));
+            failures.extend(testing::wrong(&format!("{name}, scalar, {lanes:?}"), outcome, &case));
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));

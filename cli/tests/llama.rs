@@ -17,11 +17,10 @@ use coop_ir::profile::Profile;
 use coop_ir::{Module, binary};
 use coop_passes::{Error, Lanes, Options, Target, lower};
 use coop_validate::Level;
-use llama_modules::{Entry, Member, groups, members, modules, stem};
+use llama_modules::{Entry, Member, groups, in_parallel, members, modules, none, read, stem};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -34,33 +33,6 @@ const SUBGROUP_SIZE: u32 = 10;
 
 fn is_khr(path: &Path) -> bool {
     stem(path).ends_with("_cm1")
-}
-
-fn read(path: &Path) -> Module {
-    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    binary::read(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-}
-
-/// Applies `work` to every item on all processors, and gives all that went wrong.
-fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> Vec<String> + Sync) -> Vec<String> {
-    let next = AtomicUsize::new(0);
-    let failures = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let found = work(item);
-                    failures.lock().unwrap_or_else(|e| e.into_inner()).extend(found);
-                }
-            });
-        }
-    });
-    failures.into_inner().unwrap_or_else(|e| e.into_inner())
-}
-
-fn none(failures: &[String]) {
-    let shown = failures.iter().take(20).cloned().collect::<Vec<_>>().join("\n");
-    assert!(failures.is_empty(), "{} failures, the first:\n{shown}", failures.len());
 }
 
 /// A folder for files that a test makes.

@@ -14,40 +14,11 @@ use coop_ir::profile::Profile;
 use coop_ir::{Module, binary};
 use coop_passes::{Lowered, Options, Target, lower};
 use coop_validate::Level;
-use llama_modules::{cache, groups_of, members, modules, repository, stem};
+use llama_modules::{cache, groups_of, in_parallel, members, modules, none, read, repository, stem};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 const MODULES: usize = 125;
-
-fn read(path: &Path) -> Module {
-    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    binary::read(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-}
-
-/// Applies `work` to every item on all processors, and gives all that went wrong.
-fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> Vec<String> + Sync) -> Vec<String> {
-    let next = AtomicUsize::new(0);
-    let failures = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let found = work(item);
-                    failures.lock().unwrap_or_else(|e| e.into_inner()).extend(found);
-                }
-            });
-        }
-    });
-    failures.into_inner().unwrap_or_else(|e| e.into_inner())
-}
-
-fn none(failures: &[String]) {
-    let shown = failures.iter().take(20).cloned().collect::<Vec<_>>().join("\n");
-    assert!(failures.is_empty(), "{} failures, the first:\n{shown}", failures.len());
-}
 
 /// Every module with an entry of its group, and those of the small groups with all: lowered for the H100, accepted by our
 /// rules and by spirv-val.

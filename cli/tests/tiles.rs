@@ -6,7 +6,7 @@ mod llama_modules;
 use coop_exec::case::Number;
 use coop_exec::interp::Interpreted;
 use coop_exec::vulkan::VulkanExecutor;
-use coop_exec::{Case, Executor, Outcome, RunOptions, Tolerance, vulkan_test};
+use coop_exec::{Case, Executor, RunOptions, Tolerance, testing, vulkan_test};
 use coop_ir::constant::{SpecValue, Specialization};
 use coop_ir::profile::Profile;
 use coop_ir::types::Type;
@@ -80,20 +80,6 @@ fn options<'a>(case: &Case, target: Target, profile: &'a Profile) -> Options<'a>
 /// Kernels whose types lavapipe's matrices don't have, with what is said then.
 fn refused(name: &str) -> Option<&'static str> {
     name.starts_with("gemm_bf16").then_some("refused-device-types")
-}
-
-/// What is wrong with an outcome, in words; nothing if it is as expected.
-fn wrong(what: &str, outcome: Result<Outcome, coop_exec::Error>, case: &Case) -> Vec<String> {
-    let outcome = match outcome {
-        Ok(o) => o,
-        Err(e) => return vec![format!("{what}: {e}")],
-    };
-    let mut out: Vec<String> = outcome.messages.iter().chain(&outcome.faults).map(|w| format!("{what}: {w}")).collect();
-    match outcome.check(case) {
-        Ok(differences) => out.extend(differences.iter().map(|d| format!("{what}: {d}"))),
-        Err(e) => out.push(format!("{what}: {e}")),
-    }
-    out
 }
 
 /// The matrices that a module declares and the profile has not.
@@ -198,7 +184,7 @@ fn on_device(device: &VulkanExecutor<'_>) {
             return Vec::new();
         }
         let outcome = device.run(&binary::write_words(&lowered.module), &job.case, &RunOptions::default());
-        wrong(what, outcome, &job.case)
+        testing::wrong(what, outcome, &job.case)
     });
 }
 
@@ -210,7 +196,7 @@ fn kernels_cut_into_tiles_are_valid_and_right_in_the_interpreter() {
     each_kernel(&profile, &mut |what, lowered, job| {
         let mut failures = invalid(what, lowered, &profile);
         let outcome = interpreter.run(&binary::write_words(&lowered.module), &job.case, &RunOptions::default());
-        failures.extend(wrong(what, outcome, &job.case));
+        failures.extend(testing::wrong(what, outcome, &job.case));
         failures
     });
 }
@@ -558,7 +544,7 @@ fn llama_case(path: &Path) -> Result<(), String> {
     let lowered = lower(&module, &options(&case, Target::Khr, &profile)).map_err(|e| format!("{name}: {e}"))?;
     let interpreter = Interpreted::default();
     let outcome = interpreter.run(&binary::write_words(&lowered.module), &case, &RunOptions::default());
-    let wrong = if case.expect.is_empty() { Vec::new() } else { wrong(&name, outcome, &case) };
+    let wrong = if case.expect.is_empty() { Vec::new() } else { testing::wrong(&name, outcome, &case) };
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 

@@ -234,7 +234,7 @@ fn graph(r: &mut Random, parted: bool) -> String {
             [] if r.below(4) == 0 => body += "OpReturn\n",
             [] => body += &format!("OpBranch %b{forward}\n"),
             [one] => {
-                let _ = write!(body, "%z{id} = OpIEqual %bool %y{id} %c0\n");
+                let _ = writeln!(body, "%z{id} = OpIEqual %bool %y{id} %c0");
                 body += &format!("OpBranchConditional %z{id} %b{one} %b{forward}\n");
             }
             many => {

@@ -81,6 +81,34 @@ macro_rules! vulkan_test {
     };
 }
 
+/// The folder of llama.cpp's modules, which `scripts/llama-shaders.sh` compiles. `None` where they are not there: said aloud, and
+/// a failure if `COOP_REQUIRE_LLAMA` is 1.
+pub fn llama_modules() -> Option<PathBuf> {
+    let cache = std::env::var_os("COOP_CACHE").map_or_else(|| repository().join(".cache"), PathBuf::from);
+    let folder = cache.join("llama");
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    let why = format!("no llama.cpp modules in {}: run scripts/llama-shaders.sh first", folder.display());
+    assert!(std::env::var_os("COOP_REQUIRE_LLAMA").is_none_or(|value| value != "1"), "{why}");
+    let _ = writeln!(std::io::stderr(), "SKIPPED, {why}");
+    None
+}
+
+/// What is wrong with an outcome, in words; nothing if it is as the case expects.
+pub fn wrong(what: &str, outcome: Result<Outcome, Error>, case: &Case) -> Vec<String> {
+    let outcome = match outcome {
+        Ok(o) => o,
+        Err(e) => return vec![format!("{what}: {e}")],
+    };
+    let mut out: Vec<String> = outcome.messages.iter().chain(&outcome.faults).map(|w| format!("{what}: {w}")).collect();
+    match outcome.check(case) {
+        Ok(differences) => out.extend(differences.iter().map(|d| format!("{what}: {d}"))),
+        Err(e) => out.push(format!("{what}: {e}")),
+    }
+    out
+}
+
 /// Runs the body of the test `path` (crate, modules, function) with a device of the driver.
 pub fn with_device(driver: Driver, path: &str, body: impl FnOnce(&VulkanExecutor<'_>)) {
     if std::env::var_os("COOP_MESA").is_some_and(|tag| tag == driver.tag()) {

@@ -1,24 +1,11 @@
 //! llama.cpp's matrix multiplies on the interpreter. `scripts/llama-shaders.sh` compiles the modules; without them the
 //! tests say that they were skipped, and fail if `COOP_REQUIRE_LLAMA` is 1.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use coop_exec::Case;
 use coop_exec::interp::{Config, FindingKind, Interpreted, Interpreter, Memory, Placement, Semantics};
 use coop_exec::testing;
-
-fn modules() -> Option<PathBuf> {
-    let cache = std::env::var_os("COOP_CACHE").map_or_else(|| testing::repository().join(".cache"), PathBuf::from);
-    let folder = cache.join("llama");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    let why = format!("no llama.cpp modules in {}: run scripts/llama-shaders.sh first", folder.display());
-    assert!(std::env::var_os("COOP_REQUIRE_LLAMA").is_none_or(|value| value != "1"), "{why}");
-    let _ = writeln!(std::io::stderr(), "SKIPPED, {why}");
-    None
-}
 
 fn check(words: &[u32], case: &Case, config: Config) -> Result<(), String> {
     let (buffers, report) = Interpreted { config }.run_case(words, case).map_err(|e| e.to_string())?;
@@ -52,7 +39,7 @@ fn module_of(case: &Path) -> String {
 
 #[test]
 fn plain_matrices() {
-    let Some(folder) = modules() else { return };
+    let Some(folder) = testing::llama_modules() else { return };
     let mut checked = 0;
     for path in cases(&testing::repository().join("testdata/llama")) {
         if path.to_string_lossy().contains(".large.") {
@@ -78,7 +65,7 @@ fn plain_matrices() {
 
 #[test]
 fn tensor_layouts_and_decode_functions() {
-    let Some(folder) = modules() else { return };
+    let Some(folder) = testing::llama_modules() else { return };
     let paths = cases(&testing::repository().join("exec/tests/interp/llama"));
     assert_eq!(paths.len(), 3);
     for path in paths {
@@ -99,7 +86,7 @@ fn tensor_layouts_and_decode_functions() {
 /// Nothing in any of the modules is beyond the interpreter, but for one extension without matrices.
 #[test]
 fn every_module_is_understood() {
-    let Some(folder) = modules() else { return };
+    let Some(folder) = testing::llama_modules() else { return };
     let mut modules = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -121,7 +108,7 @@ fn every_module_is_understood() {
 /// The same numbers decoded by 4-bit float types (SPV_EXT_ocp_microscaling_types) and by a table.
 #[test]
 fn small_floats_are_what_the_table_says() {
-    let Some(folder) = modules() else { return };
+    let Some(folder) = testing::llama_modules() else { return };
     let mut case = Case::load(&testing::repository().join("exec/tests/interp/llama/matmul_q4_0_f16_cm2.toml")).unwrap();
     case.expect.clear();
     // Blocks of a scale and 16 bytes.

@@ -109,7 +109,7 @@ fn small_floats() {
         // Values of either sign up to 2, all of whose products and sums f32 holds.
         let pick = |i: usize| -> u8 {
             let bits = if name == "e4m3" { 0x28 + (i * 7 % 24) as u8 } else { 0x34 + (i * 7 % 12) as u8 };
-            if i % 3 == 0 { bits | 0x80 } else { bits }
+            if i.is_multiple_of(3) { bits | 0x80 } else { bits }
         };
         let input: Vec<u8> = (0..1024).map(pick).collect();
         let sum = |r: usize, c: usize| -> f32 {
@@ -299,7 +299,7 @@ fn tf32() {
         let quantum = 2f64.powi((f64::from(x).abs().log2().floor() as i32) - 10);
         (f64::from(x) / quantum).round_ties_even() * quantum
     };
-    let value = |i: usize| 1.0 + (i * 37 % 101) as f32 / 4096.0 + if i % 4 == 0 { 1.0 } else { 0.0 };
+    let value = |i: usize| 1.0 + (i * 37 % 101) as f32 / 4096.0 + if i.is_multiple_of(4) { 1.0 } else { 0.0 };
     let a: Vec<f32> = (0..64).map(value).collect();
     let b: Vec<f32> = (0..128).map(|i| -value(i + 5)).collect();
     let sum = |r: usize, c: usize| (0..8).map(|k| round(a[r * 8 + k]) * round(b[k * 16 + c])).sum::<f64>() as f32;

@@ -1,26 +1,11 @@
 //! llama.cpp's matrix multiplies as they are, on a driver with cooperative matrices. `scripts/llama-shaders.sh` compiles the
 //! modules; without them the test says that it was skipped, and fails if `COOP_REQUIRE_LLAMA` is 1.
 
-use std::io::Write;
-use std::path::PathBuf;
-
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{testing, vulkan_test};
 
 /// The variant for devices with subgroups of 32.
 const NOT_ON_LAVAPIPE: &str = "warp";
-
-fn modules() -> Option<PathBuf> {
-    let cache = std::env::var_os("COOP_CACHE").map_or_else(|| testing::repository().join(".cache"), PathBuf::from);
-    let folder = cache.join("llama");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    let why = format!("no llama.cpp modules in {}: run scripts/llama-shaders.sh first", folder.display());
-    assert!(std::env::var_os("COOP_REQUIRE_LLAMA").is_none_or(|value| value != "1"), "{why}");
-    let _ = writeln!(std::io::stderr(), "SKIPPED, {why}");
-    None
-}
 
 fn cases() -> Vec<String> {
     let folder = testing::repository().join("testdata/llama");
@@ -47,7 +32,7 @@ fn cases_and_their_variants_are_sound() {
 
 /// Every case of a module, with every variant that the driver has the matrices for.
 fn check(device: &VulkanExecutor<'_>, module: &str) {
-    let Some(folder) = modules() else { return };
+    let Some(folder) = testing::llama_modules() else { return };
     let words = testing::words(folder.join(format!("{module}.spv")));
     let mut failures = Vec::new();
     let mut checked = 0;

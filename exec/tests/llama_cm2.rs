@@ -6,25 +6,12 @@
 //! tables of thousands, the same case is run with the scalar module of the same product: its variant `scalar`.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use coop_exec::interp::{Config, FindingKind, Interpreted, Memory, Placement};
 use coop_exec::testing;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, vulkan_test};
-
-fn modules() -> Option<PathBuf> {
-    let cache = std::env::var_os("COOP_CACHE").map_or_else(|| testing::repository().join(".cache"), PathBuf::from);
-    let folder = cache.join("llama");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    let why = format!("no llama.cpp modules in {}: run scripts/llama-shaders.sh first", folder.display());
-    assert!(std::env::var_os("COOP_REQUIRE_LLAMA").is_none_or(|value| value != "1"), "{why}");
-    let _ = writeln!(std::io::stderr(), "SKIPPED, {why}");
-    None
-}
 
 /// The cases with the names of their modules, in order.
 fn cases() -> Vec<(String, PathBuf)> {
@@ -73,7 +60,7 @@ fn ways(path: &Path) -> Vec<(String, Case)> {
 }
 
 fn run(chosen: impl Fn(usize, &str) -> bool) -> usize {
-    let Some(folder) = modules() else { return usize::MAX };
+    let Some(folder) = testing::llama_modules() else { return usize::MAX };
     let mut failures = Vec::new();
     let mut checked = 0;
     for (index, (module, path)) in cases().into_iter().enumerate() {
@@ -131,7 +118,7 @@ fn all_cases() {
 /// Every module has a case, but for some that differ from one that has in the type of sums alone.
 #[test]
 fn every_callback_has_a_case() {
-    let Some(folder) = modules() else { return };
+    let Some(folder) = testing::llama_modules() else { return };
     let cases: BTreeSet<String> = cases().into_iter().map(|(module, _)| module).collect();
     let mut missing = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -147,7 +134,7 @@ fn every_callback_has_a_case() {
 
 /// Runs the cases that have a scalar module on both.
 fn compare_with_scalar(device: &VulkanExecutor<'_>, chosen: &dyn Fn(&str) -> bool) -> usize {
-    let Some(folder) = modules() else { return usize::MAX };
+    let Some(folder) = testing::llama_modules() else { return usize::MAX };
     let mut compared = 0;
     for (module, path) in cases() {
         let case = Case::load(&path).unwrap();

@@ -120,6 +120,55 @@ impl Op {
         self.name().is_some_and(|n| n.starts_with("Constant") || n.starts_with("SpecConstant"))
     }
 
+    /// Whether the instruction compares integers or truth values.
+    pub fn is_integer_comparison(self) -> bool {
+        matches!(
+            self,
+            Op::IEqual
+                | Op::INotEqual
+                | Op::LogicalEqual
+                | Op::LogicalNotEqual
+                | Op::ULessThan
+                | Op::ULessThanEqual
+                | Op::UGreaterThan
+                | Op::UGreaterThanEqual
+                | Op::SLessThan
+                | Op::SLessThanEqual
+                | Op::SGreaterThan
+                | Op::SGreaterThanEqual
+        )
+    }
+
+    /// Whether the instruction compares numbers, pointers or truth values, or says what kind of number one is: its result is a
+    /// truth value, or a vector of them.
+    pub fn is_comparison(self) -> bool {
+        self.is_integer_comparison()
+            || matches!(
+                self,
+                Op::PtrEqual
+                    | Op::PtrNotEqual
+                    | Op::FOrdEqual
+                    | Op::FUnordEqual
+                    | Op::FOrdNotEqual
+                    | Op::LessOrGreater
+                    | Op::FUnordNotEqual
+                    | Op::FOrdLessThan
+                    | Op::FUnordLessThan
+                    | Op::FOrdGreaterThan
+                    | Op::FUnordGreaterThan
+                    | Op::FOrdLessThanEqual
+                    | Op::FUnordLessThanEqual
+                    | Op::FOrdGreaterThanEqual
+                    | Op::FUnordGreaterThanEqual
+                    | Op::Ordered
+                    | Op::Unordered
+                    | Op::IsNan
+                    | Op::IsInf
+                    | Op::IsFinite
+                    | Op::SignBitSet
+            )
+    }
+
     /// Whether the instruction is only about source positions.
     pub fn is_line(self) -> bool {
         matches!(self, Op::Line | Op::NoLine)

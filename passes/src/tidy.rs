@@ -10,46 +10,35 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Whether an instruction gives the same whenever its operands are the same, and does nothing else.
 pub(crate) fn is_pure(op: Op) -> bool {
-    matches!(
-        op,
-        Op::IAdd
-            | Op::ISub
-            | Op::IMul
-            | Op::UDiv
-            | Op::UMod
-            | Op::ShiftLeftLogical
-            | Op::ShiftRightLogical
-            | Op::ShiftRightArithmetic
-            | Op::BitwiseAnd
-            | Op::BitwiseOr
-            | Op::BitwiseXor
-            | Op::Not
-            | Op::SNegate
-            | Op::Select
-            | Op::Bitcast
-            | Op::UConvert
-            | Op::SConvert
-            | Op::CopyObject
-            | Op::CompositeExtract
-            | Op::CompositeConstruct
-            | Op::AccessChain
-            | Op::InBoundsAccessChain
-            | Op::LogicalAnd
-            | Op::LogicalOr
-            | Op::LogicalNot
-            | Op::LogicalEqual
-            | Op::LogicalNotEqual
-            | Op::IEqual
-            | Op::INotEqual
-            | Op::ULessThan
-            | Op::ULessThanEqual
-            | Op::UGreaterThan
-            | Op::UGreaterThanEqual
-            | Op::SLessThan
-            | Op::SLessThanEqual
-            | Op::SGreaterThan
-            | Op::SGreaterThanEqual
-    )
+    op.is_integer_comparison()
+        || matches!(
+            op,
+            Op::IAdd
+                | Op::ISub
+                | Op::IMul
+                | Op::UDiv
+                | Op::UMod
+                | Op::ShiftLeftLogical
+                | Op::ShiftRightLogical
+                | Op::ShiftRightArithmetic
+                | Op::BitwiseAnd
+                | Op::BitwiseOr
+                | Op::BitwiseXor
+                | Op::Not
+                | Op::SNegate
+                | Op::Select
+                | Op::Bitcast
+                | Op::UConvert
+                | Op::SConvert
+                | Op::CopyObject
+                | Op::CompositeExtract
+                | Op::CompositeConstruct
+                | Op::AccessChain
+                | Op::InBoundsAccessChain
+                | Op::LogicalAnd
+                | Op::LogicalOr
+                | Op::LogicalNot
+        )
 }
 
 /// Removes such instructions from all functions.

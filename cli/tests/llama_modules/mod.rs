@@ -5,9 +5,12 @@
 #![allow(dead_code)]
 
 use coop_ir::constant::{SpecValue, Specialization};
+use coop_ir::{Module, binary};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The modules that one group of `spec.toml` is about.
 #[derive(serde::Deserialize, Debug)]
@@ -145,4 +148,33 @@ fn matches(pattern: &str, name: &str) -> bool {
             rest.char_indices().map(|(i, _)| i).chain([rest.len()]).any(|i| matches(tail, &rest[i..]))
         }),
     }
+}
+
+/// A module, which can be read.
+pub(crate) fn read(path: &Path) -> Module {
+    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    binary::read(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Applies `work` to every item on all processors, and gives all that went wrong.
+pub(crate) fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> Vec<String> + Sync) -> Vec<String> {
+    let next = AtomicUsize::new(0);
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let found = work(item);
+                    failures.lock().unwrap_or_else(|e| e.into_inner()).extend(found);
+                }
+            });
+        }
+    });
+    failures.into_inner().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Nothing went wrong, or the test fails and shows what.
+pub(crate) fn none(failures: &[String]) {
+    let shown = failures.iter().take(20).cloned().collect::<Vec<_>>().join("\n");
+    assert!(failures.is_empty(), "{} failures, the first:\n{shown}", failures.len());
 }

@@ -368,74 +368,42 @@ fn ext(types: &Types, inst: &Inst, ty: Ty, dst: Row, args: &[Arg], out: &mut Vec
 
 /// Whether `pure::execute` has the instruction among those that work component by component.
 fn is_each(op: Op) -> bool {
-    matches!(
-        op,
-        Op::IAdd
-            | Op::ISub
-            | Op::IMul
-            | Op::UDiv
-            | Op::UMod
-            | Op::SDiv
-            | Op::SRem
-            | Op::SMod
-            | Op::SNegate
-            | Op::Not
-            | Op::LogicalNot
-            | Op::BitwiseAnd
-            | Op::LogicalAnd
-            | Op::BitwiseOr
-            | Op::LogicalOr
-            | Op::BitwiseXor
-            | Op::ShiftLeftLogical
-            | Op::ShiftRightLogical
-            | Op::ShiftRightArithmetic
-            | Op::BitReverse
-            | Op::BitCount
-            | Op::IEqual
-            | Op::LogicalEqual
-            | Op::PtrEqual
-            | Op::INotEqual
-            | Op::LogicalNotEqual
-            | Op::PtrNotEqual
-            | Op::ULessThan
-            | Op::ULessThanEqual
-            | Op::UGreaterThan
-            | Op::UGreaterThanEqual
-            | Op::SLessThan
-            | Op::SLessThanEqual
-            | Op::SGreaterThan
-            | Op::SGreaterThanEqual
-            | Op::FNegate
-            | Op::FAdd
-            | Op::FSub
-            | Op::FMul
-            | Op::FDiv
-            | Op::FRem
-            | Op::FMod
-            | Op::FmaKHR
-            | Op::FOrdEqual
-            | Op::FUnordEqual
-            | Op::FOrdNotEqual
-            | Op::LessOrGreater
-            | Op::FUnordNotEqual
-            | Op::FOrdLessThan
-            | Op::FUnordLessThan
-            | Op::FOrdGreaterThan
-            | Op::FUnordGreaterThan
-            | Op::FOrdLessThanEqual
-            | Op::FUnordLessThanEqual
-            | Op::FOrdGreaterThanEqual
-            | Op::FUnordGreaterThanEqual
-            | Op::Ordered
-            | Op::Unordered
-            | Op::IsNan
-            | Op::IsInf
-            | Op::IsFinite
-            | Op::SignBitSet
-            | Op::QuantizeToF16
-            | Op::RoundFToTF32INTEL
-            | Op::BitFieldInsert
-            | Op::BitFieldUExtract
-            | Op::BitFieldSExtract
-    )
+    op.is_comparison()
+        || matches!(
+            op,
+            Op::IAdd
+                | Op::ISub
+                | Op::IMul
+                | Op::UDiv
+                | Op::UMod
+                | Op::SDiv
+                | Op::SRem
+                | Op::SMod
+                | Op::SNegate
+                | Op::Not
+                | Op::LogicalNot
+                | Op::BitwiseAnd
+                | Op::LogicalAnd
+                | Op::BitwiseOr
+                | Op::LogicalOr
+                | Op::BitwiseXor
+                | Op::ShiftLeftLogical
+                | Op::ShiftRightLogical
+                | Op::ShiftRightArithmetic
+                | Op::BitReverse
+                | Op::BitCount
+                | Op::FNegate
+                | Op::FAdd
+                | Op::FSub
+                | Op::FMul
+                | Op::FDiv
+                | Op::FRem
+                | Op::FMod
+                | Op::FmaKHR
+                | Op::QuantizeToF16
+                | Op::RoundFToTF32INTEL
+                | Op::BitFieldInsert
+                | Op::BitFieldUExtract
+                | Op::BitFieldSExtract
+        )
 }

@@ -232,42 +232,7 @@ fn shape(op: Op, num: Num) -> Option<(usize, Num)> {
         Op::BitFieldInsert | Op::BitFieldUExtract | Op::BitFieldSExtract => return None,
         _ => 2,
     };
-    let truth = matches!(
-        op,
-        Op::IEqual
-            | Op::INotEqual
-            | Op::LogicalEqual
-            | Op::LogicalNotEqual
-            | Op::PtrEqual
-            | Op::PtrNotEqual
-            | Op::ULessThan
-            | Op::ULessThanEqual
-            | Op::UGreaterThan
-            | Op::UGreaterThanEqual
-            | Op::SLessThan
-            | Op::SLessThanEqual
-            | Op::SGreaterThan
-            | Op::SGreaterThanEqual
-            | Op::FOrdEqual
-            | Op::FUnordEqual
-            | Op::FOrdNotEqual
-            | Op::LessOrGreater
-            | Op::FUnordNotEqual
-            | Op::FOrdLessThan
-            | Op::FUnordLessThan
-            | Op::FOrdGreaterThan
-            | Op::FUnordGreaterThan
-            | Op::FOrdLessThanEqual
-            | Op::FUnordLessThanEqual
-            | Op::FOrdGreaterThanEqual
-            | Op::FUnordGreaterThanEqual
-            | Op::Ordered
-            | Op::Unordered
-            | Op::IsNan
-            | Op::IsInf
-            | Op::IsFinite
-            | Op::SignBitSet
-    );
+    let truth = op.is_comparison();
     Some((arity, if truth { Num::Bool } else { num }))
 }
 

@@ -17,22 +17,11 @@ impl Gen<'_> {
     pub(super) fn coordinates(&mut self) -> Option<Value> {
         let x = self.find(|v| computes(v.mat.scalar))?;
         let (mat, scalar) = (x.mat, x.mat.scalar);
-        let (elem, uint) = (self.scalar(scalar), self.uint());
+        let elem = self.scalar(scalar);
         let variable = self.local(mat.ty, None);
         self.effect(Op::Store, [variable, x.id].map(Operand::Id));
-        let (len, zero, one) = (self.length(mat), self.u32(0), self.u32(1));
-        let [header, check, body, next, merge] = std::array::from_fn(|_| self.m.fresh_id());
-        let (i, i_next) = (self.m.fresh_id(), self.m.fresh_id());
-        let before = self.fun().label;
-        self.branch(header);
-        self.start(header);
-        self.op_as(i, Op::Phi, uint, &[zero, before, i_next, next]);
-        self.effect(Op::LoopMerge, [merge.into(), next.into(), Operand::Word(0)]);
-        self.branch(check);
-        self.start(check);
-        let more = self.compare(Op::ULessThan, i, len);
-        self.effect(Op::BranchConditional, [more, body, merge].map(Operand::Id));
-        self.start(body);
+        let elements = self.begin_elements(mat);
+        let i = elements.i;
         let place = self.coordinate(x.id, i, [mat.rows, mat.cols]);
         let pointer = self.g.pointer(&mut self.m, StorageClass::Function as u32, elem);
         let slot = self.ids(Op::AccessChain, pointer, &[variable, i]);
@@ -45,11 +34,7 @@ impl Gen<'_> {
         }
         let last = numbers[numbers.len() - 1];
         self.effect(Op::Store, [slot, last.id].map(Operand::Id));
-        self.branch(next);
-        self.start(next);
-        self.op_as(i_next, Op::IAdd, uint, &[i, one]);
-        self.branch(header);
-        self.start(merge);
+        self.end_elements(&elements);
         let id = self.ids(Op::Load, mat.ty, &[variable]);
         self.note("loop with coordinates");
         Some(Value { id, mat, range: last.range, used: false })

@@ -12,6 +12,17 @@ fn signed(scalar: Scalar) -> bool {
     matches!(scalar, Scalar::Int { signed: true, .. })
 }
 
+/// A loop over the elements that an invocation holds, being written.
+#[derive(Clone, Copy)]
+pub(super) struct Elements {
+    /// The element's index.
+    pub(super) i: Id,
+    i_next: Id,
+    header: Id,
+    next: Id,
+    merge: Id,
+}
+
 impl Gen<'_> {
     fn made_value(&mut self, id: Id, mat: Mat, range: Range) -> Value {
         Value { id, mat, range, used: false }
@@ -446,21 +457,8 @@ impl Gen<'_> {
             _ => Some(Range::of(scalar)),
         };
         let range = range?;
-        let uint = self.uint();
-        let len = self.length(mat);
-        let zero = self.u32(0);
-        let [header, check, body, next, merge] = std::array::from_fn(|_| self.m.fresh_id());
-        let (i, i_next) = (self.m.fresh_id(), self.m.fresh_id());
-        let before = self.fun().label;
-        self.branch(header);
-        self.start(header);
-        self.op_as(i, Op::Phi, uint, &[zero, before, i_next, next]);
-        self.effect(Op::LoopMerge, [merge.into(), next.into(), Operand::Word(0)]);
-        self.branch(check);
-        self.start(check);
-        let more = self.compare(Op::ULessThan, i, len);
-        self.effect(Op::BranchConditional, [more, body, merge].map(Operand::Id));
-        self.start(body);
+        let elements = self.begin_elements(mat);
+        let i = elements.i;
         let at = self.as_index(i);
         let slot = self.ids(Op::AccessChain, pointer, &[variable, at]);
         let v = self.ids(Op::Load, elem, &[slot]);
@@ -491,15 +489,39 @@ impl Gen<'_> {
             _ => v,
         };
         self.effect(Op::Store, [slot, v].map(Operand::Id));
-        self.branch(next);
-        self.start(next);
-        let one = self.u32(1);
-        self.op_as(i_next, Op::IAdd, uint, &[i, one]);
-        self.branch(header);
-        self.start(merge);
+        self.end_elements(&elements);
         let id = self.ids(Op::Load, mat.ty, &[variable]);
         self.note("loop over elements");
         Some(self.made_value(id, mat, range))
+    }
+
+    /// Begins a loop over the elements that an invocation holds.
+    pub(super) fn begin_elements(&mut self, mat: Mat) -> Elements {
+        let (uint, len, zero) = (self.uint(), self.length(mat), self.u32(0));
+        let [header, check, body, next, merge] = std::array::from_fn(|_| self.m.fresh_id());
+        let (i, i_next) = (self.m.fresh_id(), self.m.fresh_id());
+        let before = self.fun().label;
+        self.branch(header);
+        self.start(header);
+        self.op_as(i, Op::Phi, uint, &[zero, before, i_next, next]);
+        self.effect(Op::LoopMerge, [merge.into(), next.into(), Operand::Word(0)]);
+        self.branch(check);
+        self.start(check);
+        let more = self.compare(Op::ULessThan, i, len);
+        self.effect(Op::BranchConditional, [more, body, merge].map(Operand::Id));
+        self.start(body);
+        Elements { i, i_next, header, next, merge }
+    }
+
+    /// Ends it; what follows comes after the loop.
+    pub(super) fn end_elements(&mut self, elements: &Elements) {
+        let Elements { i, i_next, header, next, merge } = *elements;
+        let (uint, one) = (self.uint(), self.u32(1));
+        self.branch(next);
+        self.start(next);
+        self.op_as(i_next, Op::IAdd, uint, &[i, one]);
+        self.branch(header);
+        self.start(merge);
     }
 
     /// How many elements of a matrix an invocation holds.

@@ -120,15 +120,12 @@ fn malformed(r: InstRef) -> Result<(), Refusal> {
     Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"))
 }
 
+/// What is done with a run: the places of its elements in the lane's array, and row and column of its first element.
+type EachRun<'a> = dyn FnMut(&mut FunctionBuilder<'_>, &[Index], Index, Index) + 'a;
+
 /// Visits the lane's elements in runs: the places of a run in the lane's array, and row and column, as the lane counts
 /// them, of its first element.
-fn each_run(
-    b: &mut FunctionBuilder<'_>,
-    access: &Access,
-    mat: Mat,
-    how: Unroll,
-    body: &mut dyn FnMut(&mut FunctionBuilder<'_>, &[Index], Index, Index),
-) {
+fn each_run(b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat, how: Unroll, body: &mut EachRun<'_>) {
     let (rows, cols) = (mat.band.rows, mat.band.cols);
     let most = RUN_BITS / mat.scalar.width();
     // A run has to be inside of the matrix and to begin at a multiple of its length.

@@ -86,7 +86,7 @@ pub(crate) struct Access {
 /// Where elements come from or go to.
 #[derive(Clone, Debug)]
 enum Source {
-    Memory(Memory, Option<Wide>),
+    Memory(Box<Memory>, Option<Box<Wide>>),
     Decode(Box<Decode>),
 }
 
@@ -223,7 +223,7 @@ impl Tensors {
                 // The byte in a binding is looked at when the code runs; that of other pointers is not.
                 unaligned &= wide.is_none();
                 let memory = Memory::new(m, known, &mut self.views, r, (what, store), &mut list)?;
-                Source::Memory(memory, wide)
+                Source::Memory(Box::new(memory), wide.map(Box::new))
             }
             Some(_) if store => return Err(malformed("a store has no decode function")),
             Some(function) => {
@@ -466,9 +466,9 @@ impl Access {
         let rules = self.rules(&mut Calc::new(b, 1), &num);
         let source = match &self.source {
             Source::Memory(memory, wide) => {
-                Begun::Memory(memory.begin(b, values), wide.as_ref().map(|w| w.begin(b, values)))
+                Begun::Memory(Box::new(memory.begin(b, values)), wide.as_ref().map(|w| Box::new(w.begin(b, values))))
             }
-            Source::Decode(decode) => Begun::Decode(decode.begin(b, values)),
+            Source::Decode(decode) => Begun::Decode(Box::new(decode.begin(b, values))),
         };
         let rank = self.layout.rank;
         let fill = rules.fills().then(|| {

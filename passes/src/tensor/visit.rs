@@ -19,9 +19,9 @@ use spirv::StorageClass;
 /// Where elements come from or go to, in the function that is made.
 pub(super) enum Begun {
     /// Memory by its declared type, and in units.
-    Memory(Root, Option<WideRoot>),
+    Memory(Box<Root>, Option<Box<WideRoot>>),
     /// A decode function.
-    Decode(Decoder),
+    Decode(Box<Decoder>),
 }
 
 /// The code of an access, being made. See [`Access::begin`].

@@ -218,7 +218,7 @@ fn a_chain_of_forks_is_refused_when_it_is_too_deep() {
             };
         }
         let arms = vec![Arm::always(b + 2), Arm { default: false, ..Arm::always(b + 1) }];
-        if b % 2 == 0 {
+        if b.is_multiple_of(2) {
             Node { block: Some(b), on: On::Condition(c), arms }
         } else {
             Node { block: Some(b), on: On::Always, arms: vec![Arm::always(end)] }
