@@ -13,8 +13,9 @@ module=${1:-$root/testdata/kernels/gemm_simple.spv}
 case=${2:-${module%.spv}.toml}
 shift $(($# < 2 ? $# : 2))
 
-cargo build --quiet --release --manifest-path "$root/Cargo.toml" -p coop-cli
-bin=${CARGO_TARGET_DIR:-$root/target}/release
+# Not the release build: that takes minutes, and this is over in a second either way. The tests use the same build.
+cargo build --quiet --manifest-path "$root/Cargo.toml" -p coop-cli --bins
+bin=${CARGO_TARGET_DIR:-$root/target}/debug
 run=()
 if [ "${COOP_DRIVER:-lavapipe}" != system ]; then
   export COOP_CACHE=${COOP_CACHE:-$root/.cache}
