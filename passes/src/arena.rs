@@ -321,36 +321,6 @@ impl Arena {
         part(b, scalar, elem, word, 32, bit)
     }
 
-    /// Writes neighbouring elements that fill whole words, the first at a byte that is a multiple of 4; whole quads
-    /// at once if `quads`, which says that `byte` is a multiple of 16.
-    pub(crate) fn store_elements(
-        &mut self,
-        b: &mut FunctionBuilder<'_>,
-        zone: Zone,
-        elem: Elem,
-        elements: &[Id],
-        byte: Index,
-        quads: bool,
-    ) {
-        let words = words_of(b, elem, elements);
-        let first = b.div(byte, 4);
-        if quads && words.len().is_multiple_of(4) {
-            let first = b.div(first, 4);
-            let word_type = b.u32_type();
-            let quad_type = b.globals.vector(b.module, word_type, 4);
-            for (q, four) in (0..).zip(words.chunks(4)) {
-                let value = b.ids(Op::CompositeConstruct, quad_type, four);
-                let at = b.add(first, Index::Const(q));
-                self.store_quad(b, zone, at, value);
-            }
-            return;
-        }
-        for (w, word) in (0..).zip(words) {
-            let at = b.add(first, Index::Const(w));
-            self.store_word(b, zone, at, word);
-        }
-    }
-
     /// Waits until every invocation of the zone's scope is here, and what they wrote can be seen.
     pub(crate) fn barrier(&self, b: &mut FunctionBuilder<'_>, zone: Zone) {
         let scope = b.u32(zone.scope() as u32);

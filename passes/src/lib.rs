@@ -7,7 +7,6 @@
 pub mod fuzz;
 pub mod placement;
 
-#[allow(dead_code, reason = "the lowerings of what is not plain KHR begin to use it")]
 mod arena;
 mod bfloat16;
 mod builtins;
@@ -21,7 +20,6 @@ mod report;
 mod scalar;
 mod specialize;
 mod ssa;
-#[allow(dead_code, reason = "the realisations begin to use it")]
 mod tensor;
 mod tidy;
 mod tiles;

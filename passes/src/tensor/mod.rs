@@ -34,11 +34,9 @@ pub mod plain;
 mod visit;
 mod wide;
 
-#[allow(unused_imports, reason = "the realisations begin to use it")]
 pub(crate) use access::{Access, Loaded, Tensors};
 pub(crate) use normal::run;
-#[allow(unused_imports, reason = "the realisations begin to use it")]
-pub(crate) use {direct::Direct, visit::Visit};
+pub(crate) use visit::Visit;
 
 use coop_ir::Op;
 
