@@ -17,7 +17,7 @@ use super::{DeviceArgs, Failure, print};
 use crate::Status;
 use crate::args::TargetArg;
 use crate::io;
-use crate::smith::{Differential, Tally, Trouble, entropy, keep, reduce, salt, shrink, try_seed};
+use crate::smith::{Differential, Tally, Trouble, entropy, keep, may_end, reduce, salt, shrink, try_seed};
 
 /// The exit status of a process whose device did not answer in time.
 const GIVEN_UP: i32 = 102;
@@ -246,7 +246,8 @@ impl Smith {
             let bytes = entropy(seed, self.bytes);
             if device.is_some() {
                 // Should the driver take the process down, this says with what.
-                let _ = std::fs::write(self.at(job, "now"), format!("{number} {seed} {profile}"));
+                let name = device.map_or("", |d| &d.profile().device);
+                let _ = std::fs::write(self.at(job, "now"), format!("{number} {seed} {profile} {name}"));
                 let _ = std::fs::write(self.at(job, "json"), tally.to_json().to_string());
             }
             let before = Instant::now();
@@ -297,6 +298,7 @@ impl Smith {
             };
             let text = std::fs::read_to_string(&json).unwrap_or_default();
             tally.add(&Tally::from_json(&serde_json::from_str(&text).unwrap_or_default()));
+            let signalled = ended.as_ref().is_ok_and(|status| status.code().is_none());
             let why = match ended {
                 Ok(status) if matches!(status.code(), Some(0 | 1)) => {
                     let (_, _) = (std::fs::remove_file(&json), std::fs::remove_file(&now));
@@ -306,17 +308,34 @@ impl Smith {
                 Ok(status) => Some(format!("the process ended with {status}")),
                 Err(seconds) => Some(format!("nothing happened for {seconds} seconds")),
             };
-            let Some((number, seed, profile)) = running(&now) else {
+            let Some((number, seed, profile, name)) = running(&now) else {
                 io::error(&why.unwrap_or_else(|| "a process gave up".into()));
                 return tally;
             };
-            if let Some(why) = why {
+            let known = if signalled { self.explained(seed, profile, &name) } else { None };
+            if let Some(known) = known {
+                let row = tally.row(profile);
+                row.modules += 1;
+                *row.skipped.entry(format!("original vulkan: {known}")).or_default() += 1;
+            } else if let Some(why) = why {
                 *tally.row(profile).failed.entry(why.clone()).or_default() += 1;
                 let small = self.crashed(seed, profile, &why, ended.is_err());
                 io::error(&format!("seed {seed} ({profile}): {why}; kept in {}", small.display()));
             }
             first = number + self.jobs.max(1);
         }
+    }
+
+    /// What the driver of a device is known to end at, if the module of a seed is such and ends it as it is.
+    fn explained(&self, seed: u64, profile: Profile, device: &str) -> Option<&'static str> {
+        let bytes = entropy(seed, self.bytes);
+        let made = generate(profile, &bytes);
+        let spec = Case::parse(&made.case, Path::new("")).ok()?.specialization().ok()?;
+        let why = may_end(&made.module, &spec, device)?;
+        let file = self.keep.join(format!("{profile}-{seed}.bin"));
+        let again = std::fs::write(&file, &bytes).is_ok() && self.goes_down(&file, seed, profile, &[]);
+        let _ = std::fs::remove_file(&file);
+        again.then_some(why)
     }
 
     /// Keeps what took a process down, shrunk if that is quick.
@@ -330,22 +349,23 @@ impl Smith {
         }
         let (bin, spv) = (folder.join("try.bin"), folder.join("try.spv"));
         let small = shrink(&bytes, self.shrink.min(120), &mut |candidate| {
-            std::fs::write(&bin, candidate).is_ok() && self.goes_down(&bin, seed, profile)
+            std::fs::write(&bin, candidate).is_ok() && self.goes_down(&bin, seed, profile, &self.target)
         });
         let mut made = generate(profile, &small);
         let _ = std::fs::write(spv.with_extension("toml"), &made.case);
         made.module = reduce(&made.module, self.shrink.min(120), &mut |module| {
-            std::fs::write(&spv, coop_ir::binary::write(module)).is_ok() && self.goes_down(&spv, seed, profile)
+            std::fs::write(&spv, coop_ir::binary::write(module)).is_ok()
+                && self.goes_down(&spv, seed, profile, &self.target)
         });
         [bin, spv.with_extension("toml"), spv].iter().for_each(|f| drop(std::fs::remove_file(f)));
         let _ = keep(&folder, profile, &made, &small, &trouble);
         folder
     }
 
-    /// Whether a process that runs this ends by a signal.
-    fn goes_down(&self, file: &Path, seed: u64, profile: Profile) -> bool {
+    /// Whether a process that runs this, as it is and lowered, ends by a signal.
+    fn goes_down(&self, file: &Path, seed: u64, profile: Profile, targets: &[String]) -> bool {
         let mut command = self.tool();
-        self.common(&mut command);
+        self.common(&mut command, targets);
         command.args(["--seed", &seed.to_string(), "--profile", &profile.to_string(), "--again"]).arg(file);
         let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
         status.is_ok_and(|s| s.code().is_none_or(|c| c > 128))
@@ -391,10 +411,10 @@ impl Smith {
     }
 
     /// The options that every process has.
-    fn common(&self, command: &mut Command) {
+    fn common(&self, command: &mut Command, targets: &[String]) {
         let on: Vec<String> =
             self.on.iter().filter_map(|w| Some(w.to_possible_value()?.get_name().to_owned())).collect();
-        command.args(["--on", &on.join(","), "--target", &self.target.join(",")]);
+        command.args(["--on", &on.join(","), "--target", &targets.join(",")]);
         if let Some(program) = &self.spirv_val {
             command.arg("--spirv-val").arg(program);
         }
@@ -409,7 +429,7 @@ impl Smith {
     fn command(&self, job: u64, first: u64, seconds: Option<u64>) -> Command {
         let limits = self.limits.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
         let mut command = self.tool();
-        self.common(&mut command);
+        self.common(&mut command, &self.target);
         for (name, value) in [
             ("--dialect", self.dialect.join(",")),
             ("--count", self.count.to_string()),
@@ -430,10 +450,10 @@ impl Smith {
     }
 }
 
-/// Number, seed and profile of the module that a job was at.
-fn running(now: &Path) -> Option<(u64, u64, Profile)> {
+/// Number, seed and profile of the module that a job was at, and the device's name.
+fn running(now: &Path) -> Option<(u64, u64, Profile, String)> {
     let text = std::fs::read_to_string(now).ok()?;
-    let mut words = text.split_whitespace();
+    let mut words = text.splitn(4, ' ');
     let (number, seed) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    Some((number, seed, Profile::from_name(words.next()?)?))
+    Some((number, seed, Profile::from_name(words.next()?)?, words.next().unwrap_or("").to_owned()))
 }

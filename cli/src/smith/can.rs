@@ -1,91 +1,18 @@
-//! What a device can run, as far as a module shows it; and what drivers are known to get wrong.
+//! What a device can run, as far as a module shows it.
 //!
 //! Capabilities and extensions are looked at when the module is run: what is missing then is a reason as well.
 
+use super::known;
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::profile::{ComponentType, MatrixProperties, NvProperties, Profile};
 use coop_ir::types::{CoopMatView, Scalar, coop_mat_of};
 use coop_ir::{Id, Module, Op};
 
-/// What a driver is known to get wrong: a part of its name, whether a module has it, and what it is.
-type Known = (&'static str, fn(&Module, &Constants) -> bool, &'static str);
-
-/// `docs/drivers.md` has the evidence.
-const KNOWN: &[Known] = &[
-    ("llvmpipe", has_wide_stride, "known: a Stride of 64 bits ends llvmpipe's compiler"),
-    ("llvmpipe", has_wide_memory, "known: bytes loaded from 32-byte vectors end llvmpipe's compiler"),
-    ("llvmpipe", c_lives_on, "known: llvmpipe sums products of several tiles up in C itself"),
-    (
-        "llvmpipe",
-        |m, c| has_tiles(m, c) && calls(m),
-        "known: llvmpipe has no functions beside matrices of several tiles",
-    ),
-    (
-        "llvmpipe",
-        |m, c| has_tiles(m, c) && points_into(m),
-        "known: llvmpipe has no arrays of matrices of several tiles",
-    ),
-];
-
-/// Whether C is used again after a multiplication over several tiles.
-fn c_lives_on(m: &Module, constants: &Constants) -> bool {
-    let insts = || m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r));
-    let products = insts().filter(|i| i.op == Op::CooperativeMatrixMulAddKHR);
-    let long = products.filter(|i| {
-        let a = i.id(0).and_then(|a| coop_mat_of(m, a));
-        a.is_some_and(|a| a.view(m, constants).cols.value() != Some(8))
-    });
-    long.filter_map(|i| i.id(2))
-        .any(|c| insts().flat_map(|i| i.ids().collect::<Vec<_>>()).filter(|id| *id == c).count() > 1)
-}
-
-/// Whether there is a matrix type that is larger than one tile of llvmpipe's.
-fn has_tiles(m: &Module, constants: &Constants) -> bool {
-    let types =
-        m.globals_with(Op::TypeCooperativeMatrixKHR).filter_map(|r| coop_ir::types::coop_mat(m, m.inst(r).result?));
-    types.map(|t| t.view(m, constants)).any(|v| v.rows.value() != Some(8) || v.cols.value() != Some(8))
-}
-
-fn calls(m: &Module) -> bool {
-    let ops = [Op::CooperativeMatrixReduceNV, Op::CooperativeMatrixPerElementOpNV, Op::FunctionCall];
-    m.functions.iter().flat_map(|f| f.insts()).any(|r| ops.contains(&m.inst(r).op))
-}
-
-/// Whether a chain leads to a matrix.
-fn points_into(m: &Module) -> bool {
-    let chains = m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r)).filter(|i| i.op == Op::AccessChain);
-    chains.filter_map(|i| m.def_inst(i.ty?)?.id(1)).any(|pointee| coop_ir::types::coop_mat(m, pointee).is_some())
-}
-
-/// Whether a matrix is loaded from memory whose elements are more than 16 of its components. Stores are no trouble.
-fn has_wide_memory(m: &Module, _: &Constants) -> bool {
-    let insts = m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r));
-    insts.filter(|i| i.op == Op::CooperativeMatrixLoadKHR).any(|i| {
-        let component = i.ty.and_then(|ty| coop_ir::types::coop_mat(m, ty)).map(|ty| ty.component);
-        let pointee = i.id(0).and_then(|pointer| m.def_inst(m.type_of(pointer)?)?.id(1));
-        let bytes = |ty: Option<Id>| ty.and_then(|ty| coop_ir::types::packed_bytes(m, ty));
-        bytes(pointee).zip(bytes(component)).is_some_and(|(all, one)| all > 16 * one)
-    })
-}
-
-fn has_wide_stride(m: &Module, _: &Constants) -> bool {
-    let strides = m.functions.iter().flat_map(|f| f.insts()).filter_map(|r| {
-        let i = m.inst(r);
-        match i.op {
-            Op::CooperativeMatrixLoadKHR => i.id(2),
-            Op::CooperativeMatrixStoreKHR => i.id(3),
-            _ => None,
-        }
-    });
-    let width = |id: Id| coop_ir::types::scalar(m, m.type_of(id)?).map(Scalar::width);
-    strides.filter_map(width).any(|w| w > 32)
-}
-
 /// Why the device does not run a module natively, if its matrices are the reason.
 pub(super) fn why_not(module: &Module, spec: &Specialization, profile: &Profile, invocations: u32) -> Option<String> {
     let constants = Constants::new(module, spec);
-    if let Some(known) = KNOWN.iter().find(|k| profile.device.contains(k.0) && (k.1)(module, &constants)) {
-        return Some(known.2.to_owned());
+    if let Some(why) = known::is_wrong(module, &constants, &profile.device) {
+        return Some(why.to_owned());
     }
     if module.globals_with(Op::TypeCooperativeMatrixNV).next().is_some() {
         return why_not_nv1(module, &constants, profile);

@@ -6,6 +6,7 @@
 //! What a device does not have, and what a lowering refuses, is counted with the reason.
 
 mod can;
+mod known;
 mod score;
 mod shrink;
 mod tally;
@@ -16,6 +17,7 @@ use coop_exec::interp::{Config, Interpreted, MulAddMode, Placement};
 use coop_exec::random::Random;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Error, Executor, Outcome, RunOptions};
+use coop_ir::constant::{Constants, Specialization};
 use coop_ir::smith::{Dialect, Generated, Profile, generate};
 use coop_ir::{Module, binary};
 use coop_passes::{Lanes, Options, Target, lower};
@@ -346,6 +348,11 @@ fn spirv_val(tool: &Path, module: &Module) -> Result<(), String> {
     }
     let output = child.wait_with_output().map_err(|e| e.to_string())?;
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
+}
+
+/// Why the driver of a device may have ended at a module, if it is known to do so at modules of the kind.
+pub fn may_end(module: &Module, spec: &Specialization, device: &str) -> Option<&'static str> {
+    known::may_end(module, &Constants::new(module, spec), device)
 }
 
 fn validate(module: &Module, case: &Case) -> Result<(), String> {
