@@ -8,10 +8,12 @@ use crate::render::{self, Problem, Renderer};
 use clap::{Parser, ValueEnum};
 use coop_ir::Module;
 use coop_ir::constant::Specialization;
+use coop_ir::profile::Profile;
 use coop_ir::text::{PrintOptions, print};
 use coop_passes::{Error, Lanes, Lowered, Options, PASSES, Refusal, Vulkan, lower_with};
-use coop_validate::{Level, Part};
+use coop_validate::{Device, Level, Part};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const HELP: &str = "\
 Examples:
@@ -209,7 +211,7 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     });
     dumped?;
     match lowered {
-        Ok(lowered) => write(cli, &loaded, &lowered).map(|()| Status::Success),
+        Ok(lowered) => write(cli, &loaded, &lowered, profile.as_ref()).map(|()| Status::Success),
         Err(Error::Refused(refusal)) => {
             refuse(cli, &loaded, &refusal);
             Ok(Status::Refused)
@@ -284,7 +286,7 @@ fn dump(dir: &Path, name: &str, module: &Module) -> Result<(), FileError> {
     io::write_bytes(&dir.join(format!("{name}.spvasm")), text(module).as_bytes())
 }
 
-fn write(cli: &Cli, loaded: &Loaded, lowered: &Lowered) -> Result<(), FileError> {
+fn write(cli: &Cli, loaded: &Loaded, lowered: &Lowered, profile: Option<&Profile>) -> Result<(), FileError> {
     let report = &lowered.report;
     if let Some(output) = &cli.output {
         if cli.text {
@@ -310,7 +312,21 @@ fn write(cli: &Cli, loaded: &Loaded, lowered: &Lowered) -> Result<(), FileError>
     if cli.style.quiet == 0 {
         say(cli, loaded, lowered);
     }
+    if let Some(profile) = profile.filter(|_| report.changed && cli.style.quiet < 2) {
+        lacking(profile, lowered);
+    }
     Ok(())
+}
+
+/// What the device has not that the output needs: a lowering does away with matrices, not with the types of their components.
+fn lacking(profile: &Profile, lowered: &Lowered) {
+    let device = Device { subgroup_size: lowered.report.required_subgroup_size, ..Device::new(profile.clone()) };
+    let mut options = coop_validate::Options::default();
+    options.device = Some(Arc::new(device));
+    for f in coop_validate::check_device(&lowered.module, &options).findings.iter().filter(|f| f.level == Level::Error)
+    {
+        io::error(&format!("warning: {} does not run the output: {} [{}]", profile.name, f.message, f.rule.id));
+    }
 }
 
 /// What the pipeline must be given, for the one who reads.

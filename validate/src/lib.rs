@@ -39,12 +39,12 @@ use cx::Cx;
 use producer::Producer;
 use report::Sink;
 
-/// Checks a module against every rule.
+/// Checks a module against every rule. One without matrices is only asked whether the device, if there is one, runs it.
 pub fn check(module: &Module, options: &Options) -> Report {
-    let mut out = Sink::new(options, Producer::of(module));
     if !concerns_matrices(module) {
-        return out.finish();
+        return check_device(module, options);
     }
+    let mut out = Sink::new(options, Producer::of(module));
     let cx = Cx::new(module, options);
 
     rules::check(&cx, &mut out);

@@ -327,7 +327,9 @@ fn check_specialization(
 fn facts(loaded: &Loaded, report: &Report, options: &Options) -> String {
     let name = &loaded.name;
     if !coop_validate::concerns_matrices(&loaded.module) {
-        return format!("{name}: no cooperative matrices\n");
+        let found =
+            options.device.as_ref().map_or_else(String::new, |_| format!(", {} findings", report.findings.len()));
+        return format!("{name}: no cooperative matrices{found}\n");
     }
     let env = options.env.unwrap_or_else(|| TargetEnv::of(&loaded.module));
     let open = match report.undecided {
