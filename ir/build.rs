@@ -266,6 +266,54 @@ fn write_shapes(out: &mut String, shapes: &Shapes) {
     out.push(']');
 }
 
+/// Instructions whose operands depend on more than their opcode: `OpExtInst`, `OpConstant`, `OpSpecConstant`,
+/// `OpSpecConstantOp`, `OpSwitch`, `OpExtInstWithForwardRefsKHR`.
+const IRREGULAR: [u16; 6] = [12, 43, 50, 52, 251, 4433];
+
+/// What is asked of every instruction, so that it costs one access. See `Traits` in `src/grammar.rs`.
+fn traits(op: u16, row: &OpRow) -> String {
+    let kind = |i: usize| row.operands.get(i).map(|o| o.0.as_str());
+    let has_type = kind(0) == Some("IdResultType");
+    let has_result = kind(usize::from(has_type)) == Some("IdResult");
+    let is_type = row.name.starts_with("Type") && row.name != "TypeForwardPointer";
+    let is_constant = row.name.starts_with("Constant") || row.name.starts_with("SpecConstant");
+    let rest = &row.operands[usize::from(has_type) + usize::from(has_result)..];
+    let (least, most, step, ids) = if IRREGULAR.contains(&op) { NOT_PLAIN } else { plain(rest) };
+    format!(
+        "    Traits {{ has_type: {has_type}, has_result: {has_result}, is_type: {is_type}, is_constant: {is_constant}, \
+         least: {least}, most: {most}, step: {step}, ids: {ids} }},\n"
+    )
+}
+
+/// Never plain: at least one word, and at most none.
+const NOT_PLAIN: (u8, u8, u8, u8) = (1, 0, 1, 255);
+
+/// How many words of operands there must at least and may at most be (255: any number), in steps of how many, so that
+/// those before the last number returned are ids and the others literals, a word each.
+fn plain(shapes: &[(String, char)]) -> (u8, u8, u8, u8) {
+    let (mut least, mut most, mut ids) = (0, 0, 255);
+    for (i, (kind, quantifier)) in shapes.iter().enumerate() {
+        let is_id = matches!(kind.as_str(), "IdRef" | "IdScope" | "IdMemorySemantics");
+        let is_literal = kind == "LiteralInteger";
+        match quantifier {
+            '1' if is_literal && most == least => ids = ids.min(least),
+            '*' if is_literal && most == least => return (least, 255, 1, ids.min(least)),
+            '1' if is_id && most == least && ids == 255 => {}
+            '?' if is_id && ids == 255 => {
+                most += 1;
+                continue;
+            }
+            '*' if is_id && ids == 255 => return (least, 255, 1, 255),
+            '*' if kind == "PairIdRefIdRef" && most == least && ids == 255 => return (least, 255, 2, 255),
+            // Without it, and all that follows.
+            _ if shapes[i..].iter().all(|s| s.1 != '1') => return (least, most, 1, ids),
+            _ => return NOT_PLAIN,
+        }
+        (least, most) = (least + 1, most + 1);
+    }
+    (least, most, 1, ids)
+}
+
 fn ext_table<'a>(
     out: &mut String,
     name: &str,
@@ -339,6 +387,12 @@ fn main() {
         let _ = write!(out, "    OpInfo {{ op: Op({op}), name: {:?}, operands: ", row.name);
         write_shapes(&mut out, &row.operands);
         let _ = writeln!(out, ", capabilities: &{:?}, extensions: &{:?} }},", row.capabilities, row.extensions);
+    }
+    out.push_str("];\n\n");
+
+    out.push_str("/// Parallel to [`OPS`].\nstatic TRAITS: [Traits; OPS.len()] = [\n");
+    for (op, row) in &ops {
+        out.push_str(&traits(*op, row));
     }
     out.push_str("];\n\n");
 

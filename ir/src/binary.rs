@@ -6,7 +6,7 @@
 
 use crate::decode::{Ending, Piece, decode};
 use crate::grammar::Op;
-use crate::module::{Block, Function, Header, Id, Inst, InstList, InstRef, Module, Operand};
+use crate::module::{Block, Function, Header, Id, Inst, InstList, InstRef, Module, Operand, OperandList};
 use std::fmt;
 use std::num::NonZeroU32;
 
@@ -157,6 +157,8 @@ struct Reader<'a> {
     place: Place,
     /// Instructions whose owner is known only when the next one is seen: source positions, as a rule.
     pending: Vec<InstRef>,
+    /// Those of the block that is read, but for the last: a list of the right size is made when all are known.
+    body: Vec<InstRef>,
 }
 
 impl<'a> Reader<'a> {
@@ -168,7 +170,7 @@ impl<'a> Reader<'a> {
         plausible(bound)?;
         let header = Header { version, generator, bound, schema, big_endian };
         let module = Module::new(header, words.len());
-        Ok(Reader { words, at: 5, module, place: Place::Outside, pending: Vec::new() })
+        Ok(Reader { words, at: 5, module, place: Place::Outside, pending: Vec::new(), body: Vec::new() })
     }
 
     fn run(mut self) -> Result<Module, ReadError> {
@@ -227,7 +229,10 @@ impl<'a> Reader<'a> {
         let result = if has_result { Some(id(rest.first(), "result")?) } else { None };
         rest = &rest[usize::from(has_result)..];
 
-        let mut operands = crate::module::OperandList::with_capacity(rest.len());
+        if let Some(operands) = plain(op, rest, bound) {
+            return Ok(Inst { op, ty, result, operands, origin: NonZeroU32::new(start as u32), opaque: false });
+        }
+        let mut operands = OperandList::with_capacity(rest.len());
         let mut bad = None;
         let ending = decode(&self.module, op, ty, rest, &mut |p: Piece| {
             for &w in &rest[p.start..p.start + p.len] {
@@ -266,11 +271,11 @@ impl<'a> Reader<'a> {
     /// Lists an instruction where it belongs.
     fn put(&mut self, r: InstRef, op: Op, opaque: bool) -> Result<(), String> {
         // Most instructions; what follows moves the function that is being read.
-        if let Place::Block(_, block) = &mut self.place
+        if let Place::Block(..) = &self.place
             && !op.is_terminator()
             && !matches!(op, Op::Label | Op::Function | Op::FunctionParameter | Op::FunctionEnd)
         {
-            block.insts.push(r);
+            self.body.push(r);
             return Ok(());
         }
         // spirv-opt leaves a DebugNoScope behind the last terminator.
@@ -312,6 +317,7 @@ impl<'a> Reader<'a> {
             },
             Place::Block(mut f, mut b) => match op {
                 Op::Label | Op::FunctionEnd => {
+                    self.take_body(&mut b);
                     let last = b.insts.last().map(|l| self.module.inst(*l));
                     if last.is_none_or(|l| l.op.info().is_some()) {
                         let label = self.module.inst(b.label).result;
@@ -323,8 +329,9 @@ impl<'a> Reader<'a> {
                 }
                 Op::Function | Op::FunctionParameter => return Err("inside a block".into()),
                 _ => {
-                    b.insts.push(r);
+                    self.body.push(r);
                     if op.is_terminator() {
+                        self.take_body(&mut b);
                         f.blocks.push(b);
                         self.place = Place::Between(f);
                     } else {
@@ -345,6 +352,11 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    fn take_body(&mut self, block: &mut Block) {
+        block.insts = InstList::from_slice(&self.body);
+        self.body.clear();
+    }
+
     fn open(&mut self, f: Function, label: InstRef) {
         let lead = std::mem::take(&mut self.pending);
         self.place = Place::Block(f, Block { lead, label, insts: InstList::new() });
@@ -356,6 +368,18 @@ impl<'a> Reader<'a> {
         self.module.functions.push(f);
         self.place = Place::Outside;
     }
+}
+
+/// The operands of an instruction where the opcode says all about them, and all is well.
+fn plain(op: Op, words: &[u32], bound: u32) -> Option<OperandList> {
+    let (ids, literals) = words.split_at(op.plain_operands(words.len())?);
+    if ids.iter().any(|w| *w == 0 || *w >= bound) {
+        return None;
+    }
+    let ids = ids.iter().map(|w| Id::new(*w).map_or(Operand::Word(0), Operand::Id));
+    let mut operands: OperandList = ids.collect();
+    operands.extend(literals.iter().map(|w| Operand::Word(*w)));
+    Some(operands)
 }
 
 struct Shown(Option<Id>);

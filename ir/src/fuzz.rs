@@ -21,6 +21,7 @@ pub fn reader(bytes: &[u8]) {
     if all.iter().any(|p| p.check == 3) {
         all.retain(|p| !matches!(p.check, 9 | 10));
     }
+    all.retain(|p| !matches!(p.check, 13 | 16));
     assert!(all == read, "the reader let pass what it must refuse");
     SourceMap::new(&module);
     through_text(&module);

@@ -60,6 +60,21 @@ pub struct ExtInstInfo {
     pub operands: Operands,
 }
 
+/// What is asked of every instruction.
+struct Traits {
+    has_type: bool,
+    has_result: bool,
+    is_type: bool,
+    is_constant: bool,
+    /// Where the words without result type and result are so many, `most` of 255 being any number, and by a multiple of
+    /// `step` more than the least, ...
+    least: u8,
+    most: u8,
+    step: u8,
+    /// ... each is an operand: as many as this are ids, and what follows are literal numbers.
+    ids: u8,
+}
+
 include!(concat!(env!("OUT_DIR"), "/grammar.rs"));
 
 impl Op {
@@ -84,12 +99,24 @@ impl Op {
         BY_NAME.get(name).copied()
     }
 
+    fn traits(self) -> Option<&'static Traits> {
+        let slot = *OP_INDEX.get(usize::from(self.0))?;
+        TRAITS.get(usize::from(slot))
+    }
+
     /// Whether the instruction has a result type, and whether it has a result.
     pub fn has_type_and_result(self) -> (bool, bool) {
-        let Some(info) = self.info() else { return (false, false) };
-        let ty = matches!(info.operands.first(), Some((Kind::IdResultType, _)));
-        let result = matches!(info.operands.get(usize::from(ty)), Some((Kind::IdResult, _)));
-        (ty, result)
+        self.traits().map_or((false, false), |t| (t.has_type, t.has_result))
+    }
+
+    /// Where each of so many words, without result type and result, is an operand: how many of them are ids; what
+    /// follows those are literal numbers. `None` where it takes more than the opcode to say what the words are.
+    pub(crate) fn plain_operands(self, words: usize) -> Option<usize> {
+        let t = self.traits()?;
+        let (least, most) = (usize::from(t.least), usize::from(t.most));
+        let fits = words >= least && (words <= most || t.most == u8::MAX);
+        let whole = t.step == 1 || (words - least).is_multiple_of(usize::from(t.step));
+        (fits && whole).then(|| words.min(if t.ids == u8::MAX { words } else { usize::from(t.ids) }))
     }
 
     /// Whether the instruction ends a block.
@@ -112,12 +139,12 @@ impl Op {
 
     /// Whether the instruction declares a type (`OpType...`, forward pointers not included).
     pub fn is_type(self) -> bool {
-        self != Op::TypeForwardPointer && self.name().is_some_and(|n| n.starts_with("Type"))
+        self.traits().is_some_and(|t| t.is_type)
     }
 
     /// Whether the instruction makes a constant, specialisable or not (`OpUndef` is not one).
     pub fn is_constant(self) -> bool {
-        self.name().is_some_and(|n| n.starts_with("Constant") || n.starts_with("SpecConstant"))
+        self.traits().is_some_and(|t| t.is_constant)
     }
 
     /// Whether the instruction compares integers or truth values.

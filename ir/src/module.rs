@@ -312,6 +312,24 @@ impl<T> IdMap<T> {
         self.dense[i].replace(value)
     }
 
+    /// Sets the entry of `id`, unless it has one.
+    pub fn insert_first(&mut self, id: Id, value: T) {
+        match self.dense.get_mut(id.get() as usize) {
+            Some(slot @ None) => *slot = Some(value),
+            Some(_) => {}
+            None => {
+                if self.get(id).is_none() {
+                    self.insert(id, value);
+                }
+            }
+        }
+    }
+
+    /// Makes room for the ids below `bound`.
+    fn reserve(&mut self, bound: u32) {
+        self.dense.resize_with(bound.min(self.limit) as usize, || None);
+    }
+
     /// Removes the entry of `id`.
     pub fn remove(&mut self, id: Id) -> Option<T> {
         if id.get() < self.limit { self.dense.get_mut(id.get() as usize)?.take() } else { self.sparse.remove(&id) }
@@ -338,13 +356,15 @@ impl Module {
     /// A module without instructions. `size_hint` is the number of words expected.
     pub fn new(header: Header, size_hint: usize) -> Module {
         let limit = u32::try_from(size_hint.saturating_mul(4)).unwrap_or(u32::MAX).clamp(4096, 1 << 24);
+        let mut defs = IdMap::with_limit(limit);
+        defs.reserve(header.bound);
         Module {
             header,
             globals: Vec::new(),
             functions: Vec::new(),
             trailing: Vec::new(),
             insts: Vec::with_capacity(size_hint / 4),
-            defs: IdMap::with_limit(limit),
+            defs,
             edits: 0,
         }
     }
@@ -364,10 +384,8 @@ impl Module {
     pub fn add(&mut self, inst: Inst) -> InstRef {
         self.edits += 1;
         let r = InstRef::from_index(self.insts.len());
-        if let Some(id) = inst.result
-            && self.defs.get(id).is_none()
-        {
-            self.defs.insert(id, r);
+        if let Some(id) = inst.result {
+            self.defs.insert_first(id, r);
         }
         self.insts.push(inst);
         r

@@ -38,6 +38,7 @@ impl Section {
     /// The section of an opcode; `None` for those that belong into functions, and for unknown ones.
     pub(crate) fn of(op: Op) -> Option<Section> {
         Some(match op {
+            op if op.is_type() || op.is_constant() => Section::Declaration,
             Op::Capability | Op::ConditionalCapabilityINTEL => Section::Capability,
             Op::Extension | Op::ConditionalExtensionINTEL => Section::Extension,
             Op::ExtInstImport => Section::Import,
@@ -54,7 +55,6 @@ impl Section {
             }
             Op::TypeForwardPointer | Op::AsmTargetINTEL | Op::AsmINTEL => Section::Declaration,
             Op::AliasDomainDeclINTEL | Op::AliasScopeDeclINTEL | Op::AliasScopeListDeclINTEL => Section::Declaration,
-            op if op.is_type() || op.is_constant() => Section::Declaration,
             // SPV_ARM_graph has graphs beside functions; they are kept as globals.
             op if op.name().is_some_and(|n| n.starts_with("Graph")) => Section::Declaration,
             _ => return None,

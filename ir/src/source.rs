@@ -86,7 +86,7 @@ fn preamble(text: &str) -> usize {
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
     files: Vec<SourceFile>,
-    /// By arena index.
+    /// By arena index; empty if no instruction has a place.
     places: Vec<Option<Place>>,
 }
 
@@ -106,15 +106,23 @@ impl SourceMap {
             strings: module.id_map(),
             by_id: FxHashMap::default(),
             sets: module.id_map(),
+            has_sets: false,
             part_target: None,
         };
         b.run();
         b.map
     }
 
+    fn slot(&mut self, module: &Module, r: InstRef) -> &mut Option<Place> {
+        if self.places.is_empty() {
+            self.places = vec![None; module.arena_len()];
+        }
+        &mut self.places[r.index()]
+    }
+
     /// Whether no instruction has a place.
     pub fn is_empty(&self) -> bool {
-        self.places.iter().all(Option::is_none)
+        self.places.is_empty()
     }
 
     /// The files that the module names.
@@ -152,6 +160,7 @@ struct Builder<'a> {
     by_id: FxHashMap<Id, u32>,
     /// Whether an id is an imported debug information set.
     sets: IdMap<()>,
+    has_sets: bool,
     /// The file to which the next continuation belongs.
     part_target: Option<u32>,
 }
@@ -159,9 +168,8 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn run(&mut self) {
         let module = self.module;
-        self.map.places = vec![None; module.arena_len()];
         let mut current = None;
-        for r in module.all() {
+        module.all().for_each(|r| {
             let inst = module.inst(r);
             match inst.op {
                 Op::String => {
@@ -179,6 +187,7 @@ impl Builder<'_> {
                     let debug = inst.string(0).is_some_and(|(n, _)| n.starts_with("NonSemantic.Shader.DebugInfo."));
                     if let Some(id) = inst.result.filter(|_| debug) {
                         self.sets.insert(id, ());
+                        self.has_sets = true;
                     }
                 }
                 Op::Line => current = self.op_line(inst),
@@ -197,12 +206,16 @@ impl Builder<'_> {
                 },
                 _ => {}
             }
-            self.map.places[r.index()] = current;
+            if current.is_some() {
+                *self.map.slot(module, r) = current;
+            }
             if inst.op.is_terminator() || inst.op == Op::FunctionEnd {
                 current = None;
             }
+        });
+        if self.has_sets {
+            self.declarations();
         }
-        self.declarations();
     }
 
     /// `OpSource language version file? text?`.
@@ -286,7 +299,7 @@ impl Builder<'_> {
             });
             // Name, type, then the place: all three kinds have the same operands there.
             if let (Some(target), Some(place)) = (target, self.place(description, 4, 5, 6)) {
-                self.map.places[target.index()].get_or_insert(place);
+                self.map.slot(module, target).get_or_insert(place);
             }
         }
     }

@@ -7,24 +7,48 @@ use coop_validate::Part;
 use miette::{MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents};
 use std::ops::Range;
 
-/// A named text by lines. Miette's own sources read the text from its beginning for every label, and merge what
-/// stands far apart.
+/// A named text by lines, of which some may be missing. Miette's own sources read the text from its beginning for every
+/// label, and merge what stands far apart.
 #[derive(Debug)]
 pub(super) struct Text {
     name: String,
     text: String,
     /// Where the lines begin.
     lines: Vec<usize>,
+    /// Where lines are missing: the first line behind them, as an index into `lines`, and its number, from 0. Sorted.
+    gaps: Vec<(usize, usize)>,
 }
 
 impl Text {
     pub(super) fn new(name: String, text: String) -> Text {
         let ends = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1);
         let lines = std::iter::once(0).chain(ends.filter(|i| *i < text.len())).collect();
-        Text { name, text, lines }
+        Text { name, text, lines, gaps: Vec::new() }
     }
 
-    /// The line that a byte is in; the first is 0.
+    /// Of a text without some of its lines; `numbers` tells of some lines where they begin, and their number in the
+    /// whole text, from 1.
+    fn with_gaps(name: String, text: String, numbers: impl Iterator<Item = (usize, usize)>) -> Text {
+        let mut this = Text::new(name, text);
+        for (start, number) in numbers {
+            let index = this.line_of(start);
+            if this.number(index) + 1 != number {
+                this.gaps.push((index, number.saturating_sub(1)));
+            }
+        }
+        this
+    }
+
+    /// The number that a line has in the whole text, from 0.
+    fn number(&self, index: usize) -> usize {
+        let before = self.gaps.partition_point(|g| g.0 <= index);
+        match before.checked_sub(1) {
+            Some(gap) => self.gaps[gap].1 + index - self.gaps[gap].0,
+            None => index,
+        }
+    }
+
+    /// The line that a byte is in, as an index into `lines`.
     fn line_of(&self, offset: usize) -> usize {
         self.lines.partition_point(|l| *l <= offset).saturating_sub(1)
     }
@@ -66,7 +90,7 @@ impl SourceCode for Text {
             self.name.clone(),
             &self.text.as_bytes()[from..to],
             (from, to - from).into(),
-            first,
+            self.number(first),
             column,
             last + 1 - first,
         )))
@@ -91,10 +115,15 @@ enum Spans {
 impl Listing {
     /// The module printed.
     pub(super) fn disassembly(module: &Module, name: String) -> Listing {
-        let mut printed = text::print(module, &PrintOptions::default());
-        let text = printed.text.clone();
-        printed.text.shrink_to_fit();
-        Listing { text: Text::new(name, text), spans: Spans::Printed(printed) }
+        let printed = text::print(module, &PrintOptions::default());
+        Listing { text: Text::new(name, printed.text.clone()), spans: Spans::Printed(printed) }
+    }
+
+    /// Of the module printed the lines that findings about these instructions show.
+    pub(super) fn excerpt(module: &Module, name: String, shown: impl IntoIterator<Item = InstRef>) -> Listing {
+        let printed = text::print_some(module, &PrintOptions::default(), shown);
+        let text = Text::with_gaps(name, printed.text.clone(), printed.line_starts());
+        Listing { text, spans: Spans::Printed(printed) }
     }
 
     /// The text that the module was read from; `None` if that can't be.

@@ -55,6 +55,8 @@ pub struct Renderer<'a> {
     /// The text that the module was read from, if it was text.
     written: Option<&'a str>,
     handler: GraphicalReportHandler,
+    /// The instructions that will be shown, if they are known: then only their lines are printed.
+    shown: Option<Vec<InstRef>>,
     listing: Option<Listing>,
     shader: Option<SourceMap>,
 }
@@ -68,7 +70,7 @@ impl<'a> Renderer<'a> {
             .with_context_lines(1)
             .with_break_words(false)
             .without_syntax_highlighting();
-        Renderer { module, name, written: None, handler, listing: None, shader: None }
+        Renderer { module, name, written: None, handler, shown: None, listing: None, shader: None }
     }
 
     /// For a module as it was read from a file: assembly text is shown as it was written.
@@ -80,12 +82,23 @@ impl<'a> Renderer<'a> {
         renderer
     }
 
+    /// Says which instructions all that is drawn will be about.
+    #[must_use]
+    fn about(mut self, shown: impl IntoIterator<Item = InstRef>) -> Renderer<'a> {
+        self.shown = Some(shown.into_iter().collect());
+        self
+    }
+
     /// The problem as several lines of text.
     pub fn draw(&mut self, problem: &Problem) -> String {
         let (module, name, written) = (self.module, self.name, self.written);
+        let shown = self.shown.take();
         let listing = self.listing.get_or_insert_with(|| {
             let written = written.and_then(|text| Listing::written(name.to_owned(), text));
-            written.unwrap_or_else(|| Listing::disassembly(module, name.to_owned()))
+            written.unwrap_or_else(|| match shown {
+                Some(shown) => Listing::excerpt(module, name.to_owned(), shown),
+                None => Listing::disassembly(module, name.to_owned()),
+            })
         });
         let shader = self.shader.get_or_insert_with(|| SourceMap::new(module));
         let labels = problem
@@ -225,7 +238,8 @@ impl Diagnostic for InShader {
 }
 
 /// All findings of a report, drawn, and what was left out.
-pub fn human(mut renderer: Renderer, report: &Report) -> String {
+pub fn human(renderer: Renderer, report: &Report) -> String {
+    let mut renderer = renderer.about(report.findings.iter().flat_map(|f| &f.labels).map(|l| l.at));
     let mut out = String::new();
     for finding in &report.findings {
         out.push_str(&renderer.draw(&Problem::from(finding)));

@@ -232,13 +232,23 @@ impl Frontiers {
 /// All that lists lead to from `nodes` in one step or more, ascending.
 pub(super) fn closure(lists: &Lists, nodes: impl IntoIterator<Item = usize>) -> Vec<usize> {
     let mut work: Vec<usize> = nodes.into_iter().collect();
-    let mut found = vec![false; lists.len()];
+    // A bit for each node: most sets are small, and looking for their members must not cost a step for each node.
+    let mut found = vec![0u64; lists.len().div_ceil(64)];
     while let Some(node) = work.pop() {
         for &next in lists.of(node) {
-            if !std::mem::replace(&mut found[next], true) {
+            let (word, bit) = (&mut found[next / 64], 1 << (next % 64));
+            if *word & bit == 0 {
+                *word |= bit;
                 work.push(next);
             }
         }
     }
-    (0..lists.len()).filter(|n| found[*n]).collect()
+    let mut all = Vec::new();
+    for (i, mut word) in found.into_iter().enumerate() {
+        while word != 0 {
+            all.push(64 * i + word.trailing_zeros() as usize);
+            word &= word - 1;
+        }
+    }
+    all
 }

@@ -22,7 +22,7 @@ mod print;
 
 pub use names::Names;
 pub use parse::{ParseError, Parsed, parse, parse_with_places};
-pub use print::{PrintOptions, Printed, inst_text, print, print_with};
+pub use print::{PrintOptions, Printed, inst_text, print, print_some, print_with};
 
 /// How a mask without any bit is written; `None` where it has no name.
 fn no_bits(kind: Kind) -> Option<&'static str> {

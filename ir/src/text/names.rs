@@ -3,8 +3,9 @@
 use super::number::{Number, push_u64};
 use crate::grammar::{Kind, Op};
 use crate::module::{Id, IdMap, Inst, Module, Operand};
-use rustc_hash::FxHashMap;
+use rustc_hash::FxHasher;
 use std::borrow::Cow;
+use std::hash::Hasher;
 
 /// Names are cut here: what debug information calls a thing may be as long as an instruction, so without a limit a
 /// small file could make an enormous text.
@@ -32,13 +33,11 @@ impl Names {
         let mut maker = Maker {
             module,
             names: Names { text: String::new(), named: Some(module.id_map()) },
-            taken: FxHashMap::default(),
-            numeric: module.id_map(),
+            taken: Taken::default(),
+            numeric: None,
+            scratch: String::new(),
         };
-        let insts = module.all().map(|r| module.inst(r));
-        for inst in insts.filter(|i| i.opaque) {
-            maker.keep_numbers(inst);
-        }
+        module.all().map(|r| module.inst(r)).filter(|i| i.opaque).for_each(|inst| maker.keep_numbers(inst));
         for r in module.globals.iter().chain(&module.trailing) {
             maker.visit(module.inst(*r));
         }
@@ -74,10 +73,71 @@ impl Names {
 struct Maker<'a> {
     module: &'a Module,
     names: Names,
-    /// Names in use, with the number to try next when the name is wanted again.
-    taken: FxHashMap<String, u32>,
-    /// Ids that must be called by their number.
-    numeric: IdMap<()>,
+    taken: Taken,
+    /// Ids that must be called by their number; `None` where there are none.
+    numeric: Option<IdMap<()>>,
+    scratch: String,
+}
+
+/// Names in use, as parts of [`Names::text`], in a hash table of their numbers.
+#[derive(Default)]
+struct Taken {
+    all: Vec<Used>,
+    /// One more than an index into `all`, or 0. A power of two in number, and more than twice as many as names.
+    slots: Vec<u32>,
+}
+
+#[derive(Clone, Copy)]
+struct Used {
+    begin: u32,
+    end: u32,
+    hash: u32,
+    /// The number to try next when the name is wanted again.
+    next: u32,
+}
+
+impl Taken {
+    /// The name, or the slot for it.
+    fn find(&self, text: &str, name: &str, hash: u32) -> Result<usize, usize> {
+        let mask = self.slots.len() - 1;
+        let mut at = hash as usize & mask;
+        loop {
+            let Some(index) = (self.slots[at] as usize).checked_sub(1) else { return Err(at) };
+            let used = self.all[index];
+            if used.hash == hash && text[used.begin as usize..used.end as usize] == *name {
+                return Ok(index);
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    fn insert(&mut self, slot: usize, used: Used) {
+        self.all.push(used);
+        self.slots[slot] = self.all.len() as u32;
+    }
+
+    /// Makes room for one more.
+    fn grow(&mut self) {
+        if 2 * (self.all.len() + 1) < self.slots.len() {
+            return;
+        }
+        let len = (2 * self.slots.len()).max(1024);
+        self.slots = vec![0; len];
+        for (i, used) in self.all.iter().enumerate() {
+            let mut at = used.hash as usize & (len - 1);
+            while self.slots[at] != 0 {
+                at = (at + 1) & (len - 1);
+            }
+            self.slots[at] = i as u32 + 1;
+        }
+    }
+}
+
+fn hash(name: &str) -> u32 {
+    let mut hasher = FxHasher::default();
+    hasher.write(name.as_bytes());
+    let hash = hasher.finish();
+    (hash ^ hash >> 32) as u32
 }
 
 impl Maker<'_> {
@@ -86,7 +146,8 @@ impl Maker<'_> {
         for o in &inst.operands {
             let &Operand::Word(w) = o else { continue };
             if let Some(id) = Id::new(w).filter(|_| w < self.module.header.bound) {
-                self.numeric.insert(id, ());
+                let module = self.module;
+                self.numeric.get_or_insert_with(|| module.id_map()).insert(id, ());
             }
         }
     }
@@ -94,13 +155,20 @@ impl Maker<'_> {
     fn visit(&mut self, inst: &Inst) {
         match inst.op {
             Op::Name => {
-                if let (Some(id), Some((name, _))) = (inst.id(0), inst.string(1)) {
-                    self.save(id, safe(&name, MAX_NAME));
+                let Some(id) = inst.id(0) else { return };
+                // Nearly all names are words in ASCII.
+                let mut name = std::mem::take(&mut self.scratch);
+                name.clear();
+                if plain_name(inst, &mut name) {
+                    self.save(id, &name);
+                } else if let Some((text, _)) = inst.string(1) {
+                    self.save(id, &safe(&text, MAX_NAME));
                 }
+                self.scratch = name;
             }
             Op::Decorate => {
                 if let (Some(id), Some(built_in)) = (inst.id(0), built_in(inst)) {
-                    self.save(id, safe(&built_in, MAX_NAME));
+                    self.save(id, &safe(&built_in, MAX_NAME));
                 }
             }
             _ => {
@@ -110,7 +178,7 @@ impl Maker<'_> {
                 }
                 let name = if inst.op.is_type() { self.type_name(id, inst) } else { self.constant_name(inst) };
                 if let Some(name) = name {
-                    self.save(id, safe(&name, MAX_MADE_NAME));
+                    self.save(id, &safe(&name, MAX_MADE_NAME));
                 }
             }
         }
@@ -121,34 +189,32 @@ impl Maker<'_> {
     }
 
     /// Gives `id` this name or one made from it, unless it has one or must not.
-    fn save(&mut self, id: Id, mut name: String) {
-        if self.has_name(id) || self.numeric.get(id).is_some() {
+    fn save(&mut self, id: Id, name: &str) {
+        if self.has_name(id) || self.numeric.as_ref().is_some_and(|n| n.get(id).is_some()) {
             return;
         }
-        let mut next = match self.taken.get(&name) {
-            None => 0,
-            Some(next) => *next,
-        };
-        if self.taken.contains_key(&name) {
-            let base = name.clone();
-            loop {
-                name.truncate(base.len());
-                name.push('_');
-                push_u64(&mut name, u64::from(next));
+        self.taken.grow();
+        let (begin, mut code) = (self.names.text.len(), hash(name));
+        self.names.text.push_str(name);
+        let mut slot = self.taken.find(&self.names.text, name, code);
+        if let Ok(base) = slot {
+            let mut next = self.taken.all[base].next;
+            while slot.is_ok() {
+                self.names.text.truncate(begin + name.len());
+                self.names.text.push('_');
+                push_u64(&mut self.names.text, u64::from(next));
                 next += 1;
-                if !self.taken.contains_key(&name) {
-                    break;
-                }
+                let made = &self.names.text[begin..];
+                code = hash(made);
+                slot = self.taken.find(&self.names.text, made, code);
             }
-            self.taken.insert(base, next);
+            self.taken.all[base].next = next;
         }
-        let begin = self.names.text.len();
-        self.names.text.push_str(&name);
-        self.taken.insert(name, 0);
         // Names of more than 4 GB together would take an input of that size.
         let span = u32::try_from(begin).ok().zip(u32::try_from(self.names.text.len()).ok());
-        if let (Some(named), Some(span)) = (self.names.named.as_mut(), span) {
-            named.insert(id, span);
+        if let (Some(named), Some((begin, end)), Err(slot)) = (self.names.named.as_mut(), span, slot) {
+            self.taken.insert(slot, Used { begin, end, hash: code, next: 0 });
+            named.insert(id, (begin, end));
         }
     }
 
@@ -295,6 +361,23 @@ fn built_in(inst: &Inst) -> Option<String> {
         Some(stem) => format!("gl_{stem}ID"),
         None => format!("gl_{name}"),
     })
+}
+
+/// Appends the name that an `OpName` gives, if it can be one as it is: what [`safe`] leaves alone.
+fn plain_name(inst: &Inst, out: &mut String) -> bool {
+    let bytes = inst.operands.iter().skip(1).flat_map(|o| o.word().to_le_bytes());
+    let mut digits = true;
+    for b in bytes {
+        if b == 0 {
+            return !digits;
+        }
+        if !(b.is_ascii_alphanumeric() || b == b'_') || out.len() == MAX_NAME {
+            return false;
+        }
+        digits &= b.is_ascii_digit();
+        out.push(char::from(b));
+    }
+    false
 }
 
 /// The nearest thing to `wanted` that is a name of at most `limit` letters, and no number.

@@ -34,8 +34,10 @@ impl Default for PrintOptions {
 pub struct Printed {
     /// The text, one instruction a line (more lines where a string has line breaks).
     pub text: String,
-    /// By arena index.
+    /// By arena index; of an excerpt, in the order of its lines.
     insts: Vec<InstPlace>,
+    /// Of an excerpt, its instructions with their places in `insts`, ascending.
+    some: Option<Vec<(InstRef, u32)>>,
     pieces: Vec<PiecePlace>,
 }
 
@@ -62,7 +64,20 @@ struct PiecePlace {
 
 impl Printed {
     fn place(&self, r: InstRef) -> Option<&InstPlace> {
-        self.insts.get(r.index()).filter(|p| p.line != 0)
+        let index = match &self.some {
+            None => r.index(),
+            Some(some) => some[some.binary_search_by_key(&r, |s| s.0).ok()?].1 as usize,
+        };
+        self.insts.get(index).filter(|p| p.line != 0)
+    }
+
+    /// Of an excerpt: where each instruction's text line begins, and its number, in order. The header's lines come
+    /// before the first; lines that are not there have no text.
+    pub fn line_starts(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        // Spaces stand before the instruction.
+        let begin = |at: usize| self.text[..at].rfind('\n').map_or(0, |n| n + 1);
+        let places = if self.some.is_some() { &self.insts[..] } else { &[] };
+        places.iter().map(move |p| (begin(p.start), p.line as usize))
     }
 
     /// The instruction from its result (or opcode) to its last operand.
@@ -126,36 +141,37 @@ pub fn print_with(module: &Module, names: &Names, options: &PrintOptions) -> Pri
     let mut p = Printer::new(module, names);
     p.out.reserve(module.arena_len() * 48);
     p.places.reserve(module.arena_len() * 3);
-    p.insts.resize(module.arena_len(), InstPlace::default());
-    let mut line = 1;
-    if options.header {
-        header(&module.header, &mut p.out);
-        line += 5;
-    }
+    let mut insts = vec![InstPlace::default(); module.arena_len()];
+    p.begin(options);
     for r in module.all() {
-        let inst = module.inst(r);
-        if options.indent {
-            p.indent(inst);
-        }
-        let start = p.out.len();
-        let first_piece = p.places.len();
-        let unknown = !p.inst(inst, true);
-        let place = InstPlace {
-            start,
-            len: (p.out.len() - start) as u32,
-            line,
-            first_piece: first_piece as u32,
-            pieces: (p.places.len() - first_piece) as u32,
-            operands: inst.operands.len() as u32,
-            has_result: inst.result.is_some() && !unknown,
-            has_type: inst.ty.is_some() && !unknown,
-        };
-        p.insts[r.index()] = place;
-        line += 1 + p.line_breaks;
-        p.line_breaks = 0;
-        p.out.push('\n');
+        insts[r.index()] = p.line(r, options);
     }
-    Printed { text: p.out, insts: p.insts, pieces: p.places }
+    Printed { text: p.out, insts, some: None, pieces: p.places }
+}
+
+/// Prints of a module some instructions, and those on the lines before and behind each: as [`print()`] does, names and
+/// numbers of lines included, but for the lines that are left out.
+pub fn print_some(module: &Module, options: &PrintOptions, some: impl IntoIterator<Item = InstRef>) -> Printed {
+    let names = if options.friendly_names { Names::friendly(module) } else { Names::numeric() };
+    let mut order = Vec::with_capacity(module.arena_len());
+    module.all().for_each(|r| order.push(r));
+    let mut asked = vec![false; module.arena_len()];
+    some.into_iter().for_each(|r| asked[r.index()] = true);
+    let is = |i: usize| order.get(i).is_some_and(|r| asked[r.index()]);
+
+    let mut p = Printer::new(module, &names);
+    let (mut insts, mut places) = (Vec::new(), Vec::new());
+    p.begin(options);
+    for (i, &r) in order.iter().enumerate() {
+        if is(i) || is(i + 1) || i > 0 && is(i - 1) {
+            places.push((r, insts.len() as u32));
+            insts.push(p.line(r, options));
+        } else {
+            p.skip(r);
+        }
+    }
+    places.sort_unstable();
+    Printed { text: p.out, insts, some: Some(places), pieces: p.places }
 }
 
 /// One instruction, not aligned and without line end.
@@ -189,9 +205,12 @@ struct Printer<'a> {
     module: &'a Module,
     names: &'a Names,
     out: String,
-    insts: Vec<InstPlace>,
     places: Vec<PiecePlace>,
+    /// The number of the line that comes next.
+    line: u32,
     line_breaks: u32,
+    /// The instructions above that line: a bit for each, by arena index.
+    above: Vec<u64>,
     /// The operands of the instruction at hand as words and as pieces; kept to be used again.
     words: Vec<u32>,
     pieces: Vec<Piece>,
@@ -201,13 +220,14 @@ struct Printer<'a> {
 struct SoFar<'a> {
     module: &'a Module,
     /// `None`: all definitions count.
-    insts: Option<&'a [InstPlace]>,
+    above: Option<&'a [u64]>,
 }
 
 impl<'a> SoFar<'a> {
     fn def(&self, id: Id) -> Option<&'a Inst> {
         let r = self.module.def(id)?;
-        let seen = self.insts.is_none_or(|insts| insts.get(r.index()).is_some_and(|p| p.line != 0));
+        let bit = |above: &[u64]| above.get(r.index() / 64).is_some_and(|w| w >> (r.index() % 64) & 1 == 1);
+        let seen = self.above.is_none_or(bit);
         seen.then(|| self.module.inst(r))
     }
 
@@ -236,12 +256,66 @@ impl<'a> Printer<'a> {
             module,
             names,
             out: String::new(),
-            insts: Vec::new(),
             places: Vec::new(),
+            line: 1,
             line_breaks: 0,
+            above: Vec::new(),
             words: Vec::new(),
             pieces: Vec::new(),
         }
+    }
+
+    /// The header, where it is asked for.
+    fn begin(&mut self, options: &PrintOptions) {
+        self.above = vec![0; self.module.arena_len().div_ceil(64)];
+        if options.header {
+            header(&self.module.header, &mut self.out);
+            self.line += 5;
+        }
+    }
+
+    /// Appends an instruction with its line end.
+    fn line(&mut self, r: InstRef, options: &PrintOptions) -> InstPlace {
+        let inst = self.module.inst(r);
+        if options.indent {
+            self.indent(inst);
+        }
+        let start = self.out.len();
+        let first_piece = self.places.len();
+        let unknown = !self.inst(inst, true);
+        let place = InstPlace {
+            start,
+            len: (self.out.len() - start) as u32,
+            line: self.line,
+            first_piece: first_piece as u32,
+            pieces: (self.places.len() - first_piece) as u32,
+            operands: inst.operands.len() as u32,
+            has_result: inst.result.is_some() && !unknown,
+            has_type: inst.ty.is_some() && !unknown,
+        };
+        self.out.push('\n');
+        self.end_line(r);
+        place
+    }
+
+    fn end_line(&mut self, r: InstRef) {
+        self.above[r.index() / 64] |= 1 << (r.index() % 64);
+        self.line += 1 + self.line_breaks;
+        self.line_breaks = 0;
+    }
+
+    /// Counts the lines of an instruction without keeping them.
+    fn skip(&mut self, r: InstRef) {
+        let inst = self.module.inst(r);
+        // Only strings have line breaks.
+        let may_break = |o: &Operand| o.id().is_none() && o.word().to_le_bytes().contains(&b'\n');
+        if inst.operands.iter().any(may_break) {
+            let (text, pieces) = (self.out.len(), self.places.len());
+            self.inst(inst, true);
+            self.out.truncate(text);
+            self.places.truncate(pieces);
+        }
+        self.end_line(r);
     }
 
     /// Spaces, so that `=` and opcodes stand in columns.
@@ -266,7 +340,7 @@ impl<'a> Printer<'a> {
         self.words.clear();
         self.words.extend(inst.operands.iter().map(|o| o.word()));
         self.pieces.clear();
-        let cx = SoFar { module: self.module, insts: in_order.then_some(&self.insts) };
+        let cx = SoFar { module: self.module, above: in_order.then_some(&self.above) };
         let pieces = &mut self.pieces;
         let ending = decode(&cx, inst.op, inst.ty, &self.words, &mut |p| pieces.push(p));
         let known = self.pieces.last().map_or(0, |p| p.start + p.len);
@@ -326,7 +400,7 @@ impl<'a> Printer<'a> {
         match piece.kind {
             Kind::LiteralString => self.string(piece),
             Kind::LiteralContextDependentNumber => {
-                let cx = SoFar { module: self.module, insts: in_order.then_some(&self.insts) };
+                let cx = SoFar { module: self.module, above: in_order.then_some(&self.above) };
                 let ty = match inst.op {
                     Op::Switch => inst.id(0).and_then(|id| cx.type_of(id)),
                     Op::Constant | Op::SpecConstant => inst.ty,
@@ -336,7 +410,7 @@ impl<'a> Printer<'a> {
                 number.is_some_and(|n| n.print(&self.words[piece.start..piece.start + piece.len], &mut self.out))
             }
             Kind::LiteralExtInstInteger => {
-                let cx = SoFar { module: self.module, insts: in_order.then_some(&self.insts) };
+                let cx = SoFar { module: self.module, above: in_order.then_some(&self.above) };
                 match inst.id(0).map_or(ExtName::Number, |set| ext_inst_name(&cx, set, word)) {
                     ExtName::Known(name) => self.out.push_str(name),
                     ExtName::Number => push_u64(&mut self.out, u64::from(word)),

@@ -14,11 +14,13 @@
 use super::cells::{Cell, Current};
 use super::graph::{End, NONE, Program};
 use super::layout::Layouts;
+use super::marks::Marks;
 use super::memory::{Intervals, Writes};
 use super::nodes::{Graph, Kind, List, Node, Val};
 use super::pointers::{Place, pointee};
 use super::shape::{Grid, Shape};
 use super::slice::Ids;
+use super::values::Sets;
 use super::{Assumptions, Uniformity};
 use crate::cfg::Case;
 use crate::constant::Constants;
@@ -54,6 +56,8 @@ pub(super) struct Given<'a> {
     pub(super) callback_privates: &'a [Id],
     /// The values that decide anything, unless all are asked for.
     pub(super) wanted: Option<&'a Ids>,
+    pub(super) marks: &'a Marks,
+    pub(super) sets: &'a Sets,
 }
 
 pub(super) struct Builder<'a> {

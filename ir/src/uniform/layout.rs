@@ -50,16 +50,18 @@ pub(super) enum Step {
 /// The layouts of all types.
 pub(super) struct Layouts {
     by_type: IdMap<Layout>,
+    has_matrices: bool,
 }
 
 impl Layouts {
     pub(super) fn new(module: &Module, constants: &Constants) -> Layouts {
-        let mut this = Layouts { by_type: module.id_map() };
+        let mut this = Layouts { by_type: module.id_map(), has_matrices: false };
         // What a type is made of stands before it.
         for &r in &module.globals {
             let inst = module.inst(r);
             let Some(id) = inst.result.filter(|_| inst.op.is_type()) else { continue };
             let layout = this.layout(module, constants, id);
+            this.has_matrices |= layout.matrix.is_some();
             this.by_type.insert(id, layout);
         }
         this
@@ -101,6 +103,11 @@ impl Layouts {
             }
             _ => leaf(None),
         }
+    }
+
+    /// Whether any type is or contains a matrix.
+    pub(super) fn has_matrices(&self) -> bool {
+        self.has_matrices
     }
 
     /// How many leaves a type has: at least one.

@@ -151,6 +151,8 @@ fn written(inst: &Inst) -> Option<Id> {
         Op::GroupAsyncCopy => inst.id(1),
         Op::ExtInst => inst.ids_from(3).last().filter(|_| matches!(inst.word(1), Some(35 | 51))),
         Op::AtomicLoad => None,
+        // Arithmetic, and what stands before it; names take time.
+        op if op.0 < 227 => None,
         op if op.name().is_some_and(|n| n.starts_with("Atomic")) => inst.id(0),
         _ => None,
     }
@@ -254,9 +256,13 @@ impl<'a> Intervals<'a> {
         if !writes.shared.is_empty() {
             for spot in 0..program.spots.len() as u32 {
                 for (place, r) in program.insts(spot).iter().enumerate() {
+                    let inst = program.module.inst(*r);
+                    if !matches!(inst.op, Op::FunctionCall | Op::ControlBarrier) && written(inst).is_none() {
+                        continue;
+                    }
                     let write = writes.shared.binary_search_by_key(r, |w| w.0).ok().map(|i| writes.shared[i].1);
                     let write = write.or_else(|| unfollowed(r).then_some(None));
-                    if write.is_some() || is_workgroup_barrier(program.module.inst(*r), constants) {
+                    if write.is_some() || is_workgroup_barrier(inst, constants) {
                         events.push(Event { spot, place: place as u32, write });
                     }
                 }

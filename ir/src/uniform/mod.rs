@@ -33,6 +33,7 @@ mod flow;
 mod graph;
 mod lanes;
 mod layout;
+mod marks;
 mod memory;
 mod nodes;
 mod pointers;
@@ -235,6 +236,8 @@ pub struct Analyzer<'a> {
     plain: Vec<Option<summary::Summary>>,
     callbacks: Vec<usize>,
     wanted: slice::Ids,
+    marks: marks::Marks,
+    sets: values::Sets,
 }
 
 impl<'a> Analyzer<'a> {
@@ -273,8 +276,11 @@ impl<'a> Analyzer<'a> {
             writes: &writes,
         };
         let plain = from.run(&recursive);
+        let marks = marks::Marks::new(module, &layouts);
         Analyzer {
-            wanted: slice::wanted(module, &calls, &layouts),
+            wanted: slice::wanted(module, &calls, &layouts, &marks),
+            marks,
+            sets: values::Sets::new(module),
             writes,
             plain,
             escaped: escaped(module, &calls, &layouts),
@@ -317,10 +323,7 @@ impl<'a> Analyzer<'a> {
     pub fn is_asked(&self, entry: &EntryPoint) -> bool {
         let reached = self.calls.reachable(self.calls.function(entry.function));
         let blocks = reached.iter().flat_map(|f| &self.module.functions[*f].blocks);
-        let matrix = |ty: Option<Id>| ty.is_some_and(|t| self.layouts.matrix(t).is_some());
-        blocks.flat_map(|b| &b.insts).map(|r| self.module.inst(*r)).any(|inst| {
-            values::barrier(inst).is_some() || matrix(inst.ty) || inst.ids().any(|id| matrix(self.module.type_of(id)))
-        })
+        blocks.flat_map(|b| &b.insts).any(|r| self.marks.is_asked(*r))
     }
 
     /// Analyses an entry point.
@@ -348,6 +351,8 @@ impl<'a> Analyzer<'a> {
             grid,
             callback_privates: &self.callback_privates,
             wanted: (!options.facts).then_some(&self.wanted),
+            marks: &self.marks,
+            sets: &self.sets,
         };
         let values = build::Builder::new(given).run();
         let maximal = entry.mode(ExecutionMode::MaximallyReconvergesKHR).is_some();

@@ -10,6 +10,7 @@
 //!    there, and every pointer through which that happens, also by the functions that it is passed to. An address alone
 //!    wants no contents.
 
+use super::marks::Marks;
 use super::memory::root;
 use super::values::uniform_operands;
 use crate::entry::CallGraph;
@@ -28,7 +29,7 @@ pub(super) struct Ids {
 const DENSE: u32 = 1 << 22;
 
 impl Ids {
-    fn new() -> Ids {
+    pub(super) fn new() -> Ids {
         Ids { words: Vec::new(), sparse: FxHashSet::default() }
     }
 
@@ -41,7 +42,7 @@ impl Ids {
     }
 
     /// Whether it was not there.
-    fn insert(&mut self, id: Id) -> bool {
+    pub(super) fn insert(&mut self, id: Id) -> bool {
         let n = id.get();
         if n >= DENSE {
             return self.sparse.insert(id);
@@ -61,6 +62,7 @@ struct Slicer<'a> {
     module: &'a Module,
     calls: &'a CallGraph,
     layouts: &'a Layouts,
+    marks: &'a Marks,
     wanted: Ids,
     work: Vec<Id>,
     /// Variables and parameters whose contents are wanted.
@@ -76,11 +78,12 @@ struct Slicer<'a> {
 }
 
 /// The wanted ids of a module.
-pub(super) fn wanted(module: &Module, calls: &CallGraph, layouts: &Layouts) -> Ids {
+pub(super) fn wanted(module: &Module, calls: &CallGraph, layouts: &Layouts, marks: &Marks) -> Ids {
     let mut this = Slicer {
         module,
         calls,
         layouts,
+        marks,
         wanted: Ids::new(),
         work: Vec::new(),
         contents: FxHashSet::default(),
@@ -145,18 +148,12 @@ impl<'a> Slicer<'a> {
                 }
                 _ => {}
             }
-            let operands = uniform_operands(inst);
-            if !operands.is_empty() && self.is_checked(inst) {
-                for i in operands {
+            if self.marks.has_matrix(r) {
+                for i in uniform_operands(inst) {
                     inst.id(i as usize).into_iter().for_each(|id| self.want(id));
                 }
             }
         }
-    }
-
-    fn is_checked(&self, inst: &Inst) -> bool {
-        let matrix = |id: Id| self.module.type_of(id).is_some_and(|t| self.layouts.matrix(t).is_some());
-        inst.ty.is_some_and(|t| self.layouts.matrix(t).is_some()) || inst.ids().any(matrix)
     }
 
     fn touch_pointer(&mut self, at: InstRef, id: Id) {

@@ -52,6 +52,9 @@ pub(super) struct Solved<'p, 'm> {
     combined: FxHashMap<u32, u32>,
     /// The branches that part invocations, with over what they are uniform.
     pub(super) branches: FxHashMap<u32, (Uniformity, Assumptions)>,
+    /// Spots with edges that were not taken yet, and those with a condition, in the program's order.
+    open: Vec<u32>,
+    deciding: Vec<u32>,
     /// Whether the work became too much: then nothing is uniform.
     pub(super) exhausted: bool,
 }
@@ -116,6 +119,8 @@ impl<'p, 'm> Solved<'p, 'm> {
             nodes_of,
             combined: super::reduced::combinations(program, &graph),
             branches: FxHashMap::default(),
+            open: program.order.clone(),
+            deciding: program.order.iter().copied().filter(|s| graph.conditions[*s as usize] != NONE).collect(),
             exhausted: false,
             graph,
         }
@@ -177,27 +182,34 @@ impl<'p, 'm> Solved<'p, 'm> {
 
     /// Takes the edges that conditions leave open.
     fn branch_out(&mut self, dirty: &mut Dirty) {
-        for i in 0..self.program.order.len() {
-            let s = self.program.order[i];
-            if !self.live[s as usize] {
+        let mut open = std::mem::take(&mut self.open);
+        open.retain(|s| !self.live[*s as usize] || self.take_from(*s, dirty));
+        self.open = open;
+    }
+
+    /// The same for one spot; answers whether edges are left.
+    fn take_from(&mut self, s: u32, dirty: &mut Dirty) -> bool {
+        let mut left = false;
+        for e in self.program.out(s) {
+            if self.regions.taken[e as usize] {
                 continue;
             }
-            for e in self.program.out(s) {
-                if self.regions.taken[e as usize] || !self.may_take(s, self.program.edge(e).case) {
-                    continue;
-                }
-                self.regions.taken[e as usize] = true;
-                // Regions grow with every edge.
-                self.branches.clear();
-                let to = self.program.edge(e).to;
-                self.reach(to, dirty);
-                for n in list(&self.nodes_of, to) {
-                    if self.graph.nodes[*n as usize].kind == Kind::Phi {
-                        dirty.add(*n);
-                    }
+            if !self.may_take(s, self.program.edge(e).case) {
+                left = true;
+                continue;
+            }
+            self.regions.taken[e as usize] = true;
+            // Regions grow with every edge.
+            self.branches.clear();
+            let to = self.program.edge(e).to;
+            self.reach(to, dirty);
+            for n in list(&self.nodes_of, to) {
+                if self.graph.nodes[*n as usize].kind == Kind::Phi {
+                    dirty.add(*n);
                 }
             }
         }
+        left
     }
 
     fn may_take(&self, s: u32, case: Case) -> bool {
@@ -223,10 +235,10 @@ impl<'p, 'm> Solved<'p, 'm> {
     /// Lets branches part invocations; answers whether anything changed.
     fn part(&mut self, dirty: &mut Dirty) -> bool {
         let mut changed = Changed::default();
-        for i in 0..self.program.order.len() {
-            let s = self.program.order[i];
+        for i in 0..self.deciding.len() {
+            let s = self.deciding[i];
             let condition = self.graph.conditions[s as usize];
-            if condition == NONE || !self.live[s as usize] || !self.regions.parts(s) {
+            if !self.live[s as usize] || !self.regions.parts(s) {
                 continue;
             }
             let now = self.seen_from(self.graph.find(condition), s);
@@ -394,36 +406,25 @@ impl<'p, 'm> Solved<'p, 'm> {
     fn computed(&self, n: u32, f: super::shape::Fold) -> Value {
         let node = &self.graph.nodes[n as usize];
         let mut value = Value::new(Shape::Unknown);
-        let mut shapes: [(Shape, Uniformity, u32); 4] =
-            std::array::from_fn(|_| (Shape::Unknown, Uniformity::Divergent, 0));
+        let mut args: [Arg; 4] = [(&Shape::Unknown, Uniformity::Divergent, 0); 4];
         let mut count = 0;
         for (op, _) in self.graph.operands(n) {
             let other = &self.graph.nodes[op as usize];
             let seen = self.seen_from(op, node.spot);
             value.join(seen);
             value.shape_assumes = value.shape_assumes.and(other.shape_assumes);
-            if let Some(slot) = shapes.get_mut(count) {
+            if let Some(slot) = args.get_mut(count) {
                 let shape = match &other.shape {
                     // Left at different times, the unknown part is another one.
-                    Shape::Offset { lanes, align, base } => {
-                        let outside = self.left_apart(op, node.spot, *base).is_some();
-                        if outside {
-                            Shape::Unknown
-                        } else {
-                            Shape::Offset { lanes: lanes.clone(), align: *align, base: *base }
-                        }
-                    }
-                    s => s.clone(),
+                    Shape::Offset { base, .. } if self.left_apart(op, node.spot, *base).is_some() => &Shape::Unknown,
+                    s => s,
                 };
                 *slot = (shape, seen.0, u32::from(other.width));
             }
             count += 1;
         }
-        if count > shapes.len() {
-            return value;
-        }
-        let args: Vec<Arg> = shapes[..count].iter().map(|(s, over, w)| (s, *over, *w)).collect();
-        let (shape, over) = fold(&self.grid, f, u32::from(node.width), &args);
+        let Some(args) = args.get(..count) else { return value };
+        let (shape, over) = fold(&self.grid, f, u32::from(node.width), args);
         value.shape = shape;
         if let Some(over) = over
             && over < value.over

@@ -5,7 +5,7 @@ use super::nodes::{Check, Group, Kind, List, Val};
 use super::shape::{Fold, Shape};
 use super::{Assumptions, Uniformity};
 use crate::grammar::Op;
-use crate::module::{Id, Inst, InstRef};
+use crate::module::{Id, Inst, InstRef, Module};
 use crate::types;
 use smallvec::SmallVec;
 
@@ -51,11 +51,18 @@ pub(super) fn is_pure(op: Op) -> bool {
             | Op::TensorViewSetClipNV
             | Op::CooperativeMatrixConvertNV
             | Op::CooperativeMatrixTransposeNV
-    ) || op.name().is_some_and(|n| n == "BitcastExtractEXT")
+    ) || op.0 > LAST_CORE && op.name().is_some_and(|n| n == "BitcastExtractEXT")
 }
+
+/// Opcodes up to here have no extension's name; most instructions are among these, and names take time.
+pub(super) const LAST_CORE: u16 = 403;
 
 /// Reads of images that are sampled.
 pub(super) fn is_sample(op: Op) -> bool {
+    // Core instructions of images.
+    if op.0 < 86 || (107..=304).contains(&op.0) {
+        return false;
+    }
     let sample = |n: &str| {
         (n.starts_with("ImageSample") || n.starts_with("ImageFetch") || n.ends_with("Gather"))
             && !n.contains("Footprint")
@@ -86,6 +93,41 @@ fn group(op: Op, inst: &Inst) -> Option<Group> {
         "Elect" | "InverseBallot" => Group::Own,
         _ => return None,
     })
+}
+
+/// What is known of an extended instruction set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Set {
+    Glsl,
+    OpenCl,
+    /// Debug information: it does not run.
+    Note,
+    Other,
+}
+
+/// The extended instruction sets of a module: few.
+pub(super) struct Sets(Vec<(Id, Set)>);
+
+impl Sets {
+    pub(super) fn new(module: &Module) -> Sets {
+        let imports = module.globals_with(Op::ExtInstImport).map(|r| module.inst(r));
+        let set = |i: &Inst| match i.string(0)?.0.as_str() {
+            "GLSL.std.450" => Some(Set::Glsl),
+            "OpenCL.std" => Some(Set::OpenCl),
+            name => Some(if name.starts_with("NonSemantic.") { Set::Note } else { Set::Other }),
+        };
+        Sets(imports.filter_map(|i| Some((i.result?, set(i)?))).collect())
+    }
+
+    /// That of an `OpExtInst`.
+    pub(super) fn of(&self, inst: &Inst) -> Set {
+        let of = inst.id(0).and_then(|id| self.0.iter().find(|s| s.0 == id));
+        of.map_or(Set::Other, |s| s.1)
+    }
+
+    pub(super) fn is_note(&self, inst: &Inst) -> bool {
+        matches!(inst.op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR) && self.of(inst) == Set::Note
+    }
 }
 
 impl Builder<'_> {
@@ -190,15 +232,14 @@ impl Builder<'_> {
     }
 
     fn extended(&mut self, at: InstRef, inst: &Inst) {
-        let set = inst.id(0).and_then(|s| self.given.module.def_inst(s)).and_then(|i| i.string(0));
-        let name = set.map(|s| s.0).unwrap_or_default();
-        if name.starts_with("NonSemantic.") {
+        let set = self.given.sets.of(inst);
+        if set == Set::Note {
             return;
         }
-        let glsl = name == "GLSL.std.450";
+        let glsl = set == Set::Glsl;
         let number = inst.word(1).unwrap_or(0);
-        let mut ops = Vec::new();
-        let mut widths = Vec::new();
+        let mut ops = List::new();
+        let mut widths = List::new();
         let mut pointer = None;
         for id in inst.ids_from(2) {
             let ty = self.given.module.type_of(id);
@@ -210,7 +251,7 @@ impl Builder<'_> {
             widths.push(ty.map_or(0, |t| self.given.layouts.width(t)));
         }
         // modf and frexp write through a pointer; interpolation reads through one.
-        let known = glsl && !matches!(number, 76..=78) || name == "OpenCL.std" && pointer.is_none();
+        let known = glsl && !matches!(number, 76..=78) || set == Set::OpenCl && pointer.is_none();
         let ty_width = inst.ty.map_or(0, |t| self.given.layouts.width(t));
         let n = if !known {
             self.fixed(Uniformity::Divergent, Some(at))
@@ -453,7 +494,7 @@ impl Builder<'_> {
     // What must be executed together.
 
     fn check(&mut self, at: InstRef, inst: &Inst) {
-        if inst.op.is_line() || inst.op == Op::Variable || self.is_note(inst) {
+        if !self.given.marks.is_asked(at) || inst.op == Op::Variable || self.given.sets.is_note(inst) {
             return;
         }
         if let Some(scope) = barrier(inst) {
@@ -476,14 +517,6 @@ impl Builder<'_> {
             })
             .collect();
         self.graph.checks.push(Check { spot: self.spot, at, scope, barrier: false, operands });
-    }
-
-    /// Debug information: it does not run.
-    fn is_note(&self, inst: &Inst) -> bool {
-        matches!(inst.op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR) && {
-            let set = inst.id(0).and_then(|s| self.given.module.def_inst(s)).and_then(|i| i.string(0));
-            set.is_some_and(|s| s.0.starts_with("NonSemantic."))
-        }
     }
 
     /// The scope of the matrices that an instruction works on.

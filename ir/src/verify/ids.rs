@@ -169,7 +169,7 @@ impl Verifier<'_> {
 }
 
 /// Whether an instruction outside functions may refer to what follows it.
-fn refers_forward(op: Op) -> bool {
+pub(super) fn refers_forward(op: Op) -> bool {
     matches!(
         op,
         Op::EntryPoint

@@ -1,0 +1,64 @@
+//! What is asked of every instruction more than once, found once.
+
+use super::layout::Layouts;
+use super::slice::Ids;
+use super::values::barrier;
+use crate::module::{InstRef, Module};
+
+/// A set of marks for each instruction of a function's body.
+pub(super) struct Marks(Vec<u8>);
+
+/// Its result or an operand is, or contains, a matrix.
+const MATRIX: u8 = 1;
+/// Invocations wait at it.
+const BARRIER: u8 = 2;
+
+impl Marks {
+    pub(super) fn new(module: &Module, layouts: &Layouts) -> Marks {
+        let mut marks = vec![0; module.arena_len()];
+        let matrices = matrices(module, layouts);
+        let bodies = module.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.insts);
+        bodies.for_each(|r| {
+            let inst = module.inst(*r);
+            if barrier(inst).is_some() {
+                marks[r.index()] |= BARRIER;
+            }
+            if let Some(matrices) = &matrices {
+                let own = inst.ty.is_some_and(|t| layouts.matrix(t).is_some());
+                if own || inst.ids().any(|id| matrices.contains(id)) {
+                    marks[r.index()] |= MATRIX;
+                }
+            }
+        });
+        Marks(marks)
+    }
+
+    /// Whether an instruction's result or an operand is, or contains, a matrix.
+    pub(super) fn has_matrix(&self, r: InstRef) -> bool {
+        self.0[r.index()] & MATRIX != 0
+    }
+
+    /// Whether an instruction must be executed together, as far as it says so itself.
+    pub(super) fn is_asked(&self, r: InstRef) -> bool {
+        self.0[r.index()] != 0
+    }
+}
+
+/// The values that are, or contain, matrices; `None` if there are no types of that kind.
+fn matrices(module: &Module, layouts: &Layouts) -> Option<Ids> {
+    if !layouts.has_matrices() {
+        return None;
+    }
+    let mut found = Ids::new();
+    let params = module.functions.iter().flat_map(|f| &f.params);
+    let bodies = module.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.insts);
+    module.globals.iter().chain(params).chain(bodies).for_each(|r| {
+        let inst = module.inst(*r);
+        if let (Some(id), Some(ty)) = (inst.result, inst.ty)
+            && layouts.matrix(ty).is_some()
+        {
+            found.insert(id);
+        }
+    });
+    Some(found)
+}
