@@ -372,13 +372,19 @@ impl<'a> Reader<'a> {
 
 /// The operands of an instruction where the opcode says all about them, and all is well.
 fn plain(op: Op, words: &[u32], bound: u32) -> Option<OperandList> {
-    let (ids, literals) = words.split_at(op.plain_operands(words.len())?);
+    let ids = &words[..op.plain_operands(words.len())?];
     if ids.iter().any(|w| *w == 0 || *w >= bound) {
         return None;
     }
-    let ids = ids.iter().map(|w| Id::new(*w).map_or(Operand::Word(0), Operand::Id));
-    let mut operands: OperandList = ids.collect();
-    operands.extend(literals.iter().map(|w| Operand::Word(*w)));
+    let mut operands = OperandList::from_elem(Operand::Word(0), words.len());
+    for (slot, w) in operands.iter_mut().zip(words) {
+        *slot = Operand::Word(*w);
+    }
+    for slot in &mut operands[..ids.len()] {
+        if let Some(id) = Id::new(slot.word()) {
+            *slot = Operand::Id(id);
+        }
+    }
     Some(operands)
 }
 

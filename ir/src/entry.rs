@@ -4,7 +4,7 @@ use crate::cfg::Graph;
 use crate::constant::{Const, Constants};
 use crate::decorate::Decorations;
 use crate::grammar::Op;
-use crate::module::{Function, Id, Inst, InstRef, Module, Operand};
+use crate::module::{Function, Id, IdSet, Inst, InstRef, Module, Operand};
 use rustc_hash::FxHashMap;
 use spirv::{BuiltIn, ExecutionMode};
 
@@ -174,7 +174,11 @@ impl CallGraph {
     pub fn new(module: &Module) -> CallGraph {
         let ids = module.functions.iter().enumerate().rev();
         let by_id: FxHashMap<_, _> = ids.filter_map(|(i, f)| Some((module.inst(f.def).result?, i))).collect();
-        let calls: Vec<_> = module.functions.iter().map(|f| calls(module, f, &by_id)).collect();
+        let mut named = IdSet::default();
+        by_id.keys().for_each(|id| _ = named.insert(*id));
+        let pointers = module.globals_with(Op::ConstantFunctionPointerINTEL);
+        pointers.filter_map(|r| module.inst(r).result).for_each(|id| _ = named.insert(id));
+        let calls: Vec<_> = module.functions.iter().map(|f| calls(module, f, &by_id, &named)).collect();
         let edges: Vec<_> = calls.iter().enumerate().flat_map(|(i, c)| c.iter().map(move |c| (i, c.callee))).collect();
         CallGraph { by_id, graph: Graph::new(calls.len(), &edges), calls }
     }
@@ -225,16 +229,18 @@ impl CallGraph {
     }
 }
 
-fn calls(module: &Module, function: &Function, by_id: &FxHashMap<Id, usize>) -> Vec<Call> {
+/// The calls in a function; `named` are the functions and the constants that point to them.
+fn calls(module: &Module, function: &Function, by_id: &FxHashMap<Id, usize>, named: &IdSet) -> Vec<Call> {
     let mut found = Vec::new();
-    for at in function.blocks.iter().flat_map(|b| b.insts.iter().copied()) {
+    function.blocks.iter().flat_map(|b| b.insts.iter().copied()).for_each(|at| {
         let inst = module.inst(at);
         // Debug information names functions without calling them.
         if matches!(inst.op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR) {
-            continue;
+            return;
         }
         for (i, o) in inst.operands.iter().enumerate() {
             let (id, kind) = match *o {
+                Operand::Id(id) if !named.contains(id) => continue,
                 Operand::Id(id) if inst.op == Op::FunctionCall && i == 0 => (id, CallKind::Direct),
                 Operand::Id(id) => (behind_pointer(module, id), CallKind::Callback),
                 Operand::Word(w) if inst.opaque => match Id::new(w) {
@@ -247,7 +253,7 @@ fn calls(module: &Module, function: &Function, by_id: &FxHashMap<Id, usize>) -> 
                 found.push(Call { at, callee, kind });
             }
         }
-    }
+    });
     found
 }
 

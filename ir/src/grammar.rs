@@ -79,6 +79,7 @@ include!(concat!(env!("OUT_DIR"), "/grammar.rs"));
 
 impl Op {
     /// The table row, or `None` for an opcode that the grammar does not know.
+    #[inline]
     pub fn info(self) -> Option<&'static OpInfo> {
         let slot = *OP_INDEX.get(usize::from(self.0))?;
         OPS.get(usize::from(slot))
@@ -99,18 +100,21 @@ impl Op {
         BY_NAME.get(name).copied()
     }
 
+    #[inline]
     fn traits(self) -> Option<&'static Traits> {
         let slot = *OP_INDEX.get(usize::from(self.0))?;
         TRAITS.get(usize::from(slot))
     }
 
     /// Whether the instruction has a result type, and whether it has a result.
+    #[inline]
     pub fn has_type_and_result(self) -> (bool, bool) {
         self.traits().map_or((false, false), |t| (t.has_type, t.has_result))
     }
 
     /// Where each of so many words, without result type and result, is an operand: how many of them are ids; what
     /// follows those are literal numbers. `None` where it takes more than the opcode to say what the words are.
+    #[inline]
     pub(crate) fn plain_operands(self, words: usize) -> Option<usize> {
         let t = self.traits()?;
         let (least, most) = (usize::from(t.least), usize::from(t.most));
@@ -120,6 +124,7 @@ impl Op {
     }
 
     /// Whether the instruction ends a block.
+    #[inline]
     pub fn is_terminator(self) -> bool {
         matches!(
             self,
@@ -138,11 +143,13 @@ impl Op {
     }
 
     /// Whether the instruction declares a type (`OpType...`, forward pointers not included).
+    #[inline]
     pub fn is_type(self) -> bool {
         self.traits().is_some_and(|t| t.is_type)
     }
 
     /// Whether the instruction makes a constant, specialisable or not (`OpUndef` is not one).
+    #[inline]
     pub fn is_constant(self) -> bool {
         self.traits().is_some_and(|t| t.is_constant)
     }
@@ -197,6 +204,7 @@ impl Op {
     }
 
     /// Whether the instruction is only about source positions.
+    #[inline]
     pub fn is_line(self) -> bool {
         matches!(self, Op::Line | Op::NoLine)
     }

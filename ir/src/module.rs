@@ -1,7 +1,7 @@
 //! The data model. See the crate's documentation for its invariants.
 
 use crate::grammar::Op;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::fmt;
 use std::num::NonZeroU32;
@@ -12,11 +12,13 @@ pub struct Id(NonZeroU32);
 
 impl Id {
     /// `None` for 0, which is never an id.
+    #[inline]
     pub fn new(number: u32) -> Option<Id> {
         NonZeroU32::new(number).map(Id)
     }
 
     /// The number in the file.
+    #[inline]
     pub fn get(self) -> u32 {
         self.0.get()
     }
@@ -45,6 +47,7 @@ impl InstRef {
     }
 
     /// The place in the arena; for instructions that were read, the running number in the file.
+    #[inline]
     pub fn index(self) -> usize {
         self.0.get() as usize - 1
     }
@@ -67,6 +70,7 @@ pub enum Operand {
 
 impl Operand {
     /// The word in the file.
+    #[inline]
     pub fn word(self) -> u32 {
         match self {
             Operand::Id(id) => id.get(),
@@ -75,6 +79,7 @@ impl Operand {
     }
 
     /// The id, if it is one.
+    #[inline]
     pub fn id(self) -> Option<Id> {
         match self {
             Operand::Id(id) => Some(id),
@@ -134,16 +139,19 @@ impl Inst {
     }
 
     /// Operand `index` if it exists and is an id.
+    #[inline]
     pub fn id(&self, index: usize) -> Option<Id> {
         self.operands.get(index).and_then(|o| o.id())
     }
 
     /// Operand `index` as a word, if it exists.
+    #[inline]
     pub fn word(&self, index: usize) -> Option<u32> {
         self.operands.get(index).map(|o| o.word())
     }
 
     /// The ids among the operands, in order; result type and result not included.
+    #[inline]
     pub fn ids(&self) -> impl Iterator<Item = Id> + '_ {
         self.operands.iter().filter_map(|o| o.id())
     }
@@ -290,6 +298,7 @@ impl<T> IdMap<T> {
     }
 
     /// The entry of `id`.
+    #[inline]
     pub fn get(&self, id: Id) -> Option<&T> {
         if id.get() < self.limit { self.dense.get(id.get() as usize)?.as_ref() } else { self.sparse.get(&id) }
     }
@@ -300,6 +309,7 @@ impl<T> IdMap<T> {
     }
 
     /// Sets the entry of `id`; answers what it was.
+    #[inline]
     pub fn insert(&mut self, id: Id, value: T) -> Option<T> {
         if id.get() >= self.limit {
             return self.sparse.insert(id, value);
@@ -313,6 +323,7 @@ impl<T> IdMap<T> {
     }
 
     /// Sets the entry of `id`, unless it has one.
+    #[inline]
     pub fn insert_first(&mut self, id: Id, value: T) {
         match self.dense.get_mut(id.get() as usize) {
             Some(slot @ None) => *slot = Some(value),
@@ -333,6 +344,42 @@ impl<T> IdMap<T> {
     /// Removes the entry of `id`.
     pub fn remove(&mut self, id: Id) -> Option<T> {
         if id.get() < self.limit { self.dense.get_mut(id.get() as usize)?.take() } else { self.sparse.remove(&id) }
+    }
+}
+
+/// A set of ids: a bit for each, and a list of those that are enormous.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct IdSet {
+    words: Vec<u64>,
+    sparse: FxHashSet<Id>,
+}
+
+impl IdSet {
+    /// Ids from here on have no bits.
+    const DENSE: u32 = 1 << 22;
+
+    #[inline]
+    pub(crate) fn contains(&self, id: Id) -> bool {
+        let n = id.get();
+        match self.words.get(n as usize / 64) {
+            Some(w) => w >> (n % 64) & 1 == 1,
+            None => n >= IdSet::DENSE && self.sparse.contains(&id),
+        }
+    }
+
+    /// Whether it was not there.
+    pub(crate) fn insert(&mut self, id: Id) -> bool {
+        let n = id.get();
+        if n >= IdSet::DENSE {
+            return self.sparse.insert(id);
+        }
+        let word = n as usize / 64;
+        if word >= self.words.len() {
+            self.words.resize((word + 1).next_power_of_two(), 0);
+        }
+        let new = self.words[word] >> (n % 64) & 1 == 0;
+        self.words[word] |= 1 << (n % 64);
+        new
     }
 }
 
@@ -370,6 +417,7 @@ impl Module {
     }
 
     /// The instruction behind a handle.
+    #[inline]
     pub fn inst(&self, r: InstRef) -> &Inst {
         &self.insts[r.index()]
     }
@@ -419,16 +467,19 @@ impl Module {
     }
 
     /// The instruction that defines `id`.
+    #[inline]
     pub fn def(&self, id: Id) -> Option<InstRef> {
         self.defs.get(id).copied()
     }
 
     /// The instruction that defines `id`.
+    #[inline]
     pub fn def_inst(&self, id: Id) -> Option<&Inst> {
         self.def(id).map(|r| self.inst(r))
     }
 
     /// The type of the value `id`.
+    #[inline]
     pub fn type_of(&self, id: Id) -> Option<Id> {
         self.def_inst(id)?.ty
     }

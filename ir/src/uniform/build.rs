@@ -19,14 +19,13 @@ use super::memory::{Intervals, Writes};
 use super::nodes::{Graph, Kind, List, Node, Val};
 use super::pointers::{Place, pointee};
 use super::shape::{Grid, Shape};
-use super::slice::Ids;
 use super::values::Sets;
 use super::{Assumptions, Uniformity};
 use crate::cfg::Case;
 use crate::constant::Constants;
 use crate::decorate::Decorations;
 use crate::grammar::Op;
-use crate::module::{Id, IdMap, Inst, InstRef, Module};
+use crate::module::{Id, IdMap, IdSet, Inst, InstRef, Module};
 use crate::types::Type;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
@@ -55,7 +54,7 @@ pub(super) struct Given<'a> {
     /// Private variables that functions write which instructions run themselves.
     pub(super) callback_privates: &'a [Id],
     /// The values that decide anything, unless all are asked for.
-    pub(super) wanted: Option<&'a Ids>,
+    pub(super) wanted: Option<&'a IdSet>,
     pub(super) marks: &'a Marks,
     pub(super) sets: &'a Sets,
 }

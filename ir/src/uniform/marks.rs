@@ -1,9 +1,8 @@
 //! What is asked of every instruction more than once, found once.
 
 use super::layout::Layouts;
-use super::slice::Ids;
 use super::values::barrier;
-use crate::module::{InstRef, Module};
+use crate::module::{IdSet, InstRef, Module};
 
 /// A set of marks for each instruction of a function's body.
 pub(super) struct Marks(Vec<u8>);
@@ -45,11 +44,11 @@ impl Marks {
 }
 
 /// The values that are, or contain, matrices; `None` if there are no types of that kind.
-fn matrices(module: &Module, layouts: &Layouts) -> Option<Ids> {
+fn matrices(module: &Module, layouts: &Layouts) -> Option<IdSet> {
     if !layouts.has_matrices() {
         return None;
     }
-    let mut found = Ids::new();
+    let mut found = IdSet::default();
     let params = module.functions.iter().flat_map(|f| &f.params);
     let bodies = module.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.insts);
     module.globals.iter().chain(params).chain(bodies).for_each(|r| {

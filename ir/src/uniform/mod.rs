@@ -50,7 +50,7 @@ use crate::constant::Constants;
 use crate::decorate::Decorations;
 use crate::entry::{CallGraph, EntryPoint, entry_points};
 use crate::grammar::Op;
-use crate::module::{Id, IdMap, Inst, InstRef, Module};
+use crate::module::{Id, IdMap, IdSet, Inst, InstRef, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{ExecutionMode, StorageClass};
 use std::borrow::Cow;
@@ -235,7 +235,7 @@ pub struct Analyzer<'a> {
     recursive: Vec<usize>,
     plain: Vec<Option<summary::Summary>>,
     callbacks: Vec<usize>,
-    wanted: slice::Ids,
+    wanted: IdSet,
     marks: marks::Marks,
     sets: values::Sets,
 }

@@ -15,47 +15,9 @@ use super::memory::root;
 use super::values::uniform_operands;
 use crate::entry::CallGraph;
 use crate::grammar::Op;
-use crate::module::{Id, Inst, InstRef, Module};
+use crate::module::{Id, IdSet, Inst, InstRef, Module};
 use crate::uniform::layout::Layouts;
 use rustc_hash::{FxHashMap, FxHashSet};
-
-/// A set of ids.
-pub(super) struct Ids {
-    words: Vec<u64>,
-    sparse: FxHashSet<Id>,
-}
-
-/// Ids from here on are no dense ones.
-const DENSE: u32 = 1 << 22;
-
-impl Ids {
-    pub(super) fn new() -> Ids {
-        Ids { words: Vec::new(), sparse: FxHashSet::default() }
-    }
-
-    pub(super) fn contains(&self, id: Id) -> bool {
-        let n = id.get();
-        match self.words.get(n as usize / 64) {
-            Some(w) => w >> (n % 64) & 1 == 1,
-            None => n >= DENSE && self.sparse.contains(&id),
-        }
-    }
-
-    /// Whether it was not there.
-    pub(super) fn insert(&mut self, id: Id) -> bool {
-        let n = id.get();
-        if n >= DENSE {
-            return self.sparse.insert(id);
-        }
-        let word = n as usize / 64;
-        if word >= self.words.len() {
-            self.words.resize((word + 1).next_power_of_two(), 0);
-        }
-        let new = self.words[word] >> (n % 64) & 1 == 0;
-        self.words[word] |= 1 << (n % 64);
-        new
-    }
-}
 
 /// What is asked of a module to find the set.
 struct Slicer<'a> {
@@ -63,7 +25,7 @@ struct Slicer<'a> {
     calls: &'a CallGraph,
     layouts: &'a Layouts,
     marks: &'a Marks,
-    wanted: Ids,
+    wanted: IdSet,
     work: Vec<Id>,
     /// Variables and parameters whose contents are wanted.
     contents: FxHashSet<Id>,
@@ -78,13 +40,13 @@ struct Slicer<'a> {
 }
 
 /// The wanted ids of a module.
-pub(super) fn wanted(module: &Module, calls: &CallGraph, layouts: &Layouts, marks: &Marks) -> Ids {
+pub(super) fn wanted(module: &Module, calls: &CallGraph, layouts: &Layouts, marks: &Marks) -> IdSet {
     let mut this = Slicer {
         module,
         calls,
         layouts,
         marks,
-        wanted: Ids::new(),
+        wanted: IdSet::default(),
         work: Vec::new(),
         contents: FxHashSet::default(),
         read: Vec::new(),

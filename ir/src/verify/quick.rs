@@ -124,7 +124,8 @@ impl<'a> Walk<'a> {
             | Op::TypeCooperativeMatrixKHR
             | Op::TypeCooperativeMatrixNV => self.is_type(inst.id(0)?),
             Op::TypeForwardPointer => {
-                let pointer = |id: Id| matches!(self.def(id)?.op, Op::TypePointer | Op::TypeUntypedPointerKHR).then_some(());
+                let pointer =
+                    |id: Id| matches!(self.def(id)?.op, Op::TypePointer | Op::TypeUntypedPointerKHR).then_some(());
                 inst.ids().try_for_each(pointer)?;
                 self.forward.extend(inst.ids());
                 Some(())
@@ -138,16 +139,14 @@ impl<'a> Walk<'a> {
     fn entry_point(&self, inst: &Inst) -> Option<()> {
         some(self.def(inst.id(1)?)?.op == Op::Function)?;
         let (_, first) = inst.string(2)?;
-        let interface = inst.operands.get(first..)?;
-        // Whoever has more is no shader, and the numbered checks can count.
-        some(interface.len() <= 64)?;
-        let once = self.module.header.version >= 0x0001_0400;
-        for (i, o) in interface.iter().enumerate() {
+        let mut interface = Vec::with_capacity(inst.operands.len());
+        for o in inst.operands.get(first..)? {
             let def = self.module.def(o.id()?)?;
             some(matches!(self.module.inst(def).op, Op::Variable | Op::UntypedVariableKHR) && def.index() < self.body)?;
-            some(!once || !interface[..i].contains(o))?;
+            interface.push(def);
         }
-        Some(())
+        interface.sort_unstable();
+        some(self.module.header.version < 0x0001_0400 || interface.windows(2).all(|w| w[0] != w[1]))
     }
 
     /// The ids that an instruction outside functions uses.
@@ -161,7 +160,8 @@ impl<'a> Walk<'a> {
             let forward = || {
                 is_note(inst.op)
                     || self.module.inst(def).op == Op::Function
-                    || def.index() < self.body && (refers_forward(inst.op) || self.forward.contains(&id) && inst.op.is_type())
+                    || def.index() < self.body
+                        && (refers_forward(inst.op) || self.forward.contains(&id) && inst.op.is_type())
             };
             some(def.index() < self.at || forward())?;
         }
