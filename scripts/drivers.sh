@@ -3,15 +3,17 @@
 #
 #   drivers.sh                                     fetch what is missing (idempotent)
 #   drivers.sh run [--mesa new|debian12] CMD ...   run an ELF program with one of the drivers
-#   drivers.sh run --opencl pocl|rusticl CMD ...   run it with one of the OpenCL runtimes
+#   drivers.sh run --opencl pocl|rusticl|intel CMD ...   run it with one of the OpenCL runtimes
 #   drivers.sh llvm                                fetch LLVM's SPIR-V compilers as well (for scripts/build-opencl.sh)
+#   drivers.sh ocloc                               fetch Intel's offline compiler for its GPUs (Debian sid, 40 MB)
+#   drivers.sh intel                               fetch Intel's OpenCL runtime for CPUs (PyPI, 270 MB)
 #   drivers.sh tool NAME ...                       run glslang, glslc, spirv-val, vulkaninfo ...
 #   drivers.sh wrap                                write the wrapper scripts again
 #   drivers.sh clean                               remove what fetch made
 #
 # The packages are Debian's own: a current Mesa with its C library and everything else it needs, and
-# Debian 12's Mesa 22.3; pocl, and Mesa's OpenCL (rusticl). They are unpacked, never installed: no root, no chroot, and
-# the machine's package state stays as it is. Programs start through the unpacked dynamic linker, so
+# Debian 12's Mesa 22.3; pocl, and Mesa's OpenCL (rusticl). Intel's runtime comes as PyPI has it. They are unpacked, never
+# installed: no root, no chroot, and the machine's package state stays as it is. Programs start through the unpacked dynamic linker, so
 # that they find the unpacked libraries whatever the machine's own C library is.
 #
 # The mirror is the one the machine's apt is configured with.
@@ -34,6 +36,7 @@ debian12_packages=(mesa-vulkan-drivers libvulkan1 vulkan-tools libstdc++6 libgcc
 pocl_packages=(pocl-opencl-icd ocl-icd-libopencl1 libstdc++6 libgcc-s1 libc6)
 rusticl_packages=(mesa-opencl-icd ocl-icd-libopencl1 libstdc++6 libgcc-s1 libc6)
 llvm_packages=(llvm-22 llvm-spirv-22 libstdc++6 libgcc-s1 libc6)
+ocloc_packages=(intel-ocloc libigc2 libstdc++6 libgcc-s1 libc6)
 tools=(glslang glslc spirv-val spirv-as spirv-dis spirv-opt spirv-reduce spirv-link vulkaninfo)
 
 die() {
@@ -218,7 +221,7 @@ folder() { # new|debian12|pocl|rusticl|llvm
   case $1 in
     new) echo "$cache/mesa" ;;
     debian12) echo "$cache/mesa12" ;;
-    pocl | rusticl | llvm) echo "$cache/$1" ;;
+    pocl | rusticl | llvm | ocloc | intel) echo "$cache/$1" ;;
     *) die "unknown driver '$1': new or debian12" ;;
   esac
 }
@@ -242,7 +245,7 @@ suites_of() { # new|debian12|pocl|rusticl|llvm
     debian12) echo bookworm ;;
     # The last with subgroups of 16: Debian's pocl 7 has none.
     pocl) echo trixie ;;
-    llvm) echo sid ;;
+    llvm | ocloc) echo sid ;;
   esac
 }
 
@@ -271,7 +274,7 @@ fetch_one() { # new|debian12|pocl|rusticl|llvm
   esac
   {
     stamp "$which"
-    grep -E '^(mesa-vulkan-drivers|libvulkan1|libc6|glslang-tools|glslc|spirv-tools|vulkan-validationlayers|mesa-opencl-icd|pocl-opencl-icd|ocl-icd-libopencl1|llvm-22|llvm-spirv-22) ' "$final/PACKAGES"
+    grep -E '^(mesa-vulkan-drivers|libvulkan1|libc6|glslang-tools|glslc|spirv-tools|vulkan-validationlayers|mesa-opencl-icd|pocl-opencl-icd|ocl-icd-libopencl1|llvm-22|llvm-spirv-22|intel-ocloc) ' "$final/PACKAGES"
   } >"$final/STAMP"
   rm -rf "$work"
 }
@@ -328,6 +331,64 @@ fetch_llvm() {
     write_wrapper llvm "$name-22" "$(folder llvm)/usr/lib/llvm-22/bin/$name"
   done
   write_wrapper llvm llvm-spirv-22 "$(echo "$(folder llvm)"/usr/bin/llvm-spirv-22*)"
+}
+
+# Intel's offline compiler of kernels for its GPUs.
+fetch_ocloc() {
+  mkdir -p "$cache/bin"
+  cache=$(cd "$cache" && pwd)
+  fetch_one ocloc
+  write_wrapper ocloc ocloc "$(echo "$(folder ocloc)"/usr/bin/ocloc*)"
+}
+
+# Intel's OpenCL runtime for CPUs, with the libraries that it opens. What it is built for is old enough for any machine: programs
+# start as they are, and only find these libraries first.
+intel_packages=(intel-opencl-rt==2026.2.0 intel-cmplr-lib-rt==2026.2.0 tbb==2023.2.0)
+fetch_intel() {
+  local work final file
+  mkdir -p "$cache/bin"
+  cache=$(cd "$cache" && pwd)
+  final=$cache/intel
+  if ! ready intel; then
+    command -v python3 >/dev/null || die "python3 is needed: Intel's runtime comes from PyPI"
+    work=$cache/.fetch-intel
+    rm -rf "$work"
+    mkdir -p "$work/wheels" "$work/root"
+    say "fetching ${intel_packages[*]} from PyPI"
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+      --platform manylinux_2_28_x86_64 --dest "$work/wheels" "${intel_packages[@]}" >&2 || die "pip could not fetch the packages"
+    for file in "$work"/wheels/*.whl; do
+      python3 -m zipfile -e "$file" "$work/files"
+    done
+    mv "$work"/files/*.data/data/lib/* "$work/root"
+    # Not needed, and names of one library: wheels have no links, each name is a copy.
+    rm -rf "$work"/root/{icx-lto.so,libxptifw*,libze_*,libcommon_clang.so,libintelocl.so,libOpenCL.so,cmake,pkgconfig}
+    stamp intel >"$work/root/STAMP"
+    rm -rf "$final"
+    mv "$work/root" "$final"
+    rm -rf "$work"
+  fi
+  write_intel_wrapper "$final"
+}
+
+write_intel_wrapper() { # ROOT
+  local file=$cache/bin/intel-run
+  {
+    echo '#!/bin/sh'
+    echo '# Written by scripts/drivers.sh: do not edit.'
+    cat <<SCRIPT
+export OPENCL_DYLIB_PATH='$1/libOpenCL.so.1' OCL_ICD_FILENAMES='$(echo "$1"/libintelocl.so.*)' OCL_ICD_VENDORS=/nowhere
+export LD_LIBRARY_PATH='$1'\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}
+# The runtime does not make code for AMX unless it is told to.
+if [ -z "\${CL_CONFIG_CPU_TARGET_ARCH:-}" ] && grep -qw amx_tile /proc/cpuinfo; then
+  export CL_CONFIG_CPU_TARGET_ARCH=sapphirerapids
+fi
+export COOP_OPENCL=intel COOP_RUNNER='$file'
+exec "\$@"
+SCRIPT
+  } >"$file.$$"
+  chmod +x "$file.$$"
+  mv "$file.$$" "$file"
 }
 
 # ---------------------------------------------------------------------------- run
@@ -450,7 +511,7 @@ run() {
         shift
         ;;
       --opencl)
-        [ $# -ge 2 ] || die "--opencl wants pocl or rusticl"
+        [ $# -ge 2 ] || die "--opencl wants pocl, rusticl or intel"
         which=$2
         shift 2
         ;;
@@ -466,6 +527,7 @@ run() {
     new) exec "$cache/bin/mesa-run" "$@" ;;
     debian12) exec "$cache/bin/mesa12-run" "$@" ;;
     pocl | rusticl) exec "$cache/bin/$which-run" "$@" ;;
+    intel) fetch_intel && exec "$cache/bin/intel-run" "$@" ;;
     *) die "unknown driver '$which': new or debian12" ;;
   esac
 }
@@ -492,7 +554,9 @@ case ${1:-fetch} in
   tool) shift && tool "$@" ;;
   wrap) fetch && wrap ;;
   llvm) fetch_llvm ;;
-  clean) rm -rf "$cache"/{mesa,mesa12,pocl,pocl-kernels,rusticl,rusticl-kernels,llvm,bin} "$cache"/.fetch-* ;;
+  ocloc) fetch_ocloc ;;
+  intel) fetch_intel ;;
+  clean) rm -rf "$cache"/{mesa,mesa12,pocl,pocl-kernels,rusticl,rusticl-kernels,llvm,ocloc,intel,bin} "$cache"/.fetch-* ;;
   -h | --help | help) usage ;;
   *)
     usage >&2

@@ -105,8 +105,9 @@ struct Cli {
     /// What runs the output, if it is not what runs the input
     #[arg(long, value_enum)]
     env: Option<EnvArg>,
-    /// The size of a kernel's workgroups, for --env vulkan
-    #[arg(long, value_name = "X,Y,Z", value_parser = parse_size, requires = "env")]
+    /// The size of a kernel's workgroups, where it says none: for --env vulkan, and for the shared memory that each subgroup
+    /// takes
+    #[arg(long, value_name = "X,Y,Z", value_parser = parse_size)]
     local_size: Option<[u32; 3]>,
     /// Bytes of shared memory behind argument N of a kernel, for --env vulkan
     #[arg(long, value_name = "N=BYTES", value_parser = parse_local, requires = "env")]
@@ -194,10 +195,8 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         LanesArg::Subgroup => Lanes::Subgroup,
         LanesArg::LocalIndex => Lanes::LocalIndex,
     };
-    options.vulkan = cli.env.map(|EnvArg::Vulkan| Vulkan {
-        local_size: cli.local_size,
-        local_arguments: cli.local_arg.iter().copied().collect(),
-    });
+    options.local_size = cli.local_size;
+    options.vulkan = cli.env.map(|EnvArg::Vulkan| Vulkan { local_arguments: cli.local_arg.iter().copied().collect() });
     options.verify_each |= cli.verify_each;
     options.fuel = cli.fuel;
 

@@ -1,10 +1,15 @@
 //! Kernels: `testdata/opencl` in the interpreter and, lowered, on OpenCL devices.
 
+use std::path::Path;
 use std::process::Command;
 
 use coop_exec::interp::Interpreted;
-use coop_exec::testing::{Driver, case, repository, words};
+use coop_exec::testing::{Driver, case, optional_tool, repository, words};
 use coop_exec::{Executor, RunOptions};
+use coop_ir::decorate::Decorations;
+use coop_ir::entry::entry_points;
+use coop_ir::types::Type;
+use coop_ir::{Module, Op};
 
 /// Those whose workgroups are one subgroup.
 const NARROW: [&str; 8] =
@@ -88,6 +93,101 @@ fn scalar_code_of_kernels_runs_on_rusticl() {
             return;
         }
     }
+}
+
+/// Intel's runtime crashes on some where lanes are those of subgroups, so they are places in the workgroup. Where the processor
+/// has AMX, the originals with bfloat16 and bytes run too, and agree.
+#[test]
+fn scalar_code_of_kernels_runs_on_intels_runtime() {
+    for (name, _) in kernels() {
+        if !scalar_code_runs_on(Driver::Intel, &name, &["--lanes", "local-index"]) {
+            return;
+        }
+    }
+}
+
+/// Runs a tool on a file; what it says, if it fails.
+fn complaint(tool: &Path, arguments: &[&str]) -> Option<String> {
+    let output =
+        Command::new(tool).args(arguments).output().unwrap_or_else(|error| panic!("{}: {error}", tool.display()));
+    let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    (!output.status.success()).then(|| format!("{}: {said}", output.status))
+}
+
+/// The matrices of a kernel become those of Intel's GPUs: the interpreter agrees, the kernel's interface is the same,
+/// spirv-val takes the module, and so does Intel's compiler.
+#[test]
+fn kernels_keep_matrices_for_intels_devices() {
+    let ocloc = optional_tool("ocloc");
+    for (name, toml) in kernels() {
+        let original = format!("testdata/opencl/{name}.spv");
+        let file = format!("{}/{name}.khr.spv", env!("CARGO_TARGET_TMPDIR"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cooprun"));
+        command.args(["verify", &original, "--case", &toml, "--target", "khr", "--profile", "intel-opencl-gpu"]);
+        let output = command.args(["--on", "interp", "-o", &file]).current_dir(repository()).output();
+        let output = output.unwrap_or_else(|error| panic!("{error}"));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}: {text}");
+        assert!(text.contains("agrees with the expectation and the original"), "{name}: {text}");
+        let module =
+            |path: &str| coop_ir::binary::read_words(&words(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let (before, after) = (module(&original), module(&file));
+        assert_eq!(interface(&before), interface(&after), "{name}");
+        let multiplies = |m: &Module| m.all().any(|r| m.inst(r).op == Op::CooperativeMatrixMulAddKHR);
+        assert_eq!(multiplies(&before), multiplies(&after), "{name}");
+        if let Some(tool) = Driver::Pocl.wrapper_or_skip("spirv-val").map(|w| w.with_file_name("spirv-val")) {
+            // The version of SPIR-V is what a compiler says; the environments of OpenCL end at 1.2.
+            assert_eq!(complaint(&tool, &["--target-env", "spv1.6", &file]), None, "{name}");
+        }
+        let Some(ocloc) = &ocloc else { continue };
+        for device in ["pvc", "bmg"] {
+            let out = format!("{}/{name}.{device}", env!("CARGO_TARGET_TMPDIR"));
+            let arguments = ["compile", "-spirv_input", "-file", &file, "-device", device, "-out_dir", &out, "-q"];
+            assert_eq!(complaint(ocloc, &arguments), None, "{name} for {device}");
+        }
+    }
+}
+
+/// What a kernel's host sees: its name, the types of its arguments, and its execution modes.
+fn interface(m: &Module) -> Vec<String> {
+    let entry = entry_points(m, &Decorations::new(m)).into_iter().next().expect("a kernel");
+    let function = m.functions.iter().find(|f| m.inst(f.def).result == Some(entry.function)).expect("its function");
+    let types = function.params.iter().filter_map(|r| Type::of(m, m.inst(*r).ty?)).map(|t| match t {
+        Type::Pointer { storage, .. } => format!("pointer {storage}"),
+        Type::Scalar(scalar) => scalar.to_string(),
+        _ => "composite".to_owned(),
+    });
+    let modes = m.globals_with(Op::ExecutionMode).map(|r| {
+        let words: Vec<String> = (1..4).filter_map(|at| m.inst(r).word(at)).map(|w| w.to_string()).collect();
+        format!("mode {}", words.join(" "))
+    });
+    [entry.name.clone()].into_iter().chain(types).chain(modes).collect()
+}
+
+/// A workgroup's size that is given is said in the kernel, and shared memory is only for its subgroups.
+#[test]
+fn a_given_size_of_workgroups_is_fixed() {
+    let lower = |more: &[&str], file: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cooplower"));
+        command.args(["--target", "khr", "--profile", "intel-opencl-gpu", "testdata/opencl/gemm_checked.spv"]);
+        command.args(more).args(["-t", "-o", file]).current_dir(repository());
+        let output = command.output().unwrap_or_else(|error| panic!("{error}"));
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let file = concat!(env!("CARGO_TARGET_TMPDIR"), "/fixed.spvasm");
+    let (status, said) = lower(&[], file);
+    assert!(status == Some(0) && said.contains("it takes 32768 bytes more of shared memory"), "{said}");
+    let (status, said) = lower(&["--local-size", "32,1,1"], file);
+    assert!(status == Some(0) && said.contains("it takes 1024 bytes more of shared memory"), "{said}");
+    let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{error}"));
+    assert!(text.contains("LocalSize 32 1 1"), "{text}");
+    let fixed = ["--local-size", "64,1,1", file];
+    let mut again = Command::new(env!("CARGO_BIN_EXE_cooplower"));
+    again.args(["--target", "khr", "--profile", "intel-opencl-gpu", "-o", "-"]).args(fixed).current_dir(repository());
+    let output = again.output().unwrap_or_else(|error| panic!("{error}"));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("asks for workgroups of 32x1x1, not 64x1x1"), "{said}");
 }
 
 /// A device whose subgroups are of another size than the kernel asks for does not run it.

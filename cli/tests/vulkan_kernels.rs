@@ -20,6 +20,7 @@ struct Job {
     module: Module,
     words: Vec<u32>,
     case: Case,
+    local_size: Option<[u32; 3]>,
     vulkan: Vulkan,
 }
 
@@ -34,25 +35,27 @@ fn jobs(folder: &str) -> Vec<Job> {
         let toml = folder.join(file.split('.').next().unwrap_or_default()).with_extension("toml");
         let words = words(&path);
         let module = binary::read_words(&words).expect("a module");
-        Job { module, words, case: case(&toml), vulkan: vulkan(&toml), name: file }
+        let (local_size, vulkan) = vulkan(&toml);
+        Job { module, words, case: case(&toml), local_size, vulkan, name: file }
     };
     files.into_iter().map(job).collect()
 }
 
 /// What the case says of the workgroup, as `cooplower` is told.
-fn vulkan(case: &PathBuf) -> Vulkan {
+fn vulkan(case: &PathBuf) -> (Option<[u32; 3]>, Vulkan) {
     let table: toml::Table = std::fs::read_to_string(case).expect("readable").parse().expect("toml");
     let number = |v: &toml::Value| v.as_integer().and_then(|n| u32::try_from(n).ok());
     let size: Vec<u32> = table["local-size"].as_array().into_iter().flatten().filter_map(number).collect();
     let push = table["push"].as_array().into_iter().flatten().enumerate();
     let local = push.filter_map(|(i, part)| Some((i as u32, number(part.get("local")?)?)));
-    Vulkan { local_size: <[u32; 3]>::try_from(size).ok(), local_arguments: local.collect() }
+    (<[u32; 3]>::try_from(size).ok(), Vulkan { local_arguments: local.collect() })
 }
 
 fn lowered(job: &Job, target: Target, lanes: Lanes, profile: Option<&Profile>) -> Lowered {
     let mut options = Options::new(target);
     (options.lanes, options.profile) = (lanes, profile);
     options.vulkan = Some(job.vulkan.clone());
+    options.local_size = job.local_size;
     lower(&job.module, &options).unwrap_or_else(|e| panic!("{}: {e}", job.name))
 }
 
@@ -294,7 +297,8 @@ fn graphs_of_any_shape_leave_the_same_trace() {
         let source = graph(&mut r, parted);
         let module = text::parse(&source).unwrap_or_else(|e| panic!("{e}\n{source}"));
         let mut options = Options::new(Target::Scalar);
-        options.vulkan = Some(Vulkan { local_size: Some([LANES as u32, 1, 1]), ..Vulkan::default() });
+        options.vulkan = Some(Vulkan::default());
+        options.local_size = Some([LANES as u32, 1, 1]);
         let shader = lower(&module, &options).unwrap_or_else(|e| panic!("{e}\n{source}")).module;
         if case < 40 {
             let said = invalid(&format!("graph{case}"), &shader);

@@ -23,7 +23,7 @@ use coop_ir::types::Scalar;
 use coop_ir::{Module, Op};
 use opencl3::command_queue::CommandQueue;
 use opencl3::context::Context;
-use opencl3::device::{CL_DEVICE_TYPE_ALL, Device};
+use opencl3::device::{CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, Device};
 use opencl3::error_codes::{CL_PLATFORM_NOT_FOUND_KHR, ClError, DLOPEN_RUNTIME_LOAD_FAILED};
 use opencl3::event::CL_COMPLETE;
 use opencl3::kernel::{CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE, Kernel, get_kernel_sub_group_info, set_kernel_arg};
@@ -52,9 +52,51 @@ pub struct OpenCl {
 struct Found {
     device: Device,
     name: String,
-    /// Whether it has matrices. OpenCL has no way to ask; of those that run on a CPU only Intel's has some, and others
-    /// crash or do nothing where they meet one.
-    matrices: bool,
+    matrices: Matrices,
+}
+
+/// Which matrices a device has. OpenCL has no way to ask; of those that run on a CPU only Intel's has some, and others
+/// crash or do nothing where they meet one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Matrices {
+    None,
+    /// What tiles of AMX hold: factors of 8-bit integers, and of bfloat16 in 16-bit ones. Intel's compiler crashes on
+    /// f32, and has f16 for newer processors only.
+    Amx,
+    All,
+}
+
+impl Matrices {
+    fn of(platform: &str, device: &Device) -> Matrices {
+        let cpu = || device.dev_type().is_ok_and(|kind| kind & CL_DEVICE_TYPE_CPU != 0);
+        let amx = || {
+            std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.split_whitespace().any(|w| w == "amx_tile"))
+        };
+        match () {
+            () if !platform.contains("Intel") => Matrices::None,
+            () if !cpu() => Matrices::All,
+            () if amx() => Matrices::Amx,
+            () => Matrices::None,
+        }
+    }
+
+    /// Why a device can't run a module, if its matrices are why.
+    fn lacks(self, module: &Module) -> Option<String> {
+        let constants = Constants::new(module, &coop_ir::constant::Specialization::new());
+        let types = module.globals_with(Op::TypeCooperativeMatrixKHR);
+        let views = types
+            .filter_map(|r| Some(coop_ir::types::coop_mat(module, module.inst(r).result?)?.view(module, &constants)));
+        let lacking = |view: &coop_ir::types::CoopMatView| match self {
+            Matrices::None => true,
+            Matrices::All => false,
+            Matrices::Amx => {
+                let factor = view.use_.fixed() != Some(2);
+                factor && !matches!(view.component, Some(Scalar::Int { width: 8 | 16, .. }))
+            }
+        };
+        let found = views.into_iter().find(lacking)?;
+        Some(if self == Matrices::None { "cooperative matrices".into() } else { format!("matrices such as {found}") })
+    }
 }
 
 /// One device of [`OpenCl`], to run kernels on.
@@ -81,7 +123,7 @@ impl OpenCl {
             for id in ids {
                 let device = Device::new(id);
                 let name = device.name().map_err(|error| failed("clGetDeviceInfo", error))?;
-                let matrices = platform.contains("Intel");
+                let matrices = Matrices::of(&platform, &device);
                 devices.push(Found { device, name: format!("{} ({})", name.trim(), platform.trim()), matrices });
             }
         }
@@ -130,8 +172,8 @@ impl Executor for OpenClExecutor<'_> {
         if case.buffer.iter().any(|buffer| buffer.fill.has_addresses()) {
             return Err(self.unsupported("buffers that hold device addresses"));
         }
-        if !self.found.matrices && module.globals_with(Op::TypeCooperativeMatrixKHR).next().is_some() {
-            return Err(self.unsupported("cooperative matrices"));
+        if let Some(what) = self.found.matrices.lacks(&module) {
+            return Err(self.unsupported(&what));
         }
         let setup = Setup::new(&self.found.device)?;
         let kernel = setup.kernel(words, &job, case)?;

@@ -32,6 +32,8 @@ pub enum Driver {
     Pocl,
     /// Mesa's OpenCL on llvmpipe, with subgroups of 16.
     Rusticl,
+    /// Intel's OpenCL for CPUs, which is large: `scripts/drivers.sh intel` fetches it, and no test requires it.
+    Intel,
 }
 
 impl Driver {
@@ -42,6 +44,7 @@ impl Driver {
             Driver::Debian12 => "debian12",
             Driver::Pocl => "pocl",
             Driver::Rusticl => "rusticl",
+            Driver::Intel => "intel",
         }
     }
 
@@ -52,19 +55,39 @@ impl Driver {
         if wrapper.exists() {
             return Some(wrapper);
         }
+        if self == Driver::Intel {
+            skipped(&format!("no driver for {what:?}: scripts/drivers.sh intel fetches it"));
+            return None;
+        }
         skip(&format!("no driver for {what:?}: run scripts/drivers.sh first ({} is missing)", wrapper.display()));
         None
     }
 
     fn wrapper(self) -> PathBuf {
-        let cache = std::env::var_os("COOP_CACHE").map_or_else(|| repository().join(".cache"), PathBuf::from);
-        cache.join("bin").join(match self {
+        cached(match self {
             Driver::Lavapipe => "mesa-run",
             Driver::Debian12 => "mesa12-run",
             Driver::Pocl => "pocl-run",
             Driver::Rusticl => "rusticl-run",
+            Driver::Intel => "intel-run",
         })
     }
+}
+
+/// A program that `scripts/drivers.sh` put into the cache.
+fn cached(name: &str) -> PathBuf {
+    let cache = std::env::var_os("COOP_CACHE").map_or_else(|| repository().join(".cache"), PathBuf::from);
+    cache.join("bin").join(name)
+}
+
+/// A tool that `scripts/drivers.sh NAME` fetches and that no test requires; that it is missing is said aloud.
+pub fn optional_tool(name: &str) -> Option<PathBuf> {
+    let tool = cached(name);
+    if tool.exists() {
+        return Some(tool);
+    }
+    skipped(&format!("no {name}: scripts/drivers.sh {name} fetches it"));
+    None
 }
 
 /// Declares a test that runs on a driver: `vulkan_test!(Lavapipe, fn name(device) { ... })`, where `device` is a
@@ -132,6 +155,10 @@ pub fn with_device(driver: Driver, path: &str, body: impl FnOnce(&VulkanExecutor
 
 fn skip(why: &str) {
     assert!(std::env::var_os("COOP_REQUIRE_VULKAN").is_none_or(|value| value != "1"), "{why}");
+    skipped(why);
+}
+
+fn skipped(why: &str) {
     // Straight to stderr: the test harness keeps what `eprintln!` writes to itself.
     let _ = writeln!(std::io::stderr(), "SKIPPED, {why}");
 }

@@ -237,6 +237,8 @@ const BUILTIN: &[(&str, &str)] = &[
     ("arm-mali", include_str!("../profiles/arm-mali.json")),
     ("google-swiftshader", include_str!("../profiles/google-swiftshader.json")),
     ("intel-arc", include_str!("../profiles/intel-arc.json")),
+    ("intel-opencl-cpu", include_str!("../profiles/intel-opencl-cpu.json")),
+    ("intel-opencl-gpu", include_str!("../profiles/intel-opencl-gpu.json")),
     ("intel-xe2", include_str!("../profiles/intel-xe2.json")),
     ("mesa-lavapipe", include_str!("../profiles/mesa-lavapipe.json")),
     ("mesa-lavapipe-debian12", include_str!("../profiles/mesa-lavapipe-debian12.json")),
@@ -385,7 +387,7 @@ mod tests {
     fn published_profiles_name_their_sources() {
         let all: Vec<Profile> = Profile::builtin_names().filter_map(Profile::builtin).collect();
         let published: Vec<&Profile> = all.iter().filter(|p| p.origin == Origin::Published).collect();
-        assert_eq!(published.len(), 8);
+        assert_eq!(published.len(), 10);
         for p in published {
             assert!(p.source.contains(" as of ") && p.source.ends_with("Not measured."), "{}: {}", p.name, p.source);
             assert_eq!(p.khr_properties.is_empty(), !p.has(Feature::CooperativeMatrix), "{}", p.name);

@@ -23,6 +23,7 @@
 
 use crate::Refusal;
 use crate::builtins::add_to_interfaces;
+use crate::kernel::is_kernel;
 use crate::scalar::bits::{gather, part, spread};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, name};
 use coop_ir::constant::Constants;
@@ -109,6 +110,8 @@ pub(crate) struct Arena {
     device: Option<String>,
     /// Whether the module has the Vulkan memory model.
     model: bool,
+    /// Whether it is one of kernels.
+    kernel: bool,
     variable: Option<Id>,
     part_length: Option<Id>,
     parts_at: Option<Id>,
@@ -125,6 +128,7 @@ impl Arena {
             own: own_bytes(m, constants),
             limit: profile.map_or(PORTABLE, |p| p.limits.max_compute_shared_memory_size),
             device: profile.map(|p| p.name.clone()),
+            kernel: is_kernel(m),
             model: m.has_capability(Capability::VulkanMemoryModel as u32),
             variable: None,
             part_length: None,
@@ -220,8 +224,23 @@ impl Arena {
         *self.variable.get_or_insert_with(|| m.fresh_id())
     }
 
-    /// The pointer to a quad: what a matrix is loaded from and stored to, with a stride in quads.
-    pub(crate) fn quad_pointer(&mut self, b: &mut FunctionBuilder<'_>, quad: Index) -> Id {
+    /// What a matrix is loaded from and stored to at a quad: its stride is in quads, or in components in kernels, whose
+    /// compilers count those whatever the pointer points to.
+    pub(crate) fn matrix_pointer(&mut self, b: &mut FunctionBuilder<'_>, quad: Index, elem: Elem) -> Id {
+        let pointer = self.quad_pointer(b, quad);
+        if !self.kernel {
+            return pointer;
+        }
+        let ty = b.globals.pointer(b.module, StorageClass::Workgroup as u32, elem.ty);
+        b.ids(Op::Bitcast, ty, &[pointer])
+    }
+
+    /// How many of what such a pointer points to are a quad.
+    pub(crate) fn units_of_quad(&self, elem: Elem) -> u32 {
+        if self.kernel { QUAD / elem.scalar.bytes() } else { 1 }
+    }
+
+    fn quad_pointer(&mut self, b: &mut FunctionBuilder<'_>, quad: Index) -> Id {
         let array = self.variable(b.module);
         let u32_type = b.u32_type();
         let quad_type = b.globals.vector(b.module, u32_type, 4);

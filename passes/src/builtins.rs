@@ -3,7 +3,7 @@
 //! A variable of the module is used where there is one, as an interface may hold each built-in once; else one is made.
 //! [`Builtins::finish`] lists those that were read in the interface of every entry point.
 
-use crate::kernel::is_wide;
+use crate::kernel::{is_kernel, is_wide};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, add_global, decorate, name};
 use coop_ir::decorate::Decorations;
 use coop_ir::types::{self, Scalar};
@@ -12,7 +12,8 @@ use rustc_hash::FxHashMap;
 use spirv::{BuiltIn, Decoration, StorageClass};
 
 /// Those that are looked for.
-const KNOWN: [BuiltIn; 6] = [
+const KNOWN: [BuiltIn; 7] = [
+    BuiltIn::WorkgroupSize,
     BuiltIn::LocalInvocationIndex,
     BuiltIn::LocalInvocationId,
     BuiltIn::SubgroupSize,
@@ -28,6 +29,7 @@ pub(crate) struct Builtins {
     read: Vec<Id>,
     /// Whether places are 64-bit numbers, as in kernels; what is about subgroups is not.
     wide: bool,
+    kernel: bool,
 }
 
 impl Builtins {
@@ -35,7 +37,12 @@ impl Builtins {
         let decorations = Decorations::new(m);
         let variable = |id: &Id| m.def_inst(*id).is_some_and(|i| i.op == Op::Variable);
         let found = |b: BuiltIn| Some((b as u32, decorations.with_built_in(b).into_iter().find(variable)?));
-        Builtins { variables: KNOWN.into_iter().filter_map(found).collect(), read: Vec::new(), wide: is_wide(m) }
+        Builtins {
+            variables: KNOWN.into_iter().filter_map(found).collect(),
+            read: Vec::new(),
+            wide: is_wide(m),
+            kernel: is_kernel(m),
+        }
     }
 
     /// The variable, if the module has one.
@@ -43,12 +50,16 @@ impl Builtins {
         self.variables.get(&(builtin as u32)).copied()
     }
 
-    /// The variable of a built-in that is one 32-bit integer, made if there is none.
+    /// The variable of a built-in, made if there is none.
     pub(crate) fn variable(&mut self, m: &mut Module, g: &mut Globals, builtin: BuiltIn) -> Id {
         let id = self.existing(builtin).unwrap_or_else(|| {
             let storage = StorageClass::Input as u32;
-            let wide = self.wide && builtin == BuiltIn::LocalInvocationIndex;
-            let ty = g.uint(m, if wide { 64 } else { 32 });
+            let vector = matches!(builtin, BuiltIn::LocalInvocationId | BuiltIn::WorkgroupSize);
+            let wide = self.wide && (vector || builtin == BuiltIn::LocalInvocationIndex);
+            let mut ty = g.uint(m, if wide { 64 } else { 32 });
+            if vector {
+                ty = g.vector(m, ty, 3);
+            }
             let pointer = g.pointer(m, storage, ty);
             let id = m.fresh_id();
             add_global(m, Inst::new(Op::Variable, Some(pointer), Some(id), [storage.into()]));
@@ -65,6 +76,9 @@ impl Builtins {
 
     /// Its value, as an unsigned integer.
     pub(crate) fn load(&mut self, b: &mut FunctionBuilder<'_>, builtin: BuiltIn) -> Index {
+        if self.kernel && builtin == BuiltIn::LocalInvocationIndex && self.existing(builtin).is_none() {
+            return self.local_index(b);
+        }
         let variable = self.variable(b.module, b.globals, builtin);
         let ty = loaded_type(b.module, variable).unwrap_or_else(|| b.u32_type());
         let value = b.ids(Op::Load, ty, &[variable]);
@@ -75,6 +89,30 @@ impl Builtins {
         let wide = matches!(types::scalar(b.module, ty), Some(Scalar::Int { width: 64, .. }));
         let op = if wide { Op::UConvert } else { Op::Bitcast };
         Index::Value(b.ids(op, u32_type, &[value]))
+    }
+
+    /// The place in the workgroup from what every version of OpenCL has; the built-in came with 2.0, and modules don't say
+    /// reliably which version they are of.
+    fn local_index(&mut self, b: &mut FunctionBuilder<'_>) -> Index {
+        let parts = [BuiltIn::LocalInvocationId, BuiltIn::WorkgroupSize].map(|builtin| {
+            let variable = self.variable(b.module, b.globals, builtin);
+            let word = b.u32_type();
+            let ty = loaded_type(b.module, variable).unwrap_or(word);
+            let value = b.ids(Op::Load, ty, &[variable]);
+            let part = match coop_ir::types::Type::of(b.module, ty) {
+                Some(coop_ir::types::Type::Vector { elem, .. }) => elem,
+                _ => word,
+            };
+            [0, 1, 2].map(|n| {
+                let x = b.op(Op::CompositeExtract, part, [value.into(), Operand::Word(n)]);
+                Index::Value(if part == word { x } else { b.ids(Op::UConvert, word, &[x]) })
+            })
+        });
+        let [[x, y, z], [width, height, _]] = parts;
+        let plane = b.u32_op(Op::IMul, z, height);
+        let row = b.add(plane, y);
+        let before = b.u32_op(Op::IMul, row, width);
+        b.add(before, x)
     }
 
     /// Whether anything was read.

@@ -91,8 +91,6 @@ pub enum Semantics {
 /// How kernels become Vulkan compute shaders.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Vulkan {
-    /// The size of a workgroup, where the kernel says none.
-    pub local_size: Option<[u32; 3]>,
     /// Bytes of shared memory behind arguments that point to it, by the argument's number.
     pub local_arguments: BTreeMap<u32, u32>,
 }
@@ -138,6 +136,8 @@ pub struct Options<'a> {
     pub semantics: Semantics,
     /// Make Vulkan compute shaders of OpenCL kernels.
     pub vulkan: Option<Vulkan>,
+    /// The size of a workgroup, where a kernel says none.
+    pub local_size: Option<[u32; 3]>,
     /// What offsets and bounds of checked accesses count.
     pub checked: Checked,
     /// How a multiplication reads tf32.
@@ -162,6 +162,7 @@ impl Options<'_> {
             lanes: Lanes::default(),
             semantics: Semantics::default(),
             vulkan: None,
+            local_size: None,
             checked: Checked::default(),
             tf32: Tf32::default(),
             apply_function: None,

@@ -51,10 +51,10 @@ fn kernel(declarations: &str, parameters: &str, body: &str) -> String {
     )
 }
 
-fn refusal(text: &str, options: Option<Vulkan>) -> Refusal {
+fn refusal(text: &str, local_size: Option<[u32; 3]>) -> Refusal {
     let module = parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let mut all = Options::new(Target::Scalar);
-    all.vulkan = Some(options.unwrap_or(Vulkan { local_size: Some([8, 1, 1]), ..Vulkan::default() }));
+    (all.vulkan, all.local_size) = (Some(Vulkan::default()), local_size);
     match lower(&module, &all) {
         Err(Error::Refused(refusal)) => *refusal,
         Err(e) => panic!("{e}\n{text}"),
@@ -130,12 +130,12 @@ fn refused() -> Vec<(&'static str, &'static str, String)> {
 #[test]
 fn what_has_no_equal_is_refused_with_the_reason() {
     for (rule, reason, text) in refused() {
-        let found = refusal(&text, None);
+        let found = refusal(&text, Some([8, 1, 1]));
         assert_eq!(found.rule, rule, "{found}");
         assert!(found.reason.contains(reason), "{found}");
         assert!(!found.remedy.is_empty(), "{found}");
     }
-    let found = refusal(&kernel("", "", ""), Some(Vulkan::default()));
+    let found = refusal(&kernel("", "", ""), None);
     assert_eq!(found.rule, "refused-vulkan-local-size");
     assert!(found.remedy.contains("--local-size"));
 }
@@ -147,7 +147,7 @@ fn flow_that_nests_too_deep_is_refused() {
     for i in 0..1000 {
         body += &format!("OpBranchConditional %true %in{i} %out{i}\n%out{i} = OpLabel\nOpReturn\n%in{i} = OpLabel\n");
     }
-    let found = refusal(&kernel("", "", &body), None);
+    let found = refusal(&kernel("", "", &body), Some([8, 1, 1]));
     assert_eq!(found.rule, "refused-vulkan-flow");
 }
 

@@ -249,12 +249,23 @@ fn named_function(m: &Module, name: &str) -> Option<Id> {
     m.globals.iter().find_map(|r| of(*r))
 }
 
-/// The length of a matrix is that of its type.
+/// The length of a matrix is that of its type, and a number of 32 bits.
 fn length(e: &mut Edit<'_>, r: InstRef) {
-    let inst = e.m.inst(r);
-    let Some(of) = inst.id(0).filter(|id| e.m.def_inst(*id).is_some_and(|d| !d.op.is_type())) else { return };
+    let inst = e.m.inst(r).clone();
+    let Some(mut of) = inst.id(0) else { return };
     if let Some(ty) = e.m.type_of(of) {
-        e.replace(r, Op::CooperativeMatrixLengthKHR, [ty.into()]);
+        of = ty;
+    }
+    let word = e.g.uint(e.m, 32);
+    let asked = inst.ty.and_then(|t| types::scalar(e.m, t));
+    match asked {
+        Some(Scalar::Int { width, .. }) if inst.ty != Some(word) => {
+            let length = e.ids(Op::CooperativeMatrixLengthKHR, word, &[of]);
+            let op = if width == 32 { Op::Bitcast } else { Op::UConvert };
+            e.replace(r, op, [length.into()]);
+        }
+        _ if inst.id(0) != Some(of) => e.replace(r, Op::CooperativeMatrixLengthKHR, [of.into()]),
+        _ => {}
     }
 }
 

@@ -8,7 +8,7 @@
 //! [`nv1`] has SPV_NV_cooperative_matrix, whose types don't say what a matrix is used for; [`intel`] SPV_INTEL_joint_matrix, of
 //! shaders and kernels; [`surface`] loads and stores by layouts, offsets and bounds, of Intel and of
 //! SPV_ARM_cooperative_matrix_layouts; [`numbers`] bfloat16 and tf32; [`retype`] makes matrices of bfloat16 in integers such
-//! of bfloat16 where matrices stay; [`qcom`] has SPV_QCOM_cooperative_matrix_conversion.
+//! of bfloat16 where matrices stay, [`widen`] of f32 where a device multiplies only those; [`qcom`] has SPV_QCOM_cooperative_matrix_conversion.
 
 mod edit;
 mod intel;
@@ -17,6 +17,7 @@ mod nv1;
 mod qcom;
 mod retype;
 mod surface;
+mod widen;
 
 use crate::pipeline::PassCx;
 use crate::{Refusal, Target};
@@ -51,6 +52,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     intel::run(m, cx)?;
     if cx.options.target != Target::Scalar {
         retype::run(m)?;
+        widen::run(m, cx)?;
     }
     qcom::run(m, cx)
 }

@@ -323,7 +323,7 @@ fn bits(b: &mut FunctionBuilder<'_>, value: Id) -> Id {
 }
 
 /// The number that bits of bfloat16 are.
-fn value_of(b: &mut FunctionBuilder<'_>, value: Id) -> Id {
+pub(super) fn value_of(b: &mut FunctionBuilder<'_>, value: Id) -> Id {
     let half = Scalar::Int { width: 16, signed: false };
     let half = b.globals.scalar(b.module, half);
     let value = if b.module.type_of(value) == Some(half) { value } else { b.ids(Op::Bitcast, half, &[value]) };

@@ -119,6 +119,8 @@ impl Usage<'_, '_> {
                 | Op::Undef
                 | Op::ConstantNull
                 | Op::ExtInst
+                | Op::Name
+                | Op::Decorate
                 | Op::AccessChain
                 | Op::InBoundsAccessChain => true,
                 Op::Bitcast => {

@@ -56,6 +56,15 @@ struct Placed {
 
 /// Changes an access to a tensor access, if KHR does not have it as it is.
 pub(super) fn access(e: &mut Edit<'_>, r: InstRef, checked: Checked) -> Result<bool, Refusal> {
+    tensor_access(e, r, checked, false)
+}
+
+/// Changes an access to a tensor access in any case.
+pub(super) fn as_tensor(e: &mut Edit<'_>, r: InstRef, checked: Checked) -> Result<bool, Refusal> {
+    tensor_access(e, r, checked, true)
+}
+
+fn tensor_access(e: &mut Edit<'_>, r: InstRef, checked: Checked, always: bool) -> Result<bool, Refusal> {
     let inst = e.m.inst(r).clone();
     let Some(access) = Access::of(&inst) else { return malformed(r, "the operands don't fit the instruction") };
     let shape = match access.object {
@@ -70,7 +79,8 @@ pub(super) fn access(e: &mut Edit<'_>, r: InstRef, checked: Checked) -> Result<b
     let Some(layout) = e.known(access.layout) else {
         return refuse("the memory layout is no known constant".to_owned());
     };
-    if access.offset.is_none() && matches!(layout, ROW_MAJOR | COLUMN_MAJOR) && !counts_components(e, &access, shape) {
+    let plain = access.offset.is_none() && matches!(layout, ROW_MAJOR | COLUMN_MAJOR);
+    if plain && !always && !counts_components(e, &access, shape) {
         return Ok(false);
     }
     let placed = match layout {

@@ -15,7 +15,11 @@ mod variables;
 
 use crate::Refusal;
 use crate::pipeline::PassCx;
-use coop_ir::builder::{Globals, require_capability};
+use coop_ir::builder::{Globals, add_global, literal_operands, require_capability};
+use coop_ir::constant::{Constants, Specialization};
+use coop_ir::decorate::Decorations;
+use coop_ir::entry::entry_points;
+use coop_ir::profile::Profile;
 use coop_ir::rewrite::{insert_before, remove_globals, sort_globals};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
@@ -74,9 +78,38 @@ pub(crate) fn declare(m: &mut Module) {
     }
 }
 
-pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
+/// The most subgroups that a workgroup of kernels without a fixed size can have on a device.
+pub(crate) fn most_subgroups(m: &Module, profile: &Profile, subgroup_size: u32) -> Option<u32> {
+    is_kernel(m).then(|| profile.limits.max_compute_work_group_invocations.div_ceil(subgroup_size.max(1)))
+}
+
+/// Fixes the size of workgroups, so that a kernel is not run with another.
+fn fix_size(m: &mut Module, size: [u32; 3]) -> Result<(), Refusal> {
+    let constants = Constants::new(m, &Specialization::new());
+    for entry in entry_points(m, &Decorations::new(m)) {
+        let Some(said) = &entry.workgroup_size else {
+            let operands = [entry.function.into(), Operand::Word(ExecutionMode::LocalSize as u32)];
+            let operands = operands.into_iter().chain(size.map(Operand::Word));
+            add_global(m, Inst::new(Op::ExecutionMode, None, None, operands));
+            continue;
+        };
+        let said = said.values(&constants).map(|c| c.value().unwrap_or(0) as u32);
+        if said != size {
+            let [said, given] = [said, size].map(|s| s.map(|n| n.to_string()).join("x"));
+            let why = format!("the kernel {} asks for workgroups of {said}, not {given}", entry.name);
+            let remedy = "leave --local-size out";
+            return Err(Refusal::new("refused-unknown-size", m.def(entry.function), why, remedy));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     if !is_kernel(m) {
         return Ok(());
+    }
+    if let Some(size) = cx.options.local_size {
+        fix_size(m, size)?;
     }
     let mut g = Globals::new(m);
     for f in 0..m.functions.len() {
@@ -88,6 +121,47 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     }
     sort_globals(m);
     Ok(())
+}
+
+/// Says things about matrices as Intel's compiler takes them: access chains to elements begin at the matrix, and integers that
+/// types and layouts are made of are constants, not nulls.
+pub(crate) fn spell_out(m: &mut Module, g: &mut Globals) {
+    for r in m.globals_with(Op::ConstantNull).collect::<Vec<_>>() {
+        let inst = m.inst(r).clone();
+        if let Some(scalar @ Scalar::Int { .. }) = inst.ty.and_then(|t| types::scalar(m, t)) {
+            m.replace(r, Inst::new(Op::Constant, inst.ty, inst.result, literal_operands(scalar, 0)).at(inst.origin));
+        }
+    }
+    for r in m.functions.iter().flat_map(|f| f.insts()).collect::<Vec<_>>() {
+        let inst = m.inst(r).clone();
+        if !matches!(inst.op, Op::AccessChain | Op::InBoundsAccessChain) {
+            continue;
+        }
+        let Some((storage, at, matrix)) = through_matrix(m, &inst).filter(|(_, at, _)| *at > 1) else { continue };
+        let (ty, id) = (g.pointer(m, storage, matrix), m.fresh_id());
+        let outer = inst.operands.iter().take(at).copied();
+        insert_before(m, r, Inst::new(inst.op, Some(ty), Some(id), outer).at(inst.origin));
+        let inner = [Operand::Id(id)].into_iter().chain(inst.operands.iter().skip(at).copied());
+        m.replace(r, Inst::new(inst.op, inst.ty, inst.result, inner).at(inst.origin));
+    }
+    sort_globals(m);
+}
+
+/// The storage class of a chain, and the operand that is an index into a matrix, with the matrix's type.
+fn through_matrix(m: &Module, inst: &Inst) -> Option<(u32, usize, Id)> {
+    let Type::Pointer { storage, mut pointee } = Type::of(m, m.type_of(inst.id(0)?)?)? else { return None };
+    for (at, index) in inst.ids().enumerate().skip(1) {
+        pointee = match Type::of(m, pointee)? {
+            Type::CoopMat(_) => return Some((storage, at, pointee)),
+            Type::Array { elem, .. } | Type::Vector { elem, .. } => elem,
+            Type::Struct { members } => {
+                let member = m.def_inst(index).filter(|i| i.op == Op::Constant)?.word(0)?;
+                *members.get(member as usize)?
+            }
+            _ => return None,
+        };
+    }
+    None
 }
 
 /// Makes the pointer of a load or store of a matrix one to the component type.

@@ -15,6 +15,7 @@ use super::calc::{Calc, Num, power};
 use super::memory::unsigned;
 use crate::arena::Elem;
 use crate::inline::{returns, splice};
+use crate::kernel::is_kernel;
 use crate::{Refusal, Semantics, ssa};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, decorate};
 use coop_ir::constant::Constants;
@@ -182,7 +183,7 @@ impl Maker<'_> {
             Type::Pointer { storage, .. } => storage,
             _ => u32::MAX,
         });
-        if storage == Some(StorageClass::PhysicalStorageBuffer as u32) {
+        if storage == Some(StorageClass::PhysicalStorageBuffer as u32) || is_kernel(self.m) {
             let mut args = Args { m: self.m, constants: self.constants, list: std::mem::take(list) };
             let at = args.pass(pointer);
             *list = args.list;
@@ -530,6 +531,10 @@ impl Callee {
 
 /// A pointer of a type whose steps are `step` bytes.
 fn stepped(b: &mut FunctionBuilder<'_>, pointer: Id, step: u32) -> Id {
+    if is_kernel(b.module) {
+        // Every pointer steps by what it points to, and that is the function's own decision.
+        return pointer;
+    }
     let storage = StorageClass::PhysicalStorageBuffer as u32;
     aliased_parameter(b, pointer);
     let pointee = b.module.type_of(pointer).and_then(|t| match Type::of(b.module, t)? {

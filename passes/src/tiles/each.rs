@@ -439,7 +439,13 @@ impl Tiles<'_, '_> {
         }
         let void = g.void(m);
         let mut f = FunctionBuilder::new(m, g, "coop_rulers", void, &[]);
-        let lane = self.builtins.load(&mut f, BuiltIn::LocalInvocationIndex);
+        let mut lane = self.builtins.load(&mut f, BuiltIn::LocalInvocationIndex);
+        if self.invocations.is_none() {
+            // How many there are is not known: the first one writes all, the others begin behind the end.
+            let others = f.compare(Op::INotEqual, lane, Index::Const(0));
+            let (behind, begin, word) = (f.u32(u32::MAX), f.u32(0), f.u32_type());
+            lane = Index::Value(f.ids(Op::Select, word, &[others, behind, begin]));
+        }
         for ruler in self.rulers.clone() {
             let begin = ruler.begin(&mut f, &mut self.arena, Index::Const(0));
             let count = self.invocations.unwrap_or(1);

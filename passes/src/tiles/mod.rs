@@ -35,6 +35,7 @@ mod tensor;
 
 use crate::arena::{Arena, Elem};
 use crate::builtins::Builtins;
+use crate::kernel;
 use crate::pipeline::PassCx;
 use crate::placement::Grid;
 use crate::scalar::arith::{OF_OPERATIONS, is_elementwise};
@@ -154,6 +155,8 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let size = cx.options.subgroup_size.unwrap_or(profile.limits.subgroup_size).max(1);
     let invocations = workgroup(m, &constants);
     let subgroups = invocations.map(|n| n.div_ceil(size));
+    // Those of a kernel can be of any size: there is shared memory for the largest.
+    let parts = subgroups.or_else(|| kernel::most_subgroups(m, profile, size));
     let partners = partners(m, &logical);
     let shapes = Choice::new(m, profile, &logical, &partners).solve()?;
     let mut g = Globals::new(m);
@@ -164,11 +167,14 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let mut tensors = Tensors::new(m, cx.options);
     let mut accesses = FxHashMap::default();
     for r in m.all().filter(|r| TENSOR.contains(&m.inst(*r).op)).collect::<Vec<_>>() {
-        accesses.insert(r, tensors.access(m, &mut g, r)?);
+        let mut access = tensors.access(m, &mut g, r)?;
+        // Intel's compiler loads matrices of such components by rows only.
+        access.runs_down &= !(kernel::is_kernel(m) && access.elem.scalar.width() == 32);
+        accesses.insert(r, access);
     }
     let native = Native::new(cx);
     let mut tiles = Tiles {
-        arena: Arena::new(m, &constants, Some(profile), subgroups),
+        arena: Arena::new(m, &constants, Some(profile), parts),
         builtins: Builtins::new(m),
         decorated: decorated(m),
         cx,
@@ -206,12 +212,15 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     tiles.begin_entries(m, &mut g);
     tiles.types(m, &mut g);
     tiles.cx.report.added_shared_memory += tiles.arena.finish(m, &mut g);
-    if tiles.builtins.is_read() {
+    if tiles.builtins.is_read() && !kernel::is_kernel(m) {
         require_capability(m, Capability::GroupNonUniform as u32);
     }
     tiles.builtins.finish(m);
     tiles.cx.report.required_subgroup_size = Some(size);
     tiles.cx.report.full_subgroups = true;
+    if kernel::is_kernel(m) {
+        kernel::spell_out(m, &mut g);
+    }
     sort_globals(m);
     Ok(())
 }

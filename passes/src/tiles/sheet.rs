@@ -174,7 +174,7 @@ impl Sheet {
         (row, col): (&Lin, &Lin),
     ) {
         let pointer = self.pointer(b, arena, begin, row, col);
-        let (layout, stride) = (b.u32(u32::from(self.layout.down)), b.u32(self.layout.pitch));
+        let (layout, stride) = (b.u32(u32::from(self.layout.down)), self.stride(b, arena));
         let operands = arena.store_operands(b, self.zone());
         let all = [pointer, tile, layout, stride].map(Operand::Id).into_iter().chain(operands);
         b.effect(Op::CooperativeMatrixStoreKHR, all);
@@ -189,7 +189,7 @@ impl Sheet {
         (row, col): (&Lin, &Lin),
     ) -> Vec<Operand> {
         let pointer = self.pointer(b, arena, begin, row, col);
-        let (layout, stride) = (b.u32(u32::from(self.layout.down)), b.u32(self.layout.pitch));
+        let (layout, stride) = (b.u32(u32::from(self.layout.down)), self.stride(b, arena));
         let operands = arena.load_operands(b, self.zone());
         [pointer, layout, stride].map(Operand::Id).into_iter().chain(operands).collect()
     }
@@ -212,7 +212,12 @@ impl Sheet {
 
     fn pointer(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, begin: Index, row: &Lin, col: &Lin) -> Id {
         let quad = Lin::scaled(begin, 1).plus(&self.layout.quad(row, col)).emit(b);
-        arena.quad_pointer(b, quad)
+        arena.matrix_pointer(b, quad, self.layout.elem)
+    }
+
+    /// The distance of two lines, in what the pointer points to.
+    fn stride(&self, b: &mut FunctionBuilder<'_>, arena: &Arena) -> Id {
+        b.u32(self.layout.pitch * arena.units_of_quad(self.layout.elem))
     }
 
     /// Visits the units of the sheet, one in `step` of them from `first` on: line, first element, first word of the

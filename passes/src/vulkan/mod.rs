@@ -95,7 +95,7 @@ fn shader(
 ) -> Result<Shader, Refusal> {
     expression::unfold(m, f);
     let constants = Constants::new(m, &cx.options.spec);
-    let local_size = local_size(m, vulkan, entry, &constants)?;
+    let local_size = local_size(m, cx.options.local_size, entry, &constants)?;
     let literal = |mode: ExecutionMode| entry.mode(mode).map(|found| m.inst(found.at).word(2));
     let asked = literal(ExecutionMode::SubgroupSize).flatten();
     let exact = literal(ExecutionMode::ContractionOff).is_some();
@@ -155,14 +155,19 @@ fn shader(
     Ok(Shader { function: entry.function, interface, local_size })
 }
 
-fn local_size(m: &Module, vulkan: &Vulkan, entry: &EntryPoint, constants: &Constants) -> Result<[u32; 3], Refusal> {
+fn local_size(
+    m: &Module,
+    given: Option<[u32; 3]>,
+    entry: &EntryPoint,
+    constants: &Constants,
+) -> Result<[u32; 3], Refusal> {
     let said = entry.workgroup_size.as_ref().map(|s| s.values(constants).map(|c| c.value().unwrap_or(0) as u32));
     let at = m.def(entry.function);
     let refused = |why: &str| {
         let remedy = "give the size that the kernel is run with: --local-size X,Y,Z";
         Refusal::new("refused-vulkan-local-size", at, why, remedy)
     };
-    match (said, vulkan.local_size) {
+    match (said, given) {
         (Some(said), Some(given)) if said != given => Err(refused("the kernel asks for another workgroup size")),
         (None, None) => Err(refused("the workgroup size is not known")),
         (Some(size), _) | (None, Some(size)) => {
