@@ -64,7 +64,7 @@ const REPLICATED: [Op; 3] =
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     unused_functions(m);
     tidy::run(m);
-    unused_globals(m);
+    unused_globals(m, cx.bound);
     kernel::declare(m);
     unused_addresses(m);
     let matrices = m.globals.iter().any(|r| m.inst(*r).op == Op::TypeCooperativeMatrixKHR);
@@ -176,12 +176,10 @@ fn unused_addresses(m: &mut Module) {
     remove_extension(m, "SPV_EXT_physical_storage_buffer");
 }
 
-/// Removes types and constants that nothing refers to, with their names and decorations.
-fn unused_globals(m: &mut Module) {
-    if m.all().any(|r| m.inst(r).opaque) {
-        // Any word of such an instruction may be an id.
-        return;
-    }
+/// Removes types and constants that nothing refers to, with their names and decorations. Any word of an instruction beyond the
+/// grammar may be an id below `bound`: where there are such, only what passes made goes.
+fn unused_globals(m: &mut Module, bound: u32) {
+    let first = if m.all().any(|r| m.inst(r).opaque) { bound } else { 0 };
     // `WorkgroupSize` is a constant that says something by itself.
     let built_in: FxHashSet<Id> = m
         .globals_with(Op::Decorate)
@@ -191,7 +189,7 @@ fn unused_globals(m: &mut Module) {
         .collect();
     let removable = |m: &Module, r: InstRef| {
         let i = m.inst(r);
-        if i.result.is_some_and(|id| built_in.contains(&id)) {
+        if i.result.is_some_and(|id| built_in.contains(&id) || id.get() < first) {
             return false;
         }
         let constant = i.op.is_constant() || i.op == Op::Undef;

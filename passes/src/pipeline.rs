@@ -12,6 +12,8 @@ use std::time::Instant;
 pub(crate) struct PassCx<'a> {
     pub(crate) options: &'a Options<'a>,
     pub(crate) report: &'a mut Report,
+    /// The bound of the input's ids. What is not below it was made by passes, and no instruction beyond the grammar can mean it.
+    pub(crate) bound: u32,
 }
 
 /// A pass: module in, module out.
@@ -114,7 +116,7 @@ const LEGACY_JOINT_MATRIX: u16 = 6119;
 /// The types that make a module one to lower.
 const MATRIX_TYPES: [Op; 2] = [Op::TypeCooperativeMatrixKHR, Op::TypeCooperativeMatrixNV];
 
-/// Lowers a module. One without matrices comes back as it is.
+/// Lowers a module. One without matrices comes back as it is; one that is not well formed ([`coop_ir::verify`]) is refused.
 pub fn lower(module: &Module, options: &Options<'_>) -> Result<Lowered, Error> {
     lower_with(module, options, &mut |_, _| {})
 }
@@ -143,6 +145,7 @@ pub fn lower_with(
     if !kernels && !module.globals.iter().any(|r| MATRIX_TYPES.contains(&module.inst(*r).op)) {
         return Ok(Lowered { module: module.clone(), report });
     }
+    well_formed(module)?;
     report.changed = true;
     let original = module;
     let own = kernel::subgroup_size(module);
@@ -152,17 +155,15 @@ pub fn lower_with(
         ..options.clone()
     };
     let mut module = module.clone();
-    // What the input has wrong already is no pass's fault.
-    let verify = options.verify_each && coop_ir::verify::verify(&module).is_ok();
     let before: Vec<u32> = module.capabilities().collect();
     let passes = PASSES.iter().filter(|p| p.targets.contains(&options.target));
     for (number, pass) in passes.enumerate().take(options.fuel.unwrap_or(usize::MAX)) {
         let start = Instant::now();
-        let done = (pass.run)(&mut module, &mut PassCx { options, report: &mut report });
+        let done = (pass.run)(&mut module, &mut PassCx { options, report: &mut report, bound: original.header.bound });
         done.map_err(|refusal| placed(refusal, original, &module))?;
         report.passes.push(Timing { pass: pass.name, micros: start.elapsed().as_micros() as u64 });
         after(&format!("{number:02}-{}", pass.name), &module);
-        check(&module, pass, verify)?;
+        check(&module, pass, options.verify_each)?;
     }
     let name = |c: u32| coop_ir::Kind::Capability.enumerant(c).map_or_else(|| c.to_string(), |e| e.name.to_owned());
     let now: Vec<u32> = module.capabilities().collect();
@@ -198,6 +199,13 @@ fn auto(module: &Module, options: &Options<'_>, after: &mut dyn FnMut(&str, &Mod
         break;
     }
     answer
+}
+
+/// Passes rely on it: values come before their uses, and each instruction is where it belongs.
+fn well_formed(module: &Module) -> Result<(), Refusal> {
+    let Err(problems) = coop_ir::verify::verify(module) else { return Ok(()) };
+    let (at, why) = problems.first().map_or((None, String::new()), |p| (p.inst, p.to_string()));
+    Err(Refusal::new("refused-malformed", at, why, "see what coopcheck says of the module"))
 }
 
 /// The refusal with an instruction of the input: where a pass made the one that it names, what that stands for.

@@ -71,9 +71,11 @@ pub(crate) fn promote(m: &mut Module, f: usize, variables: &[Id]) {
         place.add_phis(m, &cfg, &frontiers, &mut new_phis);
         place.rename(m, &cfg, &mut map, &mut new_phis);
     }
-    // What a load gave may itself be the load of another variable.
+    // What a load gave may itself be the load of another variable. A module that is not well formed may store what a later load
+    // gives: then there is no end.
     let end = |mut id: Id| {
-        while let Some(next) = map.get(&id) {
+        for _ in 0..=map.len() {
+            let Some(next) = map.get(&id) else { break };
             id = *next;
         }
         id

@@ -236,6 +236,9 @@ fn blocked(e: &mut Edit<'_>, r: InstRef, access: &Access, shape: Shape, layout: 
     if !matches!(bytes, 1 | 2 | 4) && group > 1 {
         return refuse(format!("{} components are cut by blocks that are interleaved by 4 bytes", shape.scalar));
     }
+    if shape.rows.checked_mul(shape.cols).is_none_or(|n| n > i32::MAX as u32) {
+        return refuse(format!("a {}x{} matrix has more elements than 32 bits count", shape.rows, shape.cols));
+    }
     let by_rows = layout == ARM_ROW_BLOCKED;
     // Components of a word, and of a row of a block.
     let (part, wide) = (4 / bytes, 16 / bytes);

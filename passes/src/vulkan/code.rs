@@ -38,7 +38,9 @@ impl Kernel<'_> {
 
     /// Lets a value stand for what an instruction gives, which goes.
     pub(super) fn stand_in(&mut self, r: InstRef, value: Id) {
-        if let Some(id) = self.m.inst(r).result {
+        // A value that is made of itself, in a module that is not well formed, would have no end.
+        let value = self.now(value);
+        if let Some(id) = self.m.inst(r).result.filter(|id| *id != value) {
             self.instead_of.insert(id, value);
         }
         self.m.forget(r);
