@@ -131,7 +131,7 @@ impl Fill {
             Maker { kind: buffer.element, count: buffer.count, random, out: Vec::with_capacity(buffer.size()) };
         match self {
             Fill::Plain(plain) => maker.plain(*plain),
-            Fill::With(With::Constant(number)) => maker.each(constant(number.value()?)),
+            Fill::With(With::Constant(number)) => maker.constant(number.value()?),
             Fill::With(With::Ramp(first, step)) => maker.ramp(first.value()?, step.value()?),
             Fill::With(With::SmallInts(low, high)) => maker.integers(*low, *high),
             Fill::With(With::HalfIntegers(low, high)) => maker.halves((low * 2.0) as i64, (high * 2.0) as i64),
@@ -170,10 +170,6 @@ fn half_bounds(low: f64, high: f64) -> bool {
     half(low) && half(high) && low <= high
 }
 
-fn constant(value: Value) -> impl FnMut(u64, &mut Random) -> Value {
-    move |_, _| value
-}
-
 struct Maker {
     kind: ComponentType,
     count: u64,
@@ -187,6 +183,12 @@ impl Maker {
             let value = value(index, &mut self.random);
             number::encode(self.kind, value, &mut self.out);
         }
+    }
+
+    fn constant(&mut self, value: Value) {
+        number::encode(self.kind, value, &mut self.out);
+        let one = std::mem::take(&mut self.out);
+        self.out = one.repeat(self.count as usize);
     }
 
     fn plain(&mut self, plain: Plain) {

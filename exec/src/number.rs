@@ -18,7 +18,8 @@ impl Value {
     /// The value as a float; integers beyond 2^53 are rounded.
     pub fn to_f64(self) -> f64 {
         match self {
-            Value::Int(value) => value as f64,
+            // Machines convert 64 bits at once.
+            Value::Int(value) => i64::try_from(value).map_or(value as f64, |value| value as f64),
             Value::Float(value) => value,
         }
     }
@@ -87,7 +88,7 @@ impl SmallFloat {
             return if !self.finite && magnitude == self.infinity_bits() { sign * f64::INFINITY } else { f64::NAN };
         }
         let one = f64::from(1u32 << self.mantissa);
-        let scale = |power: i32| 2f64.powi(power - self.bias());
+        let scale = |power: i32| power_of_two(power - self.bias());
         sign * if exponent == 0 { mantissa / one * scale(1) } else { (1.0 + mantissa / one) * scale(exponent) }
     }
 
@@ -104,12 +105,20 @@ impl SmallFloat {
         // The exponent of a double's leading bit; doubles that are subnormal are far below half of our smallest value.
         let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).max(1 - self.bias());
         // In units of the last place at that exponent the value is small enough for exact arithmetic.
-        let units = magnitude * 2f64.powi(self.mantissa as i32 - exponent);
+        let units = magnitude * power_of_two(self.mantissa as i32 - exponent);
         let rounded = units.round_ties_even() as u32;
         // A mantissa that rounds up to the next power of two carries into the exponent by itself.
         let biased = (exponent + self.bias() - 1) as u32;
         let bits = (biased << self.mantissa) + rounded;
         if bits > self.max_bits() { overflow } else { sign | bits }
+    }
+}
+
+/// A power of two; where a normal double does not hold it, as `powi` says.
+fn power_of_two(power: i32) -> f64 {
+    match u64::try_from(power + 1023) {
+        Ok(biased @ 1..=2046) => f64::from_bits(biased << 52),
+        _ => 2f64.powi(power),
     }
 }
 

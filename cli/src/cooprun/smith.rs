@@ -67,6 +67,9 @@ pub(super) struct Smith {
     /// Who runs them
     #[arg(long, value_enum, value_delimiter = ',', default_value = "interp,vulkan")]
     on: Vec<Where>,
+    /// With how many placements of elements the interpreter runs them as they are, 1 to 3
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    placements: usize,
     /// What they are lowered to; none with an empty word
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "scalar")]
     target: Vec<String>,
@@ -204,6 +207,7 @@ impl Smith {
         Differential {
             device,
             interpret: self.on.contains(&Where::Interp),
+            placements: self.placements.clamp(1, 3),
             targets: plan.targets.clone(),
             validator: self.spirv_val.as_deref(),
         }
@@ -415,6 +419,7 @@ impl Smith {
         let on: Vec<String> =
             self.on.iter().filter_map(|w| Some(w.to_possible_value()?.get_name().to_owned())).collect();
         command.args(["--on", &on.join(","), "--target", &targets.join(",")]);
+        command.args(["--placements", &self.placements.to_string()]);
         if let Some(program) = &self.spirv_val {
             command.arg("--spirv-val").arg(program);
         }

@@ -12,6 +12,7 @@ mod shrink;
 mod tally;
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use coop_exec::interp::{Config, Interpreted, MulAddMode, Placement};
 use coop_exec::random::Random;
@@ -65,6 +66,8 @@ pub struct Differential<'a, 'v> {
     pub device: Option<&'a VulkanExecutor<'v>>,
     /// Whether the interpreter is asked.
     pub interpret: bool,
+    /// With how many placements of elements it runs originals: 3 at most.
+    pub placements: usize,
     /// What modules are lowered to.
     pub targets: Vec<Target>,
     /// Looks at every module as well: spirv-val.
@@ -171,7 +174,9 @@ impl Differential<'_, '_> {
             let second = (first + 1 + (salt / 16 % 2) as usize) % 3;
             let placed = |i: usize| [Placement::BlockedRows, Placement::Interleaved, Placement::Replicated][i];
             let ways = [(placed(first), lanes), (placed(second), other), (Placement::Permuted, lanes)];
-            for (placement, size) in ways {
+            // Where they are fewer, they are others for other modules.
+            let from = if self.placements < 3 { salt / 32 % 3 } else { 0 };
+            for (placement, size) in ways.into_iter().cycle().skip(from as usize).take(self.placements.min(3)) {
                 let form = Form { lowered: None, size };
                 self.interpreted(s, module, form, placement)?;
             }
@@ -214,7 +219,7 @@ impl Differential<'_, '_> {
         options.spec = case.specialization().unwrap_or_default();
         options.subgroup_size = Some(form.size);
         options.lanes = lanes;
-        options.verify_each = true;
+        options.verify_each = salt % 4 == 0;
         options.profile = device.as_ref();
         let lowered = match lower(module, &options) {
             Ok(lowered) => lowered.module,
@@ -224,7 +229,11 @@ impl Differential<'_, '_> {
             }
             Err(bug) => return Err(s.fail(&label, "not lowered", bug.to_string())),
         };
+        *s.row.lowered.entry(target.to_string()).or_default() += 1;
         s.modules.push((label.clone(), lowered.clone()));
+        if let Err(problems) = coop_ir::verify::verify(&lowered) {
+            return Err(s.fail(&label, "not well formed", problems[0].to_string()));
+        }
         validate(&lowered, &case).map_err(|m| s.fail(&label, "coopcheck complains", m))?;
         self.validated(&lowered).map_err(|m| s.fail(&label, "spirv-val complains", m))?;
         if self.interpret {
@@ -242,8 +251,10 @@ impl Differential<'_, '_> {
         if target == Target::Scalar {
             return None;
         }
-        let own = self.device.map(|d| d.profile().clone());
-        let profile = own.or_else(|| coop_ir::profile::Profile::builtin("mesa-lavapipe"))?;
+        // Read once: that takes longer than many a pass.
+        static LAVAPIPE: LazyLock<Option<coop_ir::profile::Profile>> =
+            LazyLock::new(|| coop_ir::profile::Profile::builtin("mesa-lavapipe"));
+        let profile = self.device.map(|d| d.profile().clone()).or_else(|| LAVAPIPE.clone())?;
         Some(if target == Target::Ext { profile.with_maintenance1() } else { profile })
     }
 

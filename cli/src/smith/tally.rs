@@ -17,6 +17,8 @@ pub struct Row {
     pub runs: Counts,
     /// What was not run where it should have been, by what, where and why.
     pub skipped: Counts,
+    /// How many modules were lowered, by target.
+    pub lowered: Counts,
     /// What a lowering refused, by target and rule.
     pub refused: Counts,
     /// What went wrong, by class.
@@ -49,6 +51,7 @@ impl Row {
         self.seconds += other.seconds;
         add(&mut self.runs, &other.runs);
         add(&mut self.skipped, &other.skipped);
+        add(&mut self.lowered, &other.lowered);
         add(&mut self.refused, &other.refused);
         add(&mut self.failed, &other.failed);
     }
@@ -80,7 +83,7 @@ impl Tally {
         let row = |r: &Row| {
             json!({
                 "modules": r.modules, "seconds": r.seconds, "runs": r.runs, "skipped": r.skipped,
-                "refused": r.refused, "failed": r.failed,
+                "lowered": r.lowered, "refused": r.refused, "failed": r.failed,
             })
         };
         let rows: serde_json::Map<String, Value> = self.rows.iter().map(|(k, r)| (k.clone(), row(r))).collect();
@@ -94,6 +97,7 @@ impl Tally {
             seconds: v["seconds"].as_f64().unwrap_or(0.0),
             runs: counts(&v["runs"]),
             skipped: counts(&v["skipped"]),
+            lowered: counts(&v["lowered"]),
             refused: counts(&v["refused"]),
             failed: counts(&v["failed"]),
         };
@@ -119,20 +123,8 @@ impl Tally {
             line.push(format!("{:.1}", row.modules as f64 / row.seconds.max(1e-9)));
             lines.push(line);
         }
-        let widths: Vec<usize> =
-            (0..lines[0].len()).map(|i| lines.iter().map(|l| l[i].len()).max().unwrap_or(0)).collect();
-        let mut out = String::new();
-        for line in &lines {
-            let cells: Vec<String> = line
-                .iter()
-                .enumerate()
-                .map(
-                    |(i, c)| if i == 0 { format!("{c:<w$}", w = widths[i]) } else { format!("{c:>w$}", w = widths[i]) },
-                )
-                .collect();
-            out.push_str(cells.join("  ").trim_end());
-            out.push('\n');
-        }
+        let mut out = aligned(&lines);
+        out.push_str(&aligned(&self.targets()));
         for (title, pick) in [
             ("not run", (|r: &Row| r.skipped.clone()) as fn(&Row) -> Counts),
             ("refused", |r| r.refused.clone()),
@@ -153,9 +145,65 @@ impl Tally {
         out
     }
 
+    /// What became of the modules of each profile, by target: a line for whoever ran them. Nothing, if nothing was lowered.
+    fn targets(&self) -> Vec<Vec<String>> {
+        let mut lines = Vec::new();
+        for (profile, row) in &self.rows {
+            let sum = |c: &Counts, pick: &dyn Fn(&str) -> bool| {
+                c.iter().filter(|(k, _)| pick(k)).map(|(_, n)| n).sum::<u64>()
+            };
+            let of = |what: &str, target: &str| what.split([' ', ',', ':']).next() == Some(target);
+            let targets: BTreeSet<&str> = row
+                .lowered
+                .keys()
+                .map(String::as_str)
+                .chain(row.refused.keys().filter_map(|k| k.split(':').next()))
+                .collect();
+            for target in targets {
+                let lowered = row.lowered.get(target).copied().unwrap_or(0);
+                let refused = sum(&row.refused, &|k| of(k, target));
+                let troubles = sum(&row.failed, &|k| of(k, target));
+                for place in ["interp", "vulkan"] {
+                    let name = format!("{target} {place}");
+                    let Some(ran) = row.runs.get(&name).copied() else { continue };
+                    // Such trouble was noticed when it had run.
+                    let late = |k: &str| {
+                        k == format!("{name} differs")
+                            || k.ends_with(": complaints")
+                            || k.ends_with(": not as expected")
+                    };
+                    let alike = ran - sum(&row.failed, &|k| of(k, target) && k.contains(place) && late(k)).min(ran);
+                    let numbers = [row.modules, lowered, refused, ran, alike, troubles].map(|n| n.to_string());
+                    lines.push([profile.clone(), name].into_iter().chain(numbers).collect());
+                }
+            }
+        }
+        if !lines.is_empty() {
+            let head = ["profile", "lowered for, run by", "modules", "lowered", "refused", "run", "alike", "troubles"];
+            lines.insert(0, head.map(str::to_owned).to_vec());
+        }
+        lines
+    }
+
     /// The constructs, as one line.
     pub fn constructs(&self) -> String {
         let parts: Vec<String> = self.made.iter().map(|(k, n)| format!("{k} {n}")).collect();
         parts.join(", ")
     }
+}
+
+/// Lines of cells, the first column to the left.
+fn aligned(lines: &[Vec<String>]) -> String {
+    let columns = lines.first().map_or(0, Vec::len);
+    let widths: Vec<usize> = (0..columns).map(|i| lines.iter().map(|l| l[i].len()).max().unwrap_or(0)).collect();
+    let mut out = String::new();
+    for line in lines {
+        let cell = |(i, c): (usize, &String)| {
+            if i == 0 { format!("{c:<w$}", w = widths[i]) } else { format!("{c:>w$}", w = widths[i]) }
+        };
+        let cells: Vec<String> = line.iter().enumerate().map(cell).collect();
+        out.push_str(cells.join("  ").trim_end());
+        out.push('\n');
+    }
+    out
 }
