@@ -219,7 +219,7 @@ impl Differential<'_, '_> {
         options.spec = case.specialization().unwrap_or_default();
         options.subgroup_size = Some(form.size);
         options.lanes = lanes;
-        options.verify_each = salt % 4 == 0;
+        options.verify_each = salt.is_multiple_of(4);
         options.profile = device.as_ref();
         let lowered = match lower(module, &options) {
             Ok(lowered) => lowered.module,
