@@ -10,7 +10,7 @@ use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::rewrite::remove_globals;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 use rustc_hash::{FxHashMap, FxHashSet};
-use spirv::{AddressingModel, Capability, Decoration, StorageClass};
+use spirv::{AddressingModel, Capability, Decoration, LinkageType, StorageClass};
 
 /// Instructions that SPV_KHR_cooperative_matrix does not have.
 const BEYOND_KHR: [Op; 9] = [
@@ -136,7 +136,9 @@ fn unused_functions(m: &mut Module) {
     let mut work = entries;
     for r in m.globals.iter().chain(&m.trailing) {
         let i = m.inst(*r);
-        if !own(i.op) || i.op == Op::Decorate && i.word(1) == Some(linkage) {
+        // What is imported is called from here only.
+        let imports = i.operands.last().map(|o| o.word()) == Some(LinkageType::Import as u32);
+        if !own(i.op) || i.op == Op::Decorate && i.word(1) == Some(linkage) && !imports {
             work.extend(i.ids());
         }
     }

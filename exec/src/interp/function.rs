@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use coop_ir::cfg::{Case, Cfg};
-use coop_ir::{Function, Id, Inst, InstRef, Op};
+use coop_ir::{Function, Id, Inst, InstRef, Module, Op};
 
 use super::arith::{self, Arg};
-use super::code::{Access, Chain, Edge, Func, Group, Ins, NO_ROW, Node, Row, Step, Term};
+use super::code::{Access, Chain, Conv, Edge, Func, Group, Ins, NO_ROW, Node, Row, Step, Term};
 use super::glsl;
 use super::num::Num;
 use super::order::{NodeKind, Order};
@@ -298,6 +298,9 @@ impl Translator<'_> {
 
     fn call(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<(), String> {
         let callee = inst.id(0).ok_or("no function")?;
+        if let Some(op) = imported(self.m, callee) {
+            return self.conversion(r, inst, op, body);
+        }
         let func = self.function(callee)?;
         let mut args = Vec::new();
         for id in inst.ids_from(1) {
@@ -312,6 +315,22 @@ impl Translator<'_> {
         }
         let dst = if n == 0 { 0 } else { self.row(inst.result.ok_or("no result")?)? };
         body.push(Ins::Call { func, args: args.into(), dst, n }, r);
+        Ok(())
+    }
+
+    /// A conversion of what a pointer points to.
+    fn conversion(&mut self, r: InstRef, inst: &Inst, op: Op, body: &mut Body) -> Result<(), String> {
+        let (id, pointer) = (inst.result.ok_or("no result")?, inst.id(1).ok_or("no pointer")?);
+        let ty = self.pointee(pointer)?.0.ok_or("its type is not known")?;
+        let (from, to) = if op == Op::ConvertFToBF16INTEL { (Num::F32, Num::Bf16) } else { (Num::Bf16, Num::F32) };
+        let bits = |ty: Ty| self.types.numeric(ty).map(|(num, n)| (num.bits(), n));
+        if bits(ty) != Some((from.bits(), 1)) || bits(self.type_of(id)?) != Some((to.bits(), 1)) {
+            return Err("it converts other types".into());
+        }
+        let dst = self.row(id)?;
+        self.load(r, pointer, ty, dst, 1, body)?;
+        let conv = Conv { op: Op::FConvert, from, to, saturate: false, mode: None };
+        body.push(Ins::Convert { conv, dst, a: dst, n: 1 }, r);
         Ok(())
     }
 
@@ -657,5 +676,18 @@ pub(super) fn aligned(inst: &Inst, at: usize) -> u32 {
     match inst.word(at) {
         Some(mask) if mask & 2 != 0 => inst.word(at + 1).filter(|a| a.is_power_of_two()).unwrap_or(1),
         _ => 1,
+    }
+}
+
+/// The conversion that a function of Intel's device library is, which is in another module.
+fn imported(m: &Module, callee: Id) -> Option<Op> {
+    let empty = m.functions.iter().any(|f| f.blocks.is_empty() && m.inst(f.def).result == Some(callee));
+    let linkage = spirv::Decoration::LinkageAttributes as u32;
+    let mut said = m.globals_with(Op::Decorate).map(|r| m.inst(r)).filter(|i| i.word(1) == Some(linkage));
+    let name = said.find(|i| i.id(0) == Some(callee)).filter(|_| empty)?.string(2)?.0;
+    match name.as_ref() {
+        "__devicelib_ConvertFToBF16INTEL" => Some(Op::ConvertFToBF16INTEL),
+        "__devicelib_ConvertBF16ToFINTEL" => Some(Op::ConvertBF16ToFINTEL),
+        _ => None,
     }
 }
