@@ -7,6 +7,7 @@
 pub mod fuzz;
 pub mod placement;
 
+mod alike;
 mod arena;
 mod bfloat16;
 mod builtins;

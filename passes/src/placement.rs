@@ -64,6 +64,15 @@ pub struct Grid {
     pub block: (u32, u32),
 }
 
+/// Lanes in an aligned range.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Line {
+    /// How many they are.
+    pub count: u32,
+    /// How far they are from each other.
+    pub step: u32,
+}
+
 /// How an extent is divided among groups of lanes: dealt out in pieces of neighbours, in turn.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Cut {
@@ -128,6 +137,22 @@ impl Grid {
         let cols = [8, 4, 2].into_iter().find(|c| self.cols.is_multiple_of(*c)).unwrap_or(1);
         let rows = (1..=BLOCK_LANES / cols).rev().find(|r| self.rows.is_multiple_of(*r)).unwrap_or(1);
         if rows * cols < BLOCK_LANES / 2 { self } else { Grid { block: (rows, cols), ..self } }
+    }
+
+    /// The same with whole rows in a block, where they are not longer than that.
+    fn in_rows(self) -> Grid {
+        let rows = BLOCK_LANES.checked_div(self.cols).unwrap_or(0);
+        let fits = rows > 0 && self.cols.is_power_of_two() && self.rows.is_multiple_of(rows);
+        if fits { Grid { block: (rows, self.cols), ..self } } else { self.in_blocks() }
+    }
+
+    /// How the lanes that hold a row (or else a column) stand: `count` of them, a power of two, `step` apart, in an
+    /// aligned range of `count * step` lanes. `None` where they stand otherwise.
+    pub fn line(self, by_row: bool) -> Option<Line> {
+        let (down, right) = self.block;
+        let (count, step, whole) =
+            if by_row { (self.cols, 1, right == self.cols) } else { (self.rows, right, down == self.rows) };
+        (whole && step.is_power_of_two() && count.is_power_of_two()).then_some(Line { count, step })
     }
 
     /// The row and the column of a lane.
@@ -228,11 +253,12 @@ pub fn whole_pieces(length: u32, piece: u32) -> u32 {
 
 /// An accumulator divided among all lanes in both directions, so that a lane multiplies a tile that is as square as
 /// can be. Rows and columns are dealt out in pieces of these many: neighbouring lanes then read neighbouring places of
-/// shared memory.
-pub fn tile(lanes: u32, shape: Shape, row_piece: u32, col_piece: u32) -> (Grid, Band) {
+/// shared memory. With `by_rows`, the lanes of a row stand one after the other where that costs nothing else.
+pub fn tile(lanes: u32, shape: Shape, (row_piece, col_piece): (u32, u32), by_rows: bool) -> (Grid, Band) {
     let lanes = lanes.max(1);
     let of = |rows: u32| {
-        let grid = Grid::new(rows, lanes / rows).in_blocks();
+        let grid = Grid::new(rows, lanes / rows);
+        let grid = if by_rows { grid.in_rows() } else { grid.in_blocks() };
         let cut = |extent: u32, groups: u32, piece: u32| {
             let fits = |p: &u32| extent.is_multiple_of(groups.saturating_mul(*p));
             let piece = [piece, piece / 2, piece / 4, 1].into_iter().find(|p| *p > 0 && fits(p)).unwrap_or(1);
@@ -244,8 +270,9 @@ pub fn tile(lanes: u32, shape: Shape, row_piece: u32, col_piece: u32) -> (Grid, 
     };
     let cost = |(grid, band): &(Grid, Band)| {
         let (rows, cols) = (band.rows.held, band.cols.held);
+        let apart = by_rows && grid.block.1 != grid.cols;
         // Multiplications, then reads from shared memory; whole vectors; then the squarest grid.
-        (rows.saturating_mul(cols), rows + cols, !cols.is_multiple_of(4), grid.rows.abs_diff(grid.cols))
+        (rows.saturating_mul(cols), rows + cols, apart, !cols.is_multiple_of(4), grid.rows.abs_diff(grid.cols))
     };
     let grids = (1..=lanes).filter(|r| lanes.is_multiple_of(*r)).map(of);
     grids.min_by_key(cost).unwrap_or_else(|| of(1))
@@ -342,7 +369,7 @@ mod tests {
                             check(grid, band);
                         }
                     }
-                    let (grid, band) = tile(lanes, shape, 1, piece);
+                    let (grid, band) = tile(lanes, shape, (1, piece), piece == 2);
                     assert_eq!(grid.lanes(), lanes, "{shape:?}");
                     check(grid, band);
                 }
@@ -384,6 +411,28 @@ mod tests {
     }
 
     #[test]
+    fn the_lanes_of_a_line_are_found_by_their_bits() {
+        for grid in [Grid::new(16, 8), Grid::new(16, 16), Grid::new(4, 8), Grid::down(8, 4)] {
+            for grid in [grid, grid.in_blocks(), grid.in_rows()] {
+                for by_row in [true, false] {
+                    let Some(Line { count, step }) = grid.line(by_row) else { continue };
+                    for lane in 0..grid.lanes() {
+                        let of = |lane: u32| {
+                            let (row, col) = grid.position(lane);
+                            if by_row { row } else { col }
+                        };
+                        let line = (0..count).map(|n| lane ^ (n * step));
+                        assert!(line.into_iter().all(|other| of(other) == of(lane)), "{grid:?} {lane}");
+                    }
+                }
+            }
+        }
+        assert_eq!(Grid::new(16, 8).in_blocks().line(true), Some(Line { count: 8, step: 1 }));
+        assert_eq!(Grid::new(16, 16).in_rows().line(true), Some(Line { count: 16, step: 1 }));
+        assert_eq!(Grid::new(16, 16).in_blocks().line(true), None);
+    }
+
+    #[test]
     fn usual_shapes_need_no_copies() {
         for (lanes, m, n, k) in [(32, 16, 16, 16), (8, 8, 8, 8), (32, 16, 8, 16), (64, 16, 16, 16), (8, 16, 16, 16)] {
             let shapes = [
@@ -396,7 +445,7 @@ mod tests {
         }
         for (lanes, rows, cols) in [(256, 128, 256), (256, 128, 64), (128, 64, 64), (128, 64, 256)] {
             let shape = Shape { rows, cols, use_: Use::Accumulator };
-            let (grid, band) = tile(lanes, shape, 1, 1);
+            let (grid, band) = tile(lanes, shape, (1, 1), false);
             assert!(!band.copies(grid), "{grid:?}");
             assert!(band.rows.held.max(band.cols.held) <= 2 * band.rows.held.min(band.cols.held), "{band:?}");
             for along in [Along::Row, Along::Column] {

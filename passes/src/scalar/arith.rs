@@ -4,11 +4,13 @@
 //!
 //! Floating point: products and sums are taken in f32 (in f64 where an operand is f64), `k` ascending, beginning with
 //! the element of C; the sum is rounded once to the result type at the end. Vulkan leaves order and precision to the
-//! implementation, so this is one of the legal results. Integers are exact: the dot product and the sum wrap in the
+//! implementation, so this is one of the legal results. Where all four matrices are of f16 and at workgroup scope, a lane
+//! may sum in pairs of f16 instead ([`super::product`]), rounding at each `k`, as who asks for such sums can expect. Integers are exact: the dot product and the sum wrap in the
 //! width of the result, and SaturatingAccumulation saturates the last addition, in the signedness that the Result
 //! bit gives.
 
-use super::array::{Array, slot, unroll};
+use super::alike::standing;
+use super::array::{Array, Sink, slot, unroll, visit};
 use super::bits::{part, small_type};
 use super::exchange::Move;
 use super::{Key, Lower, Mat};
@@ -19,6 +21,9 @@ use coop_ir::rewrite::remove_globals;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 use spirv::{CooperativeMatrixOperands as Bits, Decoration};
+
+/// What is summed in pairs, if anything.
+pub(super) const HALF: Scalar = Scalar::Float { width: 16 };
 
 /// The decoration CooperativeMatrixTransposeEXT.
 const TRANSPOSE: u32 = 5440;
@@ -130,14 +135,25 @@ impl Lower<'_, '_> {
         let decorations = result.map_or_else(Vec::new, |id| take_decorations(self.m, id));
         let types: Vec<Id> = [mat.ty].into_iter().chain(args.iter().filter_map(|a| self.m.type_of(*a))).collect();
         let words = decorations.iter().flat_map(|(d, more)| [*d].into_iter().chain(more.iter().copied()));
+        // Of the result, then of the operands.
+        let alike: Vec<bool> = result.iter().chain(&args).map(|id| self.alike.contains(id)).collect();
+        let words = words.chain(alike.iter().map(|a| u32::from(*a)));
         let key = Key { op, types: types.clone(), extra: words.map(Operand::Word).collect() };
         let truncates = self.truncates(op, mat);
         self.call(r, key, &args, &mut |this| {
             let label = format!("coop_{}_{}", op.name().unwrap_or("op"), mat.label());
             small_type(this.m, mat.scalar);
             let mut b = FunctionBuilder::new(this.m, &mut this.g, &label, mat.ty, &types[1..]);
-            Ok(elementwise_body(&mut b, (op, truncates), mat, &mats, &decorations).finish(b))
+            Ok(elementwise_body(&mut b, (op, truncates), mat, (&mats, &alike), &decorations).finish(b))
         })
+    }
+
+    /// Says once how results are computed that could be others.
+    pub(super) fn approximates(&mut self, note: &str) {
+        let notes = &mut self.cx.report.approximations;
+        if !notes.iter().any(|n| n == note) {
+            notes.push(note.to_owned());
+        }
     }
 
     /// Whether an operation cuts off what does not fit: on an H100, conversions of matrices to bfloat16 do.
@@ -191,13 +207,13 @@ impl Lower<'_, '_> {
                 "use the bits of SPV_KHR_cooperative_matrix",
             ));
         }
-        let mul = MulAdd { a, b, c, d, bits };
+        let mul = MulAdd { a, b, c, d, bits, pairs: false };
         mul.check(r)?;
         let types = [d, a, b, c].map(|m| m.ty);
         let key = Key { op: Op::CooperativeMatrixMulAddKHR, types: types.to_vec(), extra: vec![bits.bits().into()] };
-        if d.scalar.is_float() && self.cx.report.approximations.is_empty() {
+        if d.scalar.is_float() {
             let note = "MulAdd sums in f32 (f64 for f64), k ascending from C, and rounds once to the result type";
-            self.cx.report.approximations.push(note.to_owned());
+            self.approximates(note);
         }
         if d.workgroup {
             let sources = [args[0], args[1]].map(|id| self.source(id));
@@ -264,7 +280,7 @@ fn elementwise_body(
     b: &mut FunctionBuilder<'_>,
     (op, truncates): (Op, bool),
     mat: Mat,
-    mats: &[Option<Mat>],
+    (mats, alike): (&[Option<Mat>], &[bool]),
     decorations: &[(u32, Vec<u32>)],
 ) -> Body {
     let len = mat.band.len();
@@ -275,32 +291,36 @@ fn elementwise_body(
         Op::MatrixTimesScalar => Op::FMul,
         op => op,
     };
-    let mut arrays: Vec<(Id, Option<Array>)> = Vec::new();
+    let (row_alike, alike) = alike.split_first().map_or((false, alike), |(first, rest)| (*first, rest));
+    let mut arrays: Vec<(Id, Option<Array>, bool)> = Vec::new();
     for (i, mat) in mats.iter().enumerate() {
         let value = b.param(i);
-        arrays.push((value, mat.map(|m| Array::new(b, m, value, !unrolled))));
+        let array = mat.map(|m| Array::new(b, m, value, !unrolled));
+        arrays.push((value, array, alike.get(i) == Some(&true)));
     }
-    let each = |b: &mut FunctionBuilder<'_>, at: Index| {
+    let each = |b: &mut FunctionBuilder<'_>, i: Index, at: Index| {
         let mut operands = Vec::new();
-        for (value, array) in &arrays {
+        for (value, array, alike) in &arrays {
             operands.push(match array {
-                Some(array) => array.get(b, at),
+                Some(array) => {
+                    let at = standing(b, *alike, mat, i, at);
+                    array.get(b, at)
+                }
                 None => *value,
             });
         }
         if truncates { truncated(b, mat.elem, operands[0]) } else { apply(b, op, mat.elem, &operands, decorations) }
     };
-    if unrolled {
-        let parts: Vec<Id> = (0..len).map(|i| each(b, Index::Const(i))).collect();
-        return Body(b.ids(Op::CompositeConstruct, mat.ty, &parts));
+    let mut sink = Sink::new(b, mat, !unrolled);
+    if row_alike {
+        sink.rows(b, mat, how, &mut |b, i, at| each(b, i, at));
+    } else {
+        visit(b, mat.band, how, &mut |b, i, _, at| {
+            let value = each(b, i, at);
+            sink.set(b, at, value);
+        });
     }
-    let out = b.variable(mat.ty);
-    b.repeat(len, how, &mut |b, i| {
-        let value = each(b, i);
-        let slot = slot(b, out, mat.elem, i);
-        b.effect(Op::Store, [slot.into(), value.into()]);
-    });
-    Body(b.ids(Op::Load, mat.ty, &[out]))
+    Body(sink.finish(b))
 }
 
 #[derive(Clone, Copy)]
@@ -310,6 +330,8 @@ pub(super) struct MulAdd {
     pub(super) c: Mat,
     pub(super) d: Mat,
     pub(super) bits: Bits,
+    /// Whether a lane sums in pairs of f16.
+    pub(super) pairs: bool,
 }
 
 impl MulAdd {
@@ -345,6 +367,7 @@ impl MulAdd {
     pub(super) fn sum(&self) -> Scalar {
         let scalars = [self.a, self.b, self.c, self.d].map(|m| m.scalar);
         match self.d.scalar {
+            _ if self.pairs => HALF,
             Scalar::Int { width, .. } => Scalar::Int { width: width.max(32), signed: false },
             _ if scalars.iter().any(|s| s.width() == 64) => Scalar::Float { width: 64 },
             _ => Scalar::Float { width: 32 },
@@ -379,7 +402,7 @@ impl MulAdd {
     /// Whether the sums of a lane are its part of the accumulator, between slices too.
     pub(super) fn keeps_sums(&self) -> bool {
         let sum = self.sum();
-        self.c.ty == self.d.ty && self.d.scalar == sum && !self.saturates()
+        self.c.ty == self.d.ty && self.d.scalar == sum && !self.saturates() && !self.pairs
     }
 
     fn saturates(&self) -> bool {

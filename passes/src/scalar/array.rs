@@ -126,6 +126,26 @@ impl Sink {
         }
     }
 
+    /// Sets all elements of each row to what is made of the first of them, which has the index that is given.
+    pub(super) fn rows(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        mat: Mat,
+        how: Unroll,
+        make: &mut dyn FnMut(&mut FunctionBuilder<'_>, Index, Index) -> Id,
+    ) {
+        let cols = mat.band.cols.held;
+        let inner = if how == Unroll::Now { how } else { unroll(cols) };
+        b.repeat(mat.band.rows.held, how, &mut |b, i| {
+            let line = b.mul(i, Index::Const(cols));
+            let value = make(b, i, line);
+            b.repeat(cols, inner, &mut |b, j| {
+                let at = b.add(line, j);
+                self.set(b, at, value);
+            });
+        });
+    }
+
     pub(super) fn finish(self, b: &mut FunctionBuilder<'_>) -> Id {
         match self.variable {
             Some(variable) => b.ids(Op::Load, self.ty, &[variable]),

@@ -4,9 +4,11 @@
 //! value. Where other lanes hold copies of the element and the result is used, those are then brought up to date
 //! through shared memory.
 
+use super::alike::standing;
 use super::array::{Array, Sink, unroll_much, visit};
 use super::bits::small_type;
 use super::exchange::Move;
+use super::lin::Lin;
 use super::spot::{At, Spot, both};
 use super::stage::where_;
 use super::{Key, Lower, Mat};
@@ -61,8 +63,12 @@ impl Lower<'_, '_> {
         let (size, effects) = (self.size(function), has_effects(self.m, function));
         let alone = effects && mat.band.copies(mat.grid);
         let used = result.is_some_and(|id| self.is_used(id));
-        let key = Key { op: Op::CooperativeMatrixPerElementOpNV, types: types.clone(), extra: vec![function.into()] };
-        let plan = PerElement { mat, function, extras: extra_mats, size, alone };
+        let row_alike = result.is_some_and(|id| self.alike.contains(&id));
+        let alike: Vec<bool> = args.iter().map(|a| self.alike.contains(a)).collect();
+        let mut extra = vec![Operand::Id(function), u32::from(row_alike).into()];
+        extra.extend(alike.iter().map(|a| Operand::Word(u32::from(*a))));
+        let key = Key { op: Op::CooperativeMatrixPerElementOpNV, types: types.clone(), extra };
+        let plan = PerElement { mat, function, extras: extra_mats, size, alone, alike, row_alike };
         if alone && used {
             // The call gives the owners' values under a new id, and what was the instruction's id is for all.
             let own = self.m.fresh_id();
@@ -198,14 +204,19 @@ struct PerElement {
     size: u32,
     /// Whether only the owner may call.
     alone: bool,
+    /// Whether the rows of the matrix, and of each extra operand, hold one value each.
+    alike: Vec<bool>,
+    /// Whether those of the result do.
+    row_alike: bool,
 }
 
 impl PerElement {
     fn make(&self, this: &mut Lower<'_, '_>, params: &[Id], types: &[Id]) -> Result<Id, Refusal> {
         let mat = self.mat;
         small_type(this.m, mat.scalar);
-        let how = match unroll_much(mat.band.len()) {
-            Unroll::Now if self.size.saturating_mul(mat.band.len()) > WRITTEN_OUT => Unroll::Ask,
+        let calls = if self.row_alike { mat.band.rows.held } else { mat.band.len() };
+        let how = match unroll_much(calls) {
+            Unroll::Now if self.size.saturating_mul(calls) > WRITTEN_OUT => Unroll::Ask,
             how => how,
         };
         let dynamic = how != Unroll::Now;
@@ -220,29 +231,44 @@ impl PerElement {
             let id = b.param(n + 1);
             extras.push((id, extra.map(|m| Array::new(b, m, id, dynamic))));
         }
+        let each = |b: &mut FunctionBuilder<'_>, (row, col): (&Lin, &Lin), i: Index, at: Index| {
+            let coordinates = [(row, params[0]), (col, params[1])].map(|(at, ty)| {
+                let at = at.emit(b);
+                let at = b.index(at);
+                let word = b.u32_type();
+                if ty == word { at } else { b.ids(Op::Bitcast, ty, &[at]) }
+            });
+            let mut args = vec![self.function];
+            args.extend(coordinates);
+            let place = standing(b, self.alike[0], mat, i, at);
+            args.push(array.get(b, place));
+            for ((id, extra), alike) in extras.iter().zip(&self.alike[1..]) {
+                args.push(match extra {
+                    Some(array) => {
+                        let place = standing(b, *alike, mat, i, at);
+                        array.get(b, place)
+                    }
+                    None => *id,
+                });
+            }
+            b.op(Op::FunctionCall, mat.elem, args.iter().map(|id| Operand::Id(*id)))
+        };
         let mut sink = if self.alone { Sink::with(b, mat, value) } else { Sink::new(b, mat, dynamic) };
+        if self.row_alike {
+            sink.rows(b, mat, how, &mut |b, i, at| {
+                let At { row, col, .. } = spot.place(b, i, Index::Const(0));
+                each(b, (&row, &col), i, at)
+            });
+            let result = sink.finish(b);
+            return Ok(f.finish(Some(result)));
+        }
         let first = if self.alone { spot.first(b) } else { None };
         where_(b, first, &mut |b| {
             visit(b, mat.band, how, &mut |b, i, j, at| {
                 let At { row, col, real } = spot.place(b, i, j);
                 let real = if self.alone { both(b, real, None) } else { None };
                 where_(b, real, &mut |b| {
-                    let coordinates = [(&row, params[0]), (&col, params[1])].map(|(at, ty)| {
-                        let at = at.emit(b);
-                        let at = b.index(at);
-                        let word = b.u32_type();
-                        if ty == word { at } else { b.ids(Op::Bitcast, ty, &[at]) }
-                    });
-                    let mut args = vec![self.function];
-                    args.extend(coordinates);
-                    args.push(array.get(b, at));
-                    for (id, extra) in &extras {
-                        args.push(match extra {
-                            Some(array) => array.get(b, at),
-                            None => *id,
-                        });
-                    }
-                    let value = b.op(Op::FunctionCall, mat.elem, args.iter().map(|id| Operand::Id(*id)));
+                    let value = each(b, (&row, &col), i, at);
                     sink.set(b, at, value);
                 });
             });

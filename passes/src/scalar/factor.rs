@@ -28,6 +28,10 @@ pub(super) struct Factor {
     pub(super) k_along: bool,
     /// Whether lines lie across those in memory.
     pub(super) turned: bool,
+    /// Whether the lines that are turned come two by two: a word has a pair of them.
+    pub(super) pairs: bool,
+    /// Whether it stays in shared memory, all of it.
+    pub(super) resident: bool,
     pub(super) packed: bool,
     /// Neighbours that are brought together, in memory.
     pub(super) piece: u32,
@@ -44,8 +48,14 @@ pub(super) struct Factor {
 }
 
 impl Factor {
-    /// For slices of `slice` of `k`.
-    pub(super) fn new(mat: Mat, is_a: bool, signed: bool, tile_piece: u32, slice: u32, elem: Elem) -> Factor {
+    /// For slices of `slice` of `k`; with `pairs`, f16 is turned too.
+    pub(super) fn new(
+        mat: Mat,
+        (is_a, signed, pairs): (bool, bool, bool),
+        tile_piece: u32,
+        slice: u32,
+        elem: Elem,
+    ) -> Factor {
         let shape = mat.band.shape;
         let along_memory = (mat.along == Along::Row) == is_a;
         let across = if is_a { shape.rows } else { shape.cols };
@@ -53,10 +63,11 @@ impl Factor {
         let bits = elem.scalar.width();
         let most = QUAD_BITS / mat.scalar.width();
         let piece = whole_pieces(length, most).min(whole_pieces(mat.piece(), most));
-        let turned = along_memory && bits == 32;
+        let turned = along_memory && (bits == 32 || pairs);
         if turned {
             // Lines begin in different banks, for those who write.
-            let (together, pitch) = (whole_pieces(across, 4), across.div_ceil(4) + 1);
+            let each = QUAD_BITS / bits;
+            let (together, pitch) = (whole_pieces(across, each), across.div_ceil(each) + 1);
             let (k_along, packed, height) = (false, true, slice);
             return Factor {
                 mat,
@@ -65,6 +76,8 @@ impl Factor {
                 elem,
                 k_along,
                 turned,
+                pairs,
+                resident: false,
                 packed,
                 piece,
                 together,
@@ -81,7 +94,23 @@ impl Factor {
             if packed { (length * bits).div_ceil(QUAD_BITS) } else { (length * stage::words(elem.scalar)).div_ceil(4) };
         let pitch = if along_memory { quads | 1 } else { quads };
         let (k_along, together, height) = (along_memory, piece, lines);
-        Factor { mat, is_a, signed, elem, k_along, turned, packed, piece, together, length, lines, height, pitch }
+        Factor {
+            mat,
+            is_a,
+            signed,
+            elem,
+            k_along,
+            turned,
+            pairs: false,
+            resident: false,
+            packed,
+            piece,
+            together,
+            length,
+            lines,
+            height,
+            pitch,
+        }
     }
 
     /// The quads of a slice.
@@ -185,7 +214,17 @@ pub(super) struct Staged {
 impl Staged {
     /// The same in stage `n`.
     pub(super) fn stage(&self, b: &mut FunctionBuilder<'_>, n: Index) -> Staged {
+        if self.factor.resident {
+            return *self;
+        }
         let skipped = b.mul(n, Index::Const(self.factor.quads()));
+        Staged { begin: b.add(self.begin, skipped), ..*self }
+    }
+
+    /// The same from `k` on, if all of it is there.
+    pub(super) fn from(&self, b: &mut FunctionBuilder<'_>, k: Option<Index>) -> Staged {
+        let Some(k) = k.filter(|_| self.factor.resident) else { return *self };
+        let skipped = b.mul(k, Index::Const(self.factor.pitch));
         Staged { begin: b.add(self.begin, skipped), ..*self }
     }
 
@@ -227,6 +266,32 @@ impl Staged {
         let vector = b.globals.vector(b.module, word, 4);
         let value = b.ids(Op::CompositeConstruct, vector, &words);
         arena.store_quad(b, self.zone, quad, value);
+    }
+
+    /// Writes neighbours of two lines of memory that are turned, from element `at` on: words of f16 of line `line`, which
+    /// is even, and of the next one.
+    pub(super) fn put_pairs(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        arena: &mut Arena,
+        (line, at): (Index, Index),
+        [one, other]: [&[Id]; 2],
+    ) {
+        let quad = self.line(b, at);
+        let (across, pair) = (b.div(line, 8), b.div(line, 2));
+        let (first, part) = (b.add(quad, across), b.rem(pair, 4));
+        let (word, sixteen) = (b.u32_type(), b.u32(16));
+        let [lower, upper] = [0xffff, 0xffff_0000].map(|mask| b.u32(mask));
+        for (n, (x, y)) in (0..).zip(one.iter().zip(other)) {
+            let even = [(Op::BitwiseAnd, *x, lower), (Op::ShiftLeftLogical, *y, sixteen)];
+            let odd = [(Op::ShiftRightLogical, *x, sixteen), (Op::BitwiseAnd, *y, upper)];
+            for (n, halves) in (2 * n..).zip([even, odd]) {
+                let halves = halves.map(|(op, value, by)| b.ids(op, word, &[value, by]));
+                let both = b.ids(Op::BitwiseOr, word, &halves);
+                let quad = b.add(first, Index::Const(n * self.factor.pitch));
+                arena.store_part(b, self.zone, quad, part, both);
+            }
+        }
     }
 
     /// As [`Staged::put`], for elements that are words already, as they are to be in shared memory.

@@ -51,15 +51,30 @@ struct Piece {
 }
 
 impl Factor {
+    /// The pieces that a lane brings: pairs of them where lines come two by two.
+    fn rounds(&self) -> u32 {
+        let thick = if self.pairs { 2 } else { 1 };
+        (self.length / self.piece * self.lines / thick).div_ceil(self.mat.grid.lanes()) * thick
+    }
+
+    /// Whether the pieces of a lane can wait in registers.
+    pub(super) fn can_wait(&self) -> bool {
+        self.rounds() <= MOST_ROUNDS
+    }
+
     /// Piece `t` of a lane.
     fn piece_of(&self, b: &mut FunctionBuilder<'_>, lane: Index, t: u32) -> Piece {
         let pieces = self.length / self.piece;
-        let total = pieces * self.lines;
+        let thick = if self.pairs { 2 } else { 1 };
+        let total = pieces * self.lines / thick;
         let lanes = self.mat.grid.lanes();
-        let number = b.add(lane, Index::Const(t * lanes));
-        let whole = (t + 1) * lanes <= total;
+        let round = t / thick;
+        let number = b.add(lane, Index::Const(round * lanes));
+        let whole = (round + 1) * lanes <= total;
         let real = (!whole).then(|| b.compare(Op::ULessThan, number, Index::Const(total)));
         let (line, piece) = (b.div(number, pieces), b.rem(number, pieces));
+        let line = b.mul(line, Index::Const(thick));
+        let line = b.add(line, Index::Const(t % thick));
         let at = b.mul(piece, Index::Const(self.piece));
         Piece { line, at, real }
     }
@@ -87,7 +102,7 @@ impl Load {
                 let along = if access.runs_down { Along::Column } else { Along::Row };
                 Load::Tensor(Box::new(access.begin(b, 0)), along == factor.mat.along)
             }
-            Source::Value(_) | Source::Moved(..) => unreachable!("arrays are not loaded"),
+            Source::Value(_) | Source::Moved(..) | Source::Resident(_) => unreachable!("arrays are not loaded"),
         }
     }
 
@@ -116,10 +131,10 @@ impl Load {
 impl Lower<'_, '_> {
     /// The function that fetches a slice of a factor, unless its pieces are too many.
     pub(super) fn fetch(&mut self, factor: Factor, source: &Source) -> Option<Fetch> {
-        let count = (factor.length / factor.piece * factor.lines).div_ceil(factor.mat.grid.lanes());
-        if count > MOST_ROUNDS {
+        if !factor.can_wait() {
             return None;
         }
+        let count = factor.rounds();
         let bits = factor.piece * factor.mat.scalar.width();
         let words = if bits < 32 { 0 } else { (bits / 32).min(4) };
         let entries = (bits / 32).checked_div(words).unwrap_or(factor.piece);
@@ -149,7 +164,7 @@ impl Lower<'_, '_> {
         let (mut types, inputs) = match source {
             Source::Memory(access) => self.params(access, 0),
             Source::Tensor(access) => (access.param_types(self.m), Vec::new()),
-            Source::Value(_) | Source::Moved(..) => unreachable!("arrays are not loaded"),
+            Source::Value(_) | Source::Moved(..) | Source::Resident(_) => unreachable!("arrays are not loaded"),
         };
         types.push(word);
         (types, inputs)
@@ -258,25 +273,35 @@ pub(super) fn fetched(
 ) {
     let factor = to.factor;
     let Rounds { count, kept, words, entries } = fetch.rounds;
-    for t in 0..count {
+    // What a lane has of piece `t`: words, or elements.
+    let parts = |b: &mut FunctionBuilder<'_>, t: u32| {
+        let mut parts = Vec::new();
+        for entry in t * entries..(t + 1) * entries {
+            let value = b.op(Op::CompositeExtract, kept, [value.into(), Operand::Word(entry)]);
+            let word = b.u32_type();
+            match words {
+                0 | 1 => parts.push(value),
+                n => parts.extend((0..n).map(|n| b.op(Op::CompositeExtract, word, [value.into(), n.into()]))),
+            }
+        }
+        parts
+    };
+    for t in (0..count).step_by(if factor.pairs { 2 } else { 1 }) {
         let piece = factor.piece_of(b, lane, t);
         where_(b, piece.real, &mut |b| {
-            let mut parts = Vec::new();
-            for entry in t * entries..(t + 1) * entries {
-                let value = b.op(Op::CompositeExtract, kept, [value.into(), Operand::Word(entry)]);
-                let word = b.u32_type();
-                match words {
-                    0 | 1 => parts.push(value),
-                    n => parts.extend((0..n).map(|n| b.op(Op::CompositeExtract, word, [value.into(), n.into()]))),
-                }
+            let one = parts(b, t);
+            if factor.pairs {
+                let other = parts(b, t + 1);
+                to.put_pairs(b, arena, (piece.line, piece.at), [&one, &other]);
+                return;
             }
             if words > 0 && factor.packed && factor.elem == factor.mat.element() {
-                to.put_words(b, arena, piece.line, piece.at, &parts);
+                to.put_words(b, arena, piece.line, piece.at, &one);
                 return;
             }
             let values = match words {
-                0 => parts.into_iter().map(|v| factor.staged(b, mul, v)).collect(),
-                _ => factor.widened(b, mul, &parts),
+                0 => one.into_iter().map(|v| factor.staged(b, mul, v)).collect(),
+                _ => factor.widened(b, mul, &one),
             };
             to.put(b, arena, piece.line, piece.at, &values);
         });

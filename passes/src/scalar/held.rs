@@ -7,7 +7,6 @@ use super::Mat;
 use super::array::{Array, unroll, unroll_much};
 use super::exchange::Move;
 use super::factor::Staged;
-use super::product::Plan;
 use super::spot::{At, Spot, both};
 use super::stage::where_;
 use crate::arena::Arena;
@@ -17,12 +16,13 @@ use coop_ir::Op;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 
 /// What lanes hold that goes into shared memory.
-#[derive(Clone, Copy)]
 pub(super) struct Held<'a> {
     /// The matrix that they hold.
     pub(super) mat: Mat,
     /// How it becomes the factor, if it is another one.
     pub(super) how: Option<&'a Move>,
+    /// What goes into shared memory for an element of the factor.
+    pub(super) stage: &'a dyn Fn(&mut FunctionBuilder<'_>, Id) -> Id,
 }
 
 /// The part of a lane's elements along a direction that is visited: from the first on, so many.
@@ -39,11 +39,13 @@ impl Held<'_> {
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
         to: &Staged,
-        plan: Plan,
+        slice: u32,
         (lane, k): (Index, Index),
         value: Id,
     ) {
         let (factor, band) = (to.factor, self.mat.band);
+        let depth = if factor.is_a { factor.mat.band.shape.cols } else { factor.mat.band.shape.rows };
+        let whole = slice == depth;
         let spot = Spot::of_lane(b, self.mat, lane);
         // Lines of the factor in memory, which those in shared memory go along, or across.
         let along = factor.mat.along;
@@ -56,22 +58,23 @@ impl Held<'_> {
         let (mut along_line, mut across) = (all(in_line.held), all(lines.held));
         // A slice is a number of rounds in which all lanes get a piece, so a range of what each holds.
         let round = deep.groups.saturating_mul(deep.piece);
-        let ranged = plan.slices > 1 && !deep.pads() && plan.slice.is_multiple_of(round);
+        let ranged = !whole && !deep.pads() && slice.is_multiple_of(round);
         if ranged {
             let skipped = b.div(k, round);
             let first = b.mul(skipped, Index::Const(deep.piece));
-            let range = Range { first, count: plan.slice / round * deep.piece };
+            let range = Range { first, count: slice / round * deep.piece };
             *(if factor.along_memory() { &mut along_line } else { &mut across }) = range;
         }
         let work = along_line.count * across.count;
         let how = if ranged {
             unroll_much(work)
-        } else if plan.slices == 1 {
+        } else if whole {
             unroll(work)
         } else {
             unroll_much(work)
         };
-        let array = Array::new(b, self.mat, value, ranged || how != Unroll::Now);
+        let known = matches!((along_line.first, across.first), (Index::Const(_), Index::Const(_)));
+        let array = Array::new(b, self.mat, value, !known || how != Unroll::Now);
         // Neighbours that are written together: in a line, where lanes hold them together; across, if lines are turned.
         let run = if factor.packed && !factor.turned {
             factor.piece.min(whole_pieces(in_line.piece, factor.piece))
@@ -94,11 +97,11 @@ impl Held<'_> {
                     let (row, col) = (row.emit(b), col.emit(b));
                     let (line_at, place) = if along == Along::Row { (row, col) } else { (col, row) };
                     let (deep, other) = if factor.along_memory() { (place, line_at) } else { (line_at, place) };
-                    let (deep, inside) = if plan.slices == 1 {
+                    let (deep, inside) = if whole {
                         (deep, None)
                     } else {
                         let offset = b.u32_op(Op::ISub, deep, k);
-                        let test = (!ranged).then(|| b.compare(Op::ULessThan, offset, Index::Const(plan.slice)));
+                        let test = (!ranged).then(|| b.compare(Op::ULessThan, offset, Index::Const(slice)));
                         (offset, test)
                     };
                     let (place, line_at) = if factor.along_memory() { (deep, other) } else { (other, deep) };
@@ -116,7 +119,7 @@ impl Held<'_> {
                             let index = b.add(row, j);
                             let value = array.get(b, index);
                             let value = self.how.map_or(value, |how| how.convert(b, value));
-                            values.push(factor.staged(b, plan.mul, value));
+                            values.push((self.stage)(b, value));
                         }
                         if four {
                             to.put_across(b, arena, line_at, place, &values);

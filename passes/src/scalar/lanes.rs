@@ -1,21 +1,24 @@
 //! Where an invocation learns which lane it is.
 //!
 //! [`Lanes::Subgroup`]: `SubgroupLocalInvocationId`, on a pipeline that requires the subgroup size.
-//! [`Lanes::LocalIndex`] and matrices of workgroup scope: `LocalInvocationIndex`. In the first case each run of
+//! [`Lanes::LocalIndex`] and matrices of workgroup scope: `LocalInvocationIndex`. Where lanes of such a matrix hand each
+//! other values by shuffles, they are counted subgroup by subgroup instead, all of which must be full. In the first case each run of
 //! `subgroup size` invocations stands for a subgroup, and what the module asks about subgroups is answered accordingly.
 
 use crate::arena::{Arena, Region, Zone};
 use crate::builtins::{Builtins, loaded_type};
+use crate::placement::Line;
 use crate::{Lanes, Options, Refusal, kernel};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{EntryPoint, entry_points};
+use coop_ir::profile::SubgroupOperations;
 use coop_ir::rewrite::insert_before;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use rustc_hash::FxHashMap;
-use spirv::{BuiltIn, Capability};
+use spirv::{BuiltIn, Capability, Scope};
 
 /// The built-in variables that tell about subgroups.
 const ABOUT_SUBGROUPS: [BuiltIn; 4] =
@@ -30,6 +33,11 @@ pub(super) struct LaneSource {
     reads_subgroup_id: bool,
     /// Whether there are matrices of subgroup scope.
     pub(super) subgroup_matrices: bool,
+    /// Whether the lanes of a subgroup can hand each other values.
+    can_shuffle: bool,
+    /// Whether those of a workgroup are counted subgroup by subgroup, so that neighbours are in one.
+    by_subgroups: bool,
+    shuffles: bool,
     /// In [`Lanes::LocalIndex`], the variables of the module whose loads are answered.
     subgroup_builtins: FxHashMap<Id, BuiltIn>,
 }
@@ -63,11 +71,19 @@ impl LaneSource {
             builtins: Builtins::new(m),
             reads_subgroup_id: false,
             subgroup_matrices: false,
+            can_shuffle: false,
+            by_subgroups: false,
+            shuffles: false,
             subgroup_builtins: FxHashMap::default(),
         };
         if this.mode == Lanes::LocalIndex {
             this.local_index(m, options)?;
         }
+        let shuffle = options.profile.is_some_and(|p| {
+            p.limits.subgroup_size == this.subgroup.unwrap_or(0)
+                && p.limits.subgroup_supported_operations.has(SubgroupOperations::SHUFFLE)
+        });
+        this.can_shuffle = shuffle && this.mode == Lanes::Subgroup && !kernel::is_kernel(m);
         Ok(this)
     }
 
@@ -105,6 +121,26 @@ impl LaneSource {
         Ok(())
     }
 
+    /// Whether the lanes of a line of a matrix are in one subgroup and can hand each other values.
+    pub(super) fn can_shuffle(&self, line: Line, workgroup: bool) -> bool {
+        let Some(size) = self.subgroup.filter(|_| self.can_shuffle) else { return false };
+        let whole = !workgroup || self.workgroup.is_some_and(|n| n.is_multiple_of(size));
+        whole && size.is_multiple_of(line.count * line.step)
+    }
+
+    /// Counts the lanes of a workgroup subgroup by subgroup: before any is asked for.
+    pub(super) fn count_by_subgroups(&mut self) {
+        self.by_subgroups = true;
+    }
+
+    /// What the lane has whose number differs in these bits.
+    pub(super) fn shuffle(&mut self, b: &mut FunctionBuilder<'_>, value: Id, mask: u32) -> Id {
+        self.shuffles = true;
+        let ty = b.u32_type();
+        let (scope, mask) = (b.u32(Scope::Subgroup as u32), b.u32(mask));
+        b.ids(Op::GroupNonUniformShuffleXor, ty, &[scope, value, mask])
+    }
+
     /// The number of lanes of a scope.
     pub(super) fn count(&self, workgroup: bool) -> Option<u32> {
         if workgroup { self.workgroup } else { self.subgroup }
@@ -112,13 +148,19 @@ impl LaneSource {
 
     /// The subgroup size that the pipeline must require: what a lane holds depends on it.
     pub(super) fn required_subgroup_size(&self) -> Option<u32> {
-        (self.subgroup_matrices && self.mode == Lanes::Subgroup).then_some(self.subgroup).flatten()
+        (self.by_subgroups || self.subgroup_matrices && self.mode == Lanes::Subgroup).then_some(self.subgroup).flatten()
     }
 
     /// The lane of this invocation in its scope.
     pub(super) fn lane(&mut self, b: &mut FunctionBuilder<'_>, workgroup: bool) -> Index {
         if !workgroup && self.mode == Lanes::Subgroup {
             return self.builtins.load(b, BuiltIn::SubgroupLocalInvocationId);
+        }
+        if workgroup && self.by_subgroups {
+            let subgroup = self.builtins.load(b, BuiltIn::SubgroupId);
+            let first = b.mul(subgroup, Index::Const(self.subgroup.unwrap_or(1)));
+            let lane = self.builtins.load(b, BuiltIn::SubgroupLocalInvocationId);
+            return b.add(first, lane);
         }
         let index = self.builtins.load(b, BuiltIn::LocalInvocationIndex);
         if workgroup { index } else { b.rem(index, self.subgroup.unwrap_or(1)) }
@@ -196,6 +238,9 @@ impl LaneSource {
             }
         } else if self.required_subgroup_size().is_some() || self.reads_subgroup_id {
             require_capability(m, Capability::GroupNonUniform as u32);
+            if self.shuffles {
+                require_capability(m, Capability::GroupNonUniformShuffle as u32);
+            }
         }
     }
 }

@@ -14,6 +14,7 @@
 //! Refuses: instructions of other matrix extensions, scopes other than subgroup and workgroup, moving elements between
 //! lanes that can't wait for each other (by local index), stores of parts of words, element indices that no lane has.
 
+mod alike;
 pub(crate) mod arith;
 mod array;
 pub(crate) mod bits;
@@ -28,6 +29,8 @@ pub(crate) mod memory;
 pub(crate) mod place;
 mod plan;
 mod product;
+mod reduce;
+mod resident;
 mod spot;
 mod stage;
 pub(crate) mod sweep;
@@ -119,6 +122,11 @@ struct Lower<'a, 'cx> {
     /// Loads that are left to the product that uses them, and what they are.
     deferred: FxHashSet<Id>,
     left: FxHashMap<Id, Deferred>,
+    /// Loads whose results stay in shared memory, if there is room, and where they are.
+    settled: FxHashMap<Id, (bool, Id)>,
+    residents: FxHashMap<Id, product::Resident>,
+    /// Matrices whose rows hold one value each.
+    alike: FxHashSet<Id>,
     /// How matrices are held while they are stored by whole words.
     words: FxHashMap<(Id, Run), Mat>,
 }
@@ -132,16 +140,37 @@ enum Deferred {
 }
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    let before = (m.clone(), cx.report.clone());
+    match lower(m, cx, true) {
+        // What stays in shared memory may be what others lack room for.
+        Err(refusal) if refusal.rule == "refused-shared-memory" => {
+            (*m, *cx.report) = before;
+            lower(m, cx, false)
+        }
+        done => done,
+    }
+}
+
+/// With `settle`, factors may stay in shared memory.
+fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusal> {
     if let Some(r) = m.globals_with(Op::TypeCooperativeMatrixNV).next() {
         let why = "matrices of SPV_NV_cooperative_matrix are not lowered yet";
         return Err(Refusal::new("refused-dialect", Some(r), why, "use SPV_KHR_cooperative_matrix"));
     }
     let constants = Constants::new(m, &Specialization::new());
     let mut lanes = lanes::LaneSource::new(m, &constants, cx.options)?;
+    let types: FxHashSet<Id> = m.globals_with(Op::TypeCooperativeMatrixKHR).filter_map(|r| m.inst(r).result).collect();
+    let in_workgroup =
+        |ty: &Id| types::coop_mat(m, *ty).is_some_and(|t| t.view(m, &constants).scope.fixed() == Some(2));
+    let staged = types.iter().copied().filter(in_workgroup).collect();
+    sweep::run(m, &constants, &types, &staged);
     let mats = plan::collect(m, &constants, &lanes)?;
-    let staged = mats.values().filter(|m| m.workgroup).map(|m| m.ty).collect();
-    sweep::run(m, &constants, &mats.keys().copied().collect(), &staged);
     let deferred = plan::deferred(m, &mats);
+    let settled = if settle { plan::settled(m, &mats, &deferred) } else { FxHashMap::default() };
+    if reduce::in_subgroups(m, &mats, &lanes) {
+        lanes.count_by_subgroups();
+    }
+    let alike = alike::rows_alike(m, &mats);
     let tensors = Tensors::new(m, cx.options);
     lanes.subgroup_matrices = mats.values().any(|m| !m.workgroup);
     let g = Globals::new(m);
@@ -157,7 +186,10 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         arena,
         tensors,
         deferred,
+        settled,
+        residents: FxHashMap::default(),
         left: FxHashMap::default(),
+        alike,
         words: FxHashMap::default(),
     };
     lower.report();
@@ -208,6 +240,9 @@ impl Lower<'_, '_> {
 
     /// Where a factor comes from.
     fn source(&mut self, id: Id) -> product::Source {
+        if let Some(resident) = self.residents.get(&id) {
+            return product::Source::Resident(*resident);
+        }
         match self.left.remove(&id) {
             Some(Deferred::Plain(access)) => product::Source::Memory(access),
             Some(Deferred::Tensor(access)) => product::Source::Tensor(access),
@@ -280,6 +315,10 @@ impl Lower<'_, '_> {
         let inst = self.m.inst(r);
         let result = inst.ty.and_then(|t| self.mats.get(&t)).copied();
         let operand = inst.ids().find_map(|id| self.mat_of(id));
+        if inst.result.is_some_and(|id| self.settled.contains_key(&id)) && self.settle(r)? {
+            return Ok(());
+        }
+        let inst = self.m.inst(r);
         match inst.op {
             Op::CooperativeMatrixLoadKHR => return self.load(r),
             Op::CooperativeMatrixStoreKHR => return self.store(r),

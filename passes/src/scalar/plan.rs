@@ -4,6 +4,7 @@
 //! copies: factors in spreads along the direction in which they mostly lie in memory, accumulators in tiles whose
 //! pieces are what the factors of their products have together.
 
+use super::arith::HALF;
 use super::{Mat, lanes};
 use crate::Refusal;
 use crate::placement::{Along, Grid, Run, Shape, Use, choose, spread_within, tile};
@@ -59,14 +60,12 @@ pub(super) fn collect(
             choose(count, &shapes, &runs)
         };
         let pieces = Pieces::new(m, &by_id, &runs, &directions);
+        let reduced = reduced_by_rows(m, &by_id);
         for (ty, scalar, shape, workgroup) in of_scope {
             let along = directions.of(ty.id, shape.use_);
             let (grid, band) = match shape.use_ {
                 _ if !scope => (grid, grid.band(*shape)),
-                Use::Accumulator => {
-                    let (row_piece, col_piece) = pieces.of(*shape);
-                    tile(count, *shape, row_piece, col_piece)
-                }
+                Use::Accumulator => tile(count, *shape, pieces.of(*shape), reduced.contains(&(shape.rows, shape.cols))),
                 _ => {
                     // What is put into shared memory in slices of K should be every lane's work each time.
                     let along_k = (along == Along::Row) == (shape.use_ == Use::A);
@@ -81,11 +80,21 @@ pub(super) fn collect(
     Ok(mats)
 }
 
+/// The shapes of matrices whose rows are reduced.
+fn reduced_by_rows(m: &Module, mats: &FxHashMap<Id, (Scalar, Shape)>) -> FxHashSet<(u32, u32)> {
+    let reductions = m.all().map(|r| m.inst(r)).filter(|i| i.op == Op::CooperativeMatrixReduceNV);
+    let rows = reductions.filter(|i| i.word(1) == Some(1));
+    rows.filter_map(|i| mats.get(&m.type_of(i.id(0)?)?)).map(|(_, shape)| (shape.rows, shape.cols)).collect()
+}
+
 /// The neighbours along K that are divided among lanes: slices are multiples of it.
 const SPAN: u32 = 16;
 
 /// Bits that are read and written together.
 const QUAD_BITS: u32 = 128;
+
+/// What a factor that is loaded is defined by; a variable holds one, mostly.
+const LOADS: [Op; 3] = [Op::CooperativeMatrixLoadKHR, Op::CooperativeMatrixLoadTensorNV, Op::Load];
 
 /// The direction in which each type's matrices mostly lie in memory.
 struct Directions {
@@ -163,8 +172,16 @@ impl Pieces {
             };
             let types = inst.ids().take(3).filter_map(|id| m.type_of(id)).chain(inst.ty);
             let sums_in_words = types.filter_map(|t| mats.get(&t)).all(|(scalar, _)| scalar.width() <= 32);
-            // Factors are read in pieces of a lane's rows or columns; those that lie along K are turned for that.
-            let turned = if sums_in_words { 4 } else { 1 };
+            // Factors are read in pieces of a lane's rows or columns; those that lie along K are turned for that. Halves
+            // that are summed in pairs are not widened then.
+            let types = inst.ids().take(3).filter_map(|id| m.type_of(id));
+            let halves = types.filter_map(|t| mats.get(&t)).all(|(scalar, _)| *scalar == HALF);
+            let loaded = inst.ids().take(2).filter_map(|id| m.def_inst(id)).all(|i| LOADS.contains(&i.op));
+            let turned = match sums_in_words {
+                true if halves && loaded => QUAD_BITS / HALF.width(),
+                true => 4,
+                false => 1,
+            };
             let rows = if directions.of(a, Use::A) == Along::Column { a_piece } else { turned };
             let cols = if directions.of(b, Use::B) == Along::Row { b_piece } else { turned };
             want(*shape, rows, cols);
@@ -175,6 +192,11 @@ impl Pieces {
     fn of(&self, shape: Shape) -> (u32, u32) {
         self.wanted.get(&(shape.rows, shape.cols)).copied().unwrap_or((1, 1))
     }
+}
+
+/// What matrices of a type are used for, if they are of workgroup scope.
+fn use_of(mats: &FxHashMap<Id, Mat>, ty: Id) -> Option<Use> {
+    mats.get(&ty).filter(|mat| mat.workgroup).map(|mat| mat.band.shape.use_)
 }
 
 /// The loads of workgroup-scope factors whose results are used once, by a product in the same block, with nothing in
@@ -194,8 +216,8 @@ pub(super) fn deferred(m: &Module, mats: &FxHashMap<Id, Mat>) -> FxHashSet<Id> {
         let mut moved: FxHashSet<Id> = FxHashSet::default();
         for r in &block.insts {
             let inst = m.inst(*r);
-            let staged = inst.ty.and_then(|t| mats.get(&t)).is_some_and(|mat| mat.workgroup);
-            let factor = inst.ty.and_then(|t| mats.get(&t)).is_some_and(|m| m.band.shape.use_ != Use::Accumulator);
+            let use_ = inst.ty.and_then(|ty| use_of(mats, ty));
+            let (staged, factor) = (use_.is_some(), use_.is_some_and(|u| u != Use::Accumulator));
             match inst.op {
                 Op::CooperativeMatrixConvertNV | Op::FConvert | Op::SConvert | Op::UConvert if staged && factor => {
                     moved.extend(inst.result.filter(|id| uses.get(id) == Some(&1)));
@@ -211,6 +233,33 @@ pub(super) fn deferred(m: &Module, mats: &FxHashMap<Id, Mat>) -> FxHashSet<Id> {
             }
         }
     }
+    out
+}
+
+/// The loads of workgroup-scope factors that nothing but products uses, and not as [`deferred`] has it: whether that is
+/// as A, and the type of the sums.
+pub(super) fn settled(m: &Module, mats: &FxHashMap<Id, Mat>, deferred: &FxHashSet<Id>) -> FxHashMap<Id, (bool, Id)> {
+    let insts = || m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r));
+    let loads = insts().filter(|i| matches!(i.op, Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixLoadTensorNV));
+    let factor = |ty: Id| use_of(mats, ty).is_some_and(|u| u != Use::Accumulator);
+    let loads: FxHashSet<Id> = loads.filter(|i| i.ty.is_some_and(factor)).filter_map(|i| i.result).collect();
+    let mut out: FxHashMap<Id, (bool, Id)> = FxHashMap::default();
+    let mut otherwise: FxHashSet<Id> = deferred.clone();
+    for inst in insts() {
+        for (n, id) in inst.ids().enumerate().filter(|(_, id)| loads.contains(id)) {
+            match inst.ty {
+                Some(ty) if inst.op == Op::CooperativeMatrixMulAddKHR && n < 2 => {
+                    if *out.entry(id).or_insert((n == 0, ty)) != (n == 0, ty) {
+                        otherwise.insert(id);
+                    }
+                }
+                _ => {
+                    otherwise.insert(id);
+                }
+            }
+        }
+    }
+    out.retain(|id, _| !otherwise.contains(id));
     out
 }
 

@@ -6,6 +6,9 @@
 //! long as there is room for; a factor that was only loaded to be multiplied goes from memory to shared memory without
 //! ever being held ([`Source::Memory`]).
 //!
+//! Sums of f16 into f16 are taken two at a time, in vectors, of factors that stay f16: half of the instructions, and half
+//! of what is read. A factor that several products use, or one in a loop, stays in shared memory ([`super::resident`]).
+//!
 //! # How a factor lies in shared memory
 //!
 //! In lines along the direction in which it lies in memory ([`Along`]), each line from a whole quad on. *Packed*:
@@ -13,7 +16,7 @@
 //! quads from line to line keeps lanes that read neighbouring lines from the same banks. *Loose*, where neighbours don't
 //! make whole words: a word for each element.
 
-use super::arith::MulAdd;
+use super::arith::{HALF, MulAdd};
 use super::array::{Array, Sink, unroll};
 use super::bits::small_type;
 use super::exchange::Move;
@@ -22,6 +25,7 @@ use super::fetch::{Fetch, fetched};
 use super::held::Held;
 use super::lanes::LaneSource;
 use super::memory::Access;
+use super::stage::where_;
 use super::{Key, Lower, Mat};
 use crate::Refusal;
 use crate::arena::{Arena, Elem, Region};
@@ -45,6 +49,13 @@ const LONGEST_WIDE: u32 = 16;
 /// Slices of widened elements that are shorter are not worth their barriers.
 const SHORTEST_WIDE: u32 = 8;
 
+/// The `k` of a slice and the stages of a product that sums in pairs: the first for which there is room. An H100 reached
+/// 49.9 TFLOP/s with the first, 49.2, 47.3 with the next ones.
+const PAIRED_SLICES: [(u32, u32); 5] = [(32, 2), (32, 1), (16, 2), (16, 1), (8, 1)];
+
+/// Slices of what lanes hold that are written out at most.
+const WRITTEN_OUT_SLICES: u32 = 4;
+
 /// The `k` that are multiplied at once at most.
 const LONGEST_BLOCK: u32 = 16;
 
@@ -58,6 +69,15 @@ pub(super) enum Source {
     Memory(Box<Access>),
     /// The same of a tensor.
     Tensor(Box<tensor::Access>),
+    /// Shared memory, where it is as it is to be.
+    Resident(Resident),
+}
+
+/// A factor that stays in shared memory.
+#[derive(Clone, Copy)]
+pub(super) struct Resident {
+    pub(super) factor: Factor,
+    pub(super) at: Region,
 }
 
 /// How a product is made.
@@ -78,6 +98,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// Whether a factor stays in shared memory, and more of it than a slice.
+    pub(super) fn has_resident(&self) -> bool {
+        self.slices > 1 && (self.a.resident || self.b.resident)
+    }
+
     /// The factors, in the first stage.
     pub(super) fn staged(&self, b: &mut FunctionBuilder<'_>, lanes: &mut LaneSource, arena: &mut Arena) -> [Staged; 2] {
         [(self.a, self.at[0]), (self.b, self.at[1])].map(|(factor, region)| Staged {
@@ -96,6 +121,8 @@ enum Fill {
     Fetch(Fetch),
     /// From memory, by a function that takes what the load goes by, and the first `k`.
     Function(Id),
+    /// It is there.
+    There,
 }
 
 impl Lower<'_, '_> {
@@ -125,50 +152,25 @@ impl Lower<'_, '_> {
             Source::Moved(how, id) => (how.key(), vec![*id]),
             Source::Memory(access) => self.signature(access, Op::CooperativeMatrixLoadKHR),
             Source::Tensor(access) => (self.tensor_key(Op::CooperativeMatrixLoadTensorNV, access), access.args.clone()),
+            Source::Resident(Resident { factor, at }) => {
+                let extra = [at.at, factor.pitch].map(Operand::Word).to_vec();
+                (Key { op: Op::Undef, types: vec![], extra }, vec![])
+            }
         }
     }
 
     /// The longest slices for which there is room.
     fn plan(&mut self, r: InstRef, mul: MulAdd, sources: &[Source; 2]) -> Result<Plan, Refusal> {
-        use spirv::CooperativeMatrixOperands as Bits;
         let zone = self.zone(r, mul.d.workgroup)?;
         let depth = mul.a.band.shape.cols;
-        let (a_signed, b_signed) = (
-            mul.bits.contains(Bits::MATRIX_A_SIGNED_COMPONENTS_KHR),
-            mul.bits.contains(Bits::MATRIX_B_SIGNED_COMPONENTS_KHR),
-        );
-        let band = mul.d.band;
-        let sum = mul.sum();
-        let sum = Elem { scalar: sum, ty: self.g.scalar(self.m, sum) };
-        let factors = |slice: u32, wide: bool| {
-            let elem = |m: Mat| if wide && m.scalar.width() < sum.scalar.width() { sum } else { m.element() };
-            let a = Factor::new(mul.a, true, a_signed, band.rows.piece, slice, elem(mul.a));
-            let b = Factor::new(mul.b, false, b_signed, band.cols.piece, slice, elem(mul.b));
-            (a, b)
-        };
         let room = self.arena.room(zone).min(MOST_BYTES);
-        let longest = |wide: bool, stages: u32, most: u32| {
-            let fits = |slice: &u32| {
-                let (a, b) = factors(*slice, wide);
-                let bytes = a.bytes().saturating_add(b.bytes()).saturating_mul(stages);
-                depth.is_multiple_of(*slice) && bytes <= room
-            };
-            // Whole slices, so that none is longer than what is left.
-            (1..=depth.min(most)).rev().find(fits).unwrap_or(1)
-        };
-        // Conversions are cheaper once, on the way in, than each time that an element is read; two stages spare half of
-        // the barriers. What lanes hold is looked through for each slice, so slices of that are long.
-        let held = sources.iter().any(|s| matches!(s, Source::Value(_) | Source::Moved(..)));
-        let (wanted, two) = if held { (LONGEST_SLICE, 1) } else { (LONGEST_WIDE, 2) };
-        let stages = if depth > wanted { two } else { 1 };
-        let (wide, slice, stages) = match (longest(true, stages, wanted), longest(true, 1, wanted)) {
-            (slice, _) if slice > wanted.min(depth) / 2 => (true, slice, stages),
-            (_, slice) if slice >= SHORTEST_WIDE.min(depth) => (true, slice, 1),
-            _ => (false, longest(false, 1, LONGEST_SLICE), 1),
+        let (mul, slice, wide, stages) = match self.pairs(mul, sources, room) {
+            Some((mul, slice, stages)) => (mul, slice, true, stages),
+            None => self.singles(mul, sources, room),
         };
         let stages = if slice == depth { 1 } else { stages };
-        let (a, b) = factors(slice, wide);
-        let work = band.len();
+        let (a, b) = self.factors(mul, sources, slice, wide);
+        let work = mul.d.band.len();
         let wanted = match (a.k_along && a.packed, b.k_along && b.packed) {
             (true, true) => a.k_piece().min(b.k_piece()),
             (true, false) => a.k_piece(),
@@ -183,14 +185,96 @@ impl Lower<'_, '_> {
         }
         let mark = self.arena.mark();
         let what = "a product of matrices";
-        let first = self.arena.take(r, what, zone, a.bytes().saturating_mul(stages))?;
-        let second = self.arena.take(r, what, zone, b.bytes().saturating_mul(stages))?;
+        let mut at = Vec::new();
+        for (source, factor) in sources.iter().zip([a, b]) {
+            at.push(match source {
+                Source::Resident(resident) => resident.at,
+                _ => self.arena.take(r, what, zone, factor.bytes().saturating_mul(stages))?,
+            });
+        }
         self.arena.release(mark);
-        Ok(Plan { mul, a, b, slice, slices: depth / slice, block, stages, at: [first, second] })
+        Ok(Plan { mul, a, b, slice, slices: depth / slice, block, stages, at: [at[0], at[1]] })
+    }
+
+    /// The factors in slices of `slice`, widened if `wide`.
+    fn factors(&mut self, mul: MulAdd, sources: &[Source; 2], slice: u32, wide: bool) -> (Factor, Factor) {
+        use spirv::CooperativeMatrixOperands as Bits;
+        let signed = |bit: Bits| mul.bits.contains(bit);
+        let (a_signed, b_signed) =
+            (signed(Bits::MATRIX_A_SIGNED_COMPONENTS_KHR), signed(Bits::MATRIX_B_SIGNED_COMPONENTS_KHR));
+        let sum = mul.sum();
+        let sum = Elem { scalar: sum, ty: self.g.scalar(self.m, sum) };
+        let elem = |m: Mat| if wide && m.scalar.width() < sum.scalar.width() { sum } else { m.element() };
+        let band = mul.d.band;
+        let a = Factor::new(mul.a, (true, a_signed, mul.pairs), band.rows.piece, slice, elem(mul.a));
+        let b = Factor::new(mul.b, (false, b_signed, mul.pairs), band.cols.piece, slice, elem(mul.b));
+        let there = |source: &Source, factor: Factor| match source {
+            Source::Resident(resident) => resident.factor,
+            _ => factor,
+        };
+        (there(&sources[0], a), there(&sources[1], b))
+    }
+
+    /// The product with sums in pairs of f16, its slices and stages, where everything is f16 and lies so that pairs are
+    /// read as they are: what lies along K has to be turned on its way from memory, two lines at a time.
+    fn pairs(&mut self, mul: MulAdd, sources: &[Source; 2], room: u32) -> Option<(MulAdd, u32, u32)> {
+        let band = mul.d.band;
+        let halves = [mul.a, mul.b, mul.c, mul.d].iter().all(|m| m.scalar == HALF) && mul.c.ty == mul.d.ty;
+        if !halves
+            || !band.rows.piece.is_multiple_of(2)
+            || !band.cols.piece.is_multiple_of(2)
+            || !mul.sums_in_registers()
+        {
+            return None;
+        }
+        let mul = MulAdd { pairs: true, ..mul };
+        let depth = mul.a.band.shape.cols;
+        let (slice, stages) = PAIRED_SLICES.into_iter().find(|(slice, stages)| {
+            let (a, b) = self.factors(mul, sources, *slice, true);
+            let bytes = slice_bytes(&a, &b).saturating_mul(*stages);
+            let loaded = |factor: &Factor, source: &Source| {
+                matches!(source, Source::Memory(_) | Source::Tensor(_))
+                    && factor.piece >= 2
+                    && factor.lines.is_multiple_of(2)
+                    && factor.can_wait()
+            };
+            depth.is_multiple_of(*slice)
+                && bytes <= room
+                && [a, b].iter().zip(sources).all(|(factor, source)| !factor.turned || loaded(factor, source))
+        })?;
+        Some((mul, slice, stages))
+    }
+
+    /// Slices, whether they are widened, and stages, where each element is summed by itself.
+    fn singles(&mut self, mul: MulAdd, sources: &[Source; 2], room: u32) -> (MulAdd, u32, bool, u32) {
+        let depth = mul.a.band.shape.cols;
+        let mut longest = |wide: bool, stages: u32, most: u32| {
+            let fits = |slice: &u32| {
+                let (a, b) = self.factors(mul, sources, *slice, wide);
+                let bytes = slice_bytes(&a, &b).saturating_mul(stages);
+                depth.is_multiple_of(*slice) && bytes <= room
+            };
+            // Whole slices, so that none is longer than what is left.
+            (1..=depth.min(most)).rev().find(fits).unwrap_or(1)
+        };
+        // Conversions are cheaper once, on the way in, than each time that an element is read; two stages spare half of
+        // the barriers. What lanes hold is looked through for each slice, so slices of that are long.
+        let held = sources.iter().any(|s| matches!(s, Source::Value(_) | Source::Moved(..)));
+        let (wanted, two) = if held { (LONGEST_SLICE, 1) } else { (LONGEST_WIDE, 2) };
+        let stages = if depth > wanted { two } else { 1 };
+        match (longest(true, stages, wanted), longest(true, 1, wanted)) {
+            (slice, _) if slice > wanted.min(depth) / 2 => (mul, slice, true, stages),
+            (_, slice) if slice >= SHORTEST_WIDE.min(depth) => (mul, slice, true, 1),
+            _ => (mul, longest(false, 1, LONGEST_SLICE), false, 1),
+        }
     }
 
     fn make_product(&mut self, r: InstRef, mul: MulAdd, sources: &[Source; 2]) -> Result<Id, Refusal> {
         let plan = self.plan(r, mul, sources)?;
+        let mul = plan.mul;
+        if mul.pairs {
+            self.approximates("MulAdd of f16 alone, at workgroup scope, sums in f16 and rounds at each k");
+        }
         for m in [mul.a, mul.b, mul.c, mul.d] {
             small_type(self.m, m.scalar);
         }
@@ -206,11 +290,13 @@ impl Lower<'_, '_> {
                 Source::Moved(how, _) => vec![how.from.ty],
                 Source::Memory(access) => self.params(access, 0).0,
                 Source::Tensor(access) => access.param_types(self.m),
+                Source::Resident(_) => Vec::new(),
             };
             let range = types.len()..types.len() + inputs.len();
             types.extend(inputs);
             let fill = match source {
                 Source::Value(_) => Fill::Array(None),
+                Source::Resident(_) => Fill::There,
                 Source::Moved(how, _) => Fill::Array(Some(how.clone())),
                 load => match self.fetch(factor, load) {
                     Some(fetch) => Fill::Fetch(fetch),
@@ -265,10 +351,13 @@ impl Lower<'_, '_> {
                         call(b, *function, void, &args);
                     }
                     (Fill::Array(how), _) => {
-                        let held =
-                            Held { mat: how.as_ref().map_or(staged.factor.mat, |h| h.from), how: how.as_deref() };
-                        held.put(b, arena, &staged, plan, (lane, k), params[range.start]);
+                        let factor = staged.factor;
+                        let stage = |b: &mut FunctionBuilder<'_>, value: Id| factor.staged(b, mul, value);
+                        let mat = how.as_ref().map_or(factor.mat, |h| h.from);
+                        let held = Held { mat, how: how.as_deref(), stage: &stage };
+                        held.put(b, arena, &staged, plan.slice, (lane, k), params[range.start]);
                     }
+                    (Fill::There, _) => {}
                     (Fill::Fetch(_), None) => unreachable!("what is fetched waits"),
                 }
             }
@@ -295,7 +384,11 @@ impl Lower<'_, '_> {
                 put(b, arena, Index::Const(0), (Index::Const(0), zero));
                 arena.barrier(b, zone);
             }
-            b.repeat(plan.slices, Unroll::No, &mut |b, slice| {
+            // What lanes hold is found by indices that are known, or else it would have to be in memory.
+            let held = fills.iter().any(|(fill, _)| matches!(fill, Fill::Array(_)));
+            let how = if held && plan.slices <= WRITTEN_OUT_SLICES { Unroll::Now } else { Unroll::No };
+            let end = plan.slice * plan.slices;
+            b.repeat(plan.slices, how, &mut |b, slice| {
                 let k = b.mul(slice, Index::Const(plan.slice));
                 if plan.stages == 1 {
                     let k_id = b.index(k);
@@ -304,20 +397,28 @@ impl Lower<'_, '_> {
                     arena.barrier(b, zone);
                 }
                 let next = b.add(k, Index::Const(plan.slice));
-                let more = b.compare(Op::ULessThan, next, Index::Const(plan.slice * plan.slices));
                 let next_id = b.index(next);
-                if waiting.iter().any(Option::is_some) {
-                    b.when(more, &mut |b| ask(b, next_id));
+                // Whether there is a next slice, where that is not known.
+                let more = match next {
+                    Index::Const(_) => None,
+                    next => Some(b.compare(Op::ULessThan, next, Index::Const(end))),
+                };
+                let last = next == Index::Const(end);
+                if waiting.iter().any(Option::is_some) && !last {
+                    where_(b, more, &mut |b| ask(b, next_id));
                 }
                 let mut args = vec![b.ids(Op::Load, sums, &[total])];
                 let stage = if plan.stages == 1 { Index::Const(0) } else { b.rem(slice, 2) };
                 if plan.stages > 1 {
                     args.push(b.index(stage));
                 }
+                if plan.has_resident() {
+                    args.push(b.index(k));
+                }
                 let after = call(b, multiply, sums, &args);
                 b.effect(Op::Store, [total, after].map(Operand::Id));
-                if plan.stages > 1 {
-                    b.when(more, &mut |b| {
+                if plan.stages > 1 && !last {
+                    where_(b, more, &mut |b| {
                         let other = b.u32_op(Op::BitwiseXor, stage, Index::Const(1));
                         put(b, arena, other, (next, next_id));
                         arena.barrier(b, zone);
@@ -334,7 +435,15 @@ impl Lower<'_, '_> {
     fn sums_type(&mut self, mul: MulAdd) -> Id {
         let sum = mul.sum();
         let sum = self.g.scalar(self.m, sum);
-        if mul.keeps_sums() { mul.d.ty } else { self.g.array(self.m, sum, mul.d.band.len()) }
+        if mul.keeps_sums() {
+            return mul.d.ty;
+        }
+        let len = mul.d.band.len();
+        if mul.pairs {
+            let pair = self.g.vector(self.m, sum, 2);
+            return self.g.array(self.m, pair, len / 2);
+        }
+        self.g.array(self.m, sum, len)
     }
 
     /// The function that makes sums of C, where C is not that already.
@@ -347,8 +456,13 @@ impl Lower<'_, '_> {
             let label = format!("coop_sums_{}", mul.c.label());
             let mut f = FunctionBuilder::new(this.m, &mut this.g, &label, sums, &[mul.c.ty]);
             let b = &mut f;
-            let how = unroll(mul.c.band.len());
             let c = b.param(0);
+            if mul.pairs {
+                let parts = paired(b, mul, c);
+                let value = b.ids(Op::CompositeConstruct, sums, &parts);
+                return f.finish(Some(value));
+            }
+            let how = unroll(mul.c.band.len());
             let c = Array::new(b, mul.c, c, how != Unroll::Now);
             let sum = b.globals.scalar(b.module, mul.sum());
             let mut sink = Sink::of(b, sums, sum, mul.c.band.len(), how != Unroll::Now);
@@ -373,9 +487,16 @@ impl Lower<'_, '_> {
             let label = format!("coop_result_{}", mul.d.label());
             let mut f = FunctionBuilder::new(this.m, &mut this.g, &label, mul.d.ty, &[sums, mul.c.ty]);
             let b = &mut f;
-            let how = unroll(mul.d.band.len());
             let sum = b.globals.scalar(b.module, mul.sum());
             let (all, c) = (b.param(0), b.param(1));
+            if mul.pairs {
+                let parts: Vec<Id> = (0..mul.d.band.len())
+                    .map(|n| b.op(Op::CompositeExtract, sum, [all.into(), (n / 2).into(), (n % 2).into()]))
+                    .collect();
+                let value = b.ids(Op::CompositeConstruct, mul.d.ty, &parts);
+                return f.finish(Some(value));
+            }
+            let how = unroll(mul.d.band.len());
             let all = Array::of(b, sums, sum, all, how != Unroll::Now);
             let c = Array::new(b, mul.c, c, how != Unroll::Now);
             let mut sink = Sink::new(b, mul.d, how != Unroll::Now);
@@ -389,6 +510,23 @@ impl Lower<'_, '_> {
             f.finish(Some(value))
         }))
     }
+}
+
+/// The bytes of a slice, without what stays in shared memory anyway.
+fn slice_bytes(a: &Factor, b: &Factor) -> u32 {
+    [a, b].iter().filter(|f| !f.resident).map(|f| f.bytes()).fold(0, u32::saturating_add)
+}
+
+/// The elements of a lane's part of C, two by two.
+fn paired(b: &mut FunctionBuilder<'_>, mul: MulAdd, c: Id) -> Vec<Id> {
+    let half = mul.c.elem;
+    let pair = b.globals.vector(b.module, half, 2);
+    let mut pairs = Vec::new();
+    for at in (0..mul.c.band.len()).step_by(2) {
+        let two = [at, at + 1].map(|n| b.op(Op::CompositeExtract, half, [c.into(), n.into()]));
+        pairs.push(b.ids(Op::CompositeConstruct, pair, &two));
+    }
+    pairs
 }
 
 /// A variable with a value.

@@ -1,5 +1,6 @@
 //! What a lane multiplies between two barriers: a slice of both factors out of shared memory, into its sums.
 
+use super::arith::MulAdd;
 use super::array::{Array, Sink};
 use super::factor::Staged;
 use super::lin::Lin;
@@ -40,20 +41,31 @@ impl Lower<'_, '_> {
         if plan.stages > 1 {
             types.push(self.g.uint(self.m, 32));
         }
+        if plan.has_resident() {
+            types.push(self.g.uint(self.m, 32));
+        }
         let mut f = FunctionBuilder::new(self.m, &mut self.g, &label, sums, &types);
         let b = &mut f;
         let stage = if plan.stages > 1 { Index::Value(b.param(1)) } else { Index::Const(0) };
         let (arena, lanes) = (&mut self.arena, &mut self.lanes);
         let spot = Spot::new(b, lanes, plan.mul.d);
-        let [x, y] = plan.staged(b, lanes, arena).map(|s| s.stage(b, stage));
+        let k = plan.has_resident().then(|| Index::Value(b.param(types.len() - 1)));
+        let [x, y] = plan.staged(b, lanes, arena).map(|s| s.stage(b, stage).from(b, k));
         let tile = Tile { spot };
         let before = b.param(0);
-        let after = if plan.mul.d.band.len() > IN_REGISTERS {
-            tile.in_memory(b, arena, plan, [&x, &y], before, sums)
-        } else {
+        let after = if plan.mul.sums_in_registers() {
             tile.in_registers(b, arena, plan, [&x, &y], before, sums)
+        } else {
+            tile.in_memory(b, arena, plan, [&x, &y], before, sums)
         };
         f.finish(Some(after))
+    }
+}
+
+impl MulAdd {
+    /// Whether the sums of a lane stay in registers.
+    pub(super) fn sums_in_registers(&self) -> bool {
+        self.d.band.len() <= IN_REGISTERS
     }
 }
 
@@ -74,15 +86,20 @@ impl Tile {
     ) -> Id {
         let band = plan.mul.d.band;
         let sum_type = b.globals.scalar(b.module, plan.mul.sum());
-        let width = whole_pieces(band.cols.held, 4);
+        let pairs = plan.mul.pairs;
+        let width = if pairs { 2 } else { whole_pieces(band.cols.held, 4) };
         let vector = if width == 1 { sum_type } else { b.globals.vector(b.module, sum_type, width) };
         let extract = |b: &mut FunctionBuilder<'_>, from: Id, at: u32| {
             b.op(Op::CompositeExtract, sum_type, [from.into(), Operand::Word(at)])
         };
         let mut variables = Vec::new();
         for at in (0..band.len()).step_by(width as usize) {
-            let parts: Vec<Id> = (at..at + width).map(|at| extract(b, before, at)).collect();
-            let first = if width == 1 { parts[0] } else { b.ids(Op::CompositeConstruct, vector, &parts) };
+            let first = if pairs {
+                b.op(Op::CompositeExtract, vector, [before.into(), Operand::Word(at / 2)])
+            } else {
+                let parts: Vec<Id> = (at..at + width).map(|at| extract(b, before, at)).collect();
+                if width == 1 { parts[0] } else { b.ids(Op::CompositeConstruct, vector, &parts) }
+            };
             let variable = b.variable(vector);
             b.effect(Op::Store, [variable, first].map(Operand::Id));
             variables.push(variable);
@@ -98,6 +115,7 @@ impl Tile {
             let all = b.ids(Op::Load, vector, &[variable]);
             match width {
                 1 => parts.push(all),
+                _ if pairs => parts.push(all),
                 _ => parts.extend((0..width).map(|n| extract(b, all, n))),
             }
         }
@@ -224,7 +242,7 @@ impl Tile {
                 let lines: Vec<Id> = (0..k.1 as usize)
                     .map(|n| {
                         let parts: Vec<Id> = these.iter().map(|v| v[n]).collect();
-                        if width == 1 { parts[0] } else { b.ids(Op::CompositeConstruct, vector, &parts) }
+                        if width == 1 { parts[0] } else { put_together(b, vector, &parts) }
                     })
                     .collect();
                 for i in 0..band.rows.held {
@@ -285,5 +303,18 @@ impl Tile {
             });
         });
         sink.finish(b)
+    }
+}
+
+/// A vector of these components: the one that they are all of, in order, if there is such a one.
+fn put_together(b: &mut FunctionBuilder<'_>, vector: Id, parts: &[Id]) -> Id {
+    let of = |(n, part): (u32, &Id)| {
+        let inst = b.module.def_inst(*part).filter(|i| i.op == Op::CompositeExtract && i.operands.len() == 2)?;
+        inst.id(0).filter(|_| inst.word(1) == Some(n))
+    };
+    let whole = parts.first().and_then(|p| of((0, p))).filter(|w| b.module.type_of(*w) == Some(vector));
+    match whole {
+        Some(whole) if (0..).zip(parts).all(|p| of(p) == Some(whole)) => whole,
+        _ => b.ids(Op::CompositeConstruct, vector, parts),
     }
 }

@@ -9,7 +9,6 @@
 //! hold: its tiles go through a sheet of the subgroup, of which each invocation takes its share. Of subgroups that hold
 //! the same tiles the first calls, and where the result is used, the others get it from there.
 
-use super::alike::takes_place;
 use super::exchange::{Change, Move};
 use super::held;
 use super::inst::{Slot, malformed};
@@ -18,6 +17,7 @@ use super::sheet::{Layout, Sheet};
 use super::tensor::{Guard, Inside, Key};
 use super::{Parts, Tiles};
 use crate::Refusal;
+use crate::alike::takes_place;
 use crate::arena::{Elem, QUAD, Zone};
 use crate::scalar::callback::has_effects;
 use crate::scalar::lin::Lin;

@@ -8,13 +8,13 @@
 //! It is done so where all that a subgroup holds of a line is elements of the matrix, and where the result is cut like
 //! the source. The other way is in [`super::reduce`].
 
-use super::alike::{Combine, combine};
 use super::held;
 use super::inst::Slot;
 use super::shape::Mat;
 use super::sheet::{Layout, Sheet};
 use super::tensor::Key;
 use super::{Parts, Tiles};
+use crate::alike::{Combine, combine};
 use crate::arena::{QUAD, Zone, words_of};
 use crate::scalar::bits::small_type;
 use crate::scalar::lin::Lin;

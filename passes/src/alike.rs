@@ -1,0 +1,110 @@
+//! Matrices whose rows hold one value each.
+//!
+//! What a reduction of rows gives is such a matrix, and so is what is computed element by element from nothing else:
+//! attention keeps the maximum and the sum of every row that way. Of each row one element then stands for all, which is
+//! less to hold and to compute.
+
+use coop_ir::{Function, Id, Inst, InstRef, Module, Op};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Bits of Cooperative Matrix Reduce: rows, and rows and columns.
+const OF_ROWS: [u32; 2] = [1, 3];
+
+/// The values whose rows hold one value each, as far as their definitions tell. `given` says of an instruction which
+/// others have to be alike for its result to be; `None` if it is not, whatever they are.
+pub(crate) fn find(m: &Module, given: &dyn Fn(&Inst) -> Option<Vec<Id>>) -> FxHashSet<Id> {
+    let mut needs: FxHashMap<Id, Vec<Id>> = FxHashMap::default();
+    let insts = m.functions.iter().flat_map(|f| f.insts());
+    for r in m.globals.iter().copied().chain(insts) {
+        let inst = m.inst(r);
+        if let (Some(id), Some(from)) = (inst.result, given(inst)) {
+            needs.insert(id, from);
+        }
+    }
+    // What is alike if others are is so until one of them is not.
+    let mut open = true;
+    while open {
+        let before = needs.len();
+        let gone: Vec<Id> =
+            needs.iter().filter(|(_, from)| from.iter().any(|f| !needs.contains_key(f))).map(|n| *n.0).collect();
+        gone.iter().for_each(|id| {
+            needs.remove(id);
+        });
+        open = needs.len() < before;
+    }
+    needs.into_keys().collect()
+}
+
+/// What [`find`] asks, of instructions that every lowering treats so; the `matrices` are the operands that are.
+pub(crate) fn given(inst: &Inst, matrices: Vec<Id>) -> Option<Vec<Id>> {
+    match inst.op {
+        op if op.is_constant() => Some(Vec::new()),
+        Op::Undef => Some(Vec::new()),
+        Op::CompositeConstruct | Op::CompositeConstructReplicateEXT => {
+            Some(Vec::new()).filter(|_| matrices.is_empty() && inst.operands.len() == 1)
+        }
+        Op::CooperativeMatrixReduceNV => Some(Vec::new()).filter(|_| OF_ROWS.contains(&inst.word(1).unwrap_or(0))),
+        Op::Phi | Op::Select | Op::CopyObject => Some(matrices),
+        _ => None,
+    }
+}
+
+/// Whether a callback for each element looks at the row, and at the column.
+pub(crate) fn takes_place(m: &Module, function: Id) -> [bool; 2] {
+    let Some(f) = m.functions.iter().find(|f| m.inst(f.def).result == Some(function)) else { return [true; 2] };
+    let params = params(m, f);
+    [0, 1].map(|n| params.get(n).is_none_or(|id| f.insts().any(|r| m.inst(r).ids().any(|o| o == *id))))
+}
+
+fn params(m: &Module, f: &Function) -> Vec<Id> {
+    f.params.iter().filter_map(|p| m.inst(*p).result).collect()
+}
+
+/// What a function of two elements is, where that is plain to see.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Combine {
+    /// An operation that matrices have too.
+    Op(Op),
+    /// Of an element and itself it makes that element.
+    Idempotent,
+    /// Anything.
+    Other,
+}
+
+/// What the function of a reduction is.
+pub(crate) fn combine(m: &Module, function: Id) -> Combine {
+    let of = || {
+        let f = m.functions.iter().find(|f| m.inst(f.def).result == Some(function))?;
+        let [block] = &f.blocks[..] else { return None };
+        let params = params(m, f);
+        let body: Vec<InstRef> = block.insts.iter().copied().filter(|r| !m.inst(*r).op.is_line()).collect();
+        let (end, rest) = body.split_last()?;
+        let value = m.inst(*end).id(0).filter(|_| m.inst(*end).op == Op::ReturnValue)?;
+        if params.contains(&value) {
+            return Some(Combine::Idempotent);
+        }
+        let [only] = rest else { return None };
+        let inst = m.inst(*only);
+        if inst.result != Some(value) {
+            return None;
+        }
+        match inst.op {
+            Op::FAdd | Op::IAdd => {
+                let decorated = m.globals_with(Op::Decorate).any(|r| m.inst(r).id(0) == Some(value));
+                (inst.ids().eq(params) && !decorated).then_some(Combine::Op(inst.op))
+            }
+            Op::ExtInst => {
+                let set = inst.id(0).and_then(|s| m.def_inst(s)).and_then(|i| i.string(0));
+                let is_glsl = set.is_some_and(|(name, _)| name == "GLSL.std.450");
+                let of_params = inst.ids_from(2).all(|id| params.contains(&id));
+                let picks = inst.word(1).is_some_and(|op| PICKS.contains(&op));
+                (is_glsl && of_params && picks).then_some(Combine::Idempotent)
+            }
+            _ => None,
+        }
+    };
+    of().unwrap_or(Combine::Other)
+}
+
+/// FMin, UMin, SMin, FMax, UMax, SMax, NMin, NMax.
+const PICKS: [u32; 8] = [37, 38, 39, 40, 41, 42, 79, 80];
