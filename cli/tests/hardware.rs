@@ -10,6 +10,7 @@ use coop_exec::{Bounds, Case, Executor, Outcome, RunOptions, testing, vulkan_tes
 use coop_ir::profile::Profile;
 use coop_ir::{Module, binary};
 use coop_passes::{Error, Lanes, Options, Semantics, Target, lower};
+use coop_validate::testing::complaints;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/hardware")
@@ -61,6 +62,9 @@ fn scalar(recorded: &Recorded<'_>, lanes: Lanes, size: u32) -> Result<(Vec<u32>,
     options.subgroup_size = Some(size);
     options.lanes = lanes;
     let lowered = lower(recorded.module, &options)?;
+    // Barriers stand where all arrive, among other things.
+    let found = complaints(&lowered.module);
+    assert!(found.is_empty(), "{}, lowered: {}", recorded.name, found.join("\n"));
     let mut case = recorded.case.clone();
     case.subgroup_size = lowered.report.required_subgroup_size;
     case.full_subgroups = lowered.report.full_subgroups;

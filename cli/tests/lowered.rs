@@ -8,6 +8,7 @@ use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Executor, Outcome, RunOptions, vulkan_test};
 use coop_ir::{Module, binary};
 use coop_passes::{Lanes, Options, Target, lower};
+use coop_validate::testing::complaints;
 use std::path::{Path, PathBuf};
 
 /// Kernels whose types lavapipe's matrices don't have.
@@ -69,7 +70,10 @@ fn scalar(module: &Module, case: &Case, subgroup: u32, lanes: Lanes) -> Result<M
     options.spec_defaults = true;
     options.subgroup_size = Some(subgroup);
     options.lanes = lanes;
-    lower(module, &options).map(|l| l.module).map_err(|e| e.to_string())
+    let lowered = lower(module, &options).map_err(|e| e.to_string())?.module;
+    // Barriers stand where all arrive, among other things.
+    let found = complaints(&lowered);
+    if found.is_empty() { Ok(lowered) } else { Err(found.join("\n")) }
 }
 
 vulkan_test!(

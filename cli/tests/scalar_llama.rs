@@ -13,7 +13,7 @@ use coop_exec::{Case, Executor, Outcome, RunOptions, vulkan_test};
 use coop_ir::profile::Profile;
 use coop_ir::{Module, binary};
 use coop_passes::{Lowered, Options, Target, lower};
-use coop_validate::Level;
+use coop_validate::testing::complaints;
 use llama_modules::{cache, groups_of, in_parallel, members, modules, none, read, repository, stem};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,9 +48,7 @@ fn all_are_lowered_to_valid_scalar_code() {
             match lower(&module, &options) {
                 Err(e) => failures.push(format!("{label}: {e}")),
                 Ok(new) => {
-                    let found = coop_validate::check(&new.module, &coop_validate::Options::default()).findings;
-                    let found = found.iter().filter(|f| f.level >= Level::Warning);
-                    failures.extend(found.map(|f| format!("{label}: [{}] {}", f.rule.id, f.message)));
+                    failures.extend(complaints(&new.module).into_iter().map(|c| format!("{label}: {c}")));
                     let shared = new.report.added_shared_memory;
                     if shared == 0 || shared > profile.limits.max_compute_shared_memory_size {
                         failures.push(format!("{label}: {shared} bytes of shared memory"));

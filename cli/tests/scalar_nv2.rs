@@ -6,9 +6,10 @@ use coop_exec::case::Number;
 use coop_exec::interp::Interpreted;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Executor, Outcome, RunOptions, vulkan_test};
-use coop_ir::{Module, binary};
+use coop_ir::profile::Profile;
+use coop_ir::{Module, Op, binary};
 use coop_passes::{Lanes, Lowered, Options, Target, lower};
-use coop_validate::Level;
+use coop_validate::testing::complaints;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -117,12 +118,27 @@ const EXTENTS: [Extents; 8] = [
     [64, 64, 8, 1, 8],
 ];
 
-fn scalar(module: &Module, case: &Case, lanes: Lanes) -> Result<Lowered, String> {
+/// The ways in which modules are lowered for subgroups of `size`: lanes, and a device that has such subgroups.
+fn ways(size: u32) -> Vec<(Lanes, Option<Profile>)> {
+    let name = match size {
+        8 => Some("mesa-lavapipe"),
+        32 => Some("nvidia-h100"),
+        _ => None,
+    };
+    let device = name.and_then(Profile::builtin).map(|p| (Lanes::Subgroup, Some(p)));
+    [(Lanes::Subgroup, None), (Lanes::LocalIndex, None)].into_iter().chain(device).collect()
+}
+
+fn way(lanes: Lanes, profile: Option<&Profile>) -> String {
+    profile.map_or_else(|| format!("{lanes:?}"), |p| format!("{lanes:?} of {}", p.name))
+}
+
+fn scalar(module: &Module, case: &Case, lanes: Lanes, profile: Option<&Profile>) -> Result<Lowered, String> {
     let mut options = Options::new(Target::Scalar);
     options.spec = case.specialization().map_err(|e| e.to_string())?;
     options.spec_defaults = true;
     options.subgroup_size = case.subgroup_size;
-    options.lanes = lanes;
+    (options.lanes, options.profile) = (lanes, profile);
     options.verify_each = true;
     lower(module, &options).map_err(|e| e.to_string())
 }
@@ -143,13 +159,6 @@ fn wrong(outcome: Result<Outcome, coop_exec::Error>, wanted: &Outcome, case: &Ca
 
 fn interpreted(module: &Module, case: &Case) -> Result<Outcome, coop_exec::Error> {
     Interpreted::default().run(&binary::write_words(module), case, &RunOptions::default())
-}
-
-/// What our own rules find against a module.
-fn findings(module: &Module) -> Vec<String> {
-    let report = coop_validate::check(module, &coop_validate::Options::default());
-    let found = report.findings.iter().filter(|f| f.level >= Level::Warning);
-    found.map(|f| format!("{}[{}]: {}", f.level, f.rule.id, f.message)).collect()
 }
 
 /// What spirv-val has against a module. Without spirv-val, nothing; that is said aloud, and a failure where tools are
@@ -185,9 +194,9 @@ fn interpret(samples: &[Sample], size: u32) -> Vec<String> {
         let label = format!("{} in subgroups of {size}", sample.label);
         let original = interpreted(&sample.module, &case).unwrap_or_else(|e| panic!("{label}: {e}"));
         assert!(original.faults.is_empty(), "{label}: {:?}", original.faults);
-        for lanes in [Lanes::Subgroup, Lanes::LocalIndex] {
-            let label = format!("{label}, {lanes:?}");
-            let lowered = match scalar(&sample.module, &case, lanes) {
+        for (lanes, profile) in ways(size) {
+            let label = format!("{label}, {}", way(lanes, profile.as_ref()));
+            let lowered = match scalar(&sample.module, &case, lanes, profile.as_ref()) {
                 Ok(l) => l.module,
                 Err(e) => {
                     failures.push(format!("{label}: {e}"));
@@ -195,7 +204,7 @@ fn interpret(samples: &[Sample], size: u32) -> Vec<String> {
                 }
             };
             let mut found = wrong(interpreted(&lowered, &case), &original, &case);
-            found.extend(findings(&lowered));
+            found.extend(complaints(&lowered));
             found.extend(spirv_val(&label, &lowered));
             failures.extend(found.into_iter().map(|w| format!("{label}: {w}")));
         }
@@ -223,18 +232,47 @@ fn products_in_the_interpreter() {
     none(&interpret(&samples, 8));
 }
 
+/// Attention: rows that hold one value, reductions by shuffles, a factor that stays in shared memory.
+fn attention([lanes, rows, cols]: [i64; 3]) -> Sample {
+    let path = folder("testdata/bench/flash_64.small.toml");
+    let mut case = Case::load(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    for (id, value) in [("0", lanes), ("1", rows), ("2", cols)] {
+        case.spec.insert(id.to_owned(), Number::Int(value));
+    }
+    case.workgroups = [if rows < 40 { 2 } else { 1 }, 1, 1];
+    case.expect.clear();
+    let label = format!("attention {lanes} {rows}x{cols}");
+    Sample { label, module: read(&folder("testdata/bench/flash_nv2.spv")), case, threads: None }
+}
+
+#[test]
+fn attention_in_the_interpreter() {
+    let samples = [[64, 64, 64], [32, 32, 16], [128, 64, 32]].map(attention);
+    none(&[interpret(&samples[..2], 8), interpret(&samples, 32)].concat());
+    // For a device with subgroups of 32, reductions are shuffles, and rows of one value are not reduced again.
+    let [sample, ..] = samples;
+    let profile = Profile::builtin("nvidia-h100");
+    let lowered = scalar(&sample.module, &sample.case(32), Lanes::Subgroup, profile.as_ref());
+    let lowered = lowered.unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(lowered.report.required_subgroup_size, Some(32));
+    let count = |op: Op| lowered.module.all().filter(|r| lowered.module.inst(*r).op == op).count();
+    // Of maximum and sum, in the eight lanes of a row each.
+    assert_eq!(count(Op::GroupNonUniformShuffleXor), 2 * 3);
+}
+
 #[test]
 fn refusals_say_why_and_what_to_do() {
-    let refusal = |sample: &Sample, size: u32, lanes: Lanes| match scalar(&sample.module, &sample.case(size), lanes) {
-        Ok(_) => panic!("{}: lowered", sample.label),
-        Err(e) => e,
-    };
+    let refusal =
+        |sample: &Sample, size: u32, lanes: Lanes| match scalar(&sample.module, &sample.case(size), lanes, None) {
+            Ok(_) => panic!("{}: lowered", sample.label),
+            Err(e) => e,
+        };
     // Two subgroups that can't wait for their own lanes only.
     let mut sample = sample("element", "element", None, None);
     sample.case.spec.insert("0".to_owned(), Number::Int(16));
     let said = refusal(&sample, 8, Lanes::LocalIndex);
     assert!(said.contains("[refused-lanes]") && said.contains("--lanes subgroup"), "{said}");
-    assert!(scalar(&sample.module, &sample.case(8), Lanes::Subgroup).is_ok());
+    assert!(scalar(&sample.module, &sample.case(8), Lanes::Subgroup, None).is_ok());
     // A row of each factor alone is more than there is.
     let said = refusal(&product("f16", [1024, 1024, 16, 1, 64]), 8, Lanes::Subgroup);
     assert!(said.contains("[refused-shared-memory]") && said.contains("16384") && said.contains("--profile"), "{said}");
@@ -247,9 +285,10 @@ fn on_device(device: &VulkanExecutor<'_>, samples: &[Sample]) {
         let case = sample.case(size);
         let original = interpreted(&sample.module, &case).unwrap_or_else(|e| panic!("{}: {e}", sample.label));
         let mut seen: Vec<Vec<u32>> = Vec::new();
-        for lanes in [Lanes::Subgroup, Lanes::LocalIndex] {
-            let label = format!("{}, {lanes:?}", sample.label);
-            let lowered = scalar(&sample.module, &case, lanes).unwrap_or_else(|e| panic!("{label}: {e}"));
+        for (lanes, profile) in ways(size) {
+            let label = format!("{}, {}", sample.label, way(lanes, profile.as_ref()));
+            let lowered = scalar(&sample.module, &case, lanes, profile.as_ref());
+            let lowered = lowered.unwrap_or_else(|e| panic!("{label}: {e}"));
             let words = binary::write_words(&lowered.module);
             // Lanes of workgroups are the same in both.
             if seen.contains(&words) {

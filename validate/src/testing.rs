@@ -57,6 +57,13 @@ impl Case {
     }
 }
 
+/// What the rules find against a module, uniformity with the others: errors and warnings, a line each.
+pub fn complaints(module: &Module) -> Vec<String> {
+    let found = crate::check(module, &Options::default()).findings;
+    let found = found.iter().filter(|f| f.level >= Level::Warning);
+    found.map(|f| format!("{}[{}]: {}", f.level, f.rule.id, f.message)).collect()
+}
+
 /// The test files below a folder, sorted; of those only the ones whose path has the value of `COOP_TEST` in it.
 pub fn cases(folder: &Path) -> Vec<Case> {
     let mut paths = Vec::new();
