@@ -115,6 +115,23 @@ fn all_cases() {
     assert!(run(|_, _| true) >= 100);
 }
 
+/// What an H100 gave the same natively, lowered to khr and lowered to scalar is written down, and has its case still.
+#[test]
+fn what_an_h100_agreed_on_is_listed() {
+    let text = std::fs::read_to_string(testing::repository().join("testdata/llama/cm2/h100.txt")).unwrap();
+    let listed: BTreeSet<&str> = text.lines().collect();
+    let names: BTreeSet<String> =
+        cases().iter().map(|(_, path)| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    let missing: Vec<&&str> = listed.iter().filter(|name| !names.contains(**name)).collect();
+    assert!(missing.is_empty(), "no case for {missing:?}");
+    assert!(listed.len() >= 40, "{} cases", listed.len());
+    for kind in
+        ["matmul_q", "matmul_id_", "matmul_iq", "matmul_tq", "flash_attn_", "conv2d_", "conv3d_", "conv_transpose_"]
+    {
+        assert!(listed.iter().any(|name| name.starts_with(kind)), "none of {kind}");
+    }
+}
+
 /// Every module has a case, but for some that differ from one that has in the type of sums alone.
 #[test]
 fn every_callback_has_a_case() {

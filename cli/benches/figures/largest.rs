@@ -1,6 +1,7 @@
 //! What lowering the largest module takes, for each target: in a process of its own, because a process's peak memory only grows.
+//! Then the slowest lowering and the one that grows most, among all that an engine does with cooperative matrix 2.
 
-use crate::llama_modules::largest;
+use crate::llama_modules::{groups_of, largest, members, modules, read, stem};
 use coop_cli::io;
 use coop_ir::binary;
 use coop_ir::constant::{SpecValue, Specialization};
@@ -56,4 +57,37 @@ pub(crate) fn print() {
         let status = command.arg(CHILD).arg(target.to_string()).arg(&file).args(&spec).status();
         assert!(status.is_ok_and(|s| s.success()), "{target}: the process that lowers failed");
     }
+}
+
+/// The longest time and the greatest growth among the engine's pipelines, lowered to khr and to scalar.
+pub(crate) fn print_worst() {
+    let (Some(modules), Some(profile)) = (modules(), Profile::builtin("nvidia-h100")) else { return };
+    let groups = groups_of("spec_cm2.toml");
+    let (mut count, mut unsaid) = (0, 0);
+    let (mut slowest, mut greatest) = ((0.0, String::new()), (0.0, String::new()));
+    for member in members(&modules, &groups) {
+        let module = read(member.path);
+        for (entry, target) in member.group.entry.iter().flat_map(|e| [Target::Khr, Target::Scalar].map(|t| (e, t))) {
+            let options = Options { spec: entry.specialization(), profile: Some(&profile), ..Options::new(target) };
+            let start = Instant::now();
+            let lowered = lower(&module, &options).unwrap_or_else(|e| panic!("{}: {e}", stem(member.path)));
+            let millis = start.elapsed().as_secs_f64() * 1e3;
+            let size = &lowered.report.size;
+            let ratio = size.output as f64 / size.input as f64;
+            count += 1;
+            unsaid += usize::from(ratio > 6.0 && size.why.is_none());
+            let what = || format!("{} to {target}, {}", stem(member.path), entry.label());
+            if millis > slowest.0 {
+                slowest = (millis, what());
+            }
+            if ratio > greatest.0 {
+                greatest = (ratio, what());
+            }
+        }
+    }
+    println!("the longest of {count} lowerings: {:.1} ms, {}", slowest.0, slowest.1);
+    println!(
+        "the output that is larger by most: {:.2}x, {}; over 6x and not said why: {unsaid}",
+        greatest.0, greatest.1
+    );
 }

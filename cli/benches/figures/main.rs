@@ -124,6 +124,7 @@ fn main() {
         one_by_one(&corpora);
         lowering(&corpora);
         largest::print();
+        largest::print_worst();
         interpreter();
         println!("{memory}");
     }
