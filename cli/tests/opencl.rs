@@ -235,6 +235,33 @@ fn deviations_of_compilers_are_accepted() {
     }
 }
 
+/// A stride of more than 32 bits is taken whole: where the original reads beyond its buffers, so does what comes of it.
+#[test]
+fn strides_of_64_bits_keep_their_bits() {
+    let original = words("testdata/opencl/gemm_f16.spv");
+    let module = coop_ir::binary::read_words(&original).expect("a module");
+    let profile = coop_ir::profile::Profile::builtin("intel-opencl-gpu");
+    let lowered = |target| {
+        let options = coop_passes::Options { profile: profile.as_ref(), ..coop_passes::Options::new(target) };
+        let lowered = coop_passes::lower(&module, &options).unwrap_or_else(|error| panic!("{error}"));
+        coop_ir::binary::write_words(&lowered.module)
+    };
+    let (scalar, khr) = (lowered(coop_passes::Target::Scalar), lowered(coop_passes::Target::Khr));
+    let text = std::fs::read_to_string(repository().join("testdata/opencl/gemm_f16.toml")).expect("a case");
+    let far = text
+        .replace("workgroups = [2, 2, 1]", "workgroups = [1, 1, 1]")
+        .replace("values = [32]", "values = [4294967328]");
+    assert_ne!(text, far);
+    for (text, within) in [(text.as_str(), true), (far.as_str(), false)] {
+        let case = coop_exec::Case::parse(text, &repository()).expect("a case");
+        for (what, words) in [("original", &original), ("scalar", &scalar), ("khr", &khr)] {
+            let outcome = Interpreted::default().run(words, &case, &RunOptions::default());
+            let fine = outcome.is_ok_and(|outcome| outcome.faults.is_empty());
+            assert_eq!(fine, within, "{what}");
+        }
+    }
+}
+
 /// What a kernel's host sees: its name, the types of its arguments, and its execution modes.
 fn interface(m: &Module) -> Vec<String> {
     let entry = entry_points(m, &Decorations::new(m)).into_iter().next().expect("a kernel");

@@ -8,7 +8,7 @@
 use super::edit::{Edit, Shape, malformed};
 use crate::tensor::ELEMENT_ALIGNED;
 use crate::{Checked, Refusal};
-use coop_ir::types::{self, Type};
+use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 use spirv::Capability;
 
@@ -71,6 +71,9 @@ fn tensor_access(e: &mut Edit<'_>, r: InstRef, checked: Checked, always: bool) -
         Some(object) => e.shape(r, object)?,
         None => e.shape_of_type(r, inst.ty)?,
     };
+    if let Some(refusal) = crate::scalar::in_pairs(r, shape.scalar) {
+        return Err(refusal);
+    }
     let refuse = |why: String| {
         let remedy =
             "use a layout of SPV_KHR_cooperative_matrix, SPV_INTEL_joint_matrix or SPV_ARM_cooperative_matrix_layouts";
@@ -150,7 +153,10 @@ fn lines(
         Ok(Some([e.word(r, a)?, e.word(r, b)?]))
     };
     let mut offset = words(e, access.offset)?.unwrap_or([zero, zero]);
-    let mut bound = words(e, access.bound)?;
+    let mut bound = match access.bound {
+        Some([a, b]) => Some([extent(e, r, a)?, extent(e, r, b)?]),
+        None => None,
+    };
     // Where 32 bits hold several components, those of rows below each other; A has them side by side anyway.
     let packs = layout == PACKED && shape.use_ != 0;
     let rows = if packs { (32 / shape.scalar.width().max(1)).max(1) } else { 1 };
@@ -158,6 +164,11 @@ fn lines(
         (offset, bound) = prose(e, layout, rows, offset, bound);
     }
     let stride = match (access.stride, bound) {
+        (Some(stride), _) if e.known(stride).is_some_and(|s| s > u64::from(u32::MAX)) => {
+            let why =
+                "elements of a checked, packed or offset access are counted with 32 bits, and the stride has more";
+            return Err(Refusal::new("refused-layout", Some(r), why, "move the pointer instead"));
+        }
         (Some(stride), _) => e.word(r, stride)?,
         (None, Some([_, width])) => width,
         (None, None) => return malformed(r, "a stride is missing"),
@@ -196,6 +207,22 @@ fn lines(
     let along = digit(shape.cols * rows, one, offset[1], width);
     let view = Some(([packs, shape.cols, rows], [0, 2, 1]));
     Ok(Placed { clamp, digits: vec![lines, along], view })
+}
+
+/// A bound as a number of 32 bits: of 64 bits, no more than what offsets, which have a sign, reach.
+fn extent(e: &mut Edit<'_>, r: InstRef, bound: Id) -> Result<Id, Refusal> {
+    let wide = |e: &Edit<'_>| e.m.type_of(bound).filter(|t| types::scalar(e.m, *t).is_some_and(|s| s.width() == 64));
+    let Some(ty) = wide(e) else { return e.word(r, bound) };
+    let most = u64::from(u32::MAX >> 1);
+    if let Some(known) = e.known(bound) {
+        return Ok(e.g.u32(e.m, known.min(most) as u32));
+    }
+    let scalar = Scalar::Int { width: 64, signed: false };
+    let (limit, most) = (e.g.constant_of(e.m, ty, scalar, most), e.g.u32(e.m, most as u32));
+    let (bool_type, word) = (e.g.bool(e.m), e.g.uint(e.m, 32));
+    let beyond = e.ids(Op::UGreaterThan, bool_type, &[bound, limit]);
+    let narrow = e.word(r, bound)?;
+    Ok(e.ids(Op::Select, word, &[beyond, most, narrow]))
 }
 
 /// Offsets and bounds that count rows and columns of a big matrix, as lines and elements of lines.

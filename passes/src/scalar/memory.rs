@@ -75,6 +75,8 @@ pub(super) struct Visit {
     wide: Option<Id>,
     component: Index,
     stride: Index,
+    /// The stride, where distances are computed with its 64 bits.
+    far: Option<Id>,
     spot: Spot,
     /// Numbers that were loaded in straight-line code, by (line, unit, number).
     loaded: FxHashMap<(Lin, Lin, Index), Id>,
@@ -338,6 +340,11 @@ impl Visit {
                 Arg::Param(n) => b.param(*n),
             });
         }
+        let far = ids.last().copied().filter(|id| {
+            let wide = b.module.type_of(*id).and_then(|t| types::scalar(b.module, t)).is_some_and(|s| s.width() == 64);
+            let stepped = place.indices.is_empty() && place.component.is_none();
+            wide && stepped && known(*id).is_none_or(|stride| stride >= FAR)
+        });
         let stride = ids.pop().map_or(Index::Const(0), |id| narrow(b, id, known));
         let component = place.component.and_then(|_| ids.pop()).map_or(Index::Const(0), |id| narrow(b, id, known));
         let last = ids.pop();
@@ -361,6 +368,7 @@ impl Visit {
             wide,
             component,
             stride,
+            far,
             spot,
             loaded: FxHashMap::default(),
             lines: FxHashMap::default(),
@@ -370,6 +378,9 @@ impl Visit {
 
     /// The pointer to a number: `line` strides, `unit` units and `number` numbers behind the start.
     fn pointer(&mut self, b: &mut FunctionBuilder<'_>, line: &Lin, unit: &Lin, number: Index) -> Id {
+        if let Some(stride) = self.far {
+            return self.far_pointer(b, (line, unit, number), stride);
+        }
         let lines = match self.stride {
             Index::Const(s) => line.clone().times(s),
             stride => {
@@ -419,6 +430,39 @@ impl Visit {
             return b.ids(op, ty, &operands);
         }
         b.ids(op, ty, &operands)
+    }
+
+    /// The same where the distance from the start is computed with 64 bits, as the stride has them.
+    fn far_pointer(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        (line, unit, number): (&Lin, &Lin, Index),
+        stride: Id,
+    ) -> Id {
+        let wide = b.globals.uint(b.module, 64);
+        let widened = |b: &mut FunctionBuilder<'_>, n: &Lin| {
+            let n = n.emit(b);
+            let n = b.index(n);
+            b.ids(Op::UConvert, wide, &[n])
+        };
+        let lines = match self.lines.get(line) {
+            Some(Index::Value(known)) => *known,
+            _ => {
+                let line_number = widened(b, line);
+                let lines = b.ids(Op::IMul, wide, &[line_number, stride]);
+                self.lines.insert(line.clone(), Index::Value(lines));
+                lines
+            }
+        };
+        let along = widened(b, unit);
+        let at = b.ids(Op::IAdd, wide, &[lines, along]);
+        let ty = b.globals.pointer(b.module, self.place.storage, self.place.memory_ty);
+        if self.place.lanes > 1 {
+            let number = b.index(number);
+            return b.ids(Op::PtrAccessChain, ty, &[self.root, at, number]);
+        }
+        let ty = b.module.type_of(self.root).unwrap_or(ty);
+        b.ids(Op::PtrAccessChain, ty, &[self.root, at])
     }
 
     /// Splits the bits at which an element begins, in its line, into units and numbers in the unit.
@@ -572,6 +616,10 @@ fn element(b: &mut FunctionBuilder<'_>, mat: &Mat, object: Id, array: Option<Id>
         }
     }
 }
+
+/// Strides from here on are multiplied with 64 bits: no matrix has as many lines as would take the product of a smaller one
+/// beyond 32.
+const FAR: u64 = 1 << 12;
 
 /// A 32-bit value of an index of any integer type.
 pub(crate) fn narrow(b: &mut FunctionBuilder<'_>, id: Id, known: &dyn Fn(Id) -> Option<u64>) -> Index {
