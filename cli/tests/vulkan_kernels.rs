@@ -202,10 +202,11 @@ const ROOM: usize = 64;
 /// Going back is given up after some steps, so that every run ends.
 fn graph(r: &mut Random, parted: bool) -> String {
     let n = 3 + r.below(12);
-    let mut body = String::new();
+    let mut blocks: Vec<(String, Vec<usize>)> = Vec::new();
     let mut id = 0;
     for b in 0..n {
         id += 10;
+        let mut body = String::new();
         let _ = writeln!(body, "%b{b} = OpLabel");
         let _ = write!(
             body,
@@ -220,6 +221,7 @@ fn graph(r: &mut Random, parted: bool) -> String {
         }
         if b == n - 1 {
             body += "OpReturn\n";
+            blocks.push((body, Vec::new()));
             continue;
         }
         let forward = b + 1 + r.below((n - b - 1).min(3));
@@ -233,8 +235,12 @@ fn graph(r: &mut Random, parted: bool) -> String {
              %y{id} = OpSelect %u32 %late{id} %c100 %x{id}\n",
             others.len() + 1
         );
+        let mut next: Vec<usize> = others.iter().copied().chain([forward]).collect();
         match others.as_slice() {
-            [] if r.below(4) == 0 => body += "OpReturn\n",
+            [] if r.below(4) == 0 => {
+                body += "OpReturn\n";
+                next.clear();
+            }
             [] => body += &format!("OpBranch %b{forward}\n"),
             [one] => {
                 let _ = writeln!(body, "%z{id} = OpIEqual %bool %y{id} %c0");
@@ -246,7 +252,9 @@ fn graph(r: &mut Random, parted: bool) -> String {
                 body += "\n";
             }
         }
+        blocks.push((body, next));
     }
+    let body: String = in_order(&blocks).into_iter().map(|b| blocks[b].0.as_str()).collect();
     let own = if parted { "%lane" } else { "%c3" };
     let constants: String = (0..=16).map(|c| format!("%c{c} = OpConstant %u32 {c}\n")).collect();
     format!(
@@ -272,6 +280,24 @@ fn graph(r: &mut Random, parted: bool) -> String {
          OpFunctionEnd",
         r.below(17)
     )
+}
+
+/// Blocks behind those that lead to them first, as SPIR-V asks of those that dominate; those that nothing leads to are left out.
+fn in_order(blocks: &[(String, Vec<usize>)]) -> Vec<usize> {
+    let (mut seen, mut out, mut stack) = (vec![false; blocks.len()], Vec::new(), vec![(0, 0)]);
+    seen[0] = true;
+    while let Some((block, at)) = stack.pop() {
+        let Some(next) = blocks[block].1.get(at) else {
+            out.push(block);
+            continue;
+        };
+        stack.push((block, at + 1));
+        if !std::mem::replace(&mut seen[*next], true) {
+            stack.push((*next, 0));
+        }
+    }
+    out.reverse();
+    out
 }
 
 /// The trace that a module leaves in the interpreter, and what that found.
