@@ -118,14 +118,19 @@ const EXTENTS: [Extents; 8] = [
     [64, 64, 8, 1, 8],
 ];
 
-/// The ways in which modules are lowered for subgroups of `size`: lanes, and a device that has such subgroups.
-fn ways(size: u32) -> Vec<(Lanes, Option<Profile>)> {
+/// A device that has subgroups of `size`.
+fn device_of(size: u32) -> Option<Profile> {
     let name = match size {
-        8 => Some("mesa-lavapipe"),
-        32 => Some("nvidia-h100"),
-        _ => None,
+        8 => "mesa-lavapipe",
+        32 => "nvidia-h100",
+        _ => return None,
     };
-    let device = name.and_then(Profile::builtin).map(|p| (Lanes::Subgroup, Some(p)));
+    Profile::builtin(name)
+}
+
+/// The ways in which modules are lowered: for any device, and for one.
+fn ways(device: Option<&Profile>) -> Vec<(Lanes, Option<&Profile>)> {
+    let device = device.map(|p| (Lanes::Subgroup, Some(p)));
     [(Lanes::Subgroup, None), (Lanes::LocalIndex, None)].into_iter().chain(device).collect()
 }
 
@@ -194,9 +199,9 @@ fn interpret(samples: &[Sample], size: u32) -> Vec<String> {
         let label = format!("{} in subgroups of {size}", sample.label);
         let original = interpreted(&sample.module, &case).unwrap_or_else(|e| panic!("{label}: {e}"));
         assert!(original.faults.is_empty(), "{label}: {:?}", original.faults);
-        for (lanes, profile) in ways(size) {
-            let label = format!("{label}, {}", way(lanes, profile.as_ref()));
-            let lowered = match scalar(&sample.module, &case, lanes, profile.as_ref()) {
+        for (lanes, profile) in ways(device_of(size).as_ref()) {
+            let label = format!("{label}, {}", way(lanes, profile));
+            let lowered = match scalar(&sample.module, &case, lanes, profile) {
                 Ok(l) => l.module,
                 Err(e) => {
                     failures.push(format!("{label}: {e}"));
@@ -285,9 +290,9 @@ fn on_device(device: &VulkanExecutor<'_>, samples: &[Sample]) {
         let case = sample.case(size);
         let original = interpreted(&sample.module, &case).unwrap_or_else(|e| panic!("{}: {e}", sample.label));
         let mut seen: Vec<Vec<u32>> = Vec::new();
-        for (lanes, profile) in ways(size) {
-            let label = format!("{}, {}", sample.label, way(lanes, profile.as_ref()));
-            let lowered = scalar(&sample.module, &case, lanes, profile.as_ref());
+        for (lanes, profile) in ways(Some(device.profile())) {
+            let label = format!("{}, {}", sample.label, way(lanes, profile));
+            let lowered = scalar(&sample.module, &case, lanes, profile);
             let lowered = lowered.unwrap_or_else(|e| panic!("{label}: {e}"));
             let words = binary::write_words(&lowered.module);
             // Lanes of workgroups are the same in both.
