@@ -68,11 +68,11 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, FileError> {
         std::io::stdin().lock().read_to_end(&mut bytes).map_err(|e| fail(describe(&e)))?;
         return Ok(bytes);
     }
-    // Opening a directory succeeds on some systems and reading it fails with a puzzling message.
-    if path.is_dir() {
-        return Err(fail("is a directory, not a module".into()));
-    }
-    std::fs::read(path).map_err(|e| fail(describe(&e)))
+    std::fs::read(path).map_err(|e| {
+        // Opening a directory succeeds on some systems and reading it fails with a puzzling message.
+        let folder = path.is_dir();
+        fail(if folder { "is a directory, not a module".into() } else { describe(&e) })
+    })
 }
 
 /// The text of a file, or of standard input for `-`.

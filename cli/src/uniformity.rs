@@ -10,11 +10,16 @@
 //!
 //! What happens in a run behind other undefined behaviour counts for nothing, nor does what rests on an assumption that
 //! the run does not keep.
+//!
+//! Of every error a run is looked for that reaches it. Conditions of branches around it may be such that no input leads
+//! there, or none that is found. The proof says nothing of them: so the module is tried as well with words of a buffer
+//! for these conditions (see [`coop_ir::smith::diverge::free`]), where the analysis must name the same instruction and
+//! the same two invocations, and be right.
 
 use coop_exec::interp::{Config, Coverage, Finding, FindingKind, Interpreter, Memory, Reconvergence};
 use coop_exec::random::Random;
 use coop_ir::constant::{Constants, Specialization};
-use coop_ir::smith::diverge::{Diverging, PUSH_WORDS, WORDS, diverge};
+use coop_ir::smith::diverge::{Diverging, Free, PUSH_WORDS, WORDS, diverge, free};
 use coop_ir::uniform::{Analysis, Analyzer, Options, What, Witness};
 use coop_ir::{InstRef, Module, Op};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,8 +45,12 @@ pub struct Tally {
     pub shown: u64,
     /// Of those that are doubted, seen not to be uniform in some run.
     pub doubted_seen: u64,
-    /// Of those that are shown, seen so in some run; the others were executed by none of the invocations named.
+    /// Of those that are shown, seen so in some run.
     pub shown_seen: u64,
+    /// Of the others, seen so where the branches around it are decided by data.
+    pub shown_freed: u64,
+    /// Of the others, seen so in a run that had other undefined behaviour before.
+    pub shown_behind: u64,
 }
 
 impl Tally {
@@ -58,6 +67,8 @@ impl Tally {
             (&mut self.shown, other.shown),
             (&mut self.doubted_seen, other.doubted_seen),
             (&mut self.shown_seen, other.shown_seen),
+            (&mut self.shown_freed, other.shown_freed),
+            (&mut self.shown_behind, other.shown_behind),
         ];
         for (slot, n) in pairs {
             *slot += n;
@@ -79,7 +90,11 @@ const SIZES: [u32; 4] = [4, 8, 16, 32];
 /// Runs with each size, with other inputs each time.
 const RUNS: u64 = 4;
 /// And more of them for what is shown and was not seen yet.
-const MORE_RUNS: u64 = 24;
+const MORE_RUNS: u64 = 12;
+/// So many where data decides.
+const FREE_RUNS: u64 = 48;
+/// So many errors are then looked at alone.
+const ALONE: usize = 4;
 
 /// Makes a module of some entropy and tries it.
 pub fn try_entropy(entropy: &[u8], seed: u64, tally: &mut Tally) -> Result<(), Box<Wrong>> {
@@ -104,21 +119,93 @@ pub fn try_entropy(entropy: &[u8], seed: u64, tally: &mut Tally) -> Result<(), B
         let shown = said.doubts.values().filter(|witness| witness.is_some()).count() as u64;
         tally.shown += shown;
         tally.doubted += said.doubts.len() as u64 - shown;
-        let mut seen = BTreeSet::new();
+        let mut seen = Seen::default();
         for round in 0..MORE_RUNS {
-            let all_shown = || said.doubts.iter().all(|(key, witness)| witness.is_none() || seen.contains(key));
-            if round >= RUNS && all_shown() {
+            if round >= RUNS && said.unseen(&seen).next().is_none() {
                 break;
             }
-            let early = made.meets_early || round % 2 == 0;
-            let way = if early { Reconvergence::Early } else { Reconvergence::Promised(seed ^ round) };
-            run(&made, (size, way), seed.wrapping_mul(MORE_RUNS) + round, &said, &mut seen, tally)?;
+            run(
+                &made,
+                way(&made, size, seed, round),
+                (seed.wrapping_mul(MORE_RUNS) + round, 4),
+                &said,
+                &mut seen,
+                tally,
+            )?;
         }
-        for (_, witness) in said.doubts.iter().filter(|(key, _)| seen.contains(key)) {
-            *(if witness.is_some() { &mut tally.shown_seen } else { &mut tally.doubted_seen }) += 1;
+        let freed = if said.unseen(&seen).next().is_some() {
+            let facts = analyzer.analyze(&entry, Options { subgroup_size: Some(size), facts: true });
+            let facts = facts.map_err(|e| wrong("refused", format!("{e:?}")))?;
+            freed(&made, &facts, (size, seed), (&said, &mut seen), tally)?
+        } else {
+            BTreeSet::new()
+        };
+        for (key, witness) in &said.doubts {
+            let (here, behind) = (seen.here.contains(key), seen.behind.contains(key));
+            match witness {
+                None => tally.doubted_seen += u64::from(here),
+                Some(_) if here => tally.shown_seen += 1,
+                Some(_) if freed.contains(key) => tally.shown_freed += 1,
+                Some(_) => tally.shown_behind += u64::from(behind),
+            }
         }
     }
     Ok(())
+}
+
+/// How invocations that parted meet, in one run.
+fn way(made: &Diverging, size: u32, seed: u64, round: u64) -> (u32, Reconvergence) {
+    let early = made.meets_early || round % 2 == 0;
+    (size, if early { Reconvergence::Early } else { Reconvergence::Promised(seed ^ round) })
+}
+
+/// The errors that no run has reached, and that one reaches where data decides the branches around them.
+fn freed(
+    made: &Diverging,
+    facts: &Analysis,
+    (size, seed): (u32, u64),
+    (said, seen): (&Said, &mut Seen),
+    tally: &mut Tally,
+) -> Result<BTreeSet<Key>, Box<Wrong>> {
+    let mut found = BTreeSet::new();
+    let specialization = Specialization::new();
+    // All at once; then each for itself, as what decides about one error may be in the way of another.
+    let mut tries: Vec<(Vec<Key>, bool)> = vec![(said.unseen(seen).collect(), true)];
+    tries.extend(said.unseen(seen).take(ALONE).flat_map(|key| [(vec![key], true), (vec![key], false)]));
+    for (targets, everywhere) in tries {
+        let targets: Vec<Key> = targets.into_iter().filter(|t| !found.contains(t)).collect();
+        if targets.is_empty() {
+            continue;
+        }
+        let keep: Vec<InstRef> = targets.iter().filter_map(|t| said.deciding.get(t).copied()).collect();
+        let alone: Vec<(InstRef, u32)> = targets.iter().filter_map(|(at, operand)| Some((*at, (*operand)?))).collect();
+        let only: Vec<InstRef> = targets.iter().map(|t| t.0).collect();
+        let how = Free { keep: &keep, alone: &alone, everywhere, only: &only };
+        let Some(other) = free(made, |id| facts.value(id), how) else { break };
+        if let Err(problems) = coop_ir::verify::verify(&other.module) {
+            return Err(wrong("not well formed", problems[0].to_string()));
+        }
+        let constants = Constants::new(&other.module, &specialization);
+        let analyzer = Analyzer::new(&other.module, &constants);
+        let Some(entry) = analyzer.entry_points().into_iter().next() else { break };
+        let options = Options { subgroup_size: Some(size), facts: false };
+        let analysis = analyzer.analyze(&entry, options).map_err(|e| wrong("refused", format!("{e:?}")))?;
+        let now = Said::new(&other.module, &analysis);
+        let pair = |said: &Said, key: &Key| said.doubts.get(key).copied().flatten().map(|w| w.invocations);
+        let same: Vec<Key> = targets.into_iter().filter(|t| pair(said, t) == pair(&now, t)).collect();
+        let mut reached = Seen::default();
+        for round in 0..FREE_RUNS {
+            if same.iter().all(|t| reached.here.contains(t)) {
+                break;
+            }
+            // Words for branches, and now and then larger ones for what the branches that are kept compute.
+            let inputs = (seed.wrapping_mul(FREE_RUNS) + round, if round % 3 == 2 { 4 } else { 2 });
+            run(&other, way(made, size, seed, round), inputs, &now, &mut reached, tally)?;
+        }
+        found.extend(same.iter().filter(|t| reached.here.contains(t)));
+        seen.behind.extend(same.into_iter().filter(|t| reached.behind.contains(t)));
+    }
+    Ok(found)
 }
 
 fn wrong(class: &'static str, message: String) -> Box<Wrong> {
@@ -128,11 +215,22 @@ fn wrong(class: &'static str, message: String) -> Box<Wrong> {
 /// An instruction, and which operand of it differs, if it is one.
 type Key = (InstRef, Option<u32>);
 
+/// What runs have shown.
+#[derive(Default)]
+struct Seen {
+    /// Not to be uniform, by the module.
+    here: BTreeSet<Key>,
+    /// The same, but other undefined behaviour came before.
+    behind: BTreeSet<Key>,
+}
+
 /// What the analysis says.
 struct Said<'m> {
     module: &'m Module,
     /// What may not be uniform, and two invocations if that is shown.
     doubts: BTreeMap<Key, Option<Witness>>,
+    /// The branches that decide.
+    deciding: BTreeMap<Key, InstRef>,
     /// The instructions of functions that are called from one place at most.
     once: BTreeSet<InstRef>,
     assumed: BTreeSet<InstRef>,
@@ -143,10 +241,14 @@ struct Said<'m> {
 impl<'m> Said<'m> {
     fn new(module: &'m Module, analysis: &Analysis) -> Said<'m> {
         let mut doubts = BTreeMap::new();
+        let mut deciding = BTreeMap::new();
         for d in &analysis.doubts {
             let operand = if let What::Operand(i) = d.what { Some(i) } else { None };
             let witness = doubts.entry((d.at, operand)).or_insert(d.witness);
             *witness = witness.or(d.witness);
+            if let Some(first) = d.chain.first().filter(|_| d.witness.is_some()) {
+                deciding.insert((d.at, operand), first.at);
+            }
         }
         let assumed = analysis.assumed.iter().map(|(_, at)| *at).collect();
         let mut phis = BTreeMap::new();
@@ -156,7 +258,13 @@ impl<'m> Said<'m> {
                 phis.insert(at, own);
             }
         }
-        Said { module, doubts, once: called_once(module), assumed, phis }
+        Said { module, doubts, deciding, once: called_once(module), assumed, phis }
+    }
+
+    /// What is shown, and was not seen.
+    fn unseen(&self, seen: &Seen) -> impl Iterator<Item = Key> {
+        let shown = self.doubts.iter().filter(|(key, witness)| witness.is_some() && !seen.here.contains(key));
+        shown.map(|(key, _)| *key)
     }
 
     /// What the analysis doubts of what the interpreter saw: that the instruction is executed by all, or that this
@@ -166,9 +274,9 @@ impl<'m> Said<'m> {
         let here = |at: InstRef| {
             let keys = self.doubts.range((at, None)..=(at, Some(u32::MAX))).map(|d| d.0);
             keys.copied().find(|k| match operand {
-                Seen::Flow => k.1.is_none(),
-                Seen::Operand(i) => k.1.is_none_or(|k| k == i),
-                Seen::SomeOperand => true,
+                Sight::Flow => k.1.is_none(),
+                Sight::Operand(i) => k.1.is_none_or(|k| k == i),
+                Sight::SomeOperand => true,
             })
         };
         here(f.at).or_else(|| self.phis.get(&f.at)?.iter().find_map(|p| here(*p)))
@@ -176,21 +284,21 @@ impl<'m> Said<'m> {
 }
 
 /// What the interpreter saw.
-enum Seen {
+enum Sight {
     Flow,
     Operand(u32),
     SomeOperand,
 }
 
-fn operand(module: &Module, f: &Finding) -> Seen {
+fn operand(module: &Module, f: &Finding) -> Sight {
     let store = module.inst(f.at).op == Op::CooperativeMatrixStoreKHR;
     match f.kind {
-        FindingKind::NonUniformOperand if f.message.contains(": the pointer differs") => Seen::Operand(0),
+        FindingKind::NonUniformOperand if f.message.contains(": the pointer differs") => Sight::Operand(0),
         FindingKind::NonUniformOperand if f.message.contains(": the stride differs") => {
-            Seen::Operand(if store { 3 } else { 2 })
+            Sight::Operand(if store { 3 } else { 2 })
         }
-        FindingKind::NonUniformOperand => Seen::SomeOperand,
-        _ => Seen::Flow,
+        FindingKind::NonUniformOperand => Sight::SomeOperand,
+        _ => Sight::Flow,
     }
 }
 
@@ -220,9 +328,9 @@ fn called_once(module: &Module) -> BTreeSet<InstRef> {
 fn run(
     made: &Diverging,
     (size, way): (u32, Reconvergence),
-    seed: u64,
+    (seed, zeros): (u64, i64),
     said: &Said,
-    seen: &mut BTreeSet<Key>,
+    seen: &mut Seen,
     tally: &mut Tally,
 ) -> Result<(), Box<Wrong>> {
     let config =
@@ -230,7 +338,7 @@ fn run(
     let specialization = Specialization::new();
     let interpreter =
         Interpreter::new(&made.module, None, &specialization, config).map_err(|e| wrong("not run", e.to_string()))?;
-    let (mut buffers, push) = inputs(seed);
+    let (mut buffers, push) = inputs(seed, zeros);
     let report = interpreter.run(&mut buffers, &push, [1 + (seed % 2) as u32, 1, 1]);
     let report = report.map_err(|e| wrong("not run", e.to_string()))?;
     tally.runs += 1;
@@ -240,13 +348,17 @@ fn run(
             FindingKind::NonUniformExecution | FindingKind::NonUniformOperand => {}
             FindingKind::Portability | FindingKind::Placement => continue,
             _ => {
-                tally.cut_short += 1;
+                tally.cut_short += u64::from(whole);
                 whole = false;
-                break;
+                continue;
             }
         }
         let doubt = said.doubt(f);
-        seen.extend(doubt);
+        if !whole {
+            seen.behind.extend(doubt);
+            continue;
+        }
+        seen.here.extend(doubt);
         if doubt.is_none() && !is_free(said.module, f.at) {
             let class = if said.assumed.contains(&f.at) { "assumed uniform" } else { "called uniform" };
             let how = match way {
@@ -261,7 +373,6 @@ fn run(
         // Nothing that barriers promise holds behind one that only some have come to.
         if said.module.inst(f.at).op == Op::ControlBarrier {
             whole = false;
-            break;
         }
     }
     if !whole {
@@ -304,12 +415,13 @@ fn is_free(module: &Module, at: InstRef) -> bool {
     module.inst(at).op.name().is_some_and(|n| n.starts_with("Group"))
 }
 
-/// Buffers and push constants.
-fn inputs(seed: u64) -> (Vec<Memory>, Vec<u8>) {
+/// Buffers and push constants; of so many numbers one is 0, at least.
+fn inputs(seed: u64, zeros: i64) -> (Vec<Memory>, Vec<u8>) {
     let mut random = Random::new(seed);
-    // Small numbers are what conditions compare with.
-    let word = |random: &mut Random| match random.integer(0, 3) {
+    // Small numbers are what conditions compare with, and the cases of switches.
+    let word = |random: &mut Random| match random.integer(0, zeros - 1) {
         0 => 0,
+        1 if zeros == 2 => random.integer(1, 3) as u32,
         1 => random.integer(0, 4) as u32,
         _ => random.integer(0, 70) as u32,
     };
@@ -317,7 +429,8 @@ fn inputs(seed: u64) -> (Vec<Memory>, Vec<u8>) {
         let first = word(random);
         (0..n).flat_map(|_| if alike { first } else { word(random) }.to_le_bytes()).collect()
     };
-    let alike = random.integer(0, 3) == 0;
+    // Words that decide about branches each for itself must differ.
+    let alike = zeros > 2 && random.integer(0, 3) == 0;
     // Kernels take them in this order.
     let memory = |binding: u32, bytes: Vec<u8>| Memory { name: format!("b{binding}"), slot: Some((0, binding)), bytes };
     let buffers = vec![

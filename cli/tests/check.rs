@@ -118,6 +118,15 @@ fn formats() {
     cli_snapshot("verbose", &["-v", VALID, "testdata/validate/valid/no-matrices.spvasm"]);
 }
 
+/// Modules without matrices are answered at once, unless their barriers are asked for.
+#[test]
+fn barriers_without_matrices() {
+    const BARRIER: &str = "testdata/cli/barrier-without-matrices.spvasm";
+    cli_snapshot("barriers-not-asked-for", &["-v", BARRIER]);
+    cli_snapshot("barriers", &["--barriers", BARRIER]);
+    cli_snapshot("barriers-none", &["-v", "--barriers", "testdata/validate/valid/no-matrices.spvasm"]);
+}
+
 #[test]
 fn levels() {
     cli_snapshot("deny", &["--format", "short", "--deny", "muladd-k-mismatch", K_DEFAULT]);

@@ -186,3 +186,16 @@ fn generated_control_flow() {
     }
     assert!(tally.uniform > 0 && tally.runs > 0, "{tally:?}");
 }
+
+/// Errors are seen to happen: in the module, or where data decides about the branches around.
+#[test]
+fn errors_are_reached() {
+    let mut tally = Tally::default();
+    for seed in [13, 15, 43, 59, 60] {
+        if let Err(w) = try_entropy(&entropy(seed, 300), seed, &mut tally) {
+            panic!("seed {seed}: {}: {}", w.class, w.message);
+        }
+    }
+    assert!(tally.shown_seen > 0 && tally.shown_freed > 0, "{tally:?}");
+    assert_eq!(tally.shown_seen + tally.shown_freed, tally.shown, "{tally:?}");
+}

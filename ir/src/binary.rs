@@ -372,7 +372,13 @@ impl<'a> Reader<'a> {
 
 /// The operands of an instruction where the opcode says all about them, and all is well.
 fn plain(op: Op, words: &[u32], bound: u32) -> Option<OperandList> {
-    let ids = &words[..op.plain_operands(words.len())?];
+    let ids = match (op, words) {
+        // Enumerants that have no operands of their own, whatever newer grammars say.
+        (Op::TypePointer, [0..=12, pointee]) => return two(Operand::Word(words[0]), *pointee, bound),
+        (Op::SelectionMerge, [_, 0..=2]) => &words[..1],
+        (Op::LoopMerge, [_, _, 0..=2]) => &words[..2],
+        _ => &words[..op.plain_operands(words.len())?],
+    };
     if ids.iter().any(|w| *w == 0 || *w >= bound) {
         return None;
     }
@@ -386,6 +392,12 @@ fn plain(op: Op, words: &[u32], bound: u32) -> Option<OperandList> {
         }
     }
     Some(operands)
+}
+
+/// A word and an id.
+fn two(word: Operand, id: u32, bound: u32) -> Option<OperandList> {
+    let id = Id::new(id).filter(|id| id.get() < bound)?;
+    Some(OperandList::from_slice(&[word, Operand::Id(id)]))
 }
 
 struct Shown(Option<Id>);

@@ -11,7 +11,7 @@
 //! order) cost more than a look-up. Integers are kept as bits, zero-extended from their width.
 
 use crate::grammar::Op;
-use crate::module::{Id, IdMap, Inst, Module};
+use crate::module::{Id, IdMap, IdTable, Inst, Module};
 use crate::types::{self, Scalar, Type};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -289,7 +289,7 @@ struct Entry {
 /// The values of all constants of a module, under a specialisation.
 #[derive(Clone, Debug)]
 pub struct Constants {
-    entries: IdMap<Entry>,
+    entries: IdTable<Entry>,
     spec_ids: IdMap<u32>,
     problems: Vec<(u32, String)>,
 }
@@ -304,7 +304,7 @@ impl Constants {
                 spec_ids.insert(target, id);
             }
         }
-        let mut this = Constants { entries: module.id_map(), spec_ids, problems: Vec::new() };
+        let mut this = Constants { entries: IdTable::new(module), spec_ids, problems: Vec::new() };
         for &r in &module.globals {
             let inst = module.inst(r);
             if let Some(id) = inst.result

@@ -347,6 +347,37 @@ impl<T> IdMap<T> {
     }
 }
 
+/// A map for few of a module's ids and entries that are large: those lie side by side.
+#[derive(Clone, Debug)]
+pub(crate) struct IdTable<T> {
+    /// One more than the place in `items`.
+    index: IdMap<NonZeroU32>,
+    items: Vec<T>,
+}
+
+impl<T> IdTable<T> {
+    pub(crate) fn new(module: &Module) -> IdTable<T> {
+        IdTable { index: module.id_map(), items: Vec::new() }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: Id) -> Option<&T> {
+        self.items.get(self.index.get(id)?.get() as usize - 1)
+    }
+
+    pub(crate) fn insert(&mut self, id: Id, item: T) {
+        match self.index.get(id) {
+            Some(at) => self.items[at.get() as usize - 1] = item,
+            None => {
+                self.items.push(item);
+                if let Some(at) = NonZeroU32::new(self.items.len() as u32) {
+                    self.index.insert(id, at);
+                }
+            }
+        }
+    }
+}
+
 /// A set of ids: a bit for each, and a list of those that are enormous.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IdSet {

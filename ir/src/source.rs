@@ -104,6 +104,7 @@ impl SourceMap {
             module,
             map: SourceMap::default(),
             strings: module.id_map(),
+            has_strings: false,
             by_id: FxHashMap::default(),
             sets: module.id_map(),
             has_sets: false,
@@ -156,6 +157,7 @@ struct Builder<'a> {
     map: SourceMap,
     /// Each `OpString` once, however often it is used.
     strings: IdMap<Arc<str>>,
+    has_strings: bool,
     /// Files by the `OpString` or `DebugSource` that stands for them.
     by_id: FxHashMap<Id, u32>,
     /// Whether an id is an imported debug information set.
@@ -169,52 +171,63 @@ impl Builder<'_> {
     fn run(&mut self) {
         let module = self.module;
         let mut current = None;
-        module.all().for_each(|r| {
-            let inst = module.inst(r);
-            match inst.op {
-                Op::String => {
-                    if let (Some(id), Some((text, _))) = (inst.result, inst.string(0)) {
-                        self.strings.insert(id, text.into());
-                    }
-                }
-                Op::Source => self.source(inst),
-                Op::SourceContinued => {
-                    if let (Some(file), Some((text, _))) = (self.part_target, inst.string(0)) {
-                        self.map.files[file as usize].parts.push(text.into());
-                    }
-                }
-                Op::ExtInstImport => {
-                    let debug = inst.string(0).is_some_and(|(n, _)| n.starts_with("NonSemantic.Shader.DebugInfo."));
-                    if let Some(id) = inst.result.filter(|_| debug) {
-                        self.sets.insert(id, ());
-                        self.has_sets = true;
-                    }
-                }
-                Op::Line => current = self.op_line(inst),
-                Op::NoLine => current = None,
-                Op::ExtInst if inst.id(0).is_some_and(|set| self.sets.get(set).is_some()) => match inst.word(1) {
-                    Some(DEBUG_LINE) => current = self.place(inst, 2, 3, 5),
-                    Some(DEBUG_NO_LINE) => current = None,
-                    Some(DEBUG_SOURCE) => self.debug_source(inst),
-                    Some(DEBUG_SOURCE_CONTINUED) => {
-                        let text = inst.id(2).and_then(|id| self.strings.get(id)).cloned();
-                        if let (Some(file), Some(text)) = (self.part_target, text) {
-                            self.map.files[file as usize].parts.push(text);
-                        }
-                    }
-                    _ => {}
-                },
-                _ => {}
-            }
-            if current.is_some() {
-                *self.map.slot(module, r) = current;
-            }
-            if inst.op.is_terminator() || inst.op == Op::FunctionEnd {
-                current = None;
-            }
-        });
+        for &r in &module.globals {
+            self.visit(r, &mut current);
+        }
+        // Positions name strings or sources, and those stand outside functions.
+        if self.has_strings || self.has_sets {
+            let functions = module.functions.iter().flat_map(|f| f.insts());
+            functions.chain(module.trailing.iter().copied()).for_each(|r| self.visit(r, &mut current));
+        }
         if self.has_sets {
             self.declarations();
+        }
+    }
+
+    fn visit(&mut self, r: InstRef, current: &mut Option<Place>) {
+        let module = self.module;
+        let inst = module.inst(r);
+        match inst.op {
+            Op::String => {
+                if let (Some(id), Some((text, _))) = (inst.result, inst.string(0)) {
+                    self.strings.insert(id, text.into());
+                    self.has_strings = true;
+                }
+            }
+            Op::Source => self.source(inst),
+            Op::SourceContinued => {
+                if let (Some(file), Some((text, _))) = (self.part_target, inst.string(0)) {
+                    self.map.files[file as usize].parts.push(text.into());
+                }
+            }
+            Op::ExtInstImport => {
+                let debug = inst.string(0).is_some_and(|(n, _)| n.starts_with("NonSemantic.Shader.DebugInfo."));
+                if let Some(id) = inst.result.filter(|_| debug) {
+                    self.sets.insert(id, ());
+                    self.has_sets = true;
+                }
+            }
+            Op::Line => *current = self.op_line(inst),
+            Op::NoLine => *current = None,
+            Op::ExtInst if inst.id(0).is_some_and(|set| self.sets.get(set).is_some()) => match inst.word(1) {
+                Some(DEBUG_LINE) => *current = self.place(inst, 2, 3, 5),
+                Some(DEBUG_NO_LINE) => *current = None,
+                Some(DEBUG_SOURCE) => self.debug_source(inst),
+                Some(DEBUG_SOURCE_CONTINUED) => {
+                    let text = inst.id(2).and_then(|id| self.strings.get(id)).cloned();
+                    if let (Some(file), Some(text)) = (self.part_target, text) {
+                        self.map.files[file as usize].parts.push(text);
+                    }
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+        if current.is_some() {
+            *self.map.slot(module, r) = *current;
+        }
+        if inst.op.is_terminator() || inst.op == Op::FunctionEnd {
+            *current = None;
         }
     }
 

@@ -39,15 +39,19 @@ use cx::Cx;
 use producer::Producer;
 use report::Sink;
 
-/// Checks a module against every rule. One without matrices is only asked whether the device, if there is one, runs it.
+/// Checks a module against every rule. One without matrices is only asked whether the device, if there is one, runs it,
+/// and, if the options say so, whether its barriers are uniform.
 pub fn check(module: &Module, options: &Options) -> Report {
-    if !concerns_matrices(module) {
+    let matrices = concerns_matrices(module);
+    if !matrices && !options.barriers {
         return check_device(module, options);
     }
     let mut out = Sink::new(options, Producer::of(module));
     let cx = Cx::new(module, options);
 
-    rules::check(&cx, &mut out);
+    if matrices {
+        rules::check(&cx, &mut out);
+    }
     rules::uniformity::check(&cx, options, &mut out);
     if let Some(device) = &options.device {
         rules::device::check(&cx, device, &mut out);

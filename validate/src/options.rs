@@ -21,6 +21,9 @@ pub struct Options {
     pub subgroup_size: Option<u32>,
     /// Whether warnings are errors.
     pub deny_warnings: bool,
+    /// Whether barriers are looked at in modules that have nothing about matrices. Without this such modules are
+    /// answered at once.
+    pub barriers: bool,
     levels: BTreeMap<&'static str, Level>,
 }
 

@@ -129,7 +129,11 @@ impl Outcome {
 
 /// Applies `work` to each item, on as many threads as are useful, and gives the results to `take` in order.
 fn in_order<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync, mut take: impl FnMut(R)) {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    // To ask how many processors there are takes longer than a module without matrices.
+    let threads = match items.len() {
+        0 | 1 => 1,
+        many => std::thread::available_parallelism().map_or(1, usize::from).min(many),
+    };
     if threads <= 1 {
         items.iter().for_each(|i| take(work(i)));
         return;
@@ -263,7 +267,7 @@ fn load(
 ) -> Result<Option<Loaded>, io::FileError> {
     let bytes = io::read_bytes(path)?;
     let silent = matches!(style.format, Format::Human | Format::Short) && style.verbose == 0;
-    let asked = dynamic.is_some() || options.device.is_some() || !options.specialization.is_empty();
+    let asked = dynamic.is_some() || options.device.is_some() || !options.specialization.is_empty() || options.barriers;
     if silent && !asked && coop_validate::has_no_matrices(&bytes) {
         return Ok(None);
     }

@@ -76,6 +76,9 @@ struct Cli {
     /// Run each module in the interpreter too, with this case, and report undefined behaviour
     #[arg(long, value_name = "CASE.toml")]
     run: Option<PathBuf>,
+    /// Look at the barriers of modules without matrices, too
+    #[arg(long)]
+    barriers: bool,
     #[command(flatten)]
     profile: ProfileArgs,
     #[command(flatten)]
@@ -202,6 +205,7 @@ fn options(cli: &Cli) -> Result<Options, String> {
     options.env = cli.target_env.as_deref().map(str::parse).transpose()?;
     options.device = devices::of(cli)?;
     options.subgroup_size = cli.profile.subgroup_size;
+    options.barriers = cli.barriers;
     // The strictest counts where a rule is named twice.
     for (names, level) in [(&cli.allow, Level::Allow), (&cli.warn, Level::Warning), (&cli.deny, Level::Error)] {
         for name in names {

@@ -105,6 +105,9 @@ fn table(t: &Tally, bad: u64, time: Duration) -> String {
         ("    seen so in some run", t.doubted_seen),
         ("  shown not to be uniform", t.shown),
         ("    seen so in some run", t.shown_seen),
+        ("    seen so with data for the branches around", t.shown_freed),
+        ("    seen so behind other undefined behaviour", t.shown_behind),
+        ("    not reached", t.shown - t.shown_seen - t.shown_freed - t.shown_behind),
         ("wrong", bad),
     ];
     let mut out: String = rows.iter().map(|(name, n)| format!("{name:<46}{n:>12}\n")).collect();

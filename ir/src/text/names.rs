@@ -176,10 +176,24 @@ impl Maker<'_> {
                 if self.has_name(id) {
                     return;
                 }
-                let name = if inst.op.is_type() { self.type_name(id, inst) } else { self.constant_name(inst) };
-                if let Some(name) = name {
-                    self.save(id, &safe(&name, MAX_MADE_NAME));
+                if inst.op.is_type() {
+                    if let Some(name) = self.type_name(id, inst) {
+                        self.save(id, &safe(&name, MAX_MADE_NAME));
+                    }
+                    return;
                 }
+                let mut name = std::mem::take(&mut self.scratch);
+                name.clear();
+                if self.constant_name(inst, &mut name) {
+                    let made =
+                        name.len() <= MAX_MADE_NAME && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+                    if made {
+                        self.save(id, &name);
+                    } else {
+                        self.save(id, &safe(&name.replace('-', "n"), MAX_MADE_NAME));
+                    }
+                }
+                self.scratch = name;
             }
         }
     }
@@ -325,21 +339,22 @@ impl Maker<'_> {
         }
     }
 
-    fn constant_name(&self, inst: &Inst) -> Option<String> {
+    /// Appends the name of a constant; `false` (and anything appended) if it has none. Signs are left in it.
+    fn constant_name(&self, inst: &Inst, name: &mut String) -> bool {
         match inst.op {
-            Op::ConstantTrue => Some("true".into()),
-            Op::ConstantFalse => Some("false".into()),
+            Op::ConstantTrue => name.push_str("true"),
+            Op::ConstantFalse => name.push_str("false"),
             Op::Constant => {
-                let ty = inst.ty?;
-                let mut name = format!("{}_", self.names.name(ty)?);
+                let ty = inst.ty.and_then(|ty| Some((self.names.name(ty)?, self.module.def_inst(ty)?)));
+                let Some((number, of)) = ty.and_then(|(of, ty)| Some((Number::of_type(ty)?, of))) else { return false };
+                name.push_str(of);
+                name.push('_');
                 let words: smallvec::SmallVec<[u32; 2]> = inst.operands.iter().map(|o| o.word()).collect();
-                if !Number::of_type(self.module.def_inst(ty)?)?.print(&words, &mut name) {
-                    return None;
-                }
-                Some(name.replace('-', "n"))
+                return number.print(&words, name);
             }
-            _ => None,
+            _ => return false,
         }
+        true
     }
 }
 

@@ -89,6 +89,24 @@ enum Bound<'a> {
     None,
 }
 
+/// What the invocations that end a spot leave.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaves {
+    Nothing,
+    Function,
+    All,
+}
+
+impl Leaves {
+    fn of(program: &Program, s: u32) -> Leaves {
+        match program.terminator_op(s) {
+            Some(Op::Kill | Op::TerminateInvocation | Op::IgnoreIntersectionKHR | Op::TerminateRayKHR) => Leaves::All,
+            Some(Op::Return | Op::ReturnValue) => Leaves::Function,
+            _ => Leaves::Nothing,
+        }
+    }
+}
+
 /// Finds regions.
 pub(super) struct Regions<'p, 'm> {
     pub(super) program: &'p Program<'m>,
@@ -96,6 +114,8 @@ pub(super) struct Regions<'p, 'm> {
     pub(super) taken: Vec<bool>,
     /// Whether the entry point promises maximal reconvergence.
     pub(super) maximal: bool,
+    /// By spot.
+    leaves: Vec<Leaves>,
     stamp: u32,
     seen: Vec<u32>,
     work: Vec<u32>,
@@ -109,6 +129,7 @@ impl<'p, 'm> Regions<'p, 'm> {
             program,
             taken: vec![false; program.edges.len()],
             maximal,
+            leaves: (0..program.spots.len() as u32).map(|s| Leaves::of(program, s)).collect(),
             stamp: 0,
             seen: vec![0; program.spots.len()],
             work: Vec::new(),
@@ -257,11 +278,8 @@ impl<'p, 'm> Regions<'p, 'm> {
     fn within(&self, s: u32, bound: &Bound) -> bool {
         let program = self.program;
         let spot = program.spot(s);
-        let end = program.terminator_op(s);
-        let dies = end.is_some_and(|op| {
-            matches!(op, Op::Kill | Op::TerminateInvocation | Op::IgnoreIntersectionKHR | Op::TerminateRayKHR)
-        });
-        let returns = |frame: u32| spot.frame == frame && matches!(end, Some(Op::Return | Op::ReturnValue));
+        let dies = self.leaves[s as usize] == Leaves::All;
+        let returns = |frame: u32| spot.frame == frame && self.leaves[s as usize] == Leaves::Function;
         match bound {
             Bound::None => true,
             _ if dies => false,
@@ -324,6 +342,9 @@ impl<'p, 'm> Regions<'p, 'm> {
     /// `inside` says whether a spot is the branch or in its region.
     pub(super) fn is_join(&self, x: u32, s: u32, inside: impl Fn(u32) -> bool) -> bool {
         let program = self.program;
+        if program.into(s).len() < 2 {
+            return false;
+        }
         let headed = program.headed_loop(s);
         let around_both = headed.is_some_and(|l| program.in_loop(x, l));
         let mut count = 0;

@@ -417,14 +417,14 @@ pub(super) fn number_values(module: &Module) -> (Vec<u32>, crate::module::IdMap<
     let mut places = module.id_map();
     let sizes = module.functions.iter().map(|f| {
         let mut count = 0;
-        for r in f.params.iter().copied().chain(f.blocks.iter().flat_map(|b| b.insts.iter().copied())) {
+        f.params.iter().copied().chain(f.blocks.iter().flat_map(|b| b.insts.iter().copied())).for_each(|r| {
             if let Some(id) = module.inst(r).result
                 && module.def(id) == Some(r)
             {
                 places.insert(id, count);
                 count += 1;
             }
-        }
+        });
         count
     });
     let sizes = sizes.collect();

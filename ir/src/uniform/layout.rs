@@ -7,7 +7,7 @@
 use super::Uniformity;
 use crate::constant::Constants;
 use crate::grammar::Op;
-use crate::module::{Id, IdMap, Module};
+use crate::module::{Id, IdTable, Module};
 use crate::types::{Scalar, Type};
 
 const MAX_LEAVES: u32 = 64;
@@ -49,13 +49,13 @@ pub(super) enum Step {
 
 /// The layouts of all types.
 pub(super) struct Layouts {
-    by_type: IdMap<Layout>,
+    by_type: IdTable<Layout>,
     has_matrices: bool,
 }
 
 impl Layouts {
     pub(super) fn new(module: &Module, constants: &Constants) -> Layouts {
-        let mut this = Layouts { by_type: module.id_map(), has_matrices: false };
+        let mut this = Layouts { by_type: IdTable::new(module), has_matrices: false };
         // What a type is made of stands before it.
         for &r in &module.globals {
             let inst = module.inst(r);

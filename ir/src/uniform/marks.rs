@@ -23,7 +23,7 @@ impl Marks {
                 marks[r.index()] |= BARRIER;
             }
             if let Some(matrices) = &matrices {
-                let own = inst.ty.is_some_and(|t| layouts.matrix(t).is_some());
+                let own = inst.result.is_some_and(|id| matrices.contains(id));
                 if own || inst.ids().any(|id| matrices.contains(id)) {
                     marks[r.index()] |= MATRIX;
                 }
@@ -48,13 +48,16 @@ fn matrices(module: &Module, layouts: &Layouts) -> Option<IdSet> {
     if !layouts.has_matrices() {
         return None;
     }
+    let mut types = IdSet::default();
+    let all = module.globals.iter().filter_map(|r| module.inst(*r).result);
+    all.filter(|id| layouts.matrix(*id).is_some()).for_each(|id| _ = types.insert(id));
     let mut found = IdSet::default();
     let params = module.functions.iter().flat_map(|f| &f.params);
     let bodies = module.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.insts);
     module.globals.iter().chain(params).chain(bodies).for_each(|r| {
         let inst = module.inst(*r);
         if let (Some(id), Some(ty)) = (inst.result, inst.ty)
-            && layouts.matrix(ty).is_some()
+            && types.contains(ty)
         {
             found.insert(id);
         }

@@ -15,8 +15,11 @@
 //! inside of everything. Kernels have no merge instructions, and some of their functions no structure at all.
 
 mod expression;
+mod free;
 mod header;
 mod web;
+
+pub use free::{Free, free};
 
 use super::entropy::Entropy;
 use crate::module::Module;

@@ -28,12 +28,12 @@ pub(crate) fn check(cx: &Cx, options: &Options, out: &mut Sink) {
     callback::check(cx, &analyzer, out);
     let asked = uniform::Options { subgroup_size: options.subgroups(), facts: false };
     let mut all = Found::default();
-    for entry in analyzer.entry_points() {
+    for entry in cx.entries() {
         // An answer takes memory for each block. Recursion is a finding of its own.
-        if !analyzer.is_asked(&entry) && !analyzer.is_recursive(&entry) {
+        if !analyzer.is_asked(entry) && !analyzer.is_recursive(entry) {
             continue;
         }
-        match analyzer.analyze(&entry, asked) {
+        match analyzer.analyze(entry, asked) {
             Ok(analysis) => all.add(analysis),
             Err(Refusal::Recursion(functions)) => recursion(cx, &functions, out),
             Err(Refusal::NoFunction) => {}
