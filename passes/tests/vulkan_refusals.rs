@@ -127,6 +127,25 @@ fn refused() -> Vec<(&'static str, &'static str, String)> {
     ]
 }
 
+/// What a kernel says of rounding and denormals is not kept, and the report says so.
+#[test]
+fn what_is_said_of_rounding_is_reported() {
+    let modes = "OpExecutionMode %main DenormPreserve 32\nOpExecutionMode %main RoundingModeRTZ 16\nOpName %elsewhere";
+    let text = kernel("", "", "%float = OpConvertUToF %f32 %1")
+        .replace("OpName %elsewhere", modes)
+        .replace("OpDecorate %dim", "OpDecorate %float FPRoundingMode RTP\nOpDecorate %dim");
+    let module = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let mut all = Options::new(Target::Scalar);
+    (all.vulkan, all.local_size) = (Some(Vulkan::default()), Some([8, 1, 1]));
+    let report = lower(&module, &all).unwrap_or_else(|e| panic!("{e}")).report;
+    let expected = [
+        "DenormPreserve of 32 bits: what the device does holds",
+        "RoundingModeRTZ of 16 bits: what the device does holds",
+        "conversions rounded by RTP: the device's way holds",
+    ];
+    assert_eq!(report.approximations, expected);
+}
+
 #[test]
 fn what_has_no_equal_is_refused_with_the_reason() {
     for (rule, reason, text) in refused() {

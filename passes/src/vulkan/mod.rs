@@ -79,6 +79,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         let Some(f) = f else { continue };
         shaders.push(shader(m, &mut g, cx, &vulkan, entry, f, &mut needed)?);
     }
+    cx.report.approximations.extend(module::roundings(m, &kernels));
     module::finish(m, &shaders, &needed);
     Ok(())
 }

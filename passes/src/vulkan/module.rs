@@ -4,9 +4,10 @@ use coop_ir::builder::{add_global, require_capability};
 use coop_ir::rewrite::{remove_globals, sort_globals};
 use coop_ir::types::Type;
 use coop_ir::uses::is_note;
-use coop_ir::{Id, Inst, Module, Op, Operand};
+use coop_ir::{Id, Inst, Kind, Module, Op, Operand};
 use rustc_hash::FxHashSet;
 use spirv::{Capability, Decoration, ExecutionMode, ExecutionModel, StorageClass};
+use std::collections::BTreeSet;
 
 /// SPIR-V 1.6, which Vulkan 1.3 takes: addresses and the memory model are part of it.
 const VERSION: u32 = 0x0001_0600;
@@ -70,11 +71,34 @@ const DECORATIONS: [u32; 15] = [
     6443,
 ];
 
+/// Execution modes about denormals and rounding: DenormPreserve and those behind it, and Intel's.
+const FLOAT_MODES: [u32; 9] = [4459, 4460, 4461, 4462, 4463, 5620, 5621, 5622, 5623];
+
 /// An entry point as it is now.
 pub(super) struct Shader {
     pub(super) function: Id,
     pub(super) interface: Vec<Id>,
     pub(super) local_size: [u32; 3],
+}
+
+/// What kernels say of rounding and denormals, all of which goes: a device need not have what it asks for, so the
+/// device's own way holds.
+pub(super) fn roundings(m: &Module, kernels: &FxHashSet<Id>) -> BTreeSet<String> {
+    let name = |kind: Kind, value: u32| kind.enumerant(value).map_or_else(|| value.to_string(), |e| e.name.to_owned());
+    let rounds = Decoration::FPRoundingMode as u32;
+    let said = m.globals.iter().map(|r| m.inst(*r)).filter_map(|i| match i.op {
+        Op::ExecutionMode if i.id(0).is_some_and(|id| kernels.contains(&id)) => {
+            let mode = i.word(1).filter(|mode| FLOAT_MODES.contains(mode))?;
+            let width = i.word(2).unwrap_or(0);
+            Some(format!("{} of {width} bits: what the device does holds", name(Kind::ExecutionMode, mode)))
+        }
+        // To nearest even is what a device does with most.
+        Op::Decorate if i.word(1) == Some(rounds) && i.word(2) != Some(0) => {
+            Some(format!("conversions rounded by {}: the device's way holds", name(Kind::FPRoundingMode, i.word(2)?)))
+        }
+        _ => None,
+    });
+    said.collect()
 }
 
 /// Makes the module one of shaders.
