@@ -133,10 +133,11 @@ pub static REFUSALS: &[RefusalRule] = &[
     },
     RefusalRule {
         id: "refused-size",
-        summary: "a lane would hold too many elements of a constant matrix",
+        summary: "a lane would hold too many elements of a constant matrix, or a subgroup too many tiles",
         why: "A matrix all of whose elements are one value becomes an array with an operand for each element that a lane holds, and \
-              an instruction has at most 65535 words.",
-        remedy: "Use smaller matrices, or more lanes.",
+              an instruction has at most 65535 words. What is done with a tile is code of its own; no device has registers for the \
+              4096 that a subgroup may hold of a matrix.",
+        remedy: "Use smaller matrices, or more lanes or subgroups.",
     },
     RefusalRule {
         id: "refused-spec-value",

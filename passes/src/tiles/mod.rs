@@ -75,6 +75,10 @@ pub(crate) const REMOVED: &[Op] = &[
 
 const TENSOR: [Op; 2] = [Op::CooperativeMatrixLoadTensorNV, Op::CooperativeMatrixStoreTensorNV];
 
+/// Tiles of one matrix that a subgroup holds, at the most: what is done with each is code of its own, and no device has registers
+/// for a hundredth of them.
+const MOST_TILES: u32 = 4096;
+
 /// The tiles of a value, row by row.
 type Parts = Vec<Id>;
 
@@ -309,6 +313,15 @@ fn cut(
         let (row_groups, col_groups) = mat.groups();
         mat.rows = l.shape.rows.div_ceil(tile_rows).div_ceil(row_groups).max(1);
         mat.cols = l.shape.cols.div_ceil(tile_cols).div_ceil(col_groups).max(1);
+        if mat.rows.saturating_mul(mat.cols) > MOST_TILES {
+            let tiles = u64::from(mat.rows) * u64::from(mat.cols);
+            let shape = (l.shape.rows, l.shape.cols);
+            let why = format!(
+                "each subgroup would hold {tiles} tiles of {tile_rows}x{tile_cols} of a {}x{} matrix, more than {MOST_TILES}",
+                shape.0, shape.1
+            );
+            return Err(Refusal::new("refused-size", Some(l.at), why, "use smaller matrices or more subgroups"));
+        }
         mats.insert(l.ty.id, mat);
     }
     Ok((mats, types))
