@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 const TARGETS: [Target; 3] = [Target::Scalar, Target::Khr, Target::Ext];
 
 /// The folders whose modules show what is done.
-const FOLDERS: [&str; 13] = [
+const FOLDERS: [&str; 14] = [
     "testdata/kernels",
     "testdata/nv2",
     "testdata/tensor",
@@ -31,6 +31,7 @@ const FOLDERS: [&str; 13] = [
     "testdata/drivers",
     "testdata/hardware",
     "testdata/bench",
+    "testdata/opencl",
 ];
 
 /// The sections of the page; an instruction with what is to be said of it.
@@ -256,11 +257,12 @@ type Table = BTreeMap<&'static str, [Found; 3]>;
 
 fn table() -> Table {
     let rows: BTreeSet<&'static str> = SECTIONS.iter().flat_map(|s| s.1.iter().map(|r| r.0)).collect();
-    let profile = Profile::builtin("nvidia-h100").expect("built in");
+    let profiles = ["nvidia-h100", "intel-opencl-gpu"].map(|name| Profile::builtin(name).expect("built in"));
     let mut table: Table = rows.iter().map(|r| (*r, Default::default())).collect();
     for one in shown() {
         let here = has(&one.module, &rows);
-        for (at, target) in TARGETS.into_iter().enumerate() {
+        let ways = TARGETS.into_iter().enumerate().flat_map(|way| profiles.iter().map(move |profile| (way, profile)));
+        for ((at, target), profile) in ways {
             let open: Vec<&'static str> = here.iter().copied().filter(|r| table[r][at].done.is_none()).collect();
             if open.is_empty() {
                 continue;
@@ -269,7 +271,7 @@ fn table() -> Table {
             (options.spec, options.spec_defaults) = (one.spec.clone(), true);
             options.subgroup_size = Some(one.size);
             if target != Target::Scalar {
-                options.profile = Some(&profile);
+                options.profile = Some(profile);
             }
             match lower(&one.module, &options) {
                 Ok(_) => {
@@ -304,7 +306,8 @@ fn page(table: &Table) -> String {
         "# Instructions\n\n\
          What `cooplower` makes of each instruction on matrices, for each target. *Done*: a module with it in this repository is lowered;\n\
          *refused*: it is not, for that reason. `cli/tests/instructions.rs` finds this out by lowering, and compares; `COOP_UPDATE=1` writes it.\n\
-         `coopcheck explain REASON` says more, and [below](#reasons) is a list. khr and ext are for a device that has the types (the H100).\n",
+         `coopcheck explain REASON` says more, and [below](#reasons) is a list. khr and ext are for a device that has the types (the H100, or for kernels\n\
+         an Intel GPU).\n",
     );
     for (section, rows) in SECTIONS {
         let _ = write!(out, "\n## {section}\n\n| instruction | scalar | khr | ext | |\n|---|---|---|---|---|\n");
