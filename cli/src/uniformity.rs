@@ -155,7 +155,7 @@ pub fn try_entropy(entropy: &[u8], seed: u64, tally: &mut Tally) -> Result<(), B
 
 /// How invocations that parted meet, in one run.
 fn way(made: &Diverging, size: u32, seed: u64, round: u64) -> (u32, Reconvergence) {
-    let early = made.meets_early || round % 2 == 0;
+    let early = made.meets_early || round.is_multiple_of(2);
     (size, if early { Reconvergence::Early } else { Reconvergence::Promised(seed ^ round) })
 }
 

@@ -257,6 +257,23 @@ fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: 
     Outcome { status, text: text(&loaded, &report, &ran, status, style), messages, sarif, errors, warnings, notes }
 }
 
+/// Lets the heap grow once for a module of so many bytes, instead of piece by piece: with glibc, each piece is a call of
+/// the system, which took a twentieth of the time for the largest modules. No memory is touched. Other allocators do nothing
+/// with it.
+fn make_room(bytes: usize) {
+    /// What is needed in all for a byte of a module, about.
+    const FACTOR: usize = 20;
+    let room = bytes.saturating_mul(FACTOR).min(16 << 20);
+    if room < 1 << 20 {
+        return;
+    }
+    // The first is a mapping of its own; that it is given back tells glibc that blocks of this size come and go, so
+    // the second is cut from the heap and remains there.
+    for _ in 0..2 {
+        drop(std::hint::black_box(Vec::<u8>::with_capacity(room)));
+    }
+}
+
 /// Reads the module in a file; nothing for a module without matrices, which needs no reading: there is nothing to say
 /// about it, unless something was asked that only the module can answer.
 fn load(
@@ -271,6 +288,7 @@ fn load(
     if silent && !asked && coop_validate::has_no_matrices(&bytes) {
         return Ok(None);
     }
+    make_room(bytes.len());
     io::parse(io::display_name(path), bytes).map(Some)
 }
 
