@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 pub const MAGIC: u32 = 0x0723_0203;
 
 /// No module needs as many ids; a header that says so lies.
-pub(crate) const MAX_BOUND: u32 = 1 << 28;
+pub const MAX_BOUND: u32 = 1 << 28;
 
 /// Why bytes are not a module.
 #[derive(Clone, PartialEq, Eq, Debug)]

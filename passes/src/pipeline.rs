@@ -5,7 +5,7 @@ use crate::{
     specialize, tensor, tiles, vulkan,
 };
 use coop_ir::profile::Feature;
-use coop_ir::{InstRef, Module, Op};
+use coop_ir::{InstRef, Module, Op, binary};
 use std::time::Instant;
 
 /// What a pass works with, besides the module.
@@ -164,6 +164,10 @@ pub fn lower_with(
         report.passes.push(Timing { pass: pass.name, micros: start.elapsed().as_micros() as u64 });
         after(&format!("{number:02}-{}", pass.name), &module);
         check(&module, pass, options.verify_each)?;
+    }
+    if module.header.bound > binary::MAX_BOUND {
+        let why = format!("its id bound, {}, leaves no room for more", original.header.bound);
+        return Err(Refusal::new("refused-malformed", None, why, "number the ids anew: spirv-opt --compact-ids").into());
     }
     let name = |c: u32| coop_ir::Kind::Capability.enumerant(c).map_or_else(|| c.to_string(), |e| e.name.to_owned());
     let now: Vec<u32> = module.capabilities().collect();

@@ -24,7 +24,8 @@ fn modules(folder: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn lowering() {
-    let seeds: Vec<Vec<u8>> = ["kernels", "opencl", "dialects"].iter().flat_map(|folder| modules(folder)).collect();
+    let seeds: Vec<Vec<u8>> =
+        ["kernels", "opencl", "dialects", "fuzz"].iter().flat_map(|folder| modules(folder)).collect();
     assert!(seeds.len() >= 60, "{} modules", seeds.len());
     seeds.iter().for_each(|s| coop_passes::fuzz::lowering_in_all_modes(s));
     let seconds = std::env::var("COOP_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok());

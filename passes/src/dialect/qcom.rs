@@ -204,7 +204,7 @@ impl Qcom {
             let why = format!("{count} rows or columns, with subgroups of {} invocations", self.size);
             return Err(Refusal::new("refused-size", Some(r), why, "use larger subgroups"));
         }
-        let fits = array.bits() == len * shape.scalar.width()
+        let fits = Some(array.bits()) == len.checked_mul(shape.scalar.width())
             && (array.scalar.width() == shape.scalar.width() || array.scalar.width() == 32 && array.scalar.is_int());
         if !fits {
             return malformed(r, "the array does not have what a row or column of the matrix has");

@@ -260,7 +260,10 @@ fn blocked(e: &mut Edit<'_>, r: InstRef, access: &Access, shape: Shape, layout: 
     };
     let group = group as u32;
     let bytes = shape.scalar.bytes();
-    if !matches!(bytes, 1 | 2 | 4) && group > 1 {
+    if !matches!(bytes, 1 | 2 | 4 | 8) {
+        return refuse(format!("blocks have no place for {} components", shape.scalar));
+    }
+    if bytes == 8 && group > 1 {
         return refuse(format!("{} components are cut by blocks that are interleaved by 4 bytes", shape.scalar));
     }
     if shape.rows.checked_mul(shape.cols).is_none_or(|n| n > i32::MAX as u32) {

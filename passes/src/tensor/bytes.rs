@@ -115,7 +115,8 @@ impl Layouts<'_> {
             return None;
         }
         Some(match Type::of(self.m, ty)? {
-            Type::Scalar(s) => (s.bytes(), s.bytes()),
+            // Truth values have no size.
+            Type::Scalar(s) if s.bytes() > 0 => (s.bytes(), s.bytes()),
             Type::Vector { elem, len } => {
                 let (size, align) = self.size(elem, depth + 1)?;
                 (size.checked_mul(len)?, align)
