@@ -207,6 +207,13 @@ fn auto(module: &Module, options: &Options<'_>, after: &mut dyn FnMut(&str, &Mod
 
 /// Passes rely on it: values come before their uses, and each instruction is where it belongs.
 fn well_formed(module: &Module) -> Result<(), Refusal> {
+    // What is done to a vector may be done to each of its components.
+    let most = 0xffff;
+    let too_long = |r: &InstRef| module.inst(*r).word(1).is_some_and(|n| n > most);
+    if let Some(r) = module.globals_with(Op::TypeVector).find(too_long) {
+        let why = format!("a vector has more components than an instruction has words, {most}");
+        return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says of the module"));
+    }
     let Err(problems) = coop_ir::verify::verify(module) else { return Ok(()) };
     let (at, why) = problems.first().map_or((None, String::new()), |p| (p.inst, p.to_string()));
     Err(Refusal::new("refused-malformed", at, why, "see what coopcheck says of the module"))
