@@ -322,9 +322,9 @@ impl<'m> FunctionBuilder<'m> {
         self.id
     }
 
-    /// Parameter `index`.
+    /// Parameter `index`; the function itself where it has none such, of which a module that breaks rules makes nothing better.
     pub fn param(&self, index: usize) -> Id {
-        self.module.inst(self.params[index]).result.unwrap_or(self.id)
+        self.params.get(index).and_then(|r| self.module.inst(*r).result).unwrap_or(self.id)
     }
 
     /// Emits an instruction with a result.

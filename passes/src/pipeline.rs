@@ -214,6 +214,12 @@ fn well_formed(module: &Module) -> Result<(), Refusal> {
         let why = format!("a vector has more components than an instruction has words, {most}");
         return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says of the module"));
     }
+    let too_wide = |r: &InstRef| module.inst(*r).word(0).is_some_and(|n| n > 64);
+    let numbers = module.globals_with(Op::TypeInt).chain(module.globals_with(Op::TypeFloat));
+    if let Some(r) = numbers.into_iter().find(too_wide) {
+        let why = "a number has more than 64 bits";
+        return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says of the module"));
+    }
     let Err(problems) = coop_ir::verify::verify(module) else { return Ok(()) };
     let (at, why) = problems.first().map_or((None, String::new()), |p| (p.inst, p.to_string()));
     Err(Refusal::new("refused-malformed", at, why, "see what coopcheck says of the module"))
@@ -235,6 +241,10 @@ fn check(module: &Module, pass: &Pass, verify: bool) -> Result<(), Error> {
     let bug = |message: String| Error::Bug { pass: pass.name, message };
     if let Some(r) = module.all().find(|r| pass.leaves_no.contains(&module.inst(*r).op)) {
         let inst = module.inst(r);
+        if inst.opaque {
+            let why = format!("{} has operands beyond its grammar", inst.op);
+            return Err(Refusal::new("refused-malformed", None, why, "see what coopcheck says of the module").into());
+        }
         return Err(bug(format!("an instruction is left that the pass removes: {}", inst.op)));
     }
     if verify {

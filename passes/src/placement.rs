@@ -274,8 +274,11 @@ pub fn tile(lanes: u32, shape: Shape, (row_piece, col_piece): (u32, u32), by_row
         // Multiplications, then reads from shared memory; whole vectors; then the squarest grid.
         (rows.saturating_mul(cols), rows + cols, apart, !cols.is_multiple_of(4), grid.rows.abs_diff(grid.cols))
     };
-    let grids = (1..=lanes).filter(|r| lanes.is_multiple_of(*r)).map(of);
-    grids.min_by_key(cost).unwrap_or_else(|| of(1))
+    // Divisors in order; those above the root go with those below.
+    let root = lanes.isqrt();
+    let small: Vec<u32> = (1..=root).filter(|r| lanes.is_multiple_of(*r)).collect();
+    let large = small.iter().rev().map(|r| lanes / r).filter(|r| *r > root);
+    small.iter().copied().chain(large).map(of).min_by_key(cost).unwrap_or_else(|| of(1))
 }
 
 /// A store that writes several neighbouring elements at once, because memory is declared in larger units.

@@ -12,7 +12,7 @@ fn modules(folder: &str) -> Vec<Vec<u8>> {
     let mut paths: Vec<_> = files.collect();
     paths.sort();
     let read = |path: &Path| match path.extension()?.to_str()? {
-        "spv" => Some(std::fs::read(path).expect("readable")),
+        "spv" | "bin" => Some(std::fs::read(path).expect("readable")),
         "spvasm" => {
             let source = std::fs::read_to_string(path).expect("readable");
             Some(binary::write(&text::parse(&source).unwrap_or_else(|e| panic!("{}:{e}", path.display()))))
@@ -25,7 +25,7 @@ fn modules(folder: &str) -> Vec<Vec<u8>> {
 #[test]
 fn lowering() {
     let seeds: Vec<Vec<u8>> =
-        ["kernels", "opencl", "dialects", "fuzz"].iter().flat_map(|folder| modules(folder)).collect();
+        ["kernels", "opencl", "dialects", "fuzz/lowering"].iter().flat_map(|folder| modules(folder)).collect();
     assert!(seeds.len() >= 60, "{} modules", seeds.len());
     seeds.iter().for_each(|s| coop_passes::fuzz::lowering_in_all_modes(s));
     let seconds = std::env::var("COOP_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok());

@@ -75,6 +75,15 @@ fn mutate(words: &mut Vec<u32>, random: &mut Random) {
     }
 }
 
+/// What went wrong once.
+#[test]
+fn found_modules() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/fuzz/checker");
+    let files = std::fs::read_dir(folder).expect("a folder of ours").map(|e| e.expect("an entry").path());
+    let ran = files.map(|path| coop_validate::fuzz::checker(&std::fs::read(path).expect("readable"))).count();
+    assert!(ran >= 3, "{ran} modules");
+}
+
 #[test]
 fn damaged_modules() {
     let seeds = seeds();

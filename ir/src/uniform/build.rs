@@ -48,7 +48,7 @@ pub(super) struct Given<'a> {
     pub(super) layouts: &'a Layouts,
     pub(super) writes: &'a Writes,
     pub(super) escaped: &'a FxHashSet<Id>,
-    /// Where each value is among its function's.
+    /// The number of each value of a function.
     pub(super) numbers: &'a IdMap<u32>,
     pub(super) grid: Grid,
     /// Private variables that functions write which instructions run themselves.
@@ -219,15 +219,17 @@ impl<'a> Builder<'a> {
 
     // Ids.
 
+    /// Where the value of an id is, if it is one of the frame's function.
     fn slot(&self, id: Id) -> Option<u32> {
-        let frame = self.given.program.frame_of(self.spot);
-        Some(frame.values + self.given.numbers.get(id)?)
+        self.given.program.frame_of(self.spot).slot(*self.given.numbers.get(id)?)
     }
 
     /// What an id is here.
     pub(super) fn val(&mut self, id: Id) -> Val {
-        if let Some(slot) = self.slot(id) {
-            return self.graph.vals[slot as usize];
+        if let Some(number) = self.given.numbers.get(id) {
+            // In a module that is not well formed it may be another function's: of that nothing is known.
+            let slot = self.given.program.frame_of(self.spot).slot(*number);
+            return slot.map_or(Val::None, |slot| self.graph.vals[slot as usize]);
         }
         if let Some(val) = self.globals.get(id) {
             return *val;
@@ -263,7 +265,13 @@ impl<'a> Builder<'a> {
             Op::ConstantComposite | Op::SpecConstantComposite if leaves > 1 && depth < 8 => {
                 let mut nodes = Vec::new();
                 for part in inst.ids() {
-                    let val = self.global(part, depth + 1);
+                    if nodes.len() as u32 > leaves {
+                        break;
+                    }
+                    let val = match self.is_variable(part) {
+                        true => Val::Node(self.uniform),
+                        false => self.global(part, depth + 1),
+                    };
                     let part_ty = module.type_of(part);
                     let n = part_ty.map_or(1, |t| self.given.layouts.leaves(t));
                     nodes.extend((0..n).map(|k| self.leaf(val, k)));
@@ -278,6 +286,11 @@ impl<'a> Builder<'a> {
                 (_, w) => Val::Node(self.shaped(Uniformity::Workgroup, Shape::Unknown, w, Assumptions::NONE)),
             },
         }
+    }
+
+    fn is_variable(&self, id: Id) -> bool {
+        let inst = self.given.module.def_inst(id);
+        inst.is_some_and(|i| matches!(i.op, Op::Variable | Op::UntypedVariableKHR))
     }
 
     fn global_variable(&mut self, id: Id, ty: Id) -> Val {
@@ -306,7 +319,8 @@ impl<'a> Builder<'a> {
     fn new_cells(&mut self, variable: Id, ty: Option<Id>, init: Option<Id>) -> u32 {
         let base = self.cells.len() as u32;
         let leaves = ty.map_or(1, |t| self.given.layouts.leaves(t));
-        let init = init.map(|id| self.val(id));
+        // The address of a variable is the same everywhere. Those may refer to each other, if they are not well formed.
+        let init = init.map(|id| if self.is_variable(id) { Val::Node(self.uniform) } else { self.val(id) });
         for k in 0..leaves {
             let node = match init {
                 Some(val) => self.leaf(val, k),
@@ -395,8 +409,8 @@ impl<'a> Builder<'a> {
         });
         for (param, arg) in params.zip(inst.ids_from(1)) {
             let val = self.val(arg);
-            if let Some(n) = self.given.numbers.get(param) {
-                self.graph.vals[(frame.values + n) as usize] = val;
+            if let Some(slot) = self.given.numbers.get(param).and_then(|n| frame.slot(*n)) {
+                self.graph.vals[slot as usize] = val;
             }
         }
         let Some(ty) = inst.ty.filter(|t| !matches!(Type::of(module, *t), Some(Type::Void) | None)) else { return };

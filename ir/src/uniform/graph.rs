@@ -16,6 +16,7 @@ use crate::entry::{CallGraph, CallKind};
 use crate::grammar::Op;
 use crate::module::{Function, InstRef, Module};
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -63,7 +64,17 @@ pub(super) struct Frame {
     /// Where its loops begin in [`Program::loops`].
     loops: u32,
     /// Where its values begin.
-    pub(super) values: u32,
+    values: u32,
+    /// The numbers of its function's values: see [`number_values`].
+    numbers: Range<u32>,
+}
+
+impl Frame {
+    /// Where the value with a number is, unless it is another function's.
+    #[inline]
+    pub(super) fn slot(&self, number: u32) -> Option<u32> {
+        self.numbers.contains(&number).then(|| self.values + (number - self.numbers.start))
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -127,17 +138,20 @@ fn budget(module: &Module) -> usize {
     module.arena_len().saturating_mul(6) + 60_000
 }
 
+/// How many parameters a function may have: a universal limit. More cost as much as instructions.
+const MAX_PARAMS: usize = 255;
+
 /// How deep calls are followed.
 const MAX_DEPTH: u32 = 64;
 
 impl<'m> Program<'m> {
-    /// `sizes` says how many values each function has.
+    /// `numbers` are those of each function's values.
     pub(super) fn new(
         module: &'m Module,
         calls: &'m CallGraph,
         plain: &'m [Option<Summary>],
         entry: usize,
-        sizes: &[u32],
+        numbers: &[Range<u32>],
     ) -> Program<'m> {
         let structured = module.has_capability(spirv::Capability::Shader as u32)
             || !module.has_capability(spirv::Capability::Kernel as u32);
@@ -165,7 +179,7 @@ impl<'m> Program<'m> {
             next += 1;
             let body = this.bodies[function].take();
             let body = body.unwrap_or_else(|| Body::new(module, &module.functions[function], structured));
-            this.frame(function, &body, (call, parent, depth), sizes[function]);
+            this.frame(function, &body, (call, parent, depth), numbers[function].clone());
             this.spots_of(calls, &body, &mut work, &mut left);
             this.bodies[function] = Some(body);
         }
@@ -173,7 +187,7 @@ impl<'m> Program<'m> {
         this
     }
 
-    fn frame(&mut self, function: usize, body: &Body, (call, parent, depth): (u32, u32, u32), size: u32) {
+    fn frame(&mut self, function: usize, body: &Body, (call, parent, depth): (u32, u32, u32), numbers: Range<u32>) {
         let outer = if call == NONE { NONE } else { self.spots[call as usize].in_loop };
         let base = self.loops.len() as u32;
         for l in body.loops.all() {
@@ -183,7 +197,8 @@ impl<'m> Program<'m> {
         }
         let after = if call == NONE { NONE } else { call + 1 };
         let first = vec![NONE; body.cfg.len()];
-        self.frames.push(Frame { function, call, after, parent, depth, first, loops: base, values: self.values });
+        let (values, size) = (self.values, numbers.end - numbers.start);
+        self.frames.push(Frame { function, call, after, parent, depth, first, loops: base, values, numbers });
         self.values += size;
     }
 
@@ -217,11 +232,12 @@ impl<'m> Program<'m> {
                     continue;
                 }
                 let Some(callee) = inst.id(0).and_then(|id| calls.function(id)) else { continue };
-                let blocks = &self.module.functions[callee].blocks;
+                let (params, blocks) = (&self.module.functions[callee].params, &self.module.functions[callee].blocks);
                 if blocks.is_empty() || self.plain[callee].is_some() {
                     continue;
                 }
-                let cost: usize = blocks.iter().map(|b| b.insts.len() + 1).sum();
+                let insts: usize = blocks.iter().map(|b| b.insts.len() + 1).sum();
+                let cost = insts + params.len().saturating_sub(MAX_PARAMS);
                 if cost > *left || depth >= MAX_DEPTH {
                     self.cut.push((r, callee));
                     continue;
@@ -348,7 +364,7 @@ impl<'m> Program<'m> {
     }
 
     /// The edges out of a spot, as indices.
-    pub(super) fn out(&self, s: u32) -> std::ops::Range<u32> {
+    pub(super) fn out(&self, s: u32) -> Range<u32> {
         let (a, b) = self.spot(s).edges;
         a..b
     }
@@ -412,21 +428,23 @@ pub(super) fn callbacks(calls: &CallGraph, functions: usize) -> Vec<usize> {
     calls.reachable(roots)
 }
 
-/// How many values each function has, and the place of each among its function's.
-pub(super) fn number_values(module: &Module) -> (Vec<u32>, crate::module::IdMap<u32>) {
-    let mut places = module.id_map();
-    let sizes = module.functions.iter().map(|f| {
-        let mut count = 0;
+/// Numbers the values of all functions: which numbers each function's have, and that of each value. In a module that
+/// is not well formed a function may use, or define again, what is another's.
+pub(super) fn number_values(module: &Module) -> (Vec<Range<u32>>, crate::module::IdMap<u32>) {
+    let mut numbers = module.id_map();
+    let mut count = 0;
+    let ranges = module.functions.iter().map(|f| {
+        let start = count;
         f.params.iter().copied().chain(f.blocks.iter().flat_map(|b| b.insts.iter().copied())).for_each(|r| {
             if let Some(id) = module.inst(r).result
                 && module.def(id) == Some(r)
             {
-                places.insert(id, count);
+                numbers.insert(id, count);
                 count += 1;
             }
         });
-        count
+        start..count
     });
-    let sizes = sizes.collect();
-    (sizes, places)
+    let ranges = ranges.collect();
+    (ranges, numbers)
 }

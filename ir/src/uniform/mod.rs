@@ -229,7 +229,7 @@ pub struct Analyzer<'a> {
     layouts: layout::Layouts,
     writes: memory::Writes,
     escaped: FxHashSet<Id>,
-    sizes: Vec<u32>,
+    function_numbers: Vec<std::ops::Range<u32>>,
     numbers: IdMap<u32>,
     callback_privates: Vec<Id>,
     recursive: Vec<usize>,
@@ -264,7 +264,7 @@ impl<'a> Analyzer<'a> {
         calls: Cow<'a, CallGraph>,
     ) -> Analyzer<'a> {
         let callbacks = graph::callbacks(&calls, module.functions.len());
-        let (sizes, numbers) = graph::number_values(module);
+        let (function_numbers, numbers) = graph::number_values(module);
         let layouts = layout::Layouts::new(module, constants);
         let writes = memory::Writes::new(module, &decorations, &callbacks);
         let recursive = calls.recursive();
@@ -291,7 +291,7 @@ impl<'a> Analyzer<'a> {
             constants,
             decorations,
             calls,
-            sizes,
+            function_numbers,
             numbers,
             callbacks,
         }
@@ -338,7 +338,7 @@ impl<'a> Analyzer<'a> {
             return Err(Refusal::Recursion(round));
         }
         let grid = shape::Grid::new(self.workgroup_size(entry), options.subgroup_size);
-        let program = graph::Program::new(self.module, &self.calls, &self.plain, function, &self.sizes);
+        let program = graph::Program::new(self.module, &self.calls, &self.plain, function, &self.function_numbers);
         let given = build::Given {
             module: self.module,
             program: &program,
@@ -378,8 +378,8 @@ impl<'a> Analyzer<'a> {
             let f = program.function(at as u32);
             for r in f.params.iter().copied().chain(f.blocks.iter().flat_map(|b| b.insts.iter().copied())) {
                 let Some(id) = self.module.inst(r).result else { continue };
-                let Some(number) = self.numbers.get(id) else { continue };
-                let nodes = solved.graph.nodes_of(frame.values + number);
+                let Some(slot) = self.numbers.get(id).and_then(|n| frame.slot(*n)) else { continue };
+                let nodes = solved.graph.nodes_of(slot);
                 let over = nodes.iter().map(|n| solved.graph.nodes[solved.graph.find(*n) as usize].over).max();
                 let over = over.unwrap_or(Uniformity::Workgroup);
                 let before = values.get(id).copied().unwrap_or(Uniformity::Workgroup);

@@ -204,6 +204,9 @@ impl Qcom {
             let why = format!("{count} rows or columns, with subgroups of {} invocations", self.size);
             return Err(Refusal::new("refused-size", Some(r), why, "use larger subgroups"));
         }
+        if count == 0 {
+            return malformed(r, "the matrix has no rows or no columns");
+        }
         let fits = Some(array.bits()) == len.checked_mul(shape.scalar.width())
             && (array.scalar.width() == shape.scalar.width() || array.scalar.width() == 32 && array.scalar.is_int());
         if !fits {
