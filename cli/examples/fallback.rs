@@ -61,7 +61,7 @@ fn lacking(module: &Module, device: &Profile, subgroup_size: Option<u32>, spec: 
     findings.into_iter().find(|f| f.level == Level::Error).map(|f| f.message)
 }
 
-#[allow(dead_code, reason = "a test takes the rest of this file")]
+#[allow(dead_code, clippy::print_stdout, reason = "a program; a test takes the rest of this file")]
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let (Some(path), Some(name)) = (args.next(), args.next()) else {

@@ -167,7 +167,9 @@ fn deviations_of_compilers_are_accepted() {
         "%_ptr_Generic_half = OpTypePointer Generic %half\n",
         "%_ptr_Generic_half = OpTypePointer Generic %half\n%wrapped = OpTypeStruct %half\n%wrapped_pointer = OpTypePointer Generic %wrapped\n",
     );
-    let changes: [(&str, &str, &[(&str, &str)]); 5] = [
+    /// What it is, the kernel, and what stands in it instead of what.
+    type Change<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+    let changes: [Change<'_>; 5] = [
         (
             "the length of a value, of 64 bits",
             "gemm_o0",
