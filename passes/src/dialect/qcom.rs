@@ -61,13 +61,14 @@ pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let mut e = Edit::new(m);
     e.each(&mut |e, r| pass.inst(e, r))?;
     let Qcom { builtins, memories, .. } = pass;
-    let mut bytes = 0;
+    let mut bytes = 0u32;
     let mut variables = Vec::new();
     for memory in memories.into_values() {
         variables.push(memory.variable);
-        bytes += memory.declare(m, workgroup.unwrap_or(0).div_ceil(size.unwrap_or(1).max(1)));
+        let declared = memory.declare(m, workgroup.unwrap_or(0).div_ceil(size.unwrap_or(1).max(1)));
+        bytes = declared.saturating_add(bytes);
     }
-    cx.report.added_shared_memory += bytes;
+    cx.report.added_shared_memory = cx.report.added_shared_memory.saturating_add(bytes);
     variables.sort_unstable();
     if m.header.version_pair() >= (1, 4) {
         add_to_interfaces(m, &variables);
@@ -98,7 +99,7 @@ impl Memory {
     fn declare(&self, m: &mut Module, subgroups: u32) -> u32 {
         let mut g = Globals::new(m);
         let storage = StorageClass::Workgroup as u32;
-        let array = g.array(m, self.component, self.most * subgroups);
+        let array = g.array(m, self.component, self.most.saturating_mul(subgroups));
         let pointer = g.pointer(m, storage, array);
         let word = g.uint(m, 32);
         let part = Inst::new(Op::Constant, Some(word), Some(self.part), [self.most.into()]);
@@ -107,7 +108,7 @@ impl Memory {
             let r = m.add(inst);
             m.globals.push(r);
         }
-        self.most * subgroups * self.bytes
+        self.most.saturating_mul(subgroups).saturating_mul(self.bytes)
     }
 }
 
@@ -216,7 +217,7 @@ impl Qcom {
     }
 
     fn memory(&mut self, e: &mut Edit<'_>, shape: Shape) -> (Id, Id) {
-        let needed = (shape.rows * shape.cols).next_multiple_of(16);
+        let needed = shape.rows.saturating_mul(shape.cols).checked_next_multiple_of(16).unwrap_or(u32::MAX);
         small_type(e.m, shape.scalar);
         let memory = self.memories.entry(shape.component).or_insert_with(|| Memory {
             variable: e.m.fresh_id(),
