@@ -6,10 +6,12 @@
 
 use super::array::{Array, Sink, unroll_much, visit};
 use super::bits::small_type;
+use super::lin::Lin;
 use super::spot::{At, Spot, both};
 use super::stage::{Loose, in_slice, where_};
 use super::{Deferred, Key, Lower, Mat};
 use crate::Refusal;
+use crate::arena::{Arena, Elem};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, InstRef, Op, Operand};
 
@@ -52,16 +54,34 @@ impl Lower<'_, '_> {
 
     fn make_transfer(&mut self, r: InstRef, how: &Move) -> Result<Id, Refusal> {
         let (from, to) = (how.from, how.to);
-        let zone = self.zone(r, from.workgroup)?;
-        let shape = from.band.shape;
-        let slices = self.slices(r, zone, to.element(), shape.rows, shape.cols, 1)?;
         small_type(self.m, from.scalar);
         let label = format!("coop_move_{}_{}", from.label(), to.label());
-        let mut f = FunctionBuilder::new(self.m, &mut self.g, &label, to.ty, &[from.ty]);
+        let way = Passage { label: &label, from, to, elem: to.element(), step: 1 };
+        let turn = |row: Lin, col: Lin| if how.transposed { (col, row) } else { (row, col) };
+        self.pass(r, &way, &|b, value| how.convert(b, value), &turn, &|b, arena, loose, place| {
+            loose.get(b, arena, place)
+        })
+    }
+
+    /// The function that takes a matrix through shared memory: elements are put there as `put` makes them, and what is in
+    /// the result is what `get` makes of those from the row and column on that `origin` says.
+    pub(super) fn pass(
+        &mut self,
+        r: InstRef,
+        way: &Passage<'_>,
+        put: &dyn Fn(&mut FunctionBuilder<'_>, Id) -> Id,
+        origin: &dyn Fn(Lin, Lin) -> (Lin, Lin),
+        get: &dyn Fn(&mut FunctionBuilder<'_>, &mut Arena, &Loose, Index) -> Id,
+    ) -> Result<Id, Refusal> {
+        let Passage { label, from, to, elem, step } = *way;
+        let zone = self.zone(r, from.workgroup)?;
+        let shape = from.band.shape;
+        let slices = self.slices(r, zone, elem, shape.rows, shape.cols, step)?;
+        let mut f = FunctionBuilder::new(self.m, &mut self.g, label, to.ty, &[from.ty]);
         let b = &mut f;
         let (arena, lanes) = (&mut self.arena, &mut self.lanes);
         let begin = lanes.begin(b, arena, slices.region);
-        let loose = Loose::new(b, zone, begin, to.element());
+        let loose = Loose::new(b, zone, begin, elem);
         let (source, target) = (Spot::new(b, lanes, from), Spot::new(b, lanes, to));
         let value = b.param(0);
         let (reading, writing) = (unroll_much(from.band.len()), unroll_much(to.band.len()));
@@ -78,7 +98,7 @@ impl Lower<'_, '_> {
                     let mine = both(b, real, inside);
                     where_(b, mine, &mut |b| {
                         let value = array.get(b, at);
-                        let value = how.convert(b, value);
+                        let value = put(b, value);
                         let place = cell(b, row, &col, shape.cols);
                         loose.put(b, arena, place, value);
                     });
@@ -87,12 +107,12 @@ impl Lower<'_, '_> {
             arena.barrier(b, zone);
             visit(b, to.band, writing, &mut |b, i, j, at| {
                 let At { row, col, .. } = target.place(b, i, j);
-                let (row, col) = if how.transposed { (col, row) } else { (row, col) };
+                let (row, col) = origin(row, col);
                 let row = row.emit(b);
                 let (row, inside) = in_slice(b, slices, slice, row);
                 where_(b, inside, &mut |b| {
                     let place = cell(b, row, &col, shape.cols);
-                    let value = loose.get(b, arena, place);
+                    let value = get(b, arena, &loose, place);
                     sink.set(b, at, value);
                 });
             });
@@ -100,6 +120,18 @@ impl Lower<'_, '_> {
         let result = sink.finish(b);
         Ok(f.finish(Some(result)))
     }
+}
+
+/// A way of a matrix through shared memory, in slices of rows.
+pub(super) struct Passage<'a> {
+    /// What the function is called.
+    pub(super) label: &'a str,
+    pub(super) from: Mat,
+    pub(super) to: Mat,
+    /// What lies in shared memory.
+    pub(super) elem: Elem,
+    /// Rows that are needed together.
+    pub(super) step: u32,
 }
 
 impl Move {
@@ -124,7 +156,7 @@ impl Move {
 }
 
 /// The number of an element in rows of `width`.
-pub(super) fn cell(b: &mut FunctionBuilder<'_>, row: Index, col: &super::lin::Lin, width: u32) -> Index {
+fn cell(b: &mut FunctionBuilder<'_>, row: Index, col: &Lin, width: u32) -> Index {
     let line = b.mul(row, Index::Const(width));
-    super::lin::Lin::scaled(line, 1).plus(col).emit(b)
+    Lin::scaled(line, 1).plus(col).emit(b)
 }

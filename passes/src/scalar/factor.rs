@@ -64,36 +64,18 @@ impl Factor {
         let most = QUAD_BITS / mat.scalar.width();
         let piece = whole_pieces(length, most).min(whole_pieces(mat.piece(), most));
         let turned = along_memory && (bits == 32 || pairs);
-        if turned {
+        let (k_along, packed, together, height, pitch) = if turned {
             // Lines begin in different banks, for those who write.
             let each = QUAD_BITS / bits;
-            let (together, pitch) = (whole_pieces(across, each), across.div_ceil(each) + 1);
-            let (k_along, packed, height) = (false, true, slice);
-            return Factor {
-                mat,
-                is_a,
-                signed,
-                elem,
-                k_along,
-                turned,
-                pairs,
-                resident: false,
-                packed,
-                piece,
-                together,
-                length,
-                lines,
-                height,
-                pitch,
-            };
-        }
-        // What is read together: a block of k, or a piece of the lane's rows or columns.
-        let read = if along_memory { piece } else { piece.min(tile_piece) };
-        let packed = read * bits >= 32;
-        let quads =
-            if packed { (length * bits).div_ceil(QUAD_BITS) } else { (length * stage::words(elem.scalar)).div_ceil(4) };
-        let pitch = if along_memory { quads | 1 } else { quads };
-        let (k_along, together, height) = (along_memory, piece, lines);
+            (false, true, whole_pieces(across, each), slice, across.div_ceil(each) + 1)
+        } else {
+            // What is read together: a block of k, or a piece of the lane's rows or columns.
+            let read = if along_memory { piece } else { piece.min(tile_piece) };
+            let packed = read * bits >= 32;
+            let words = length.saturating_mul(stage::words(elem.scalar));
+            let quads = if packed { length.saturating_mul(bits).div_ceil(QUAD_BITS) } else { words.div_ceil(4) };
+            (along_memory, packed, piece, lines, if along_memory { quads | 1 } else { quads })
+        };
         Factor {
             mat,
             is_a,
@@ -101,7 +83,7 @@ impl Factor {
             elem,
             k_along,
             turned,
-            pairs: false,
+            pairs: turned && pairs,
             resident: false,
             packed,
             piece,

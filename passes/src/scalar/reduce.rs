@@ -6,9 +6,9 @@
 
 use super::array::{Array, Sink, unroll_much, visit};
 use super::bits::{gather, small_type, spread};
-use super::exchange::cell;
+use super::exchange::Passage;
 use super::spot::{At, Spot, both};
-use super::stage::{Loose, in_slice, where_};
+use super::stage::{Loose, where_};
 use super::{Key, Lower, Mat, lanes::LaneSource};
 use crate::Refusal;
 use crate::alike::{Combine, combine as what};
@@ -36,7 +36,7 @@ impl Lower<'_, '_> {
             ROW => rows == to_rows,
             COLUMN => columns == to_columns,
             3 => true,
-            QUARTERS => rows == 2 * to_rows && columns == 2 * to_columns,
+            QUARTERS => Some(rows) == to_rows.checked_mul(2) && Some(columns) == to_columns.checked_mul(2),
             _ => false,
         };
         if !fits || from.elem != to.elem || from.workgroup != to.workgroup || !self.takes(combine, 2, from.elem) {
@@ -514,56 +514,18 @@ impl Reduction {
 
     /// Every element becomes the fold of four neighbours.
     fn quarters(self, this: &mut Lower<'_, '_>, r: InstRef) -> Result<Id, Refusal> {
-        let (from, to) = (self.from, self.to);
-        let zone = this.zone(r, from.workgroup)?;
-        let shape = from.band.shape;
-        let slices = this.slices(r, zone, from.element(), shape.rows, shape.cols, 2)?;
-        let mut f = FunctionBuilder::new(this.m, &mut this.g, &self.label("2x2"), to.ty, &[from.ty]);
-        let b = &mut f;
-        let (arena, sources) = (&mut this.arena, &mut this.lanes);
-        let begin = sources.begin(b, arena, slices.region);
-        let loose = Loose::new(b, zone, begin, from.element());
-        let (source, target) = (Spot::new(b, sources, from), Spot::new(b, sources, to));
-        let value = b.param(0);
-        let (reading, writing) = (unroll_much(from.band.len()), unroll_much(to.band.len()));
-        let array = Array::new(b, from, value, reading != Unroll::Now);
-        let first = source.first(b);
-        let mut sink = Sink::new(b, to, writing != Unroll::Now || slices.count > 1);
-        b.repeat(slices.count, Unroll::No, &mut |b, slice| {
-            arena.barrier(b, zone);
-            where_(b, first, &mut |b| {
-                visit(b, from.band, reading, &mut |b, i, j, at| {
-                    let At { row, col, real } = source.place(b, i, j);
-                    let row = row.emit(b);
-                    let (row, inside) = in_slice(b, slices, slice, row);
-                    let mine = both(b, real, inside);
-                    where_(b, mine, &mut |b| {
-                        let value = array.get(b, at);
-                        let place = cell(b, row, &col, shape.cols);
-                        loose.put(b, arena, place, value);
-                    });
-                });
-            });
-            arena.barrier(b, zone);
-            visit(b, to.band, writing, &mut |b, i, j, at| {
-                let At { row, col, .. } = target.place(b, i, j);
-                let row = row.times(2).emit(b);
-                let col = col.times(2);
-                let (row, inside) = in_slice(b, slices, slice, row);
-                where_(b, inside, &mut |b| {
-                    let corner = cell(b, row, &col, shape.cols);
-                    let mut sum = loose.get(b, arena, corner);
-                    for offset in [1, shape.cols, shape.cols + 1] {
-                        let place = b.add(corner, Index::Const(offset));
-                        let value = loose.get(b, arena, place);
-                        sum = self.fold(b, sum, value);
-                    }
-                    sink.set(b, at, sum);
-                });
-            });
-        });
-        let result = sink.finish(b);
-        Ok(f.finish(Some(result)))
+        let (from, to, label) = (self.from, self.to, self.label("2x2"));
+        let way = Passage { label: &label, from, to, elem: from.element(), step: 2 };
+        let cols = from.band.shape.cols;
+        this.pass(r, &way, &|_, value| value, &|row, col| (row.times(2), col.times(2)), &|b, arena, loose, corner| {
+            let mut sum = loose.get(b, arena, corner);
+            for offset in [1, cols, cols + 1] {
+                let place = b.add(corner, Index::Const(offset));
+                let value = loose.get(b, arena, place);
+                sum = self.fold(b, sum, value);
+            }
+            sum
+        })
     }
 }
 
