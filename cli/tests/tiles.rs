@@ -610,3 +610,21 @@ fn reductions_and_conversions_take_what_there_is() {
     let steps = shrink("flash_nv2.spv", &[128, 64, 64, 64]);
     assert!(steps.len() >= 3, "{steps:?}");
 }
+
+/// Pointers to buffers of a descriptor heap are values: no function may be given one without variable pointers.
+#[test]
+fn buffers_of_a_descriptor_heap() {
+    let path = testdata("validate/valid").join("descriptor-heap.spvasm");
+    let text = std::fs::read_to_string(&path).expect("readable");
+    let module = coop_ir::text::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let profile = Profile::builtin("nvidia-h100").expect("built in");
+    for target in [Target::Scalar, Target::Khr] {
+        let options = Options { profile: Some(&profile), verify_each: true, ..Options::new(target) };
+        let lowered = lower(&module, &options).unwrap_or_else(|e| panic!("{target}: {e}"));
+        let mut wrong = coop_validate::testing::complaints(&lowered.module);
+        wrong.extend(spirv_val(&lowered.module));
+        assert!(wrong.is_empty(), "{target}: {}", wrong.join("\n"));
+        let buffers = lowered.module.all().filter(|r| lowered.module.inst(*r).op == Op::BufferPointerEXT);
+        assert_eq!(buffers.count(), 3, "{target}");
+    }
+}

@@ -16,6 +16,7 @@ pub(crate) mod returns;
 pub(crate) mod splice;
 
 use crate::Refusal;
+use crate::kernel::is_physical;
 use crate::pipeline::PassCx;
 use crate::ssa;
 use coop_ir::builder::Globals;
@@ -23,24 +24,11 @@ use coop_ir::types::Type;
 use coop_ir::uses::Users;
 use coop_ir::{Id, InstRef, Module, Op};
 use rustc_hash::{FxHashMap, FxHashSet};
+use spirv::{Capability, StorageClass};
 
 pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     let mut g = Globals::new(m);
-    let chosen = functions_through(m);
-    if !chosen.is_empty() {
-        let order = callees_first(m, &chosen)?;
-        for id in order {
-            let Some(f) = index_of(m, id) else { continue };
-            if chosen.contains(&id) {
-                returns::single_return(m, &mut g, f);
-            }
-            splice::calls(m, f, &chosen).map_err(|()| {
-                let why = "more than 10000 calls of functions that take or give matrices";
-                Refusal::new("refused-recursion", None, why, "SPIR-V for shaders has no recursion")
-            })?;
-        }
-        remove_functions(m, &chosen);
-    }
+    in_place_of_calls(m, &mut g, &functions_through(m))?;
     for f in 0..m.functions.len() {
         let users = Users::new(m);
         let layouts = m.functions[f].insts().any(|r| m.inst(r).ty.is_some_and(|ty| is_addressing(m, ty)));
@@ -49,6 +37,64 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
         ssa::promote(m, f, &found);
     }
     coop_ir::rewrite::sort_globals(m);
+    Ok(())
+}
+
+/// Inlines the functions that passes made and that are given pointers which only variable pointers may be: `OpBufferPointerEXT`
+/// and chains of accesses have such results where `SPV_EXT_descriptor_heap` is used.
+pub(crate) fn given_pointers(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    if is_physical(m) {
+        return Ok(());
+    }
+    let mut g = Globals::new(m);
+    // What a function passes on is seen in its caller then.
+    loop {
+        let chosen = functions_given_pointers(m, cx.bound);
+        if chosen.is_empty() {
+            break;
+        }
+        in_place_of_calls(m, &mut g, &chosen)?;
+    }
+    coop_ir::rewrite::sort_globals(m);
+    Ok(())
+}
+
+/// The functions with ids from `bound` on that a call gives a pointer that is no memory object declaration, where the module
+/// does not declare that such pointers are passed (the universal validation rules of the logical addressing model).
+fn functions_given_pointers(m: &Module, bound: u32) -> FxHashSet<Id> {
+    let [any, storage_buffers] =
+        [Capability::VariablePointers, Capability::VariablePointersStorageBuffer].map(|c| m.has_capability(c as u32));
+    let passes = |storage: u32| match storage {
+        s if s == StorageClass::PhysicalStorageBuffer as u32 => true,
+        s if s == StorageClass::StorageBuffer as u32 => any || storage_buffers,
+        s if s == StorageClass::Workgroup as u32 => any,
+        _ => false,
+    };
+    let declares = |op: Op| matches!(op, Op::Variable | Op::UntypedVariableKHR | Op::FunctionParameter);
+    let wrong = |id: Id| match m.type_of(id).and_then(|t| Type::of(m, t)) {
+        Some(Type::Pointer { storage, .. }) => !passes(storage) && m.def_inst(id).is_some_and(|i| !declares(i.op)),
+        _ => false,
+    };
+    let calls = m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r)).filter(|i| i.op == Op::FunctionCall);
+    calls.filter(|i| i.ids_from(1).any(wrong)).filter_map(|i| i.id(0)).filter(|f| f.get() >= bound).collect()
+}
+
+/// Puts the functions `chosen` in place of their calls, and removes them.
+fn in_place_of_calls(m: &mut Module, g: &mut Globals, chosen: &FxHashSet<Id>) -> Result<(), Refusal> {
+    if chosen.is_empty() {
+        return Ok(());
+    }
+    for id in callees_first(m, chosen)? {
+        let Some(f) = index_of(m, id) else { continue };
+        if chosen.contains(&id) {
+            returns::single_return(m, g, f);
+        }
+        splice::calls(m, f, chosen).map_err(|()| {
+            let why = "more than 10000 calls of functions that take or give matrices";
+            Refusal::new("refused-recursion", None, why, "SPIR-V for shaders has no recursion")
+        })?;
+    }
+    remove_functions(m, chosen);
     Ok(())
 }
 

@@ -95,6 +95,13 @@ pub static PASSES: &[Pass] = &[
         run: tiles::run,
     },
     Pass {
+        name: "pointers",
+        summary: "put functions that were made in place of calls that give them pointers which can't be passed",
+        targets: Target::ALL,
+        leaves_no: &[],
+        run: inline::given_pointers,
+    },
+    Pass {
         name: "bfloat16",
         summary: "replace bfloat16 by 16-bit integers and arithmetic on them where the device has no such type",
         targets: Target::ALL,

@@ -209,6 +209,13 @@ impl Builder<'_> {
         self.place(place)
     }
 
+    /// What `OpBufferPointerEXT` points to: a buffer that any other descriptor may name too.
+    pub(super) fn buffer(&mut self, inst: &Inst) -> Val {
+        let node = inst.id(0).map_or(self.uniform, |id| self.operand(id));
+        let class = inst.ty.and_then(|t| self.given.layouts.storage(t)).unwrap_or(NONE);
+        self.place(Place::Memory { class, root: None, node })
+    }
+
     pub(super) fn step(&mut self, c: &mut Cells, index: Id, value: Option<u64>) {
         let module = self.given.module;
         let Some(ty) = c.ty else { return };

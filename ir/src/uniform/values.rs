@@ -170,6 +170,11 @@ impl Builder<'_> {
                 let val = self.chain(inst, at);
                 self.set(inst.result, val);
             }
+            // A pointer to the buffer of a descriptor: what differs is which descriptor.
+            Op::BufferPointerEXT => {
+                let val = self.buffer(inst);
+                self.set(inst.result, val);
+            }
             Op::CopyObject => {
                 let val = inst.id(0).map_or(Val::None, |id| self.val(id));
                 self.set(inst.result, val);
