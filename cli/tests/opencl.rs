@@ -159,6 +159,18 @@ fn kernels_keep_matrices_for_intels_devices() {
     }
 }
 
+/// The text of a kernel's module with changes: what stands there, and what shall stand there.
+fn edited(what: &str, name: &str, edits: &[(&str, &str)]) -> String {
+    let original = coop_ir::binary::read_words(&words(format!("testdata/opencl/{name}.spv"))).expect("a module");
+    let text = print(&original, &PrintOptions::default()).text;
+    let mut text = text.lines().map(str::trim).collect::<Vec<_>>().join("\n") + "\n";
+    for (from, to) in edits {
+        assert!(text.contains(from), "{what}: there is no {from} in\n{text}");
+        text = text.replace(from, to);
+    }
+    text
+}
+
 /// What compilers emit besides what ours do: each is a change to the text of a kernel's module, and what comes of it is
 /// lowered, to scalar code and with matrices, and does the same.
 #[test]
@@ -215,13 +227,7 @@ fn deviations_of_compilers_are_accepted() {
         ),
     ];
     for (what, name, edits) in changes {
-        let original = coop_ir::binary::read_words(&words(format!("testdata/opencl/{name}.spv"))).expect("a module");
-        let mut text = print(&original, &PrintOptions::default()).text;
-        text = text.lines().map(str::trim).collect::<Vec<_>>().join("\n") + "\n";
-        for (from, to) in edits {
-            assert!(text.contains(from), "{what}: there is no {from} in\n{text}");
-            text = text.replace(from, to);
-        }
+        let text = edited(what, name, edits);
         let file = format!("{}/{name}.{}.spvasm", env!("CARGO_TARGET_TMPDIR"), what.replace(' ', "-"));
         std::fs::write(&file, text).unwrap_or_else(|error| panic!("{file}: {error}"));
         let case = format!("testdata/opencl/{name}.toml");
@@ -237,29 +243,72 @@ fn deviations_of_compilers_are_accepted() {
     }
 }
 
-/// A stride of more than 32 bits is taken whole: where the original reads beyond its buffers, so does what comes of it.
-#[test]
-fn strides_of_64_bits_keep_their_bits() {
-    let original = words("testdata/opencl/gemm_f16.spv");
-    let module = coop_ir::binary::read_words(&original).expect("a module");
+/// A module, and what comes of it as scalar code and with matrices of Intel's devices.
+fn lowered_both_ways(module: &Module) -> [(&'static str, Vec<u32>); 3] {
     let profile = coop_ir::profile::Profile::builtin("intel-opencl-gpu");
     let lowered = |target| {
         let options = coop_passes::Options { profile: profile.as_ref(), ..coop_passes::Options::new(target) };
-        let lowered = coop_passes::lower(&module, &options).unwrap_or_else(|error| panic!("{error}"));
+        let lowered = coop_passes::lower(module, &options).unwrap_or_else(|error| panic!("{error}"));
         coop_ir::binary::write_words(&lowered.module)
     };
     let (scalar, khr) = (lowered(coop_passes::Target::Scalar), lowered(coop_passes::Target::Khr));
+    [("original", coop_ir::binary::write_words(module)), ("scalar", scalar), ("khr", khr)]
+}
+
+/// Whether a module keeps to its buffers in a case, in the interpreter.
+fn stays_within(words: &[u32], case: &str) -> bool {
+    let case = coop_exec::Case::parse(case, &repository()).expect("a case");
+    let outcome = Interpreted::default().run(words, &case, &RunOptions::default());
+    outcome.is_ok_and(|outcome| outcome.faults.is_empty())
+}
+
+/// A stride of more than 32 bits is taken whole: where the original reads beyond its buffers, so does what comes of it.
+#[test]
+fn strides_of_64_bits_keep_their_bits() {
+    let module = coop_ir::binary::read_words(&words("testdata/opencl/gemm_f16.spv")).expect("a module");
     let text = std::fs::read_to_string(repository().join("testdata/opencl/gemm_f16.toml")).expect("a case");
     let far = text
         .replace("workgroups = [2, 2, 1]", "workgroups = [1, 1, 1]")
         .replace("values = [32]", "values = [4294967328]");
     assert_ne!(text, far);
-    for (text, within) in [(text.as_str(), true), (far.as_str(), false)] {
-        let case = coop_exec::Case::parse(text, &repository()).expect("a case");
-        for (what, words) in [("original", &original), ("scalar", &scalar), ("khr", &khr)] {
-            let outcome = Interpreted::default().run(words, &case, &RunOptions::default());
-            let fine = outcome.is_ok_and(|outcome| outcome.faults.is_empty());
-            assert_eq!(fine, within, "{what}");
+    for (what, words) in lowered_both_ways(&module) {
+        assert!(stays_within(&words, &text), "{what}");
+        assert!(!stays_within(&words, &far), "{what}");
+    }
+}
+
+/// The same of what is checked, packed or has offsets, and of the bounds of what is checked: 2^32 more than there should be,
+/// as a value and as a constant, is too much for the original and for what comes of it.
+#[test]
+fn strides_and_bounds_of_64_bits_keep_their_bits_on_surfaces() {
+    let far = ("%ulong = OpTypeInt 64 0\n", "%ulong = OpTypeInt 64 0\n%far = OpConstant %ulong 4294967296\n");
+    let changes = [
+        ("a checked load's stride", "gemm_checked", "%ka", "OpCooperativeMatrixLoadCheckedINTEL"),
+        ("a checked load's stride", "gemm_checked", "%nb", "OpCooperativeMatrixLoadCheckedINTEL"),
+        ("a checked store's stride", "gemm_checked", "%nb", "OpCooperativeMatrixStoreCheckedINTEL"),
+        ("a checked load's height", "gemm_checked", "%m", "OpCooperativeMatrixLoadCheckedINTEL"),
+        ("a packed load's stride", "gemm_bf16", "%bstride", "OpCooperativeMatrixLoadKHR"),
+        ("an offset load's stride", "gemm_o0", "%n", "OpCooperativeMatrixLoadOffsetINTEL"),
+    ];
+    for (what, name, value, op) in changes {
+        let original = edited(what, name, &[far]);
+        let case = std::fs::read_to_string(repository().join(format!("testdata/opencl/{name}.toml"))).expect("a case");
+        let mut lines: Vec<String> = original.lines().map(str::to_owned).collect();
+        let mut uses = lines.iter_mut().enumerate().filter(|(_, l)| l.contains(op) && l.split(' ').any(|t| t == value));
+        let (at, line) = uses.next().unwrap_or_else(|| panic!("{what}: no {op} with {value} in\n{original}"));
+        let more: Vec<&str> = line.split(' ').map(|token| if token == value { "%much" } else { token }).collect();
+        *line = more.join(" ");
+        let wide = format!("%word = OpUConvert %ulong {value}\n%much = OpIAdd %ulong %word %far");
+        let same = format!("%much = OpIAdd %ulong {value} %far");
+        let of_32_bits = name == "gemm_checked" && value == "%m";
+        lines.insert(at, if of_32_bits { wide } else { same });
+        let value_text = lines.join("\n");
+        let constant_text = value_text.replace(" %much", " %far");
+        for (kind, text) in [("plain", &original), ("value", &value_text), ("constant", &constant_text)] {
+            let module = coop_ir::text::parse(text).unwrap_or_else(|error| panic!("{what}: {error:?}\n{text}"));
+            for (form, words) in lowered_both_ways(&module) {
+                assert_eq!(stays_within(&words, &case), kind == "plain", "{what} as a {kind}, {form}");
+            }
         }
     }
 }

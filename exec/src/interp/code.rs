@@ -177,7 +177,7 @@ pub(super) enum Ins {
         dst: Row,
         ty: Ty,
         at: [Row; 2],
-        bound: [Row; 2],
+        bound: [(Row, Num); 2],
         value: Row,
     },
     /// A splat: `value` must be uniform in the matrix's scope.
@@ -331,7 +331,8 @@ pub(super) struct CoopMem {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Surface {
     pub at: [Row; 2],
-    pub bound: Option<[Row; 2]>,
+    /// Lines and elements of a line, each with what kind of number it is.
+    pub bound: Option<[(Row, Num); 2]>,
 }
 
 /// A multiplication.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::access::Place;
 use super::code::{CoopMem, Ins, NO_ROW, Row};
 use super::machine::{Machine, Stop};
-use super::num::signed;
+use super::num::{Num, signed};
 use super::race::Agent;
 use super::shade::Shade;
 use super::types::{Coop, Ty};
@@ -139,26 +139,30 @@ impl Machine<'_> {
             return Err(self.unsupported("components of less than a byte in memory"));
         }
         let unit = if mem.unit == 0 { e } else { i64::from(mem.unit) };
-        let stride = if mem.stride == NO_ROW {
-            0
-        } else {
-            let v = self.uniform(mem.stride, range.clone(), "the stride");
-            self.check_stride(v, mem)
-        };
         let at = |this: &mut Self, row: Row| signed(this.uniform(row, range.clone(), "a coordinate"), 32);
         let (origin, bound) = match &mem.surface {
             Some(s) => {
                 let origin = [at(self, s.at[0]), at(self, s.at[1])];
-                (origin, s.bound.map(|b| [at(self, b[0]), at(self, b[1])]))
+                let bound =
+                    s.bound.map(|b| b.map(|(row, num)| extent(self.uniform(row, range.clone(), "a coordinate"), num)));
+                (origin, bound)
             }
             None => ([0, 0], None),
+        };
+        let stride = match (mem.stride, bound) {
+            (NO_ROW, Some([_, width])) => width,
+            (NO_ROW, None) => 0,
+            _ => {
+                let v = self.uniform(mem.stride, range.clone(), "the stride");
+                self.check_stride(v, mem)
+            }
         };
         // Packed: 32 bits hold this many components, of rows below each other.
         let pf = i64::from((32 / coop.num.bits()).max(1));
         if !matches!(mem.layout, 0..=2 | 4202 | 4203) {
             return Err(self.unsupported(&format!("memory layout {}", mem.layout)));
         }
-        if mem.stride == NO_ROW && mem.layout <= 2 {
+        if mem.stride == NO_ROW && bound.is_none() && mem.layout <= 2 {
             return Err(self.unsupported("a memory layout without a stride"));
         }
         for r in 0..i64::from(coop.rows) {
@@ -335,12 +339,20 @@ impl Machine<'_> {
         }
     }
 
-    fn construct_checked(&mut self, dst: Row, ty: Ty, at: [Row; 2], bound: [Row; 2], value: Row) -> Result<(), Stop> {
+    fn construct_checked(
+        &mut self,
+        dst: Row,
+        ty: Ty,
+        at: [Row; 2],
+        bound: [(Row, Num); 2],
+        value: Row,
+    ) -> Result<(), Stop> {
         let p = self.p;
         for range in self.matrix_instances(ty)? {
             let Some(coop) = p.types.coop(ty) else { continue };
             let mut get = |row: Row| signed(self.uniform(row, range.clone(), "a coordinate"), 32);
-            let ([x, y], [h, w]) = (at.map(&mut get), bound.map(&mut get));
+            let [x, y] = at.map(&mut get);
+            let [h, w] = bound.map(|(row, num)| extent(self.uniform(row, range.clone(), "a coordinate"), num));
             let v = self.uniform(value, range.clone(), "the value");
             let shade = self.regs.shade(value, range.start);
             self.tile.clear();
@@ -425,6 +437,14 @@ impl Machine<'_> {
             self.scatter(dst, ty, &range);
         }
         Ok(())
+    }
+}
+
+/// A height or width: of 64 bits, no more than offsets can reach.
+fn extent(v: u64, num: Num) -> i64 {
+    match num {
+        Num::Int { signed: false, .. } if num.bits() == 64 => i64::try_from(v).unwrap_or(i64::MAX),
+        _ => signed(v, num.bits()),
     }
 }
 

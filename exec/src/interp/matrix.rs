@@ -61,7 +61,7 @@ impl Translator<'_> {
             Op::CooperativeMatrixConstructCheckedINTEL => {
                 let (dst, ty) = self.matrix_result(inst)?;
                 let at = [self.row(operand(0)?)?, self.row(operand(1)?)?];
-                let bound = [self.row(operand(2)?)?, self.row(operand(3)?)?];
+                let bound = [self.extent(operand(2)?)?, self.extent(operand(3)?)?];
                 let value = self.row(operand(4)?)?;
                 body.push(Ins::ConstructChecked { dst, ty, at, bound, value }, r);
             }
@@ -210,10 +210,15 @@ impl Translator<'_> {
     fn surface(&mut self, at: [Id; 2], bound: Option<[Id; 2]>) -> Result<Surface, String> {
         let at = [self.row(at[0])?, self.row(at[1])?];
         let bound = match bound {
-            Some([h, w]) => Some([self.row(h)?, self.row(w)?]),
+            Some([h, w]) => Some([self.extent(h)?, self.extent(w)?]),
             None => None,
         };
         Ok(Surface { at, bound })
+    }
+
+    fn extent(&mut self, id: Id) -> Result<(Row, Num), String> {
+        let num = self.types.numeric(self.type_of(id)?).ok_or("a bound is no integer")?.0;
+        Ok((self.row(id)?, num))
     }
 
     fn coop_mem(

@@ -125,9 +125,14 @@ impl Pass {
             return malformed(r, "the operands don't fit the instruction");
         };
         let mut extras = Vec::new();
-        for id in [x, y, height, width] {
-            let word = e.word(r, id)?;
-            extras.push(unsigned(e, word));
+        for id in [x, y] {
+            extras.push(e.word(r, id)?);
+        }
+        for id in [height, width] {
+            extras.push(surface::extent(e, r, id)?);
+        }
+        for extra in &mut extras {
+            *extra = unsigned(e, *extra);
         }
         let function = match self.constructs.get(&shape.component) {
             Some(f) => *f,

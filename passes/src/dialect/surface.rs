@@ -164,14 +164,13 @@ fn lines(
         (offset, bound) = prose(e, layout, rows, offset, bound);
     }
     let stride = match (access.stride, bound) {
-        (Some(stride), _) if e.known(stride).is_some_and(|s| s > u64::from(u32::MAX)) => {
-            let why =
-                "elements of a checked, packed or offset access are counted with 32 bits, and the stride has more";
-            return Err(Refusal::new("refused-layout", Some(r), why, "move the pointer instead"));
+        (None, Some([_, width])) if checked == Checked::Prose => width,
+        _ => {
+            let Some(stride) = access.stride.or(access.bound.map(|[_, width]| width)) else {
+                return malformed(r, "a stride is missing");
+            };
+            if is_far(e, stride, access.offset.is_some()) { unsigned_64(e, stride) } else { e.word(r, stride)? }
         }
-        (Some(stride), _) => e.word(r, stride)?,
-        (None, Some([_, width])) => width,
-        (None, None) => return malformed(r, "a stride is missing"),
     };
     if !shape.rows.is_multiple_of(rows) {
         let why = format!("a matrix of {} rows is packed by {rows} rows", shape.rows);
@@ -209,8 +208,21 @@ fn lines(
     Ok(Placed { clamp, digits: vec![lines, along], view })
 }
 
+/// Whether distances of a stride are computed with 64 bits: it has as many, and there are more lines than a matrix has, or it
+/// is not known to be small.
+fn is_far(e: &Edit<'_>, stride: Id, offset: bool) -> bool {
+    let wide = e.m.type_of(stride).and_then(|t| types::scalar(e.m, t)).is_some_and(|s| s.width() == 64);
+    wide && (offset || e.known(stride).is_none_or(|s| s >= crate::scalar::memory::FAR))
+}
+
+/// A stride of 64 bits as a number without a sign.
+fn unsigned_64(e: &mut Edit<'_>, stride: Id) -> Id {
+    let wide = e.g.uint(e.m, 64);
+    if e.m.type_of(stride) == Some(wide) { stride } else { e.ids(Op::Bitcast, wide, &[stride]) }
+}
+
 /// A bound as a number of 32 bits: of 64 bits, no more than what offsets, which have a sign, reach.
-fn extent(e: &mut Edit<'_>, r: InstRef, bound: Id) -> Result<Id, Refusal> {
+pub(super) fn extent(e: &mut Edit<'_>, r: InstRef, bound: Id) -> Result<Id, Refusal> {
     let wide = |e: &Edit<'_>| e.m.type_of(bound).filter(|t| types::scalar(e.m, *t).is_some_and(|s| s.width() == 64));
     let Some(ty) = wide(e) else { return e.word(r, bound) };
     let most = u64::from(u32::MAX >> 1);

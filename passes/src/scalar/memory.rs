@@ -619,7 +619,7 @@ fn element(b: &mut FunctionBuilder<'_>, mat: &Mat, object: Id, array: Option<Id>
 
 /// Strides from here on are multiplied with 64 bits: no matrix has as many lines as would take the product of a smaller one
 /// beyond 32.
-const FAR: u64 = 1 << 12;
+pub(crate) const FAR: u64 = 1 << 12;
 
 /// A 32-bit value of an index of any integer type.
 pub(crate) fn narrow(b: &mut FunctionBuilder<'_>, id: Id, known: &dyn Fn(Id) -> Option<u64>) -> Index {

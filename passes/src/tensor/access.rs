@@ -77,6 +77,8 @@ pub(crate) struct Access {
     parts: Vec<Arg>,
     view_parts: Vec<Arg>,
     plain_strides: bool,
+    /// The stride of 64 bits, and its dimension; among the parts it is 0.
+    far: Option<(usize, Arg)>,
     semantics: Semantics,
     /// Whether the pointer may be a multiple of no more than an element's size, and nothing tells at run time.
     pub(super) unaligned: bool,
@@ -111,7 +113,7 @@ impl Args<'_> {
     /// The argument for a value of the function.
     pub(super) fn of(&mut self, id: Id) -> Arg {
         let fixed = self.constants.get(id).fixed().and_then(|v| u32::try_from(v).ok());
-        let own = self.m.def_inst(id).filter(|i| i.op == Op::Constant).and_then(|i| i.word(0));
+        let own = self.m.def_inst(id).filter(|i| i.op == Op::Constant && i.operands.len() == 1).and_then(|i| i.word(0));
         if let Some(v) = fixed.or(own) {
             return Arg::Known(v);
         }
@@ -210,7 +212,11 @@ impl Tensors {
         };
         let plain_strides = view.as_ref().is_some_and(|(v, parts)| plain_strides(m, v.order.len(), parts));
         let mut args = Args { m, constants: &self.constants, list: Vec::new() };
-        let parts: Vec<Arg> = parts.into_iter().map(|id| args.of(id)).collect();
+        let rank = layout_type.rank;
+        let wide = |id: Id| m.type_of(id).and_then(|t| types::scalar(m, t)).is_some_and(|s| s.width() == 64);
+        let far = (0..rank).find(|d| wide(parts[layout::STRIDE * rank + d]));
+        let mut parts: Vec<Arg> = parts.into_iter().map(|id| args.of(id)).collect();
+        let far = far.map(|d| (d, std::mem::replace(&mut parts[layout::STRIDE * rank + d], Arg::Known(0))));
         let view_parts = view.iter().flat_map(|v| &v.1).map(|id| args.of(*id)).collect();
         let elem = Elem { scalar, ty: ty.component };
         let mut list = args.list;
@@ -219,7 +225,9 @@ impl Tensors {
             None => {
                 let known = (&self.constants, &self.decorations);
                 let what = (pointer, elem, operands.memory.as_slice());
-                let wide = Wide::new(m, g, known, &mut self.views, what, unaligned, &mut list);
+                let near = far.is_none();
+                let mut units = || Wide::new(m, g, known, &mut self.views, what, unaligned, &mut list);
+                let wide = if near { units() } else { None };
                 // The byte in a binding is looked at when the code runs; that of other pointers is not.
                 unaligned &= wide.is_none();
                 let memory = Memory::new(m, known, &mut self.views, r, (what, store), &mut list)?;
@@ -259,6 +267,7 @@ impl Tensors {
             parts,
             view_parts,
             plain_strides,
+            far,
             semantics: self.semantics,
             unaligned,
             source,
@@ -354,6 +363,10 @@ impl Access {
         });
         out.push(Operand::Word(view));
         self.parts.iter().chain(&self.view_parts).for_each(|a| a.key(&mut out));
+        if let Some((d, stride)) = self.far {
+            out.push(Operand::Word(d as u32));
+            stride.key(&mut out);
+        }
         match &self.source {
             Source::Memory(memory, wide) => {
                 memory.key(&mut out);
@@ -406,6 +419,7 @@ impl Access {
             self.semantics,
             (parts, view_parts),
             self.plain_strides,
+            self.far.map(|(d, _)| d),
         )
     }
 
@@ -426,7 +440,7 @@ impl Access {
     /// Whether memory can be counted in the units that the pointer of a matrix load points to.
     pub(super) fn reaches_units(&self) -> bool {
         match &self.source {
-            Source::Memory(memory, _) => memory.has_units(),
+            Source::Memory(memory, _) => self.far.is_none() && memory.has_units(),
             Source::Decode(_) => false,
         }
     }
@@ -475,7 +489,12 @@ impl Access {
             let bits = num(self.parts[5 * rank]);
             fill_value(b, self.elem, bits)
         });
-        Visit::new(self.clone(), rules, source, fill)
+        let far = self.far.map(|(_, stride)| match stride {
+            Arg::Known(v) => b.globals.constant(b.module, Scalar::Int { width: 64, signed: false }, v.into()),
+            Arg::Global(id) => id,
+            Arg::Param(at, _) => values[at],
+        });
+        Visit::new(self.clone(), rules, source, fill, far)
     }
 }
 

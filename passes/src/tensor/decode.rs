@@ -12,7 +12,7 @@ use super::access::{Arg, Args};
 use super::align::align;
 use super::bytes::{Address, Bound, Buffer, Layouts, Reader, Term, Views, aliased_parameter, unaligned};
 use super::calc::{Calc, Num, power};
-use super::memory::unsigned;
+use super::memory::{far_index, unsigned};
 use crate::arena::Elem;
 use crate::inline::{returns, splice};
 use crate::kernel::is_kernel;
@@ -573,14 +573,15 @@ pub(super) struct Decoder {
 
 impl Called {
     /// Calls it for the element with these coordinates.
-    fn call(&self, b: &mut FunctionBuilder<'_>, linear: Num, block: &[Num], within: &[Num]) -> Id {
+    fn call(&self, b: &mut FunctionBuilder<'_>, linear: Num, far: Option<Id>, at: (&[Num], &[Num])) -> Id {
+        let (block, within) = at;
         let mut operands = vec![self.callee.function];
         match &self.callee.from {
             From::Nothing => {}
             From::Physical { ty, step, .. } => {
                 let mut pointer = self.pointer.unwrap_or_else(|| unreachable!("begun with one"));
                 if *step > 0 {
-                    let at = b.index(linear.at);
+                    let at = far_index(b, linear.at, far);
                     let stepped = b.module.type_of(pointer).unwrap_or(*ty);
                     pointer = b.ids(Op::PtrAccessChain, stepped, &[pointer, at]);
                 }
@@ -617,8 +618,8 @@ impl Called {
 
 impl Decoder {
     /// Decodes one element.
-    pub(super) fn one(&self, b: &mut FunctionBuilder<'_>, linear: Num, block: &[Num], within: &[Num]) -> Id {
-        self.scalar.call(b, linear, block, within)
+    pub(super) fn one(&self, b: &mut FunctionBuilder<'_>, linear: Num, far: Option<Id>, at: (&[Num], &[Num])) -> Id {
+        self.scalar.call(b, linear, far, at)
     }
 
     /// How many elements side by side the vector function gives.
@@ -627,9 +628,15 @@ impl Decoder {
     }
 
     /// Decodes as many elements as [`Decoder::lanes`] says, from one whose last coordinate in its block is a multiple.
-    pub(super) fn several(&self, b: &mut FunctionBuilder<'_>, linear: Num, block: &[Num], within: &[Num]) -> Vec<Id> {
+    pub(super) fn several(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        linear: Num,
+        far: Option<Id>,
+        at: (&[Num], &[Num]),
+    ) -> Vec<Id> {
         let Some((called, len)) = &self.vector else { return Vec::new() };
-        let all = called.call(b, linear, block, within);
+        let all = called.call(b, linear, far, at);
         (0..*len).map(|i| b.op(Op::CompositeExtract, self.elem.ty, [all.into(), i.into()])).collect()
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct Rules {
     base: Num,
     /// Where the rows and the columns that are not clipped end.
     ends: [Option<Num>; 2],
+    /// The dimension whose stride is counted apart, since it has 64 bits.
+    far: Option<usize>,
 }
 
 /// A coordinate in the tensor.
@@ -55,6 +57,8 @@ pub(super) struct Spot {
     pub(super) outside: Option<Id>,
     /// The number of the storage element.
     pub(super) linear: Num,
+    /// The coordinate by which a stride of 64 bits is multiplied, as a number with a sign: so far behind is that element.
+    pub(super) line: Option<Num>,
     pub(super) coordinates: Vec<Coordinate>,
 }
 
@@ -92,6 +96,7 @@ impl Rules {
         semantics: Semantics,
         parts: (Vec<Num>, Vec<Num>),
         plain_strides: bool,
+        far: Option<usize>,
     ) -> Rules {
         let (parts, view_parts) = parts;
         let mut rules = Rules {
@@ -108,6 +113,7 @@ impl Rules {
             periods: Vec::new(),
             base: Num::known(0),
             ends: [None, None],
+            far,
         };
         rules.prepare(c);
         rules
@@ -198,7 +204,7 @@ impl Rules {
             digits = self.through_view(c, v, digits);
         }
         let (slice, inside_span) = self.slice(c, &mut digits);
-        let mut spot = Spot { clipped, outside: None, linear: self.base, coordinates: Vec::new() };
+        let mut spot = Spot { clipped, outside: None, linear: self.base, line: None, coordinates: Vec::new() };
         for d in 0..self.layout.rank {
             self.coordinate(c, d, slice[d], inside_span[d], &mut spot);
         }
@@ -345,6 +351,12 @@ impl Rules {
                 }
             } else {
                 t = self.wrapped(c, d, t);
+            }
+        }
+        if self.far == Some(d) {
+            spot.line = Some(t);
+            if t.step != Step::Still {
+                spot.linear.step = Step::Free;
             }
         }
         let block_size = self.part(layout::BLOCK, d);

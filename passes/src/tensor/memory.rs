@@ -124,9 +124,9 @@ struct SeenRoot {
 }
 
 impl SeenRoot {
-    fn pointer(&self, b: &mut FunctionBuilder<'_>, elem: Elem, linear: Num) -> Id {
+    fn pointer(&self, b: &mut FunctionBuilder<'_>, elem: Elem, linear: Num, far: Option<Id>) -> Id {
         let index = Calc::new(b, 1).add(linear, self.first);
-        let index = b.index(index.at);
+        let index = far_index(b, index.at, far);
         let chain: Vec<Id> = self.chain.iter().copied().chain([index]).collect();
         match self.physical {
             Some(ty) => b.ids(Op::PtrAccessChain, ty, &chain),
@@ -335,6 +335,50 @@ pub(super) fn unsigned(b: &mut FunctionBuilder<'_>, n: Num) -> Num {
     Num { at: Index::Value(b.ids(op, u32_type, &[id])), ..n }
 }
 
+/// An index with as much more as `far` says: with 64 bits then, and the index with a sign.
+pub(super) fn far_index(b: &mut FunctionBuilder<'_>, at: Index, far: Option<Id>) -> Id {
+    let id = b.index(at);
+    let Some(far) = far else { return id };
+    if at == Index::Const(0) {
+        return far;
+    }
+    let wide = b.globals.uint(b.module, 64);
+    let near = b.ids(Op::SConvert, wide, &[id]);
+    b.ids(Op::IAdd, wide, &[near, far])
+}
+
+/// So many times as much, of a power of two.
+fn times(b: &mut FunctionBuilder<'_>, far: Option<Id>, count: u32) -> Option<Id> {
+    let far = far?;
+    if count == 1 {
+        return Some(far);
+    }
+    let (wide, by) = (b.globals.uint(b.module, 64), b.u32(count.trailing_zeros()));
+    Some(b.ids(Op::ShiftLeftLogical, wide, &[far, by]))
+}
+
+/// A number, and as much more as `far` says, as units of `per` each and what is left.
+fn split(b: &mut FunctionBuilder<'_>, number: Num, far: Option<Id>, per: u32) -> (Num, Option<Id>, Num) {
+    if far.is_none() || per == 1 {
+        let (units, rest) = Calc::new(b, 1).div_rem(number, Num::known(per));
+        return (units, far, rest);
+    }
+    let all = far_index(b, number.at, far);
+    let (wide, word) = (b.globals.uint(b.module, 64), b.u32_type());
+    let low = b.ids(Op::UConvert, word, &[all]);
+    if !per.is_power_of_two() {
+        let per = b.globals.constant(b.module, Scalar::Int { width: 64, signed: false }, per.into());
+        let units = b.ids(Op::UDiv, wide, &[all, per]);
+        let rest = b.ids(Op::UMod, wide, &[all, per]);
+        let rest = b.ids(Op::UConvert, word, &[rest]);
+        return (Num::known(0), Some(units), Num::value(rest, 1));
+    }
+    let by = b.u32(per.trailing_zeros());
+    let units = b.ids(Op::ShiftRightArithmetic, wide, &[all, by]);
+    let rest = b.u32_op(Op::BitwiseAnd, Index::Value(low), Index::Const(per - 1));
+    (Num::known(0), Some(units), Num { at: rest, ..Num::value(low, 1) })
+}
+
 /// The memory of an access in the function that is made.
 pub(super) struct Root {
     memory: Memory,
@@ -347,28 +391,32 @@ pub(super) struct Root {
 }
 
 impl Root {
-    /// The pointer to number `number` of the memory, counted from where the access points.
-    fn pointer(&self, b: &mut FunctionBuilder<'_>, number: Num) -> Id {
+    /// The pointer to number `number` of the memory, counted from where the access points, and as many more.
+    fn pointer(&self, b: &mut FunctionBuilder<'_>, number: Num, far: Option<Id>) -> Id {
         let place = &self.memory.place;
         let c = &mut Calc::new(b, 1);
         let number = match self.component {
             Some(component) => c.add(number, component),
             None => number,
         };
-        let (unit, lane) = c.div_rem(number, Num::known(place.lanes));
+        let (unit, far, lane) = split(b, number, far, place.lanes);
         let lane = (place.lanes > 1).then_some(lane);
-        self.chain(b, unit, lane)
+        self.chain(b, unit, far, lane)
     }
 
     /// The pointer to a unit, or to a number in it.
-    fn chain(&self, b: &mut FunctionBuilder<'_>, unit: Num, lane: Option<Num>) -> Id {
+    fn chain(&self, b: &mut FunctionBuilder<'_>, unit: Num, far: Option<Id>, lane: Option<Num>) -> Id {
         let place = &self.memory.place;
         let at = if self.wide.is_some() { unit } else { Calc::new(b, 1).add(unit, self.last) };
-        let mut at = if place.indices.is_empty() { step(b, place, at.at) } else { b.index(at.at) };
+        let mut at = match far {
+            Some(_) => far_index(b, at.at, far),
+            None if place.indices.is_empty() => step(b, place, at.at),
+            None => b.index(at.at),
+        };
         if let Some(wide) = self.wide {
             let ty = b.module.type_of(wide).unwrap_or_else(|| b.globals.uint(b.module, 64));
             let u64_type = b.globals.uint(b.module, 64);
-            let more = b.ids(Op::UConvert, u64_type, &[at]);
+            let more = if far.is_some() { at } else { b.ids(Op::UConvert, u64_type, &[at]) };
             at = b.ids(Op::IAdd, ty, &[wide, more]);
         }
         let whole = lane.is_none() && place.lanes > 1;
@@ -392,7 +440,7 @@ impl Root {
     pub(super) fn units(&self, b: &mut FunctionBuilder<'_>, linear: Num, step: Num) -> Option<(Id, Num, Option<Id>)> {
         let elem = self.memory.elem;
         if let Some(seen) = &self.seen {
-            return Some((seen.pointer(b, elem, linear), step, None));
+            return Some((seen.pointer(b, elem, linear, None), step, None));
         }
         let place = &self.memory.place;
         let (unit, own) = (place.memory.width() * place.lanes, elem.scalar.width());
@@ -403,7 +451,7 @@ impl Root {
         if unit < own {
             let several = Num::known(own / unit);
             let (linear, step) = (c.mul(linear, several), c.mul(step, several));
-            return Some((self.chain(b, linear, None), step, None));
+            return Some((self.chain(b, linear, None, None), step, None));
         }
         let per = Num::known(unit / own);
         let (at, rest) = c.div_rem(linear, per);
@@ -416,7 +464,7 @@ impl Root {
                 Err(false) => {}
             }
         }
-        Some((self.chain(b, at, None), stride, unfit))
+        Some((self.chain(b, at, None, None), stride, unfit))
     }
 
     /// The memory operands of a matrix load or store in place of the access.
@@ -428,9 +476,9 @@ impl Root {
         with_alignment(operands, bytes)
     }
 
-    fn load_number(&self, b: &mut FunctionBuilder<'_>, number: Num) -> Id {
+    fn load_number(&self, b: &mut FunctionBuilder<'_>, number: Num, far: Option<Id>) -> Id {
         let place = &self.memory.place;
-        let pointer = self.pointer(b, number);
+        let pointer = self.pointer(b, number, far);
         let operands = access_operands(&self.memory.operands, place.memory.bytes());
         b.op(Op::Load, place.memory_ty, [Operand::Id(pointer)].into_iter().chain(operands))
     }
@@ -444,11 +492,11 @@ impl Root {
         with_alignment(operands, self.memory.elem.scalar.bytes())
     }
 
-    /// Loads the element with number `linear`.
-    pub(super) fn load(&self, b: &mut FunctionBuilder<'_>, linear: Num) -> Id {
+    /// Loads the element with number `linear`, and as many more as `far` says with 64 bits.
+    pub(super) fn load(&self, b: &mut FunctionBuilder<'_>, linear: Num, far: Option<Id>) -> Id {
         let (place, Elem { scalar, ty: elem }) = (&self.memory.place, self.memory.elem);
         if let Some(seen) = &self.seen {
-            let pointer = seen.pointer(b, self.memory.elem, linear);
+            let pointer = seen.pointer(b, self.memory.elem, linear, far);
             let operands = self.seen_operands();
             return b.op(Op::Load, elem, [Operand::Id(pointer)].into_iter().chain(operands));
         }
@@ -456,36 +504,37 @@ impl Root {
         if width < scalar.width() {
             let count = scalar.width() / width;
             let first = Calc::new(b, 1).mul(linear, Num::known(count));
+            let far = times(b, far, count);
             let parts: Vec<Id> = (0..count)
                 .map(|p| {
                     let at = Calc::new(b, 1).add(first, Num::known(p));
-                    self.load_number(b, at)
+                    self.load_number(b, at, far)
                 })
                 .collect();
             return gather(b, place.memory, memory_type, &parts, elem);
         }
         if width == scalar.width() {
-            let whole = self.load_number(b, linear);
+            let whole = self.load_number(b, linear, far);
             return if memory_type == elem { whole } else { b.ids(Op::Bitcast, elem, &[whole]) };
         }
-        let (number, rest) = Calc::new(b, 1).div_rem(linear, Num::known(width / scalar.width()));
-        let whole = self.load_number(b, number);
+        let (number, far, rest) = split(b, linear, far, width / scalar.width());
+        let whole = self.load_number(b, number, far);
         let bit = Calc::new(b, 1).mul(rest, Num::known(scalar.width()));
         part(b, scalar, elem, whole, width, bit.at)
     }
 
     /// Stores an element. (That it fills whole numbers was seen to.)
-    pub(super) fn store(&self, b: &mut FunctionBuilder<'_>, linear: Num, value: Id) {
+    pub(super) fn store(&self, b: &mut FunctionBuilder<'_>, (linear, far): (Num, Option<Id>), value: Id) {
         let (place, Elem { scalar, ty: elem }) = (&self.memory.place, self.memory.elem);
         if let Some(seen) = &self.seen {
-            let pointer = seen.pointer(b, self.memory.elem, linear);
+            let pointer = seen.pointer(b, self.memory.elem, linear, far);
             let operands = self.seen_operands();
             b.effect(Op::Store, [pointer, value].map(Operand::Id).into_iter().chain(operands));
             return;
         }
         let (width, memory_type) = (place.memory.width(), place.memory_ty);
         if width > scalar.width() {
-            return self.store_part(b, linear, value);
+            return self.store_part(b, (linear, far), value);
         }
         let numbers = if width < scalar.width() {
             spread(b, place.memory, memory_type, value, scalar.width())
@@ -493,9 +542,10 @@ impl Root {
             vec![gather(b, scalar, elem, &[value], memory_type)]
         };
         let first = Calc::new(b, 1).mul(linear, Num::known((scalar.width() / width).max(1)));
+        let far = times(b, far, (scalar.width() / width).max(1));
         for (p, number) in (0..).zip(numbers) {
             let at = Calc::new(b, 1).add(first, Num::known(p));
-            let pointer = self.pointer(b, at);
+            let pointer = self.pointer(b, at, far);
             let operands = access_operands(&self.memory.operands, place.memory.bytes());
             b.effect(Op::Store, [pointer, number].map(Operand::Id).into_iter().chain(operands));
         }
@@ -503,11 +553,11 @@ impl Root {
 
     /// Stores an element that is a part of a 32-bit word, whatever others do with the rest of it: what was there is
     /// cleared, then the element put in.
-    fn store_part(&self, b: &mut FunctionBuilder<'_>, linear: Num, value: Id) {
+    fn store_part(&self, b: &mut FunctionBuilder<'_>, (linear, far): (Num, Option<Id>), value: Id) {
         let (place, Elem { scalar, ty: elem }) = (&self.memory.place, self.memory.elem);
         let width = scalar.width();
-        let (number, rest) = Calc::new(b, 1).div_rem(linear, Num::known(32 / width));
-        let pointer = self.pointer(b, number);
+        let (number, far, rest) = split(b, linear, far, 32 / width);
+        let pointer = self.pointer(b, number, far);
         let bit = Calc::new(b, 1).mul(rest, Num::known(width));
         let bits = Scalar::Int { width, signed: false };
         small_type(b.module, bits);

@@ -213,7 +213,7 @@ impl Normal<'_> {
         let inst = self.m.def_inst(id)?;
         // Constants of our own are not in the table.
         match inst.op {
-            Op::Constant => inst.word(0),
+            Op::Constant if inst.operands.len() == 1 => inst.word(0),
             _ => self.constants.get(id).fixed().and_then(|v| u32::try_from(v).ok()),
         }
     }
@@ -279,7 +279,10 @@ impl Normal<'_> {
         let mut parts = self.parts_of(r, from)?;
         let mut args = Vec::new();
         for id in inst.ids_from(1).collect::<Vec<_>>() {
-            args.push(self.unsigned(r, b, id)?);
+            // A stride may have 64 bits: those of other dialects do, whose layouts come with their accesses.
+            let wide = self.m.type_of(id).and_then(|t| types::scalar(self.m, t)).is_some_and(|s| s.width() == 64);
+            let stays = wide && inst.op == Op::TensorLayoutSetStrideNV;
+            args.push(if stays { id } else { self.unsigned(r, b, id)? });
         }
         let fits = match (&ty, inst.op) {
             (TensorType::Layout(l), Op::TensorLayoutSliceNV) => args.len() == 2 * l.rank,

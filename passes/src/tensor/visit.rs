@@ -30,6 +30,8 @@ pub(crate) struct Visit {
     pub(super) rules: Rules,
     pub(super) source: Begun,
     fill: Option<Id>,
+    /// The stride of 64 bits.
+    far: Option<Id>,
     /// How the elements of runs of a length are found at once, if they are.
     plans: FxHashMap<u32, Option<Planned>>,
 }
@@ -60,8 +62,14 @@ fn not(b: &mut FunctionBuilder<'_>, condition: Id) -> Id {
 }
 
 impl Visit {
-    pub(super) fn new(access: Access, rules: Rules, source: Begun, fill: Option<Id>) -> Visit {
-        Visit { access, rules, source, fill, plans: FxHashMap::default() }
+    pub(super) fn new(access: Access, rules: Rules, source: Begun, fill: Option<Id>, far: Option<Id>) -> Visit {
+        Visit { access, rules, source, fill, far, plans: FxHashMap::default() }
+    }
+
+    /// How many elements a place is behind where `linear` says, with 64 bits: as many as lines of a stride of 64 bits have.
+    fn far(&self, b: &mut FunctionBuilder<'_>, spot: &Spot) -> Option<Id> {
+        let (stride, line) = (self.far?, spot.line?);
+        Some(lines_of(b, line, stride))
     }
 
     /// Loads an element.
@@ -85,10 +93,14 @@ impl Visit {
     /// The element at a place in the tensor.
     fn fetch(&self, b: &mut FunctionBuilder<'_>, spot: &Spot) -> Id {
         match &self.source {
-            Begun::Memory(root, _) => root.load(b, spot.linear),
+            Begun::Memory(root, _) => {
+                let far = self.far(b, spot);
+                root.load(b, spot.linear, far)
+            }
             Begun::Decode(decoder) => {
+                let far = self.far(b, spot);
                 let (block, within) = coordinates(b, spot, 0);
-                decoder.one(b, spot.linear, &block, &within)
+                decoder.one(b, spot.linear, far, (&block, &within))
             }
         }
     }
@@ -188,28 +200,29 @@ impl Visit {
         count: u32,
         unit: Option<u32>,
     ) -> Vec<Id> {
+        let far = self.far(b, spot);
         match (&self.source, plan) {
-            (Begun::Memory(root, _), Plan::Same) => vec![root.load(b, spot.linear); count as usize],
+            (Begun::Memory(root, _), Plan::Same) => vec![root.load(b, spot.linear, far); count as usize],
             (Begun::Memory(_, Some(wide)), _) if unit.is_some() => {
                 wide.load(b, spot.linear, count, unit.unwrap_or_default())
             }
             (Begun::Memory(root, _), _) => (0..count)
                 .map(|j| {
                     let linear = at(&mut Calc::new(b, 1), spot.linear, j);
-                    root.load(b, linear)
+                    root.load(b, linear, far)
                 })
                 .collect(),
             (Begun::Decode(decoder), Plan::DecodeVector(lanes)) => (0..count / lanes)
                 .flat_map(|j| {
                     let (block, within) = coordinates(b, spot, j * lanes);
-                    decoder.several(b, spot.linear, &block, &within)
+                    decoder.several(b, spot.linear, far, (&block, &within))
                 })
                 .collect(),
             (Begun::Decode(decoder), _) => (0..count)
                 .map(|j| {
                     let linear = at(&mut Calc::new(b, 1), spot.linear, j);
                     let (block, within) = coordinates(b, spot, j);
-                    decoder.one(b, linear, &block, &within)
+                    decoder.one(b, linear, far, (&block, &within))
                 })
                 .collect(),
         }
@@ -306,9 +319,15 @@ impl Visit {
         match Calc::new(b, 1).or(spot.clipped, spot.outside) {
             Some(no) => {
                 let yes = not(b, no);
-                b.when(yes, &mut |b| memory.store(b, spot.linear, value));
+                b.when(yes, &mut |b| {
+                    let far = self.far(b, &spot);
+                    memory.store(b, (spot.linear, far), value);
+                });
             }
-            None => memory.store(b, spot.linear, value),
+            None => {
+                let far = self.far(b, &spot);
+                memory.store(b, (spot.linear, far), value);
+            }
         }
     }
 
@@ -340,9 +359,10 @@ impl Visit {
         match (&self.source, unit) {
             (Begun::Memory(_, Some(wide)), Some(unit)) => wide.store(b, spot.linear, values, unit),
             (Begun::Memory(root, _), _) => {
+                let far = self.far(b, spot);
                 for (j, value) in (0..).zip(values) {
                     let linear = at(&mut Calc::new(b, 1), spot.linear, j);
-                    root.store(b, linear, *value);
+                    root.store(b, (linear, far), *value);
                 }
             }
             (Begun::Decode(_), _) => unreachable!("stores have no decode function"),
@@ -372,6 +392,14 @@ impl Visit {
     fn along(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, j: Index) -> (Index, Index) {
         if self.access.runs_down { (b.add(row, j), col) } else { (row, b.add(col, j)) }
     }
+}
+
+/// A number of lines, which has a sign, of so many elements each, with 64 bits.
+fn lines_of(b: &mut FunctionBuilder<'_>, lines: Num, stride: Id) -> Id {
+    let wide = b.globals.uint(b.module, 64);
+    let lines = b.index(lines.at);
+    let lines = b.ids(Op::SConvert, wide, &[lines]);
+    b.ids(Op::IMul, wide, &[lines, stride])
 }
 
 /// The coordinates of the element `j` of a run: of its block, and in its block.

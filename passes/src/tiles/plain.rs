@@ -57,28 +57,28 @@ impl Plain<'_> {
         if !needs_elements(mat, unit, row_major) {
             return None;
         }
-        let word = g.uint(m, 32);
         let mut add = |m: &mut Module, op: Op, ty: Id, operands: Vec<Operand>| -> Id {
             let id = m.fresh_id();
             new.push(m.add(Inst::new(op, Some(ty), Some(id), operands).at(inst.origin)));
             id
         };
-        // The stride in elements, as 32 unsigned bits.
+        // The stride in elements, without a sign: with 64 bits where it has as many.
         let known = self.constants.get(stride).fixed().and_then(|s| u32::try_from(s).ok());
         let size = mat.elem.scalar.bytes();
         let stride = match known {
             Some(stride) => g.u32(m, stride.wrapping_mul(unit) / size),
             None => {
-                let stride = match types::scalar(m, m.type_of(stride)?)? {
-                    Scalar::Int { width: 32, signed: false } => stride,
-                    Scalar::Int { width: 32, .. } => add(m, Op::Bitcast, word, vec![stride.into()]),
-                    Scalar::Int { signed: true, width } if width < 32 => {
-                        add(m, Op::SConvert, word, vec![stride.into()])
-                    }
+                let scalar = types::scalar(m, m.type_of(stride)?)?;
+                let number = Scalar::Int { width: scalar.width().max(32), signed: false };
+                let word = g.scalar(m, number);
+                let stride = match scalar {
+                    Scalar::Int { width: 32 | 64, signed: false } => stride,
+                    Scalar::Int { width: 32 | 64, .. } => add(m, Op::Bitcast, word, vec![stride.into()]),
+                    Scalar::Int { signed: true, .. } => add(m, Op::SConvert, word, vec![stride.into()]),
                     Scalar::Int { .. } => add(m, Op::UConvert, word, vec![stride.into()]),
                     _ => return None,
                 };
-                let by = |m: &mut Module, g: &mut Globals, n: u32| Operand::Id(g.u32(m, n));
+                let by = |m: &mut Module, g: &mut Globals, n: u32| Operand::Id(g.constant(m, number, n.into()));
                 if unit == size {
                     stride
                 } else if unit.is_multiple_of(size) {
