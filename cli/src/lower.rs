@@ -243,7 +243,8 @@ fn parse_local(text: &str) -> Result<(u32, u32), String> {
 fn breaks_rules(cli: &Cli, loaded: &Loaded, spec: &Specialization) -> bool {
     let mut options = coop_validate::Options::default();
     options.specialization = spec.clone();
-    let mut report = coop_validate::check(&loaded.module, &options);
+    // As it will be lowered: what slang's lambdas capture is passed as it means it.
+    let mut report = coop_validate::check(&coop_ir::captures::as_passed(&loaded.module), &options);
     if report.is_ok() {
         return false;
     }

@@ -18,6 +18,7 @@
 
 pub mod binary;
 pub mod builder;
+pub mod captures;
 pub mod cfg;
 pub mod constant;
 pub mod decode;

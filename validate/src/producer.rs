@@ -53,7 +53,7 @@ static DEVIATIONS: &[Deviation] = &[
         who: SLANG,
         accepted: false,
         words: "slang passes what a lambda captures by value where its function takes a pointer, seen with 2026.12: capture \
-                nothing, and pass numbers as arguments",
+                nothing, and pass numbers as arguments; `cooplower` takes it for a copy, as it is meant",
     },
     Deviation {
         rule: "length-operand-type",

@@ -22,6 +22,7 @@ impl Interpreted {
 
     /// The same for a module that was read: findings name its instructions.
     pub fn run_module(&self, module: &Module, case: &Case) -> Result<(Vec<Memory>, Report), Error> {
+        let module = &*coop_ir::captures::as_passed(module);
         let specialization = case.specialization()?;
         let mut config = self.config;
         if let Some(size) = case.subgroup_size {

@@ -51,7 +51,10 @@ impl Lower<'_, '_> {
             && integer(params[1])
             && params[2] == mat.elem
             && ret == mat.elem
-            && extra_mats.iter().flatten().all(|m| m.band == mat.band && m.grid == mat.grid);
+            && extra_mats.iter().flatten().all(|m| m.band == mat.band && m.grid == mat.grid)
+            && params[3..].iter().zip(extras.iter().zip(&extra_mats)).all(|(param, (extra, matrix))| {
+                matrix.map_or_else(|| self.m.type_of(*extra), |m| Some(m.elem)) == Some(*param)
+            });
         if !fits {
             return malformed(r);
         }

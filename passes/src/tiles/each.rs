@@ -97,7 +97,11 @@ impl Tiles<'_, '_> {
             && integer(params[1])
             && params[2] == mat.elem.ty
             && ret == mat.elem.ty
-            && (to.shape, to.elem, to.workgroup) == (mat.shape, mat.elem, mat.workgroup);
+            && (to.shape, to.elem, to.workgroup) == (mat.shape, mat.elem, mat.workgroup)
+            && params[3..].iter().zip(&extras).all(|(param, (extra, tiles))| match tiles {
+                Some(_) => *param == mat.elem.ty,
+                None => b.module.type_of(*extra) == Some(*param),
+            });
         if !fits {
             return malformed(r, "the callback does not fit the matrix");
         }
