@@ -3,6 +3,9 @@
 //! SPV_NV_cooperative_matrix2 asks that an operand of `OpCooperativeMatrixPerElementOpNV` has the type of the function's
 //! parameter. slang (seen with 2026.12) passes the struct of captured values, and its function takes a pointer to one in
 //! the Function storage class. What is meant is plain: each call sees a copy.
+//!
+//! An H100's driver (580.159) does the same with what slang makes, whose lambdas only read. Where the function writes its copy,
+//! later calls see it there, which no text asks for; lavapipe (26.1) computes something else altogether.
 
 use crate::builder::Globals;
 use crate::types::Type;

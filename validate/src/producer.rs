@@ -52,8 +52,9 @@ static DEVIATIONS: &[Deviation] = &[
         rule: "perelement-argument-type",
         who: SLANG,
         accepted: false,
-        words: "slang passes what a lambda captures by value where its function takes a pointer, seen with 2026.12: capture \
-                nothing, and pass numbers as arguments; `cooplower` takes it for a copy, as it is meant",
+        words: "slang passes what a lambda captures by value where its function takes a pointer, seen with 2026.12; \
+                NVIDIA's driver takes it and lavapipe goes wrong: capture nothing and pass numbers as arguments, or lower it: \
+                `cooplower` takes it for a copy",
     },
     Deviation {
         rule: "length-operand-type",
