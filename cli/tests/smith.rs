@@ -45,7 +45,14 @@ fn run_until(
 }
 
 fn differential<'a, 'v>(device: Option<&'a VulkanExecutor<'v>>) -> Differential<'a, 'v> {
-    Differential { device, interpret: true, placements: 3, targets: vec![Target::Scalar], validator: None }
+    Differential {
+        device,
+        lowered_only: false,
+        interpret: true,
+        placements: 3,
+        targets: vec![Target::Scalar],
+        validator: None,
+    }
 }
 
 fn count(row: &Row, what: &str) -> u64 {

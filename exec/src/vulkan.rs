@@ -19,7 +19,7 @@ mod query;
 mod run;
 mod structs;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -49,7 +49,22 @@ pub struct VulkanExecutor<'a> {
     instance: &'a Instance,
     physical: &'a Physical,
     frugal: bool,
+    unoptimized: bool,
     kept: RefCell<Option<Rc<Device<'a>>>>,
+    spent: Cell<Spent>,
+}
+
+/// Where the time of runs went.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Spent {
+    /// Into logical devices.
+    pub devices: Duration,
+    /// Into buffers: their memory, filling and reading them.
+    pub buffers: Duration,
+    /// Into pipelines, which is where most drivers compile.
+    pub pipelines: Duration,
+    /// From submission to the end of the dispatch.
+    pub dispatches: Duration,
 }
 
 impl Vulkan {
@@ -97,9 +112,14 @@ impl Vulkan {
             },
         };
         match index.and_then(|index| self.devices.get(index)) {
-            Some(physical) => {
-                Ok(VulkanExecutor { instance: &self.instance, physical, frugal: false, kept: RefCell::new(None) })
-            }
+            Some(physical) => Ok(VulkanExecutor {
+                instance: &self.instance,
+                physical,
+                frugal: false,
+                unoptimized: false,
+                kept: RefCell::new(None),
+                spent: Cell::default(),
+            }),
             None => Err(Error::NoSuchDevice {
                 wanted: wanted.unwrap_or_default().to_string(),
                 present: self.profiles().map(|profile| profile.device.clone()).collect(),
@@ -114,11 +134,22 @@ impl<'a> VulkanExecutor<'a> {
         &self.physical.profile
     }
 
-    /// The same, with one logical device for many runs. It has the features that any of them needed, so that a module
+    /// The same, with one logical device for many runs, and buffers that are used again. The device has the features that any of them needed, so that a module
     /// that uses more than it declares may go unnoticed.
     #[must_use]
     pub fn frugal(self) -> Self {
         VulkanExecutor { frugal: true, ..self }
+    }
+
+    /// The same; drivers are asked for pipelines without optimisation, which some make sooner.
+    #[must_use]
+    pub fn unoptimized(self) -> Self {
+        VulkanExecutor { unoptimized: true, ..self }
+    }
+
+    /// Where the time went since this was last asked.
+    pub fn spent(&self) -> Spent {
+        self.spent.take()
     }
 
     /// A logical device that has what is needed.
@@ -132,7 +163,7 @@ impl<'a> VulkanExecutor<'a> {
             Some(device) => device.and(needs),
             None => needs,
         };
-        let device = Rc::new(Device::new(self.instance, self.physical, needs)?);
+        let device = Rc::new(Device::new(self.instance, self.physical, needs, self.frugal)?);
         if self.frugal {
             self.kept.replace(Some(Rc::clone(&device)));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use coop_exec::testing;
 use coop_exec::vulkan::VulkanExecutor;
-use coop_exec::{Case, Error, Executor, RunOptions, vulkan_test};
+use coop_exec::{Case, Error, Executor, RunOptions, Vulkan, vulkan_test};
 
 /// One instruction: the word count is counted.
 fn op(opcode: u32, operands: &[u32]) -> Vec<u32> {
@@ -197,6 +197,25 @@ vulkan_test!(Lavapipe, fn writes_behind_a_buffer_are_seen(device) {
     c.count -= 32;
     let outcome = testing::run(device, &words, &case).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(outcome.faults, ["buffer C: written 0 bytes behind its end"]);
+});
+
+vulkan_test!(Lavapipe, fn kept_buffers_begin_anew(device) {
+    let words = testing::words("testdata/kernels/bda.spv");
+    let whole = testing::case("testdata/kernels/bda.toml");
+    let mut short = whole.clone();
+    short.expect.clear();
+    short.buffer.iter_mut().filter(|buffer| buffer.name == "C").for_each(|c| c.count -= 32);
+    let vulkan = Vulkan::open(false).unwrap_or_else(|error| panic!("{error}"));
+    let kept = vulkan.device(Some(&device.profile().device)).unwrap_or_else(|error| panic!("{error}"));
+    let kept = kept.frugal().unoptimized();
+    // The same buffers, of which every run writes other parts.
+    for case in [&whole, &short, &whole] {
+        let one = testing::run(&kept, &words, case).unwrap_or_else(|error| panic!("{error}"));
+        let other = testing::run(device, &words, case).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((one.buffers, one.faults), (other.buffers, other.faults));
+    }
+    let spent = kept.spent();
+    assert!(!spent.devices.is_zero() && !spent.dispatches.is_zero() && kept.spent().devices.is_zero(), "{spent:?}");
 });
 
 vulkan_test!(Lavapipe, fn a_dispatch_without_end_is_given_up(device) {

@@ -9,8 +9,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use coop_exec::Case;
 use coop_exec::vulkan::VulkanExecutor;
+use coop_exec::{Case, Vulkan};
 use coop_ir::smith::{Dialect, Limits, Profile, generate};
 
 use super::{DeviceArgs, Failure, print};
@@ -70,6 +70,12 @@ pub(super) struct Smith {
     /// With how many placements of elements the interpreter runs them as they are, 1 to 3
     #[arg(long, value_name = "N", default_value_t = 3)]
     placements: usize,
+    /// Leave the device what is lowered only
+    #[arg(long)]
+    lowered_only: bool,
+    /// Ask the driver for pipelines without optimisation, which some make sooner
+    #[arg(long)]
+    unoptimized: bool,
     /// What they are lowered to; none with an empty word
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "scalar")]
     target: Vec<String>,
@@ -123,7 +129,7 @@ impl Smith {
         let plan = self.plan()?;
         if let Some(worker) = &self.worker {
             let vulkan = self.device.open()?;
-            let device = self.device.executor(&vulkan)?.frugal();
+            let device = self.executor(&vulkan)?.frugal();
             let (job, first) = (worker.first().copied().unwrap_or(0), worker.get(1).copied().unwrap_or(0));
             // What is wrong inside is trouble of its module, not the end.
             std::panic::set_hook(Box::new(|_| {}));
@@ -182,7 +188,7 @@ impl Smith {
     /// One module in every way, without more ado.
     fn once_more(&self, plan: &Plan, file: &Path, profile: Profile) -> Result<Status, Failure> {
         let vulkan = if self.on.contains(&Where::Vulkan) { Some(self.device.open()?) } else { None };
-        let device = vulkan.as_ref().map(|v| self.device.executor(v)).transpose()?;
+        let device = vulkan.as_ref().map(|v| self.executor(v)).transpose()?;
         let differential = self.differential(plan, device.as_ref());
         let mut tally = Tally::default();
         let result = if file.extension().is_some_and(|e| e == "bin") {
@@ -203,9 +209,15 @@ impl Smith {
         }
     }
 
+    fn executor<'a>(&self, vulkan: &'a Vulkan) -> Result<VulkanExecutor<'a>, Failure> {
+        let device = self.device.executor(vulkan)?;
+        Ok(if self.unoptimized { device.unoptimized() } else { device })
+    }
+
     fn differential<'a, 'v>(&'a self, plan: &Plan, device: Option<&'a VulkanExecutor<'v>>) -> Differential<'a, 'v> {
         Differential {
             device,
+            lowered_only: self.lowered_only,
             interpret: self.on.contains(&Where::Interp),
             placements: self.placements.clamp(1, 3),
             targets: plan.targets.clone(),
@@ -428,6 +440,11 @@ impl Smith {
         }
         if self.device.no_validation {
             command.arg("--no-validation");
+        }
+        for (name, set) in [("--unoptimized", self.unoptimized), ("--lowered-only", self.lowered_only)] {
+            if set {
+                command.arg(name);
+            }
         }
     }
 

@@ -13,6 +13,7 @@ mod tally;
 
 use std::path::Path;
 use std::sync::LazyLock;
+use std::time::Instant;
 
 use coop_exec::interp::{Config, Interpreted, MulAddMode, Placement};
 use coop_exec::random::Random;
@@ -64,6 +65,8 @@ pub fn entropy(seed: u64, most: usize) -> Vec<u8> {
 pub struct Differential<'a, 'v> {
     /// Runs originals where it can, and lowered modules.
     pub device: Option<&'a VulkanExecutor<'v>>,
+    /// Whether the device runs lowered modules only.
+    pub lowered_only: bool,
     /// Whether the interpreter is asked.
     pub interpret: bool,
     /// With how many placements of elements it runs originals: 3 at most.
@@ -181,7 +184,7 @@ impl Differential<'_, '_> {
                 self.interpreted(s, module, form, placement)?;
             }
         }
-        match self.device {
+        match self.device.filter(|_| !self.lowered_only) {
             Some(device) => self.native(s, module, device, Form { lowered: None, size: lanes }),
             None => Ok(()),
         }
@@ -221,7 +224,10 @@ impl Differential<'_, '_> {
         options.lanes = lanes;
         options.verify_each = salt.is_multiple_of(4);
         options.profile = device.as_ref();
-        let lowered = match lower(module, &options) {
+        let start = Instant::now();
+        let lowered = lower(module, &options);
+        s.row.spend("lowering", start.elapsed().as_secs_f64());
+        let lowered = match lowered {
             Ok(lowered) => lowered.module,
             Err(coop_passes::Error::Refused(r)) => {
                 *s.row.refused.entry(format!("{target}: {}", r.rule)).or_default() += 1;
@@ -269,7 +275,10 @@ impl Differential<'_, '_> {
         let case = s.case_for(form, false).map_err(|e| s.fail(&label, "case", e.to_string()))?;
         let config = Config { subgroup_size: form.size, placement, mul_add: MulAddMode::Exact, ..Config::default() };
         let run = || Interpreted { config }.run_module(module, &case);
-        let outcome = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
+        let start = Instant::now();
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+        s.row.spend("interpreter", start.elapsed().as_secs_f64());
+        let outcome = match result {
             Ok(Ok((buffers, report))) => Interpreted::outcome(buffers, &report),
             Ok(Err(e)) => return Err(s.fail(&label, "not run", e.to_string())),
             Err(_) => return Err(s.fail(&label, "panic", "the interpreter panicked".into())),
@@ -296,7 +305,17 @@ impl Differential<'_, '_> {
             *s.row.skipped.entry(format!("{name}: {why}")).or_default() += 1;
             return Ok(());
         }
-        match device.run(&binary::write_words(module), &case, &RunOptions::default()) {
+        let result = device.run(&binary::write_words(module), &case, &RunOptions::default());
+        let spent = device.spent();
+        for (what, time) in [
+            ("devices", spent.devices),
+            ("buffers", spent.buffers),
+            ("pipelines", spent.pipelines),
+            ("dispatches", spent.dispatches),
+        ] {
+            s.row.spend(what, time.as_secs_f64());
+        }
+        match result {
             Ok(outcome) => self.compare(s, &label, name, outcome),
             Err(Error::Unsupported { missing, .. }) => {
                 let why = missing.first().cloned().unwrap_or_default();

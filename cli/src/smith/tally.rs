@@ -13,6 +13,8 @@ pub struct Row {
     pub modules: u64,
     /// Processor time, in seconds, added over all jobs.
     pub seconds: f64,
+    /// The same by what it went into.
+    pub spent: BTreeMap<String, f64>,
     /// Runs, by what ran where.
     pub runs: Counts,
     /// What was not run where it should have been, by what, where and why.
@@ -45,15 +47,26 @@ fn counts(of: &Value) -> Counts {
     all.filter_map(|(k, v)| Some((k.clone(), v.as_u64()?))).collect()
 }
 
+fn seconds(of: &Value) -> BTreeMap<String, f64> {
+    let all = of.as_object().into_iter().flatten();
+    all.filter_map(|(k, v)| Some((k.clone(), v.as_f64()?))).collect()
+}
+
 impl Row {
     fn add(&mut self, other: &Row) {
         self.modules += other.modules;
         self.seconds += other.seconds;
+        other.spent.iter().for_each(|(what, seconds)| self.spend(what, *seconds));
         add(&mut self.runs, &other.runs);
         add(&mut self.skipped, &other.skipped);
         add(&mut self.lowered, &other.lowered);
         add(&mut self.refused, &other.refused);
         add(&mut self.failed, &other.failed);
+    }
+
+    /// Says what seconds went into.
+    pub fn spend(&mut self, what: &str, seconds: f64) {
+        *self.spent.entry(what.to_owned()).or_default() += seconds;
     }
 }
 
@@ -82,7 +95,7 @@ impl Tally {
     pub fn to_json(&self) -> Value {
         let row = |r: &Row| {
             json!({
-                "modules": r.modules, "seconds": r.seconds, "runs": r.runs, "skipped": r.skipped,
+                "modules": r.modules, "seconds": r.seconds, "spent": r.spent, "runs": r.runs, "skipped": r.skipped,
                 "lowered": r.lowered, "refused": r.refused, "failed": r.failed,
             })
         };
@@ -95,6 +108,7 @@ impl Tally {
         let row = |v: &Value| Row {
             modules: v["modules"].as_u64().unwrap_or(0),
             seconds: v["seconds"].as_f64().unwrap_or(0.0),
+            spent: seconds(&v["spent"]),
             runs: counts(&v["runs"]),
             skipped: counts(&v["skipped"]),
             lowered: counts(&v["lowered"]),
@@ -141,6 +155,10 @@ impl Tally {
             }
         }
         let rate = total.modules as f64 / elapsed.max(1e-9);
+        if !total.spent.is_empty() {
+            let parts: Vec<String> = total.spent.iter().map(|(what, seconds)| format!("{what} {seconds:.1}")).collect();
+            out.push_str(&format!("seconds of all jobs: {}\n", parts.join(", ")));
+        }
         out.push_str(&format!("{} modules in {elapsed:.1} s, {rate:.1} a second\n", total.modules));
         out
     }

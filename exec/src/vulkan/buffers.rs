@@ -1,6 +1,7 @@
 //! Buffers in device memory, and how bytes get in and out.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use ash::vk;
 use coop_ir::profile::Feature;
@@ -17,9 +18,44 @@ const GUARD_BYTE: u8 = 0xa5;
 /// A buffer with its own memory.
 struct Allocation<'a> {
     device: &'a Device<'a>,
+    kind: Kind,
     buffer: vk::Buffer,
     memory: vk::DeviceMemory,
+    /// Where the host sees the memory, once it has looked; until the memory is freed.
+    mapped: Cell<*mut u8>,
     size: usize,
+}
+
+/// What buffers have in common that can stand in for each other.
+type Kind = (vk::BufferUsageFlags, vk::MemoryPropertyFlags);
+
+/// Buffers that a device keeps for later runs: drivers take longer to allocate memory than to run a small shader.
+#[derive(Default)]
+pub(super) struct Spares(Vec<Spare>);
+
+struct Spare {
+    kind: Kind,
+    size: usize,
+    buffer: vk::Buffer,
+    memory: vk::DeviceMemory,
+    mapped: *mut u8,
+}
+
+impl Spares {
+    /// Destroys them all.
+    ///
+    /// # Safety
+    ///
+    /// They were made by `device`, and no submission is pending.
+    pub(super) unsafe fn destroy(&mut self, device: &ash::Device) {
+        for spare in self.0.drain(..) {
+            // SAFETY: as promised; each is destroyed once, for it is gone from the list.
+            unsafe {
+                device.destroy_buffer(spare.buffer, None);
+                device.free_memory(spare.memory, None);
+            }
+        }
+    }
 }
 
 impl<'a> Allocation<'a> {
@@ -29,11 +65,21 @@ impl<'a> Allocation<'a> {
         usage: vk::BufferUsageFlags,
         wanted: vk::MemoryPropertyFlags,
     ) -> Result<Allocation<'a>, Error> {
+        let kind = (usage, wanted);
+        // Sizes that many buffers have.
+        let size = if device.keeps { size.next_power_of_two() } else { size };
+        let mut spares = device.spares.borrow_mut();
+        if let Some(at) = spares.0.iter().position(|s| s.kind == kind && s.size == size) {
+            let Spare { buffer, memory, mapped, .. } = spares.0.swap_remove(at);
+            return Ok(Allocation { device, kind, buffer, memory, mapped: Cell::new(mapped), size });
+        }
+        drop(spares);
         let create = vk::BufferCreateInfo::default().size(size as u64).usage(usage);
         // SAFETY: the device is alive, here and below; handles are destroyed once, by Drop.
         let buffer = check("vkCreateBuffer", unsafe { device.raw.create_buffer(&create, None) })?;
         // From here on Drop destroys the buffer; a null memory is ignored by Vulkan.
-        let mut this = Allocation { device, buffer, memory: vk::DeviceMemory::null(), size };
+        let (memory, mapped) = (vk::DeviceMemory::null(), Cell::new(std::ptr::null_mut()));
+        let mut this = Allocation { device, kind, buffer, memory, mapped, size };
         // SAFETY: as above.
         let requirements = unsafe { device.raw.get_buffer_memory_requirements(buffer) };
         let types = &device.memory.memory_types[..device.memory.memory_type_count as usize];
@@ -63,14 +109,14 @@ impl<'a> Allocation<'a> {
     /// Runs `access` on the bytes of host-visible memory that no submission uses.
     fn with_bytes<T>(&self, access: impl FnOnce(&mut [u8]) -> T) -> Result<T, Error> {
         let whole = (self.memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty());
-        // SAFETY: the memory is host-visible and coherent, has at least `size` bytes, and is mapped here only; what is
+        // SAFETY: the memory is host-visible and coherent, has at least `size` bytes, and is mapped here only, once; what is
         // pending was waited for before.
         unsafe {
-            let pointer = self.device.raw.map_memory(whole.0, whole.1, whole.2, whole.3);
-            let pointer = check("vkMapMemory", pointer)?;
-            let result = access(std::slice::from_raw_parts_mut(pointer.cast(), self.size));
-            self.device.raw.unmap_memory(self.memory);
-            Ok(result)
+            if self.mapped.get().is_null() {
+                let pointer = self.device.raw.map_memory(whole.0, whole.1, whole.2, whole.3);
+                self.mapped.set(check("vkMapMemory", pointer)?.cast());
+            }
+            Ok(access(std::slice::from_raw_parts_mut(self.mapped.get(), self.size)))
         }
     }
 
@@ -83,7 +129,14 @@ impl<'a> Allocation<'a> {
 
 impl Drop for Allocation<'_> {
     fn drop(&mut self) {
-        if !self.device.instance.abandoned.get() {
+        if self.device.instance.abandoned.get() {
+            return;
+        }
+        if self.device.keeps && self.memory != vk::DeviceMemory::null() {
+            let (kind, size, buffer, memory, mapped) =
+                (self.kind, self.size, self.buffer, self.memory, self.mapped.get());
+            self.device.spares.borrow_mut().0.push(Spare { kind, size, buffer, memory, mapped });
+        } else {
             // SAFETY: made here, destroyed once, and no submission is pending.
             unsafe {
                 self.device.raw.destroy_buffer(self.buffer, None);

@@ -1,5 +1,6 @@
 //! A logical device with what a module needs.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::CString;
 
@@ -8,6 +9,7 @@ use coop_ir::profile::{
     ApiVersion, Feature, Features, Profile, Requirement, VulkanExtension, capability_requirement, spirv_extension,
 };
 
+use super::buffers::Spares;
 use super::instance::Instance;
 use super::structs::{self, Chain, FEATURE_STRUCTS};
 use super::{Physical, check};
@@ -203,6 +205,9 @@ pub(super) struct Device<'a> {
     pub(super) profile: &'a Profile,
     pub(super) features: Features,
     extensions: BTreeSet<&'static str>,
+    /// Whether buffers are kept for later runs, and those that are.
+    pub(super) keeps: bool,
+    pub(super) spares: RefCell<Spares>,
 }
 
 impl<'a> Device<'a> {
@@ -222,7 +227,12 @@ impl<'a> Device<'a> {
         needs
     }
 
-    pub(super) fn new(instance: &'a Instance, physical: &'a Physical, needs: Needs) -> Result<Device<'a>, Error> {
+    pub(super) fn new(
+        instance: &'a Instance,
+        physical: &'a Physical,
+        needs: Needs,
+        keeps: bool,
+    ) -> Result<Device<'a>, Error> {
         // SAFETY: the physical device is one of the instance.
         let (families, memory) = unsafe {
             (
@@ -275,6 +285,8 @@ impl<'a> Device<'a> {
             profile: &physical.profile,
             features: needs.features,
             extensions: needs.extensions,
+            keeps,
+            spares: RefCell::default(),
         })
     }
 }
@@ -282,8 +294,11 @@ impl<'a> Device<'a> {
 impl Drop for Device<'_> {
     fn drop(&mut self) {
         if !self.instance.abandoned.get() {
-            // SAFETY: everything made from the device borrows it and is gone; no work is pending.
-            unsafe { self.raw.destroy_device(None) };
+            // SAFETY: everything else made from the device borrows it and is gone; no work is pending.
+            unsafe {
+                self.spares.get_mut().destroy(&self.raw);
+                self.raw.destroy_device(None);
+            }
         }
     }
 }

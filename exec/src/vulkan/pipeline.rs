@@ -22,6 +22,7 @@ pub(super) struct Pipeline<'a> {
     layout: vk::PipelineLayout,
     pipeline: vk::Pipeline,
     push: Vec<u8>,
+    unoptimized: bool,
 }
 
 impl<'a> Pipeline<'a> {
@@ -32,6 +33,7 @@ impl<'a> Pipeline<'a> {
         entry: &Entry,
         case: &Case,
         buffers: &Buffers<'_>,
+        unoptimized: bool,
     ) -> Result<Pipeline<'a>, Error> {
         check_bindings(facts, case)?;
         let push = push_constants(facts, case, buffers)?;
@@ -46,6 +48,7 @@ impl<'a> Pipeline<'a> {
             layout: vk::PipelineLayout::null(),
             pipeline: vk::Pipeline::null(),
             push,
+            unoptimized,
         };
         this.make_sets(case, buffers)?;
         this.make_layout()?;
@@ -148,7 +151,12 @@ impl<'a> Pipeline<'a> {
             size.required_subgroup_size = required;
             stage = stage.push_next(&mut size);
         }
-        let create = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(self.layout)];
+        let flags = if self.unoptimized {
+            vk::PipelineCreateFlags::DISABLE_OPTIMIZATION
+        } else {
+            vk::PipelineCreateFlags::empty()
+        };
+        let create = [vk::ComputePipelineCreateInfo::default().flags(flags).stage(stage).layout(self.layout)];
         // SAFETY: all that `create` points to lives until the call returns.
         let made = unsafe { self.device.raw.create_compute_pipelines(vk::PipelineCache::null(), &create, None) };
         let made = made.map_err(|(_, result)| result);

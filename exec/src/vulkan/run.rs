@@ -8,7 +8,7 @@ use coop_ir::profile::ApiVersion;
 use super::buffers::Buffers;
 use super::device::{Device, Needs};
 use super::pipeline::Pipeline;
-use super::{Physical, VulkanExecutor, check, nanoseconds};
+use super::{Physical, Spent, VulkanExecutor, check, nanoseconds};
 use crate::error::Error;
 use crate::facts::{Entry, Facts};
 use crate::measure::{MeasureOptions, Measured};
@@ -28,10 +28,14 @@ pub(super) fn run(
     let needs = Needs::new(&facts, entry, case, options, &physical.profile, version)?;
     check_sizes(physical, entry, case)?;
 
+    let mut watch = Watch { executor, since: Instant::now() };
     let device = executor.logical(needs)?;
+    watch.lap(|s| &mut s.devices);
     let buffers = Buffers::new(&device, case, None)?;
-    let pipeline = Pipeline::new(&device, words, &facts, entry, case, &buffers)?;
-    let queue = Queue::new(&device)?;
+    watch.lap(|s| &mut s.buffers);
+    let pipeline = Pipeline::new(&device, words, &facts, entry, case, &buffers, executor.unoptimized);
+    watch.lap(|s| &mut s.pipelines);
+    let (pipeline, queue) = (pipeline?, Queue::new(&device)?);
 
     queue.submit(options.timeout, |commands| {
         buffers.record_upload(commands);
@@ -42,7 +46,9 @@ pub(super) fn run(
         buffers.record_download(commands);
         queue.barrier(commands, Stage::TRANSFER, Stage::HOST);
     })?;
+    watch.lap(|s| &mut s.dispatches);
     let contents = buffers.read(case)?;
+    watch.lap(|s| &mut s.buffers);
     let (timer, times) = if options.bench == 0 {
         (Timer::Device, Vec::new())
     } else if device.timestamps {
@@ -58,6 +64,21 @@ pub(super) fn run(
         messages: Vec::new(),
         faults: contents.faults,
     })
+}
+
+/// Says where a run's time goes.
+struct Watch<'e, 'a> {
+    executor: &'e VulkanExecutor<'a>,
+    since: Instant,
+}
+
+impl Watch<'_, '_> {
+    fn lap(&mut self, what: fn(&mut Spent) -> &mut Duration) {
+        let mut spent = self.executor.spent.get();
+        *what(&mut spent) += self.since.elapsed();
+        self.executor.spent.set(spent);
+        self.since = Instant::now();
+    }
 }
 
 /// Runs a module once, gives the contents of some buffers afterwards, and measures dispatches: first as many as keep the
@@ -83,7 +104,7 @@ pub(super) fn measure(
     let device = executor.logical(needs)?;
     let buffers = Buffers::new(&device, case, Some(given))?;
     let start = Instant::now();
-    let pipeline = Pipeline::new(&device, words, &facts, entry, case, &buffers)?;
+    let pipeline = Pipeline::new(&device, words, &facts, entry, case, &buffers, executor.unoptimized)?;
     let compiled = start.elapsed();
     let queue = Queue::new(&device)?;
     queue.submit(options.timeout, |commands| buffers.record_upload(commands))?;

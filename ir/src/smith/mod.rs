@@ -81,7 +81,7 @@ impl Dialect {
             Limits::Tiles => self != Dialect::Nv1,
             Limits::Lavapipe => matches!(self, Dialect::Khr | Dialect::Nv2),
             // Lowered, where not as they are.
-            Limits::Nvidia => !matches!(self, Dialect::Ext | Dialect::Qcom),
+            Limits::Nvidia => self != Dialect::Qcom,
         }
     }
 
