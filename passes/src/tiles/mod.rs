@@ -19,6 +19,7 @@
 mod alike;
 mod each;
 mod exchange;
+mod factors;
 mod fold;
 mod fused;
 mod held;
@@ -155,6 +156,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         ));
     };
     let constants = Constants::new(m, &Specialization::new());
+    factors::run(m, &constants, profile);
     let logical = shape::logical(m, &constants)?;
     let size = cx.options.subgroup_size.unwrap_or(profile.limits.subgroup_size).max(1);
     let invocations = workgroup(m, &constants);

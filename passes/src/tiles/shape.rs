@@ -136,6 +136,15 @@ pub(super) fn logical(m: &Module, constants: &Constants) -> Result<Vec<Logical>,
     Ok(found)
 }
 
+/// Whether the profile has a product of these types, of whatever sizes: A, B, C and the result.
+pub(super) fn multiplies(profile: &Profile, [a, b, c, d]: [Scalar; 4]) -> bool {
+    profile
+        .khr_properties
+        .iter()
+        .filter(|p| p.scope == Scope::Subgroup && !p.saturating)
+        .any(|p| is(p.a, a, None) && is(p.b, b, None) && is(p.c, c, None) && is(p.result, d, None))
+}
+
 /// Whether a component type of the profile is this one. The operand bits of a MulAdd decide whether integers have a
 /// sign; where there is none, either will do.
 fn is(component: ComponentType, scalar: Scalar, signed: Option<bool>) -> bool {
