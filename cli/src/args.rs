@@ -147,7 +147,7 @@ impl ProfileArgs {
         Profile::builtin_names().filter_map(line).collect()
     }
 
-    /// The profile of `--profile`, if given. Reading `--device` is up to the tool that can.
+    /// The profile of `--profile`, if given. Reading `--device` is up to the tool: `check::device`.
     pub fn named(&self) -> Result<Option<Profile>, FileError> {
         let Some(name) = &self.profile else { return Ok(None) };
         if let Some(profile) = Profile::builtin(name) {

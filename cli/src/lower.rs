@@ -167,7 +167,13 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     }
     let Some(input) = &cli.input else { return Ok(Status::Success) };
     let loaded = io::load(input)?;
-    let profile = cli.profile.named()?;
+    let profile = match &cli.profile.device {
+        Some(name) => {
+            let profile = crate::check::device::of_this_machine(name);
+            Some(profile.map_err(|message| FileError { name: format!("--device {name}"), message })?)
+        }
+        None => cli.profile.named()?,
+    };
     let spec = cli.spec.specialization()?;
     if !cli.no_check && breaks_rules(cli, &loaded, &spec) {
         return Ok(Status::Findings);

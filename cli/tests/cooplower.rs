@@ -280,3 +280,11 @@ fn an_opencl_kernel_becomes_a_shader_for_vulkan() {
         assert_eq!(status(&cooplower(&["--env", "vulkan", wrong[0], wrong[1], &input])), 2, "{wrong:?}");
     }
 }
+
+/// `--device` asks a device of this machine, and says it where there is none such.
+#[test]
+fn a_device_of_this_machine_is_looked_for() {
+    let output = cooplower(&["--target", "khr", "--device", "nobody's device", &kernel("gemm_simple.spv")]);
+    assert_eq!(status(&output), 2, "{}", stderr(&output));
+    assert!(stderr(&output).contains("--device nobody's device: "), "{}", stderr(&output));
+}

@@ -4,12 +4,15 @@
 //! for a target if a module of ours that has it is lowered to that target; it is *refused* if all are refused at it, for the reason that
 //! stands there.
 
+mod every_type;
+
 use coop_exec::Case;
 use coop_ir::constant::Specialization;
 use coop_ir::profile::Profile;
 use coop_ir::types::Type;
 use coop_ir::{Id, Inst, Module, Op, binary, text};
 use coop_passes::{Error, Options, REFUSALS, Target, lower};
+use every_type::every_type;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -17,7 +20,7 @@ use std::path::{Path, PathBuf};
 const TARGETS: [Target; 3] = [Target::Scalar, Target::Khr, Target::Ext];
 
 /// The folders whose modules show what is done.
-const FOLDERS: [&str; 14] = [
+const FOLDERS: [&str; 15] = [
     "testdata/kernels",
     "testdata/nv2",
     "testdata/tensor",
@@ -27,6 +30,7 @@ const FOLDERS: [&str; 14] = [
     "testdata/passes/refused",
     "testdata/dialects",
     "testdata/dialects/options",
+    "testdata/dialects/table",
     "testdata/dialects/h100",
     "testdata/drivers",
     "testdata/hardware",
@@ -161,8 +165,11 @@ const SECTIONS: &[(&str, &[(&str, &str)])] = &[
             ("CooperativeMatrixGetElementCoordINTEL", ""),
             ("CooperativeMatrixLoadOffsetINTEL", "every layout"),
             ("CooperativeMatrixStoreOffsetINTEL", ""),
-            ("ConvertFToBF16INTEL", "of matrices, vectors and numbers; to nearest even"),
-            ("ConvertBF16ToFINTEL", "the same; khr where bfloat16 accumulators are not needed"),
+            (
+                "ConvertFToBF16INTEL",
+                "of matrices, vectors and numbers; to nearest even; khr of C where the device has bfloat16 accumulators",
+            ),
+            ("ConvertBF16ToFINTEL", "the same; khr of C where the device has bfloat16 accumulators"),
             ("RoundFToTF32INTEL", "the same; to nearest even"),
         ],
     ),
@@ -257,7 +264,8 @@ type Table = BTreeMap<&'static str, [Found; 3]>;
 
 fn table() -> Table {
     let rows: BTreeSet<&'static str> = SECTIONS.iter().flat_map(|s| s.1.iter().map(|r| r.0)).collect();
-    let profiles = ["nvidia-h100", "intel-opencl-gpu"].map(|name| Profile::builtin(name).expect("built in"));
+    let built_in = |name: &str| Profile::builtin(name).expect("built in");
+    let profiles = [built_in("nvidia-h100"), built_in("intel-opencl-gpu"), every_type().with_maintenance1()];
     let mut table: Table = rows.iter().map(|r| (*r, Default::default())).collect();
     for one in shown() {
         let here = has(&one.module, &rows);
@@ -306,8 +314,9 @@ fn page(table: &Table) -> String {
         "# Instructions\n\n\
          What `cooplower` makes of each instruction on matrices, for each target. *Done*: a module with it in this repository is lowered;\n\
          *refused*: it is not, for that reason. `cli/tests/instructions.rs` finds this out by lowering, and compares; `COOP_UPDATE=1` writes it.\n\
-         `coopcheck explain REASON` says more, and [below](#reasons) is a list. khr and ext are for a device that has the types (the H100, or for kernels\n\
-         an Intel GPU).\n",
+         `coopcheck explain REASON` says more, and [below](#reasons) is a list. khr and ext are for a device that has the types: the H100, for kernels an\n\
+         Intel GPU, and for bfloat16 accumulators one that has matrices of every type, which is none of ours. [What is executed](dialects.md) of other dialects\n\
+         is listed by layout, use and width.\n",
     );
     for (section, rows) in SECTIONS {
         let _ = write!(out, "\n## {section}\n\n| instruction | scalar | khr | ext | |\n|---|---|---|---|---|\n");

@@ -15,7 +15,7 @@ pub(super) fn named(name: &str) -> Result<Profile, String> {
 }
 
 /// The profile of a Vulkan device of this machine, by number or by a part of its name.
-pub(super) fn of_this_machine(name: &str) -> Result<Profile, String> {
+pub(crate) fn of_this_machine(name: &str) -> Result<Profile, String> {
     let vulkan = Vulkan::open(false).map_err(|e| e.to_string())?;
     let device = vulkan.device(Some(name)).map_err(|e| e.to_string())?;
     let mut profile = device.profile().clone();

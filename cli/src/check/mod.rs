@@ -1,7 +1,7 @@
 //! `coopcheck`: checks the cooperative matrices of SPIR-V modules.
 
 mod catalogue;
-mod device;
+pub(crate) mod device;
 mod devices;
 mod files;
 mod run;
