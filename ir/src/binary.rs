@@ -244,7 +244,7 @@ impl<'a> Reader<'a> {
                         Operand::Id(id)
                     }
                     None if p.kind.is_id() => {
-                        bad.get_or_insert_with(|| "an operand is id 0".to_owned());
+                        bad.get_or_insert_with(|| zero(op).to_owned());
                         Operand::Word(0)
                     }
                     _ => Operand::Word(w),
@@ -398,6 +398,17 @@ fn plain(op: Op, words: &[u32], bound: u32) -> Option<OperandList> {
 fn two(word: Operand, id: u32, bound: u32) -> Option<OperandList> {
     let id = Id::new(id).filter(|id| id.get() < bound)?;
     Some(OperandList::from_slice(&[word, Operand::Id(id)]))
+}
+
+/// What is wrong where an id is 0.
+fn zero(op: Op) -> &'static str {
+    match op {
+        Op::ExtInst => {
+            "an operand is id 0; glslang (seen with 16) writes that with -gVS for variables of tensor layouts and views: \
+             compile with -g, or without"
+        }
+        _ => "an operand is id 0",
+    }
 }
 
 struct Shown(Option<Id>);
