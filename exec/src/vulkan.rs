@@ -134,7 +134,8 @@ impl<'a> VulkanExecutor<'a> {
         &self.physical.profile
     }
 
-    /// The same, with one logical device for many runs, and buffers that are used again. The device has the features that any of them needed, so that a module
+    /// The same, with one logical device for many runs, and buffers that are used again. The device has all that modules
+    /// with matrices often need, and the features that any of them needed, so that a module
     /// that uses more than it declares may go unnoticed.
     #[must_use]
     pub fn frugal(self) -> Self {
@@ -161,6 +162,10 @@ impl<'a> VulkanExecutor<'a> {
                 return Ok(device);
             }
             Some(device) => device.and(needs),
+            None if self.frugal => {
+                let version = self.physical.profile.api_version.min(self.instance.version);
+                needs.often(&self.physical.profile, version)?
+            }
             None => needs,
         };
         let device = Rc::new(Device::new(self.instance, self.physical, needs, self.frugal)?);
@@ -193,9 +198,13 @@ impl Executor for VulkanExecutor<'_> {
         // What an earlier run left is not about this one.
         self.instance.take_messages();
         let result = run::run(self, words, case, options);
-        if result.is_err() {
+        let lost = vk::Result::ERROR_DEVICE_LOST.to_string();
+        match &result {
+            // A shader that is not compiled, or not even given to the driver, does the device no harm.
+            Ok(_) | Err(Error::Unsupported { .. } | Error::Case(_) | Error::Module(_)) => {}
+            Err(Error::Vulkan { call: "vkCreateComputePipelines", result, .. }) if *result != lost => {}
             // Whatever state the device is in, nobody relies on it.
-            self.kept.take();
+            Err(_) => drop(self.kept.take()),
         }
         let messages = self.instance.take_messages();
         match result {

@@ -49,10 +49,10 @@ enum LimitsArg {
 
 #[derive(Args, Debug)]
 pub(super) struct Smith {
-    /// Instructions that modules have, in this order: khr, nv2 and so on, or all
+    /// Instructions that modules have, each dialect in its turn: khr, nv2 and so on, or all
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "khr")]
     dialect: Vec<String>,
-    /// How many modules of each dialect
+    /// How many modules of each dialect: one that is named twice has twice as many
     #[arg(long, value_name = "N", default_value_t = 1000)]
     count: u64,
     /// The seed of the first; each module has the next
@@ -256,7 +256,8 @@ impl Smith {
         let total = self.count * plan.dialects.len() as u64;
         let mut number = first;
         while number < total && self.most_seconds.is_none_or(|most| start.elapsed().as_secs() < most) {
-            let (dialect, seed) = (plan.dialects[(number / self.count) as usize], self.seed + number % self.count);
+            // In turns, so that all have their share when the time is up.
+            let (dialect, seed) = (plan.dialects[(number % plan.dialects.len() as u64) as usize], self.seed + number);
             let limits = self.limits(plan, dialect, seed, device);
             let profile = Profile { dialect, limits };
             let bytes = entropy(seed, self.bytes);

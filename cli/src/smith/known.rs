@@ -28,6 +28,12 @@ const WRONG: &[Known] = &[
     ),
     ("llvmpipe", parts_at_barriers, "known: llvmpipe loses subgroups at barriers that others do not reach"),
     ("llvmpipe", keeps_private, "known: llvmpipe reads private arrays of matrices after they are written again"),
+    ("NVIDIA", has_read_wide_stride, "known: NVIDIA does not compile a Stride of 64 bits that is read from memory"),
+    (
+        "NVIDIA",
+        clamps_for_all,
+        "known: NVIDIA's loads of workgroup scope clamp to edges and mirror wrongly with decode functions and strides",
+    ),
 ];
 
 /// What may end a driver's compiler, but mostly does not: it is no reason until that has happened.
@@ -70,6 +76,21 @@ fn parts_at_barriers(m: &Module, constants: &Constants) -> bool {
     analyzer.entry_points().iter().filter_map(|e| analyzer.analyze(e, options).ok()).any(|found| {
         let label = |b: &coop_ir::Block| m.inst(b.label).result;
         blocks().filter_map(label).any(|label| found.block(label) != Uniformity::Workgroup)
+    })
+}
+
+/// Whether matrices of workgroup scope are loaded by way of a layout that clamps to the edge or mirrors (modes 2 and 4), with
+/// a decode function or with strides of its own.
+fn clamps_for_all(m: &Module, constants: &Constants) -> bool {
+    let strides = insts(m).any(|i| i.op == Op::TensorLayoutSetStrideNV);
+    insts(m).filter(|i| i.op == Op::CooperativeMatrixLoadTensorNV).any(|i| {
+        let matrix = i.ty.and_then(|ty| coop_ir::types::coop_mat(m, ty));
+        let workgroup = matrix.is_some_and(|ty| ty.view(m, constants).scope.value() == Some(2));
+        let layout = i.id(2).and_then(|layout| m.def_inst(m.type_of(layout)?));
+        let mode = layout.and_then(|ty| constants.get(ty.id(1)?).value());
+        // Pointer, object, layout, memory operands, tensor operands: view 1, decode function 2, decode vector 4.
+        let decodes = insts(m).any(|i| i.op == Op::CooperativeMatrixLoadTensorNV && i.ids().count() > 3);
+        workgroup && matches!(mode, Some(2 | 4)) && (decodes || strides)
     })
 }
 
@@ -158,13 +179,26 @@ fn has_wide_memory(m: &Module, _: &Constants) -> bool {
 }
 
 fn has_wide_stride(m: &Module, _: &Constants) -> bool {
+    wide_strides(m).next().is_some()
+}
+
+/// Whether a stride of 64 bits is not made of constants alone.
+fn has_read_wide_stride(m: &Module, _: &Constants) -> bool {
+    fn reads(m: &Module, id: Id, depth: u32) -> bool {
+        let inst = m.def_inst(id).filter(|i| !i.op.is_constant());
+        inst.is_some_and(|i| depth == 0 || i.op == Op::Load || i.ids().any(|o| reads(m, o, depth - 1)))
+    }
+    wide_strides(m).any(|stride| reads(m, stride, 8))
+}
+
+fn wide_strides(m: &Module) -> impl Iterator<Item = Id> {
     let strides = insts(m).filter_map(|i| match i.op {
         Op::CooperativeMatrixLoadKHR => i.id(2),
         Op::CooperativeMatrixStoreKHR => i.id(3),
         _ => None,
     });
     let width = |id: Id| coop_ir::types::scalar(m, m.type_of(id)?).map(Scalar::width);
-    strides.filter_map(width).any(|w| w > 32)
+    strides.filter(move |id| width(*id).is_some_and(|w| w > 32))
 }
 
 #[cfg(test)]

@@ -42,6 +42,9 @@ pub struct Trouble {
 /// What classes of trouble end with when the device did not answer in time.
 const TIMEOUT: &str = "too slow";
 
+/// What classes of trouble end with when the driver made no pipeline.
+const UNCOMPILED: &str = "not compiled by the driver";
+
 impl Trouble {
     fn new(class: impl Into<String>, message: impl Into<String>) -> Box<Trouble> {
         Box::new(Trouble { class: class.into(), message: message.into(), modules: Vec::new() })
@@ -158,13 +161,22 @@ impl Differential<'_, '_> {
         validate(module, case).map_err(|m| Trouble::new("coopcheck complains", m))?;
         self.external(profile, module).map_err(|m| Trouble::new("spirv-val complains", m))?;
         let mut session = Session { profile, case, row, first: None, modules: Vec::new() };
-        self.originals(&mut session, module, salt)?;
+        // What a driver does not compile is no reason to leave the other ways out.
+        let mut uncompiled = None;
+        let mut go_on = |result: Result<(), Box<Trouble>>| match result {
+            Err(trouble) if trouble.class.ends_with(UNCOMPILED) => {
+                uncompiled.get_or_insert(trouble);
+                Ok(())
+            }
+            other => other,
+        };
+        go_on(self.originals(&mut session, module, salt))?;
         for target in &self.targets {
             for form in self.forms(profile, *target, salt) {
-                self.lowered(&mut session, module, form, salt)?;
+                go_on(self.lowered(&mut session, module, form, salt))?;
             }
         }
-        Ok(())
+        uncompiled.map_or(Ok(()), Err)
     }
 
     /// Two placements and a permuted one, and the device.
@@ -197,10 +209,12 @@ impl Differential<'_, '_> {
     /// How to lower for a target: one way, which `salt` chooses.
     fn forms(&self, profile: Profile, target: Target, salt: u64) -> Vec<Form> {
         let lanes = profile.lanes();
-        if target != Target::Scalar {
-            return vec![Form { lowered: Some((target, Lanes::Subgroup)), size: lanes }];
-        }
         let sizes: Vec<u32> = [lanes].into_iter().chain(profile.variants().iter().copied()).collect();
+        if target != Target::Scalar {
+            // Of a device's own size, where the case has a variant for that.
+            let size = if sizes.contains(&self.device_lanes()) { self.device_lanes() } else { lanes };
+            return vec![Form { lowered: Some((target, Lanes::Subgroup)), size }];
+        }
         let other = sizes[(salt / 64 % sizes.len() as u64) as usize];
         // What lanes hand around they wait for, which only those of real subgroups can.
         let way = if profile.dialect == Dialect::Qcom { 0 } else { salt % 3 };
@@ -321,6 +335,9 @@ impl Differential<'_, '_> {
                 let why = missing.first().cloned().unwrap_or_default();
                 *s.row.skipped.entry(format!("{name}: {why}")).or_default() += 1;
                 Ok(())
+            }
+            Err(e @ Error::Vulkan { call: "vkCreateComputePipelines", .. }) => {
+                Err(s.fail(&label, UNCOMPILED, e.to_string()))
             }
             Err(e @ Error::Timeout { .. }) => Err(s.fail(&label, TIMEOUT, e.to_string())),
             Err(e) => Err(s.fail(&label, "not run", e.to_string())),

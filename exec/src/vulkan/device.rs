@@ -33,6 +33,24 @@ const SILENT_WITH_MATRICES: &[Feature] = &[
     Feature::CooperativeMatrixProperties2,
 ];
 
+/// What many modules with cooperative matrices declare, and what they become: Float16, Float64, Int64, Int16, Int8; subgroup
+/// operations; memory of 8 and 16 bits; variable pointers; the memory model; addresses; matrices of all kinds.
+const OFTEN: &[u32] = &[
+    9, 10, 11, 22, 39, 61, 62, 63, 64, 65, 66, 4428, 4429, 4430, 4433, 4434, 4441, 4442, 4448, 4449, 5116, 5118, 5345,
+    5346, 5347, 5357, 5429, 5430, 5431, 5432, 5433, 5434, 5438, 5439, 6022, 6024,
+];
+
+/// The extensions for these.
+const OFTEN_NAMED: &[&str] = &[
+    "SPV_KHR_cooperative_matrix",
+    "SPV_KHR_bfloat16",
+    "SPV_KHR_workgroup_memory_explicit_layout",
+    "SPV_EXT_cooperative_matrix_maintenance1",
+    "SPV_EXT_replicated_composites",
+    "SPV_NV_cooperative_matrix",
+    "SPV_NV_cooperative_matrix2",
+];
+
 const COOPERATIVE_MATRIX_KHR: u32 = 6022;
 const WORKGROUP_MEMORY_EXPLICIT_LAYOUT: u32 = 4428;
 
@@ -62,8 +80,29 @@ impl Needs {
             collector.extension(name);
         }
         collector.case(entry, case, options);
-        collector.silent(facts);
+        collector.silent(&facts.capabilities);
         collector.finish()
+    }
+
+    /// With all that modules with matrices may need, as far as the device has it, but for robustness.
+    pub(super) fn often(mut self, profile: &Profile, version: ApiVersion) -> Result<Needs, Error> {
+        let mut collector = Collector { needs: Needs::default(), missing: Vec::new(), profile, version };
+        OFTEN.iter().for_each(|&capability| collector.capability(capability));
+        OFTEN_NAMED.iter().for_each(|name| collector.extension(name));
+        for feature in [
+            Feature::Maintenance4,
+            Feature::BufferDeviceAddress,
+            Feature::ComputeFullSubgroups,
+            Feature::SubgroupSizeControl,
+        ] {
+            collector.feature(feature, "");
+        }
+        collector.silent(OFTEN);
+        collector.missing.clear();
+        let often = collector.finish()?;
+        often.features.iter().for_each(|feature| self.features.insert(feature));
+        self.extensions.extend(often.extensions);
+        Ok(self)
     }
 }
 
@@ -161,8 +200,8 @@ impl Collector<'_> {
         }
     }
 
-    fn silent(&mut self, facts: &Facts) {
-        let has = |capability| facts.capabilities.contains(&capability);
+    fn silent<'c>(&mut self, capabilities: impl IntoIterator<Item = &'c u32> + Clone) {
+        let has = |capability| capabilities.clone().into_iter().any(|c| *c == capability);
         let mut add = |features: &[Feature]| {
             for &feature in features.iter().filter(|&&feature| self.profile.has(feature)) {
                 self.needs.features.insert(feature);
