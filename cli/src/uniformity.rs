@@ -19,7 +19,7 @@
 use coop_exec::interp::{Config, Coverage, Finding, FindingKind, Interpreter, Memory, Reconvergence};
 use coop_exec::random::Random;
 use coop_ir::constant::{Constants, Specialization};
-use coop_ir::smith::diverge::{Diverging, Free, PUSH_WORDS, WORDS, diverge, free};
+use coop_ir::smith::diverge::{Choice, DATA, Diverging, Free, Freed, PUSH_WORDS, WORDS, branches, diverge, free};
 use coop_ir::uniform::{Analysis, Analyzer, Options, What, Witness};
 use coop_ir::{InstRef, Module, Op};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +51,27 @@ pub struct Tally {
     pub shown_freed: u64,
     /// Of the others, seen so in a run that had other undefined behaviour before.
     pub shown_behind: u64,
+    /// Those that no run has reached but behind other undefined behaviour, if at all.
+    pub open: Vec<Open>,
+}
+
+/// An error that no run has confirmed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// Of the module.
+    pub seed: u64,
+    /// Of subgroups.
+    pub size: u32,
+    /// The instruction.
+    pub at: InstRef,
+    /// Which operand of it differs, if it is one.
+    pub operand: Option<u32>,
+    /// The branch that decides, or where the operand comes from.
+    pub deciding: Option<InstRef>,
+    /// The invocations that are said to disagree.
+    pub invocations: (u32, u32),
+    /// Whether it was reached behind other undefined behaviour.
+    pub behind: bool,
 }
 
 impl Tally {
@@ -73,6 +94,7 @@ impl Tally {
         for (slot, n) in pairs {
             *slot += n;
         }
+        self.open.extend_from_slice(&other.open);
     }
 }
 
@@ -91,10 +113,10 @@ const SIZES: [u32; 4] = [4, 8, 16, 32];
 const RUNS: u64 = 4;
 /// And more of them for what is shown and was not seen yet.
 const MORE_RUNS: u64 = 12;
-/// So many where data decides.
-const FREE_RUNS: u64 = 48;
-/// So many errors are then looked at alone.
-const ALONE: usize = 4;
+/// So many where data decides, for all that was not seen together.
+const TOGETHER_RUNS: u64 = 12;
+/// And for each alone.
+const FREE_RUNS: u64 = 32;
 
 /// Makes a module of some entropy and tries it.
 pub fn try_entropy(entropy: &[u8], seed: u64, tally: &mut Tally) -> Result<(), Box<Wrong>> {
@@ -127,7 +149,11 @@ pub fn try_entropy(entropy: &[u8], seed: u64, tally: &mut Tally) -> Result<(), B
             run(
                 &made,
                 way(&made, size, seed, round),
-                (seed.wrapping_mul(MORE_RUNS) + round, 4),
+                &Data {
+                    seed: seed.wrapping_mul(MORE_RUNS) + round,
+                    kind: if round < RUNS { Kind::Small } else { Kind::Wide },
+                }
+                .inputs(),
                 &said,
                 &mut seen,
                 tally,
@@ -146,7 +172,12 @@ pub fn try_entropy(entropy: &[u8], seed: u64, tally: &mut Tally) -> Result<(), B
                 None => tally.doubted_seen += u64::from(here),
                 Some(_) if here => tally.shown_seen += 1,
                 Some(_) if freed.contains(key) => tally.shown_freed += 1,
-                Some(_) => tally.shown_behind += u64::from(behind),
+                Some(w) => {
+                    tally.shown_behind += u64::from(behind);
+                    let deciding = said.deciding.get(key).copied();
+                    let (at, operand) = *key;
+                    tally.open.push(Open { seed, size, at, operand, deciding, invocations: w.invocations, behind });
+                }
             }
         }
     }
@@ -167,45 +198,111 @@ fn freed(
     (said, seen): (&Said, &mut Seen),
     tally: &mut Tally,
 ) -> Result<BTreeSet<Key>, Box<Wrong>> {
-    let mut found = BTreeSet::new();
-    let specialization = Specialization::new();
+    let mut finder = Finder { made, facts, size, seed, said, found: BTreeSet::new() };
     // All at once; then each for itself, as what decides about one error may be in the way of another.
-    let mut tries: Vec<(Vec<Key>, bool)> = vec![(said.unseen(seen).collect(), true)];
-    tries.extend(said.unseen(seen).take(ALONE).flat_map(|key| [(vec![key], true), (vec![key], false)]));
-    for (targets, everywhere) in tries {
-        let targets: Vec<Key> = targets.into_iter().filter(|t| !found.contains(t)).collect();
-        if targets.is_empty() {
-            continue;
+    let all: Vec<Key> = said.unseen(seen).collect();
+    let keep: Vec<InstRef> = all.iter().filter_map(|t| said.deciding.get(t).copied()).collect();
+    finder.attempt(&all, (&keep, true), TOGETHER_RUNS, seen, tally)?;
+    for key in all {
+        let own: Vec<InstRef> = said.deciding.get(&key).copied().into_iter().collect();
+        for everywhere in [true, false] {
+            if !finder.found.contains(&key) {
+                finder.attempt(&[key], (&own, everywhere), FREE_RUNS, seen, tally)?;
+            }
         }
-        let keep: Vec<InstRef> = targets.iter().filter_map(|t| said.deciding.get(t).copied()).collect();
+        if !finder.found.contains(&key) {
+            let keep = finder.least(key)?;
+            finder.attempt(&[key], (&keep, false), 2 * FREE_RUNS, seen, tally)?;
+        }
+    }
+    Ok(finder.found)
+}
+
+/// Looks for runs in which data decides the branches around errors.
+struct Finder<'a, 'm> {
+    made: &'a Diverging,
+    facts: &'a Analysis,
+    size: u32,
+    seed: u64,
+    said: &'a Said<'m>,
+    found: BTreeSet<Key>,
+}
+
+/// A module in which data decides branches.
+struct Same {
+    other: Freed,
+    analysis: Analysis,
+    /// The errors that the analysis names there with the same invocations.
+    keys: Vec<Key>,
+}
+
+impl Finder<'_, '_> {
+    /// The module for these errors, if it can be made and the analysis names some of them there as it did.
+    fn freed(&self, targets: &[Key], (keep, everywhere): (&[InstRef], bool)) -> Result<Option<Same>, Box<Wrong>> {
         let alone: Vec<(InstRef, u32)> = targets.iter().filter_map(|(at, operand)| Some((*at, (*operand)?))).collect();
         let only: Vec<InstRef> = targets.iter().map(|t| t.0).collect();
-        let how = Free { keep: &keep, alone: &alone, everywhere, only: &only };
-        let Some(other) = free(made, |id| facts.value(id), how) else { break };
-        if let Err(problems) = coop_ir::verify::verify(&other.module) {
+        let how = Free { keep, alone: &alone, everywhere, only: &only };
+        let Some(other) = free(self.made, |id| self.facts.value(id), how) else { return Ok(None) };
+        if let Err(problems) = coop_ir::verify::verify(&other.made.module) {
             return Err(wrong("not well formed", problems[0].to_string()));
         }
-        let constants = Constants::new(&other.module, &specialization);
-        let analyzer = Analyzer::new(&other.module, &constants);
-        let Some(entry) = analyzer.entry_points().into_iter().next() else { break };
-        let options = Options { subgroup_size: Some(size), facts: false };
-        let analysis = analyzer.analyze(&entry, options).map_err(|e| wrong("refused", format!("{e:?}")))?;
-        let now = Said::new(&other.module, &analysis);
+        let analysis = self.analyze(&other.made.module)?;
+        let now = Said::new(&other.made.module, &analysis);
         let pair = |said: &Said, key: &Key| said.doubts.get(key).copied().flatten().map(|w| w.invocations);
-        let same: Vec<Key> = targets.into_iter().filter(|t| pair(said, t) == pair(&now, t)).collect();
-        let mut reached = Seen::default();
-        for round in 0..FREE_RUNS {
-            if same.iter().all(|t| reached.here.contains(t)) {
-                break;
-            }
-            // Words for branches, and now and then larger ones for what the branches that are kept compute.
-            let inputs = (seed.wrapping_mul(FREE_RUNS) + round, if round % 3 == 2 { 4 } else { 2 });
-            run(&other, way(made, size, seed, round), inputs, &now, &mut reached, tally)?;
-        }
-        found.extend(same.iter().filter(|t| reached.here.contains(t)));
-        seen.behind.extend(same.into_iter().filter(|t| reached.behind.contains(t)));
+        let keys: Vec<Key> = targets.iter().filter(|t| pair(self.said, t) == pair(&now, t)).copied().collect();
+        Ok((!keys.is_empty()).then_some(Same { other, analysis, keys }))
     }
-    Ok(found)
+
+    fn analyze(&self, module: &Module) -> Result<Analysis, Box<Wrong>> {
+        let specialization = Specialization::new();
+        let constants = Constants::new(module, &specialization);
+        let analyzer = Analyzer::new(module, &constants);
+        let options = Options { subgroup_size: Some(self.size), facts: false };
+        let entry = analyzer.entry_points().into_iter().next().ok_or_else(|| wrong("no entry point", String::new()))?;
+        analyzer.analyze(&entry, options).map_err(|e| wrong("refused", format!("{e:?}")))
+    }
+
+    /// Runs the module in which data decides all branches but those kept.
+    fn attempt(
+        &mut self,
+        targets: &[Key],
+        how: (&[InstRef], bool),
+        runs: u64,
+        seen: &mut Seen,
+        tally: &mut Tally,
+    ) -> Result<(), Box<Wrong>> {
+        let Some(Same { other, analysis, keys: same }) = self.freed(targets, how)? else { return Ok(()) };
+        let now = Said::new(&other.made.module, &analysis);
+        let mut reached = Seen::default();
+        for round in 0..runs {
+            let open: Vec<Key> = same.iter().filter(|t| !reached.here.contains(t)).copied().collect();
+            let Some(next) = open.get(round as usize % open.len().max(1)) else { break };
+            // Where all ways are tried at once, each run is for one of them.
+            let script = other.script(self.said.deciding.get(next).copied(), next.0, round / 4);
+            let data = Data { seed: self.seed.wrapping_mul(FREE_RUNS) + round, kind: Kind::Free(round) };
+            let inputs = data.with(&script, other.words, self.said.first(next));
+            run(&other.made, way(self.made, self.size, self.seed, round), &inputs, &now, &mut reached, tally)?;
+        }
+        self.found.extend(same.iter().filter(|t| reached.here.contains(t)));
+        seen.behind.extend(same.into_iter().filter(|t| reached.behind.contains(t)));
+        Ok(())
+    }
+
+    /// The branches without which the analysis does not name an error: all others may be decided by data.
+    fn least(&self, key: Key) -> Result<Vec<InstRef>, Box<Wrong>> {
+        let mut keep: Vec<InstRef> = branches(&self.made.module).collect();
+        let deciding = self.said.deciding.get(&key).copied();
+        for branch in keep.clone() {
+            if Some(branch) == deciding {
+                continue;
+            }
+            let without: Vec<InstRef> = keep.iter().filter(|b| **b != branch).copied().collect();
+            if self.freed(&[key], (&without, false))?.is_some() {
+                keep = without;
+            }
+        }
+        Ok(keep)
+    }
 }
 
 fn wrong(class: &'static str, message: String) -> Box<Wrong> {
@@ -261,6 +358,11 @@ impl<'m> Said<'m> {
         Said { module, doubts, deciding, once: called_once(module), assumed, phis }
     }
 
+    /// The invocation that is said to execute an instruction.
+    fn first(&self, key: &Key) -> u32 {
+        self.doubts.get(key).copied().flatten().map_or(0, |w| w.invocations.0)
+    }
+
     /// What is shown, and was not seen.
     fn unseen(&self, seen: &Seen) -> impl Iterator<Item = Key> {
         let shown = self.doubts.iter().filter(|(key, witness)| witness.is_some() && !seen.here.contains(key));
@@ -272,12 +374,15 @@ impl<'m> Said<'m> {
     fn doubt(&self, f: &Finding) -> Option<Key> {
         let operand = operand(self.module, f);
         let here = |at: InstRef| {
-            let keys = self.doubts.range((at, None)..=(at, Some(u32::MAX))).map(|d| d.0);
-            keys.copied().find(|k| match operand {
-                Sight::Flow => k.1.is_none(),
-                Sight::Operand(i) => k.1.is_none_or(|k| k == i),
-                Sight::SomeOperand => true,
-            })
+            let keys = || self.doubts.range((at, None)..=(at, Some(u32::MAX))).map(|d| *d.0);
+            // Where some invocations may be missing, operands may differ between those that are there.
+            let whole = keys().find(|k| k.1.is_none());
+            let of = match operand {
+                Sight::Flow => None,
+                Sight::Operand(i) => keys().find(|k| k.1 == Some(i)),
+                Sight::SomeOperand => keys().find(|k| k.1.is_some()),
+            };
+            of.or(whole)
         };
         here(f.at).or_else(|| self.phis.get(&f.at)?.iter().find_map(|p| here(*p)))
     }
@@ -328,18 +433,18 @@ fn called_once(module: &Module) -> BTreeSet<InstRef> {
 fn run(
     made: &Diverging,
     (size, way): (u32, Reconvergence),
-    (seed, zeros): (u64, i64),
+    inputs: &Inputs,
     said: &Said,
     seen: &mut Seen,
     tally: &mut Tally,
 ) -> Result<(), Box<Wrong>> {
+    let seed = inputs.seed;
     let config =
         Config { subgroup_size: size, step_budget: 200_000, reconvergence: way, coverage: true, ..Config::default() };
     let specialization = Specialization::new();
     let interpreter =
         Interpreter::new(&made.module, None, &specialization, config).map_err(|e| wrong("not run", e.to_string()))?;
-    let (mut buffers, push) = inputs(seed, zeros);
-    let report = interpreter.run(&mut buffers, &push, [1 + (seed % 2) as u32, 1, 1]);
+    let report = interpreter.run(&mut inputs.buffers.clone(), &inputs.push, inputs.groups);
     let report = report.map_err(|e| wrong("not run", e.to_string()))?;
     tally.runs += 1;
     let mut whole = true;
@@ -415,31 +520,111 @@ fn is_free(module: &Module, at: InstRef) -> bool {
     module.inst(at).op.name().is_some_and(|n| n.starts_with("Group"))
 }
 
-/// Buffers and push constants; of so many numbers one is 0, at least.
-fn inputs(seed: u64, zeros: i64) -> (Vec<Memory>, Vec<u8>) {
-    let mut random = Random::new(seed);
-    // Small numbers are what conditions compare with, and the cases of switches.
-    let word = |random: &mut Random| match random.integer(0, zeros - 1) {
-        0 => 0,
-        1 if zeros == 2 => random.integer(1, 3) as u32,
-        1 => random.integer(0, 4) as u32,
-        _ => random.integer(0, 70) as u32,
-    };
-    let words = |random: &mut Random, n: u32, alike: bool| -> Vec<u8> {
-        let first = word(random);
-        (0..n).flat_map(|_| if alike { first } else { word(random) }.to_le_bytes()).collect()
-    };
-    // Words that decide about branches each for itself must differ.
-    let alike = zeros > 2 && random.integer(0, 3) == 0;
-    // Kernels take them in this order.
-    let memory = |binding: u32, bytes: Vec<u8>| Memory { name: format!("b{binding}"), slot: Some((0, binding)), bytes };
-    let buffers = vec![
-        memory(0, words(&mut random, WORDS, alike)),
-        memory(1, words(&mut random, WORDS, alike)),
-        memory(2, (0..4096).flat_map(|i| ((i % 7) as f32).to_le_bytes()).collect()),
-    ];
-    let push = words(&mut random, PUSH_WORDS, false);
-    (buffers, push)
+/// What a run is given.
+struct Inputs {
+    seed: u64,
+    buffers: Vec<Memory>,
+    push: Vec<u8>,
+    groups: [u32; 3],
+}
+
+/// How inputs are made.
+struct Data {
+    seed: u64,
+    kind: Kind,
+}
+
+/// What numbers.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Small ones: what conditions compare with, and the cases of switches.
+    Small,
+    /// Constants of the modules, what is next to them, and any now and then.
+    Wide,
+    /// One after the other, by round.
+    Free(u64),
+}
+
+/// Constants of the modules.
+const CONSTANTS: [u32; 14] = [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 32, 63, 64, 255];
+
+impl Data {
+    fn word(&self, random: &mut Random) -> u32 {
+        let (small, wide) = match self.kind {
+            Kind::Small => (true, false),
+            Kind::Wide => (false, true),
+            Kind::Free(round) => (round.is_multiple_of(3), round % 3 == 1),
+        };
+        if wide {
+            return match random.integer(0, 7) {
+                0 => random.bits() as u32,
+                1 => (random.bits() as u32) >> random.integer(0, 31),
+                n => {
+                    let near = random.integer(0, CONSTANTS.len() as i64 - 1) as usize;
+                    CONSTANTS[near].wrapping_add(if n < 5 { 0 } else { random.integer(-1, 1) as u32 })
+                }
+            };
+        }
+        match random.integer(0, 3) {
+            0 => 0,
+            1 => random.integer(0, 4) as u32,
+            _ if small => random.integer(0, 70) as u32,
+            _ => random.integer(0, 3) as u32,
+        }
+    }
+
+    fn words(&self, random: &mut Random, n: u32, alike: bool) -> Vec<u8> {
+        let first = self.word(random);
+        (0..n).flat_map(|_| if alike { first } else { self.word(random) }.to_le_bytes()).collect()
+    }
+
+    /// Buffers and push constants.
+    fn inputs(&self) -> Inputs {
+        let mut random = Random::new(self.seed);
+        let alike = random.integer(0, 3) == 0;
+        // Kernels take them in this order.
+        let memory =
+            |binding: u32, bytes: Vec<u8>| Memory { name: format!("b{binding}"), slot: Some((0, binding)), bytes };
+        let buffers = vec![
+            memory(0, self.words(&mut random, WORDS, alike)),
+            memory(1, self.words(&mut random, WORDS, alike)),
+            memory(2, (0..4096).flat_map(|i| ((i % 7) as f32).to_le_bytes()).collect()),
+        ];
+        let push = self.words(&mut random, PUSH_WORDS, false);
+        Inputs { seed: self.seed, buffers, push, groups: [1 + (self.seed % 2) as u32, 1, 1] }
+    }
+
+    /// The same with words that decide branches: as a script says, in some runs but for some invocations, in some for
+    /// those from `first` on only.
+    fn with(&self, script: &[Choice], words: u32, first: u32) -> Inputs {
+        let mut inputs = self.inputs();
+        let mut random = Random::new(self.seed ^ 0x5eed);
+        let Kind::Free(round) = self.kind else { return inputs };
+        let more = self.words(&mut random, DATA - WORDS, inputs.seed.is_multiple_of(5));
+        let deciding = (DATA..words).flat_map(|_| (random.integer(0, 3) as u32).to_le_bytes());
+        let deciding: Vec<u8> = deciding.collect();
+        let bytes = &mut inputs.buffers[0].bytes;
+        bytes.extend(more);
+        bytes.extend(deciding);
+        let unscripted = round % 8 == 7;
+        for choice in script.iter().filter(|_| !unscripted) {
+            for (i, w) in choice.words.clone().enumerate() {
+                let skipped = match round % 4 {
+                    1 => random.integer(0, 7) == 0,
+                    2 => choice.words.len() > 1 && (i as u32) < first,
+                    _ => false,
+                };
+                let at = w as usize * 4;
+                if let Some(slot) = bytes.get_mut(at..at + 4).filter(|_| !skipped) {
+                    slot.copy_from_slice(&choice.value.to_le_bytes());
+                }
+            }
+        }
+        if round % 5 == 4 {
+            inputs.groups = [2, 2, 1];
+        }
+        inputs
+    }
 }
 
 /// Less entropy that still goes wrong in the same way.

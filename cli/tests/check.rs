@@ -285,6 +285,7 @@ fn the_catalogue_has_what_a_run_reports() {
         Portability,
         Undefined,
         Uninitialised,
+        Unreachable,
     ];
     let reported: Vec<String> = kinds.iter().map(|k| format!("run-{k}")).collect();
     let listed: Vec<&str> = coop_validate::dynamic::DYNAMIC.iter().map(|d| d.id).collect();

@@ -187,15 +187,20 @@ fn generated_control_flow() {
     assert!(tally.uniform > 0 && tally.runs > 0, "{tally:?}");
 }
 
-/// Errors are seen to happen: in the module, or where data decides about the branches around.
+/// Errors are seen to happen: in the module, or where data decides about the branches around. Some of these lie behind
+/// other errors (8, 503), in functions of kernels (2251) or behind one operand that hides the other (2452); some are none,
+/// as what decides leads nobody to them (24, 241).
 #[test]
 fn errors_are_reached() {
     let mut tally = Tally::default();
-    for seed in [13, 15, 43, 59, 60] {
-        if let Err(w) = try_entropy(&entropy(seed, 300), seed, &mut tally) {
+    for (seed, bytes) in
+        [13, 15, 43, 59].map(|s| (s, 300)).into_iter().chain([8, 24, 241, 503, 2251, 2452].map(|s| (s, 500)))
+    {
+        if let Err(w) = try_entropy(&entropy(seed, bytes), seed, &mut tally) {
             panic!("seed {seed}: {}: {}", w.class, w.message);
         }
     }
+    assert_eq!(tally.open, []);
     assert!(tally.shown_seen > 0 && tally.shown_freed > 0, "{tally:?}");
     assert_eq!(tally.shown_seen + tally.shown_freed, tally.shown, "{tally:?}");
 }

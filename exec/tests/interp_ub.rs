@@ -3,7 +3,7 @@
 
 mod interp_common;
 
-use coop_exec::interp::{Config, Finding, FindingKind, Placement};
+use coop_exec::interp::{Config, Finding, FindingKind, Placement, Reconvergence};
 use coop_ir::Op;
 use interp_common::*;
 
@@ -133,4 +133,32 @@ fn the_rest() {
     check(10, FindingKind::Undefined, &["OpUDiv", "divided by zero"]);
     check(11, FindingKind::NonUniformExecution, &["OpControlBarrier", "63 of the 64", "not by 3"]);
     check(14, FindingKind::MatrixSize, &["A is 16x16, B 8x16, C 16x16, the result 16x16"]);
+}
+
+/// `OpUnreachable` is told before what the others do without those that came there.
+#[test]
+fn unreachable_code_that_is_reached() {
+    let text = "OpCapability Shader\nOpCapability VulkanMemoryModel\nOpCapability CooperativeMatrixKHR\n\
+        OpExtension \"SPV_KHR_cooperative_matrix\"\nOpMemoryModel Logical Vulkan\n\
+        OpEntryPoint GLCompute %main \"main\" %index\nOpExecutionMode %main LocalSize 32 1 1\n\
+        OpDecorate %index BuiltIn LocalInvocationIndex\n%void = OpTypeVoid\n%bool = OpTypeBool\n\
+        %uint = OpTypeInt 32 0\n%float = OpTypeFloat 32\n%c2 = OpConstant %uint 2\n%c3 = OpConstant %uint 3\n\
+        %c16 = OpConstant %uint 16\n%one = OpConstant %float 1\n\
+        %mat = OpTypeCooperativeMatrixKHR %float %c3 %c16 %c16 %c2\n%ones = OpConstantComposite %mat %one\n\
+        %ptr = OpTypePointer Input %uint\n%index = OpVariable %ptr Input\n%fn = OpTypeFunction %void\n\
+        %main = OpFunction %void None %fn\n%entry = OpLabel\n%i = OpLoad %uint %index\n\
+        %low = OpULessThan %bool %i %c16\nOpSelectionMerge %merge None\nOpBranchConditional %low %merge %never\n\
+        %never = OpLabel\nOpUnreachable\n%merge = OpLabel\n%sum = OpFAdd %mat %ones %ones\nOpReturn\nOpFunctionEnd\n";
+    let module = coop_ir::text::parse(text).unwrap_or_else(|e| panic!("{e}"));
+    for reconvergence in [Reconvergence::Early, Reconvergence::Promised(1)] {
+        let (_, report) = run(&module, &[], &[], Config { reconvergence, ..Config::default() });
+        let first = &report.findings[0];
+        assert_eq!(
+            (first.kind, first.count),
+            (FindingKind::Unreachable, 1),
+            "{reconvergence:?}: {:?}",
+            report.findings
+        );
+        assert!(first.message.contains("OpUnreachable"), "{}", first.message);
+    }
 }

@@ -158,6 +158,13 @@ pub static DYNAMIC: &[Dynamic] = &[
         vuids: &[],
         digest: &["khr.type-not-undef"],
     },
+    Dynamic {
+        id: "run-unreachable-reached",
+        summary: "an invocation comes to OpUnreachable",
+        docs: "The module promises that none does: whatever the run does from there on means nothing.",
+        vuids: &[],
+        digest: &[],
+    },
 ];
 
 /// Rules of the digest that are not about modules, or that nobody can check: each with why.

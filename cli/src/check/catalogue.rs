@@ -129,17 +129,11 @@ pub fn markdown() -> String {
          ids. Some of it rules see as well, where values are fixed.\n",
     );
     for d in DYNAMIC {
-        out.push_str(&format!(
-            "\n## {}\n\n{}. {}\n\nDigest: {}.",
-            d.id,
-            capitalised(d.summary),
-            d.docs,
-            d.digest.join(", ")
-        ));
-        if !d.vuids.is_empty() {
-            out.push_str(&format!(" {}.", d.vuids.join(", ")));
+        out.push_str(&format!("\n## {}\n\n{}. {}\n", d.id, capitalised(d.summary), d.docs));
+        if !d.digest.is_empty() {
+            let vuids = if d.vuids.is_empty() { String::new() } else { format!(" {}.", d.vuids.join(", ")) };
+            out.push_str(&format!("\nDigest: {}.{vuids}\n", d.digest.join(", ")));
         }
-        out.push('\n');
     }
     out.push_str("\n# Not checked\n\n| digest | why |\n|---|---|\n");
     for (id, why) in ELSEWHERE {

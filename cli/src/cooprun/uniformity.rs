@@ -4,7 +4,7 @@ use super::{Failure, print};
 use crate::Status;
 use crate::io;
 use crate::smith::entropy;
-use crate::uniformity::{Tally, Wrong, shrink, try_entropy};
+use crate::uniformity::{Open, Tally, Wrong, shrink, try_entropy};
 use clap::Args;
 use coop_ir::smith::diverge::diverge;
 use std::path::PathBuf;
@@ -29,6 +29,9 @@ pub(super) struct Uniformity {
     /// Keep what goes wrong here, shrunk, as assembly
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// List the errors that no run has confirmed
+    #[arg(long)]
+    open: bool,
 }
 
 impl Uniformity {
@@ -43,6 +46,9 @@ impl Uniformity {
             }
         });
         let (tally, bad, _) = total.into_inner().unwrap_or_else(|e| e.into_inner());
+        if self.open {
+            tally.open.iter().for_each(|o| print(&open(o)));
+        }
         print(&table(&tally, bad, start.elapsed()));
         Ok(if bad == 0 { Status::Success } else { Status::Findings })
     }
@@ -90,6 +96,15 @@ impl Uniformity {
             io::error(&format!("{}: {e}", file.display()));
         }
     }
+}
+
+fn open(o: &Open) -> String {
+    let operand = o.operand.map_or(String::new(), |i| format!(" operand {i}"));
+    let deciding = o.deciding.map_or(String::new(), |at| format!(", decided by {}", at.index()));
+    let behind = if o.behind { ", behind other undefined behaviour" } else { "" };
+    let (one, other) = o.invocations;
+    let at = o.at.index();
+    format!("seed {}: subgroups of {}: instruction {at}{operand}: {one} and {other}{deciding}{behind}", o.seed, o.size)
 }
 
 fn table(t: &Tally, bad: u64, time: Duration) -> String {

@@ -375,6 +375,8 @@ pub(super) struct Tensor {
 pub(super) struct Edge {
     pub to: u32,
     pub phis: Box<[(Row, Row, u32)]>,
+    /// The `OpUnreachable` that is all there is at its end.
+    pub unreachable: Option<InstRef>,
 }
 
 /// The end of a node.

@@ -64,7 +64,7 @@ impl Translator<'_> {
                 NodeKind::Back(header) => {
                     let to = order.block(header).unwrap_or(0);
                     let at = function.blocks[header].label;
-                    let term = Term::Go(Edge { to, phis: Box::default() });
+                    let term = Term::Go(Edge { to, ..Edge::default() });
                     Node { code: start..start, term, at, phi_scope: None, merge: None, back: Some(to) }
                 }
                 NodeKind::Block(b) => self.block(function, b, &cfg, &order, &phis, &mut body)?,
@@ -126,8 +126,10 @@ impl Translator<'_> {
                 }
             }
             let moves = this.untangle(moves)?;
+            let first = function.blocks.get(to).and_then(|b| b.insts.iter().find(|r| this.m.inst(**r).op != Op::Phi));
+            let unreachable = first.copied().filter(|r| this.m.inst(*r).op == Op::Unreachable);
             let to = order.target(b, to).ok_or("a branch to a block that is not reached")?;
-            Ok(Edge { to, phis: moves.into() })
+            Ok(Edge { to, phis: moves.into(), unreachable })
         };
         let inst = self.m.inst(*last);
         let term = match inst.op {

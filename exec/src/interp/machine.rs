@@ -377,16 +377,28 @@ impl<'p> Machine<'p> {
                 self.history.returned(self.at, here);
             }
             Term::Unreachable => {
-                self.find(FindingKind::Undefined, || "OpUnreachable was reached".into());
-                self.dead.or(here);
-                self.any_dead = true;
+                self.unreachable(here);
             }
             Term::Fail(why) => return Err(self.unsupported(why)),
         }
         Ok(())
     }
 
+    /// Invocations have come to an `OpUnreachable`: for them nothing follows.
+    fn unreachable(&mut self, here: &Mask) {
+        self.find(FindingKind::Unreachable, || "reached".into());
+        self.dead.or(here);
+        self.any_dead = true;
+    }
+
     fn go(&mut self, edge: &Edge, mask: &Mask, waiting: &mut Vec<(u32, Mask)>) {
+        // At once, before the others go on: what they do without these is no fault of its own.
+        if let Some(at) = edge.unreachable {
+            let from = std::mem::replace(&mut self.at, at);
+            self.unreachable(mask);
+            self.at = from;
+            return;
+        }
         if !edge.phis.is_empty() {
             self.regs.activate(mask);
             for (dst, src, n) in &edge.phis {

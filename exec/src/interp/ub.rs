@@ -27,7 +27,9 @@ pub enum FindingKind {
     MatrixSize,
     /// The step budget ran out.
     InfiniteLoop,
-    /// Undefined behaviour of another kind: division by zero, an overflow that is not defined, unreachable code.
+    /// `OpUnreachable` was reached.
+    Unreachable,
+    /// Undefined behaviour of another kind: division by zero, an overflow that is not defined.
     Undefined,
     /// Elements that are held more than once have different values: the result depends on the placement.
     Placement,
@@ -47,6 +49,7 @@ impl FindingKind {
             FindingKind::DataRace => "data-race",
             FindingKind::MatrixSize => "matrix-size",
             FindingKind::InfiniteLoop => "infinite-loop",
+            FindingKind::Unreachable => "unreachable-reached",
             FindingKind::Undefined => "undefined-behaviour",
             FindingKind::Placement => "placement-dependent",
             FindingKind::Portability => "portability",

@@ -516,7 +516,7 @@ impl<'a> Builder<'a> {
         };
         self.spot = was;
         self.inputs.insert((variable, component), n);
-        self.graph.source_of.insert(n, variable);
+        self.graph.source_of.insert(n, (variable, component));
         n
     }
 }

@@ -162,7 +162,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
         let solved = self.solved;
         let branches = self.branches_around(check.spot, check.scope);
         for x in branches.iter().take(24) {
-            let prover = self.prover.get_or_insert_with(|| Prover::new(solved));
+            let prover = self.prover.get_or_insert_with(|| Prover::new(solved, self.decorations));
             if let Some(pair) = prover.parted(*x, check.spot, check.scope) {
                 let witness = self.witness(pair, None);
                 return (Some(witness), self.branch_chain(*x, check.scope));
@@ -211,7 +211,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
     fn operand(&mut self, check: &Check, operand: u32) -> (Option<Witness>, Vec<Step>) {
         let solved = self.solved;
         let node = check.operands.iter().find(|o| o.0 == operand).map_or(0, |o| solved.graph.find(o.1));
-        let prover = self.prover.get_or_insert_with(|| Prover::new(solved));
+        let prover = self.prover.get_or_insert_with(|| Prover::new(solved, self.decorations));
         let shown = prover.differ(node, check.spot, check.scope);
         let witness = shown.map(|(pair, values)| self.witness(pair, values));
         let mut chain = Vec::new();
@@ -346,7 +346,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
     /// Where values begin to differ.
     fn source(&self, n: u32, chain: &mut Vec<Step>) {
         let node = &self.solved.graph.nodes[n as usize];
-        if let Some(variable) = self.solved.graph.source_of.get(&n) {
+        if let Some((variable, _)) = self.solved.graph.source_of.get(&n) {
             let Some(at) = self.module().def(*variable) else { return };
             let text = match self.built_in(*variable) {
                 Some(name) if node.over == Uniformity::Subgroup => format!("{name} is the same in a subgroup only"),

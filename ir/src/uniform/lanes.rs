@@ -17,7 +17,9 @@ use super::graph::NONE;
 use super::nodes::Kind;
 use super::shape::{Arg, Fold, Shape, fold};
 use super::solve::Solved;
+use super::trial::Trial;
 use crate::cfg::{Case, DomTree, Graph};
+use crate::decorate::Decorations;
 use crate::grammar::Op;
 use crate::module::InstRef;
 use rustc_hash::FxHashMap;
@@ -47,6 +49,7 @@ pub(super) struct Pair {
 /// Looks for proofs.
 pub(super) struct Prover<'s, 'p, 'm> {
     pub(super) solved: &'s Solved<'p, 'm>,
+    pub(super) decorations: &'s Decorations,
     dom: DomTree,
 }
 
@@ -61,8 +64,19 @@ struct Way {
     certain: bool,
 }
 
+/// What is known of a node in a round.
+struct Known<'a> {
+    values: Values,
+    round: u64,
+    /// Whether it rests on what loops' phis are in this round.
+    varies: bool,
+    /// Whether it does, and some path through the round goes past.
+    unsure: bool,
+    phis: &'a FxHashMap<u32, Values>,
+}
+
 /// One evaluation: as seen from a spot.
-struct Round<'a> {
+pub(super) struct Round<'a> {
     from: u32,
     /// What phis of the loop that is followed are in this round.
     phis: &'a FxHashMap<u32, Values>,
@@ -70,14 +84,27 @@ struct Round<'a> {
     left: u32,
     /// Whether a loop's phi was asked for.
     varies: bool,
+    /// Whether what is not known is made up.
+    trial: Option<Trial<'a>>,
+}
+
+impl<'a> Round<'a> {
+    pub(super) fn new(from: u32, phis: &'a FxHashMap<u32, Values>, trial: Option<Trial<'a>>) -> Round<'a> {
+        Round { from, phis, memo: FxHashMap::default(), left: MAX_WORK, varies: false, trial }
+    }
+
+    /// How many nodes were computed.
+    pub(super) fn work(&self) -> usize {
+        self.memo.len()
+    }
 }
 
 impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
-    pub(super) fn new(solved: &'s Solved<'p, 'm>) -> Prover<'s, 'p, 'm> {
+    pub(super) fn new(solved: &'s Solved<'p, 'm>, decorations: &'s Decorations) -> Prover<'s, 'p, 'm> {
         let taken = solved.program.edges.iter().enumerate().filter(|(e, _)| solved.regions.taken[*e]);
         let edges: Vec<_> = taken.map(|(_, e)| (e.from as usize, e.to as usize)).collect();
         let graph = Graph::new(solved.program.spots.len(), &edges);
-        Prover { solved, dom: DomTree::new(&graph, 0) }
+        Prover { solved, decorations, dom: DomTree::new(&graph, 0) }
     }
 
     /// Two invocations of which one can't execute `spot` because of a branch, at least not when the other does.
@@ -100,29 +127,36 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         if !with_it || ways.iter().all(|w| w.ever && w.again) {
             return None;
         }
-        self.in_rounds(branch, condition, |values, round, varies, unsure| {
+        self.in_rounds(branch, condition, |known| {
+            let Known { values, round, varies, unsure, phis } = known;
             let way = |lane: usize| {
-                let to = self.target(branch, (*values).get(lane).copied().flatten()?)?;
+                let to = self.target(branch, values.get(lane).copied().flatten()?)?;
                 ways.iter().find(|w| w.to == to)
             };
             let all: Vec<Option<&Way>> = (0..solved.grid.lanes).map(way).collect();
-            // The first may execute it, the second does not.
-            let apart = |one: Option<&Way>, other: Option<&Way>| match (one, other) {
+            // The first executes it, or may, the second does not.
+            let apart = |one: usize, other: usize| match (all[one], all[other]) {
                 (Some(one), Some(other)) => {
                     (!varies && !other.ever && one.ever)
                         || (!unsure && one.certain && !other.again && other.to != one.to)
                 }
-                (None, Some(other)) => !varies && !other.ever,
                 _ => false,
             };
-            let known = |x: usize| all[x].is_some();
-            let both = |a: usize, b: usize| apart(all[a], all[b]) || apart(all[b], all[a]);
-            let (a, b) = solved
-                .grid
-                .witness(scope, |a, b| known(a) && known(b) && both(a, b))
-                .or_else(|| solved.grid.witness(scope, both))?;
-            let (one, other) = if apart(all[a], all[b]) { (a, b) } else { (b, a) };
-            Some(Pair { one, other, round })
+            let one_first = |(a, b): (usize, usize), apart: &dyn Fn(usize, usize) -> bool| {
+                let (one, other) = if apart(a, b) { (a, b) } else { (b, a) };
+                Pair { one, other, round: *round }
+            };
+            if let Some(found) = solved.grid.witness(scope, |a, b| apart(a, b) || apart(b, a)) {
+                return Some(one_first(found, &apart));
+            }
+            // Of the first nothing is known, but that it can go there.
+            let never = |other: usize| !varies && all[other].is_some_and(|w| !w.ever);
+            solved.grid.witness(scope, |a, b| never(a) != never(b))?;
+            let leads = |v: u64| self.target(branch, v).is_some_and(|to| ways.iter().any(|w| w.to == to && w.ever));
+            let can = self.possible(condition, branch, phis, leads);
+            let apart = |one: usize, other: usize| all[one].is_none() && can[one] && never(other);
+            let found = solved.grid.witness(scope, |a, b| apart(a, b) || apart(b, a))?;
+            Some(one_first(found, &apart))
         })
     }
 
@@ -156,14 +190,15 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             return Some((Pair { one, other, round: 0 }, None));
         }
         let mut values = (0, 0);
-        let pair = self.in_rounds(spot, n, |v: &Values, round, varies, _| {
+        let pair = self.in_rounds(spot, n, |known| {
             // Whether it is executed in this very round is not known.
-            (!varies).then_some(())?;
+            (!known.varies).then_some(())?;
+            let v = &known.values;
             let (one, other) = solved
                 .grid
                 .witness(scope, |a, b| matches!((v[a], v[b]), (Some(x), Some(y)) if x != y && x.max(y) <= exact))?;
             values = (v[one]?, v[other]?);
-            Some(Pair { one, other, round })
+            Some(Pair { one, other, round: known.round })
         })?;
         Some((pair, Some(values)))
     }
@@ -181,22 +216,17 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
     }
 
     /// Asks for the values of a node in the first round of all loops around a spot, and in later ones of the innermost.
-    fn in_rounds(
-        &self,
-        spot: u32,
-        node: u32,
-        mut judge: impl FnMut(&Values, u64, bool, bool) -> Option<Pair>,
-    ) -> Option<Pair> {
+    fn in_rounds(&self, spot: u32, node: u32, mut judge: impl FnMut(&Known) -> Option<Pair>) -> Option<Pair> {
         let solved = self.solved;
         let mut phis: FxHashMap<u32, Values> = FxHashMap::default();
         let l = solved.program.spot(spot).in_loop;
         let mut work = 0;
         for round in 0..MAX_ROUNDS {
-            let mut r = Round { from: spot, phis: &phis, memo: FxHashMap::default(), left: MAX_WORK, varies: false };
+            let mut r = Round::new(spot, &phis, None);
             let values = self.values(node, &mut r, 0);
             let varies = r.varies;
             let unsure = varies && !self.comes_to(spot, &mut r);
-            if let Some(pair) = judge(&values, round, varies, unsure) {
+            if let Some(pair) = judge(&Known { values, round, varies, unsure, phis: &phis }) {
                 return Some(pair);
             }
             work += r.memo.len() as u64 * solved.grid.lanes as u64;
@@ -300,11 +330,11 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         Rc::new(vec![None; self.solved.grid.lanes])
     }
 
-    fn values(&self, n: u32, r: &mut Round, depth: u32) -> Values {
+    pub(super) fn values(&self, n: u32, r: &mut Round, depth: u32) -> Values {
         let n = self.solved.graph.find(n);
-        if let Some(v) = r.phis.get(&n) {
+        if let Some(v) = r.phis.get(&n).cloned() {
             r.varies = true;
-            return v.clone();
+            return r.trial.map_or(v.clone(), |t| self.made_up(n, &v, r, t, depth));
         }
         if let Some(v) = r.memo.get(&n) {
             return v.clone();
@@ -315,7 +345,10 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         r.left -= 1;
         // Stands in for itself while it is looked for.
         r.memo.insert(n, self.unknown());
-        let values = self.find_values(n, r, depth);
+        let mut values = self.find_values(n, r, depth);
+        if let Some(trial) = r.trial {
+            values = self.made_up(n, &values, r, trial, depth);
+        }
         r.memo.insert(n, values.clone());
         values
     }
@@ -329,7 +362,12 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         match node.kind {
             Kind::Fold(f) => {
                 let ops: Vec<u32> = solved.graph.operands(n).map(|(op, _)| op).collect();
-                let widths: Vec<u32> = ops.iter().map(|op| u32::from(solved.graph.nodes[*op as usize].width)).collect();
+                let width = |op: &u32| match u32::from(solved.graph.nodes[*op as usize].width) {
+                    // An argument of which nothing is known: numbers are made up for it.
+                    0 if r.trial.is_some() => 32,
+                    w => w,
+                };
+                let widths: Vec<u32> = ops.iter().map(width).collect();
                 let args: Vec<Values> = ops.iter().map(|op| self.values(*op, r, depth + 1)).collect();
                 self.computed(f, u32::from(node.width), &args, &widths)
             }
@@ -404,7 +442,13 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         let all: Vec<usize> = (0..ops.len()).collect();
         let same = |lane: usize, which: &[usize]| {
             let first = values[*which.first()?][lane]?;
-            which.iter().all(|i| values[*i][lane] == Some(first)).then_some(first)
+            let alike = which.iter().all(|i| values[*i][lane] == Some(first));
+            match r.trial {
+                Some(trial) if !alike => {
+                    values[*trial.pick((n, self.group(solved.graph.nodes[n as usize].over, lane)), which)?][lane]
+                }
+                _ => alike.then_some(first),
+            }
         };
         let one = |lane: usize| match condition[lane] {
             Some(c) => {

@@ -44,6 +44,7 @@ mod slice;
 mod solve;
 mod source;
 mod summary;
+mod trial;
 mod values;
 
 use crate::constant::Constants;

@@ -98,8 +98,8 @@ pub(super) struct Graph {
     pub(super) checks: Vec<Check>,
     /// The variable of a cell's phi.
     pub(super) cell_of: FxHashMap<u32, Id>,
-    /// The built-in or variable that a node without an instruction is.
-    pub(super) source_of: FxHashMap<u32, Id>,
+    /// The built-in or variable that a node without an instruction is, and its component.
+    pub(super) source_of: FxHashMap<u32, (Id, u32)>,
     /// What is stored into each variable of shared memory.
     pub(super) shared_stores: FxHashMap<Id, Vec<u32>>,
 }

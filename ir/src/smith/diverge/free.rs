@@ -1,50 +1,87 @@
 //! The same module with branches that data decides.
 //!
 //! What a proof about a branch says holds whatever the branches around it do; but the conditions of these may be such
-//! that no input ever leads there, or that none is found. With conditions that are words of a buffer, inputs do.
+//! that no input ever leads there, or that none is found, or something before it may be undefined. With conditions that
+//! are words of a buffer, and nothing undefined before, inputs do: [`Freed::script`] says which.
+
+mod quiet;
+mod script;
 
 use super::Diverging;
 use crate::decorate::Decorations;
 use crate::grammar::Op;
-use crate::module::{Block, Id, Inst, InstRef, Module, Operand};
+use crate::module::{Block, Function, Id, Inst, InstRef, Module, Operand};
 use crate::uniform::Uniformity;
+use rustc_hash::FxHashMap;
 use spirv::{BuiltIn, StorageClass};
 
-/// What to leave as it is, and how far to go. Branches that lead to `OpUnreachable` are left alone always.
+pub use script::Choice;
+
+/// What to leave as it is, and how far to go.
 #[derive(Clone, Copy, Debug)]
 pub struct Free<'a> {
     /// Branches that remain what they are.
     pub keep: &'a [InstRef],
-    /// Loads and stores of matrices of which only this operand is to differ: the pointer leads to the first element.
+    /// Loads and stores of matrices of which only this operand is to differ: the pointer leads to the first element, or
+    /// the stride is constant.
     pub alone: &'a [(InstRef, u32)],
     /// Whether what else is computed from a condition is computed from the word.
     pub everywhere: bool,
-    /// Of what writes memory of others, and of barriers, these alone remain.
+    /// Of what writes memory of others, of barriers, and of what is done with matrices, these alone remain.
     pub only: &'a [InstRef],
+}
+
+/// A module with branches that data decides.
+#[derive(Clone, Debug)]
+pub struct Freed {
+    /// The module. Its first buffer has [`Freed::words`] words.
+    pub made: Diverging,
+    /// How many words the first buffer has. What is read by index is in the first [`DATA`].
+    pub words: u32,
+    /// The branches that words decide.
+    branches: Vec<Deciding>,
+}
+
+/// So many words are data: those of the first buffer, in place of the second, and in place of shared memory.
+pub const DATA: u32 = 3 * super::WORDS;
+
+/// A branch, and the words that decide it.
+#[derive(Clone, Copy, Debug)]
+struct Deciding {
+    at: InstRef,
+    first: u32,
+    count: u32,
+}
+
+/// The branches of a module that may lead to several places.
+pub fn branches(module: &Module) -> impl Iterator<Item = InstRef> {
+    let ends = module.functions.iter().flat_map(|f| &f.blocks).filter_map(Block::terminator);
+    ends.filter(|r| matches!(module.inst(*r).op, Op::BranchConditional | Op::Switch))
 }
 
 /// The module with words of the first buffer for conditions: one for each branch where the condition was uniform over
 /// the workgroup, as `over` says, one for each subgroup or each invocation where it was not. What other invocations may
-/// have written is read from that buffer too. What bounds loops remains. `None` if that changes nothing.
-pub fn free(made: &Diverging, over: impl Fn(Id) -> Uniformity, how: Free<'_>) -> Option<Diverging> {
+/// have written is read from that buffer too, and so are elements of matrices. What bounds loops remains, and what is
+/// made of constants. `None` if the module is none that the generator makes.
+pub fn free(made: &Diverging, over: impl Fn(Id) -> Uniformity, how: Free<'_>) -> Option<Freed> {
     let mut module = made.module.clone();
     let mut freer = Freer::new(&mut module)?;
-    let mut changed = false;
+    if freer.kernel {
+        freer.pass_buffer();
+    }
     for f in 0..freer.module.functions.len() {
-        // Functions of kernels have no buffer.
-        if freer.kernel && freer.module.inst(freer.module.functions[f].def).result != freer.main {
-            continue;
-        }
-        let certain = freer.certain(f);
+        freer.buffer = freer.buffers[f];
         for b in 0..freer.module.functions[f].blocks.len() {
-            changed |= freer.block(f, b, &over, how, &certain).is_some();
+            freer.block(f, b, &over, how);
         }
         for b in 0..freer.module.functions[f].blocks.len() {
-            changed |= freer.memory(f, b, how.alone);
-            freer.quiet(f, b, how.only);
+            freer.memory(f, b, how.alone);
+            freer.quiet(f, b, &over, how.only);
         }
     }
-    changed.then(|| Diverging { module, ..made.clone() })
+    freer.sweep(how.only);
+    let (branches, words) = (std::mem::take(&mut freer.branches), freer.next);
+    Some(Freed { made: Diverging { module, ..made.clone() }, words, branches })
 }
 
 struct Freer<'m> {
@@ -54,12 +91,20 @@ struct Freer<'m> {
     uint: Id,
     bool: Id,
     zero: Id,
-    mask: Id,
+    one: Id,
+    /// The buffer's name in each function.
+    buffers: Vec<Id>,
     buffer: Id,
     pointer: Id,
     local_index: Id,
     subgroup: Id,
-    branches: u32,
+    /// The first word that is not used yet.
+    next: u32,
+    branches: Vec<Deciding>,
+    /// Conditions that were replaced, and by which branch.
+    done: Vec<(Id, usize)>,
+    /// The type of each matrix.
+    matrices: FxHashMap<Id, Id>,
 }
 
 impl<'m> Freer<'m> {
@@ -87,9 +132,14 @@ impl<'m> Freer<'m> {
                 |i: &Inst| i.op == Op::Variable && i.result.is_some_and(|id| decorations.binding(id) == Some(0));
             global(&first)?
         };
-        let (zero, mask) = (constant(0)?, constant(255)?);
+        let (zero, one) = (constant(0)?, constant(1)?);
         let local_index = decorations.with_built_in(BuiltIn::LocalInvocationIndex).next()?;
         let subgroup = decorations.with_built_in(BuiltIn::SubgroupId).next()?;
+        let buffers = vec![buffer; module.functions.len()];
+        let bodies = module.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.insts);
+        let typed = bodies.chain(&module.globals).map(|r| module.inst(*r)).filter_map(|i| Some((i.result?, i.ty?)));
+        let is_matrix = |ty: Id| module.def_inst(ty).is_some_and(|i| i.op == Op::TypeCooperativeMatrixKHR);
+        let matrices = typed.filter(|(_, ty)| is_matrix(*ty)).collect();
         Some(Freer {
             module,
             kernel,
@@ -97,49 +147,82 @@ impl<'m> Freer<'m> {
             uint,
             bool,
             zero,
-            mask,
+            one,
+            buffers,
             buffer,
             pointer,
             local_index,
             subgroup,
-            branches: 0,
+            next: DATA,
+            branches: Vec::new(),
+            done: Vec::new(),
+            matrices,
         })
     }
 
-    fn block(
-        &mut self,
-        f: usize,
-        b: usize,
-        over: &impl Fn(Id) -> Uniformity,
-        how: Free<'_>,
-        certain: &[Id],
-    ) -> Option<()> {
+    /// Gives functions of kernels the buffer as an argument, the last one.
+    fn pass_buffer(&mut self) {
+        let names = |f: &Function| self.module.inst(f.def).result;
+        let others: Vec<usize> =
+            (0..self.buffers.len()).filter(|f| names(&self.module.functions[*f]) != self.main).collect();
+        for f in others {
+            let (def, params) = (self.module.functions[f].def, self.module.functions[f].params.clone());
+            let Some(result) = self.module.inst(def).ty else { continue };
+            let types = params.iter().filter_map(|p| self.module.inst(*p).ty).chain([self.pointer]);
+            let operands: Vec<Operand> = std::iter::once(result).chain(types).map(Operand::Id).collect();
+            let (ty, param) = (self.module.fresh_id(), self.module.fresh_id());
+            let r = self.module.add(Inst::new(Op::TypeFunction, None, Some(ty), operands));
+            self.module.globals.push(r);
+            let r = self.module.add(Inst::new(Op::FunctionParameter, Some(self.pointer), Some(param), []));
+            self.module.functions[f].params.push(r);
+            self.module.inst_mut(def).operands[1] = Operand::Id(ty);
+            self.buffers[f] = param;
+        }
+        for f in 0..self.buffers.len() {
+            let insts = self.module.functions[f].blocks.iter().flat_map(|b| b.insts.iter().copied());
+            let calls: Vec<InstRef> = insts.filter(|r| self.module.inst(*r).op == Op::FunctionCall).collect();
+            for r in calls {
+                self.module.inst_mut(r).operands.push(Operand::Id(self.buffers[f]));
+            }
+        }
+    }
+
+    fn block(&mut self, f: usize, b: usize, over: &impl Fn(Id) -> Uniformity, how: Free<'_>) -> Option<()> {
         let end = self.module.functions[f].blocks[b].terminator()?;
         let inst = self.module.inst(end);
         if !matches!(inst.op, Op::BranchConditional | Op::Switch) || how.keep.contains(&end) {
             return None;
         }
         let switch = inst.op == Op::Switch;
-        let condition = inst.id(0).filter(|c| !certain.contains(c))?;
+        let condition = inst.id(0)?;
+        if let Some((_, branch)) = self.done.iter().find(|d| d.0 == condition) {
+            let other = self.branches[*branch];
+            self.branches.push(Deciding { at: end, ..other });
+            return None;
+        }
         let def = self.module.def_inst(condition)?;
+        // What is known beforehand stays known, and what bounds loops stays.
+        if script::fixed(self.module, condition, 0).is_some() || script::bound(self.module, (f, b), condition).is_some()
+        {
+            return None;
+        }
         let counts = |id: Option<Id>| {
             let less = id.and_then(|id| self.module.def_inst(id)).filter(|i| i.op == Op::ULessThan);
             less.and_then(|i| i.id(0)).and_then(|id| self.module.def_inst(id)).map(|i| i.op)
         };
         let bound = match def.op {
-            // What is known beforehand stays known.
-            _ if self.is_fixed(condition, 0) => return None,
-            Op::LogicalNot if counts(def.id(0)) == Some(Op::Phi) => return None,
-            Op::ULessThan if counts(Some(condition)) == Some(Op::Phi) => return None,
             // Of a way back, and so many times.
             Op::LogicalAnd if matches!(counts(def.id(0)), Some(Op::Phi | Op::Load)) => def.id(0),
             _ => None,
         };
         let movable = !matches!(def.op, Op::Phi | Op::FunctionParameter | Op::Load | Op::FunctionCall);
         let defined = self.module.def(condition).filter(|_| how.everywhere && movable && !switch);
+        // Two ways, if the third leads to `OpUnreachable`.
+        let two = switch && inst.id(1).is_some_and(|id| script::leads_nowhere(self.module, f, id));
         let mut made = Vec::new();
-        let word = self.word(over(condition), &mut made);
+        let word = self.word(over(condition), Some(end), &mut made);
         let (op, operands) = match bound {
+            _ if two => (Op::BitwiseAnd, vec![word, self.one]),
             _ if switch => (Op::CopyObject, vec![word]),
             Some(bound) => {
                 let free = self.put(&mut made, Op::INotEqual, self.bool, &[word, self.zero]);
@@ -151,6 +234,7 @@ impl<'m> Freer<'m> {
             let operands = operands.into_iter().map(Operand::Id);
             self.module.replace(at, Inst::new(op, Some(self.bool), Some(condition), operands));
             self.module.functions[f].blocks[place.0].insts.insert_from_slice(place.1, &made);
+            self.done.push((condition, self.branches.len() - 1));
             return Some(());
         }
         let ty = if switch { self.uint } else { self.bool };
@@ -167,83 +251,10 @@ impl<'m> Freer<'m> {
         Some(())
     }
 
-    /// Whether a value is made of constants alone.
-    fn is_fixed(&self, id: Id, depth: u32) -> bool {
-        let Some(inst) = self.module.def_inst(id) else { return false };
-        let computed = matches!(inst.op.0, 124 | 126..=152 | 164..=205);
-        inst.op.is_constant() || depth < 8 && computed && inst.ids().all(|id| self.is_fixed(id, depth + 1))
-    }
-
-    /// The conditions of branches that lead to `OpUnreachable`, which they must never do.
-    fn certain(&self, f: usize) -> Vec<Id> {
-        let blocks = &self.module.functions[f].blocks;
-        let end = |b: &Block| b.terminator().map(|r| self.module.inst(r));
-        let nowhere = blocks.iter().filter(|b| end(b).is_some_and(|i| i.op == Op::Unreachable));
-        let labels: Vec<Id> = nowhere.filter_map(|b| self.module.inst(b.label).result).collect();
-        let ends = blocks.iter().filter_map(end).filter(|i| i.ids().any(|id| labels.contains(&id)));
-        ends.filter(|i| i.op != Op::Branch).filter_map(|i| i.id(0)).collect()
-    }
-
     /// The block and the place in it of an instruction.
     fn place(&self, f: usize, r: InstRef) -> Option<(usize, usize)> {
         let blocks = self.module.functions[f].blocks.iter().enumerate();
         blocks.filter_map(|(b, block)| Some((b, block.insts.iter().position(|i| *i == r)?))).next()
-    }
-
-    /// Drops what may be in the way of others: nothing reads what is written.
-    fn quiet(&mut self, f: usize, b: usize, only: &[InstRef]) {
-        for r in self.module.functions[f].blocks[b].insts.clone() {
-            let inst = self.module.inst(r);
-            let drop = match inst.op {
-                Op::ControlBarrier | Op::CooperativeMatrixStoreKHR => true,
-                Op::Store => {
-                    let ty = inst.id(0).and_then(|p| self.module.type_of(p)).and_then(|t| self.module.def_inst(t));
-                    let own = [StorageClass::Function as u32, StorageClass::Private as u32];
-                    ty.and_then(|t| t.word(0)).is_some_and(|class| !own.contains(&class))
-                }
-                _ => false,
-            };
-            if drop && !only.contains(&r) {
-                self.module.replace(r, Inst::new(Op::Nop, None, None, []));
-            }
-        }
-    }
-
-    /// Has what may be written read from the buffer, which nothing writes.
-    fn memory(&mut self, f: usize, b: usize, alone: &[(InstRef, u32)]) -> bool {
-        let mut changed = false;
-        for r in self.module.functions[f].blocks[b].insts.clone() {
-            let inst = self.module.inst(r);
-            let Some(chain) = inst.id(0).and_then(|p| self.module.def_inst(p)).cloned() else { continue };
-            let Some(index) = chain.operands.last().and_then(|o| o.id()) else { continue };
-            if !matches!(chain.op, Op::AccessChain | Op::InBoundsPtrAccessChain) {
-                continue;
-            }
-            let mut made = Vec::new();
-            let pointer = match inst.op {
-                Op::Load if inst.ty == Some(self.uint) => {
-                    let class = chain.ty.and_then(|t| self.module.def_inst(t)).and_then(|t| t.word(0));
-                    let shared = class == Some(StorageClass::Workgroup as u32);
-                    let written = chain.ty == Some(self.pointer) && chain.id(0) != Some(self.buffer);
-                    if !shared && !written {
-                        continue;
-                    }
-                    self.element(self.pointer, self.buffer, index, &mut made)
-                }
-                Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixStoreKHR
-                    if alone.iter().any(|a| a.0 == r && a.1 > 0) =>
-                {
-                    let (Some(ty), Some(base)) = (chain.ty, chain.id(0)) else { continue };
-                    self.element(ty, base, self.zero, &mut made)
-                }
-                _ => continue,
-            };
-            let Some((_, at)) = self.place(f, r) else { continue };
-            self.module.functions[f].blocks[b].insts.insert_from_slice(at, &made);
-            self.module.inst_mut(r).operands[0] = Operand::Id(pointer);
-            changed = true;
-        }
-        changed
     }
 
     fn element(&mut self, ty: Id, buffer: Id, index: Id, made: &mut Vec<InstRef>) -> Id {
@@ -254,24 +265,36 @@ impl<'m> Freer<'m> {
         }
     }
 
-    /// A word of the buffer.
-    fn word(&mut self, over: Uniformity, made: &mut Vec<InstRef>) -> Id {
-        self.branches += 1;
-        let n = self.module.fresh_id();
-        let first = Operand::Word(self.branches * 29 % super::WORDS);
-        let r = self.module.add(Inst::new(Op::Constant, Some(self.uint), Some(n), [first]));
-        self.module.globals.push(r);
+    /// A word of the buffer, for a branch or for data.
+    fn word(&mut self, over: Uniformity, branch: Option<InstRef>, made: &mut Vec<InstRef>) -> Id {
+        let count = match over {
+            Uniformity::Workgroup => 1,
+            Uniformity::Subgroup => super::MOST_INVOCATIONS / 4,
+            Uniformity::Divergent => super::MOST_INVOCATIONS,
+        };
+        let first = self.next;
+        self.next += count;
+        if let Some(at) = branch {
+            self.branches.push(Deciding { at, first, count });
+        }
+        let n = self.constant(first);
         let index = match over {
             Uniformity::Workgroup => n,
             _ => {
                 let of = if over == Uniformity::Subgroup { self.subgroup } else { self.local_index };
                 let lane = self.put(made, Op::Load, self.uint, &[of]);
-                let sum = self.put(made, Op::IAdd, self.uint, &[lane, n]);
-                self.put(made, Op::BitwiseAnd, self.uint, &[sum, self.mask])
+                self.put(made, Op::IAdd, self.uint, &[lane, n])
             }
         };
         let place = self.element(self.pointer, self.buffer, index, made);
         self.put(made, Op::Load, self.uint, &[place])
+    }
+
+    fn constant(&mut self, value: u32) -> Id {
+        let n = self.module.fresh_id();
+        let r = self.module.add(Inst::new(Op::Constant, Some(self.uint), Some(n), [Operand::Word(value)]));
+        self.module.globals.push(r);
+        n
     }
 
     fn put(&mut self, made: &mut Vec<InstRef>, op: Op, ty: Id, ids: &[Id]) -> Id {

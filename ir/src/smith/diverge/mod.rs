@@ -19,7 +19,7 @@ mod free;
 mod header;
 mod web;
 
-pub use free::{Free, free};
+pub use free::{Choice, DATA, Free, Freed, branches, free};
 
 use super::entropy::Entropy;
 use crate::module::Module;
@@ -54,6 +54,9 @@ pub fn diverge(entropy: &[u8]) -> Diverging {
     let module = text::parse(&source).unwrap_or_else(|e| unreachable!("the generator makes no sense: {e}\n{source}"));
     Diverging { module, local_size: g.size, meets_early: g.kernel || g.mode == MAXIMAL, used: g.e.used() }
 }
+
+/// No workgroup is larger.
+pub const MOST_INVOCATIONS: u32 = 128;
 
 /// With this only merge blocks and continue targets may have several predecessors.
 const MAXIMAL: &str = "MaximallyReconvergesKHR";
