@@ -27,6 +27,7 @@ mod inst;
 mod memory;
 mod muladd;
 mod native;
+mod padding;
 mod pipeline;
 mod plain;
 mod reduce;
@@ -128,6 +129,8 @@ struct Tiles<'a, 'cx> {
     carried: Vec<Carried>,
     /// Values whose rows hold one value each.
     alike: FxHashSet<Id>,
+    /// Factors that may hold something beyond the end of K.
+    filled: FxHashSet<Id>,
     /// What the device does to tiles by itself.
     native: Native,
     /// Those of the loads that were met.
@@ -178,6 +181,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         access.runs_down &= !(kernel::is_kernel(m) && access.elem.scalar.width() == 32);
         accesses.insert(r, access);
     }
+    let filled = padding::filled(m, &constants, &mats);
     let native = Native::new(cx);
     let mut tiles = Tiles {
         arena: Arena::new(m, &constants, Some(profile), parts),
@@ -201,6 +205,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         pipelines: Vec::new(),
         carried: Vec::new(),
         alike: FxHashSet::default(),
+        filled,
         native,
         loads: FxHashMap::default(),
         gone: Vec::new(),

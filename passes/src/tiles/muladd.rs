@@ -8,8 +8,10 @@
 //! Saturation belongs to the last addition alone. Where the device does that itself and one product is all there is, it
 //! does; else the products are summed from zero without it, and C is added element by element.
 
-use super::fused::Slices;
+use super::exchange::{Change, Move};
+use super::fused::{Factor, Slices};
 use super::inst::{Slot, malformed};
+use super::padding::ends_inside;
 use super::shape::{Mat, has_product};
 use super::{Tiles, tile_type};
 use crate::Refusal;
@@ -45,7 +47,13 @@ impl Tiles<'_, '_> {
         let (c, c_parts) = self.tiles_of(b.module, r, z)?;
         check(r, [a, bm, c, d])?;
         let mark = self.arena.mark();
-        let slices = self.slices(b, r, (x, a), (y, bm))?;
+        let cleared = [self.cleared(b, r, (x, a))?, self.cleared(b, r, (y, bm))?];
+        let mut slices = self.slices(b, r, (x, a), (y, bm))?;
+        for (factor, parts) in [&mut slices.left, &mut slices.right].into_iter().zip(cleared) {
+            if let Some(parts) = parts {
+                *factor = Factor::Held(parts);
+            }
+        }
         let bits = Bits::from_bits_retain(inst.word(3).unwrap_or(0));
         let saturates = bits.contains(Bits::SATURATING_ACCUMULATION_KHR);
         let steps = a.cols;
@@ -105,6 +113,23 @@ impl Tiles<'_, '_> {
         }
         self.define(inst, d, sums);
         Ok(())
+    }
+
+    /// A factor whose tiles may hold something beyond the end of K, without that.
+    fn cleared(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        (id, mat): (Id, Mat),
+    ) -> Result<Option<Vec<Id>>, Refusal> {
+        if !ends_inside(mat) || !self.filled.contains(&id) {
+            return Ok(None);
+        }
+        let (_, parts) = self.tiles_of(b.module, r, id)?;
+        let mut slot = Slot::new(r);
+        slot.skip();
+        let how = Move { from: mat, to: mat, transposed: false, change: Change::None };
+        self.exchange(b, r, &mut slot, how, parts).map(Some)
     }
 
     /// The products of one step of K, added to the sums.

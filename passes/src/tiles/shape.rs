@@ -11,8 +11,9 @@
 //!    and so on. Where the input is well formed, bands fit then too.
 //! 2. Element `e` of a matrix, as an invocation counts them, is element `e / tiles` of tile `e % tiles`: so a constant
 //!    index is a constant tile, whatever the device's number of elements is.
-//! 3. What a tile holds beyond the last row or column is zero in A and B, and anything in C. A subgroup whose tiles
-//!    would lie beyond the matrix holds such tiles.
+//! 3. What a tile holds beyond the last row or column is anything in C. In A and B it is zero beyond the end of K, where
+//!    a product reads it; what may be otherwise is known ([`super::padding`]), and cleared before. All of a tile may be
+//!    beyond, where there are more subgroups than rows or columns of tiles.
 
 use crate::Refusal;
 use crate::arena::Elem;
