@@ -17,7 +17,9 @@ use super::{DeviceArgs, Failure, print};
 use crate::Status;
 use crate::args::TargetArg;
 use crate::io;
-use crate::smith::{Differential, Tally, Trouble, entropy, keep, may_end, reduce, salt, shrink, try_seed};
+use crate::smith::{
+    Differential, Tally, Trouble, entropy, keep, may_end, may_end_lowered, reduce, salt, shrink, try_seed,
+};
 
 /// The exit status of a process whose device did not answer in time.
 const GIVEN_UP: i32 = 102;
@@ -333,7 +335,7 @@ impl Smith {
             if let Some(known) = known {
                 let row = tally.row(profile);
                 row.modules += 1;
-                *row.skipped.entry(format!("original vulkan: {known}")).or_default() += 1;
+                *row.skipped.entry(known).or_default() += 1;
             } else if let Some(why) = why {
                 *tally.row(profile).failed.entry(why.clone()).or_default() += 1;
                 let small = self.crashed(seed, profile, &why, ended.is_err());
@@ -343,16 +345,25 @@ impl Smith {
         }
     }
 
-    /// What the driver of a device is known to end at, if the module of a seed is such and ends it as it is.
-    fn explained(&self, seed: u64, profile: Profile, device: &str) -> Option<&'static str> {
+    /// What the driver of a device is known to end at, if the module of a seed is such and ends it again, as it is or
+    /// lowered for one target.
+    fn explained(&self, seed: u64, profile: Profile, device: &str) -> Option<String> {
         let bytes = entropy(seed, self.bytes);
         let made = generate(profile, &bytes);
         let spec = Case::parse(&made.case, Path::new("")).ok()?.specialization().ok()?;
-        let why = may_end(&made.module, &spec, device)?;
         let file = self.keep.join(format!("{profile}-{seed}.bin"));
-        let again = std::fs::write(&file, &bytes).is_ok() && self.goes_down(&file, seed, profile, &[]);
+        std::fs::write(&file, &bytes).ok()?;
+        let why = may_end(&made.module, &spec, device).filter(|_| self.goes_down(&file, seed, profile, &[]));
+        let why = why.map(|why| format!("original vulkan: {why}")).or_else(|| {
+            self.target.iter().find_map(|name| {
+                let target = TargetArg::from_str(name, true).ok()?.into();
+                let why = may_end_lowered(profile, &made.module, &spec, target, device)?;
+                let again = self.goes_down(&file, seed, profile, std::slice::from_ref(name));
+                again.then(|| format!("{name} vulkan: {why}"))
+            })
+        });
         let _ = std::fs::remove_file(&file);
-        again.then_some(why)
+        why
     }
 
     /// Keeps what took a process down, shrunk if that is quick.

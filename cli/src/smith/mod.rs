@@ -80,6 +80,10 @@ pub struct Differential<'a, 'v> {
     pub validator: Option<&'a Path>,
 }
 
+/// Read once: that takes longer than many a pass.
+static LAVAPIPE: LazyLock<Option<coop_ir::profile::Profile>> =
+    LazyLock::new(|| coop_ir::profile::Profile::builtin("mesa-lavapipe"));
+
 /// A module as it is, or lowered.
 #[derive(Clone, Copy)]
 struct Form {
@@ -271,9 +275,6 @@ impl Differential<'_, '_> {
         if target == Target::Scalar {
             return None;
         }
-        // Read once: that takes longer than many a pass.
-        static LAVAPIPE: LazyLock<Option<coop_ir::profile::Profile>> =
-            LazyLock::new(|| coop_ir::profile::Profile::builtin("mesa-lavapipe"));
         let profile = self.device.map(|d| d.profile().clone()).or_else(|| LAVAPIPE.clone())?;
         Some(if target == Target::Ext { profile.with_maintenance1() } else { profile })
     }
@@ -400,6 +401,21 @@ fn spirv_val(tool: &Path, module: &Module) -> Result<(), String> {
 /// Why the driver of a device may have ended at a module, if it is known to do so at modules of the kind.
 pub fn may_end(module: &Module, spec: &Specialization, device: &str) -> Option<&'static str> {
     known::may_end(module, &Constants::new(module, spec), device)
+}
+
+/// The same of what a module becomes for a target on that device.
+pub fn may_end_lowered(
+    profile: Profile,
+    module: &Module,
+    spec: &Specialization,
+    target: Target,
+    device: &str,
+) -> Option<&'static str> {
+    let mut options = Options::new(target);
+    options.spec = spec.clone();
+    options.subgroup_size = Some(profile.lanes());
+    options.profile = LAVAPIPE.as_ref().filter(|_| device.contains("llvmpipe"));
+    may_end(&lower(module, &options).ok()?.module, &Specialization::new(), device)
 }
 
 fn validate(module: &Module, case: &Case) -> Result<(), String> {

@@ -13,7 +13,7 @@ use crate::scalar::memory::narrow;
 use crate::scalar::place::{Place, place, steppable};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::types::{self, Scalar};
-use coop_ir::{Id, Inst, InstRef, Op, Operand};
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use spirv::{MemoryAccess, StorageClass};
 
 /// Memory that a matrix is loaded from or stored to.
@@ -211,6 +211,23 @@ impl Tiles<'_, '_> {
             *align = (*align).min(line_bytes).min(16);
         }
         Ok((pointer, operands))
+    }
+}
+
+/// Takes strides of 64 bits as they were before they were made that wide: there are drivers that do not compile such.
+pub(super) fn narrow_strides(m: &mut Module) {
+    let width = |m: &Module, id: Id| m.type_of(id).and_then(|ty| types::scalar(m, ty)).map(Scalar::width);
+    for r in m.all().collect::<Vec<_>>() {
+        let at = match m.inst(r).op {
+            Op::CooperativeMatrixLoadKHR => 2,
+            Op::CooperativeMatrixStoreKHR => 3,
+            _ => continue,
+        };
+        let Some(stride) = m.inst(r).id(at).filter(|id| width(m, *id) == Some(64)) else { continue };
+        let conversion = m.def_inst(stride).filter(|i| matches!(i.op, Op::UConvert | Op::SConvert));
+        if let Some(from) = conversion.and_then(|i| i.id(0)).filter(|from| width(m, *from) == Some(32)) {
+            m.inst_mut(r).operands[at] = Operand::Id(from);
+        }
     }
 }
 

@@ -158,6 +158,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
             "name the device with --profile, or use --target scalar",
         ));
     };
+    memory::narrow_strides(m);
     let constants = Constants::new(m, &Specialization::new());
     factors::run(m, &constants, profile);
     let logical = shape::logical(m, &constants)?;
