@@ -278,6 +278,11 @@ impl<'a> Builder<'a> {
                 }
                 if nodes.len() as u32 == leaves { self.assemble(&nodes) } else { Val::Node(self.uniform) }
             }
+            Op::ConstantNull if leaves > 1 && self.number_width(ty) > 0 => {
+                let (zero, w) = (Shape::Const(0), self.number_width(ty));
+                let zero = self.shaped(Uniformity::Workgroup, zero, w, Assumptions::NONE);
+                self.assemble(&vec![zero; leaves as usize])
+            }
             _ => match (self.given.constants.get(id).fixed(), self.given.layouts.width(ty)) {
                 (Some(v), w) if w > 0 => {
                     let none = Assumptions::NONE;
@@ -286,6 +291,20 @@ impl<'a> Builder<'a> {
                 (_, w) => Val::Node(self.shaped(Uniformity::Workgroup, Shape::Unknown, w, Assumptions::NONE)),
             },
         }
+    }
+
+    /// The width of the integers that a vector, or an array of arrays, is made of.
+    fn number_width(&self, mut ty: Id) -> u32 {
+        for _ in 0..8 {
+            match self.given.module.def_inst(ty) {
+                Some(i) if matches!(i.op, Op::TypeVector | Op::TypeArray) => match i.id(0) {
+                    Some(element) => ty = element,
+                    None => return 0,
+                },
+                _ => break,
+            }
+        }
+        self.given.layouts.width(ty)
     }
 
     fn is_variable(&self, id: Id) -> bool {

@@ -24,7 +24,7 @@
 //! variables of the invocation are seen through (`layout`, `pointers`, `cells`, `reaching`), `memory` tells what nothing
 //! writes; `flow` finds what a branch parts and where invocations meet
 //! again; `solve` computes the fixed point of both; `shape` and `lanes` compute with the values of single invocations,
-//! and `explain` looks for witnesses and tells how it came to it.
+//! `trial` with some that are made up, and `explain` looks for witnesses and tells how it came to it.
 
 mod build;
 mod cells;

@@ -141,7 +141,7 @@ impl Prover<'_, '_, '_> {
         let grid = &solved.grid;
         let (variable, axis) = *solved.graph.source_of.get(&n)?;
         // Of `WorkgroupId` and what is computed from it.
-        let workgroup = || trial.choose((NONE, axis)) % 4;
+        let workgroup = || trial.choose((NONE, axis)) % if axis == 0 { 4 } else { 2 };
         let same = |v: u64| Some(Rc::new(vec![Some(v); grid.lanes]));
         match BuiltIn::from_u32(self.decorations.built_in(variable)?)? {
             BuiltIn::NumSubgroups => grid.size.and(same(grid.lanes.div_ceil(grid.subgroup) as u64)),
