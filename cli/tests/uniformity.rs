@@ -97,6 +97,12 @@ fn planted_bugs_happen() {
             match f.level {
                 Level::Error if happens => errors += 1,
                 Level::Error => problems.push(format!("{}: does not happen: {}", case.name(), f.message)),
+                // Of this it is said that no data leads there.
+                Level::Warning if case.name() == "uniformity-flow.nobody" => {
+                    if happens {
+                        problems.push(format!("{}: happens", case.name()));
+                    }
+                }
                 Level::Warning => (warnings, seen) = (warnings + 1, seen + usize::from(happens)),
                 _ if happens => problems.push(format!("{}: only assumed: {}", case.name(), f.message)),
                 _ => {}
