@@ -1,5 +1,6 @@
 //! Files in and out: SPIR-V words or assembly text, `-` for the standard streams.
 
+use coop_ir::cfg::Cfgs;
 use coop_ir::text::{self, PrintOptions};
 use coop_ir::{Module, binary, verify};
 use std::fmt;
@@ -123,12 +124,19 @@ pub fn parse(name: String, bytes: Vec<u8>) -> Result<Loaded, FileError> {
 }
 
 /// Whether a module can be made sense of at all: every id defined once and before it is used, blocks and functions
-/// complete, and so on. What is left to rules, whether types agree, is not looked at.
-pub fn well_formed(loaded: &Loaded) -> Result<(), Vec<FileError>> {
+/// complete, and so on. What is left to rules, whether types agree, is not looked at. Gives the graphs of functions that
+/// were made on the way.
+pub fn well_formed(loaded: &Loaded) -> Result<Cfgs, Vec<FileError>> {
     /// Calls and returns; phis, loads, stores and selections.
     const ABOUT_TYPES: [u8; 2] = [13, 16];
-    let verify = if loaded.format == Format::Binary { verify::verify_read } else { verify::verify };
-    let Err(problems) = verify(&loaded.module) else { return Ok(()) };
+    let verified = match loaded.format {
+        Format::Binary => verify::verify_read(&loaded.module),
+        Format::Text => verify::verify(&loaded.module).map(|()| Cfgs::default()),
+    };
+    let problems = match verified {
+        Ok(cfgs) => return Ok(cfgs),
+        Err(problems) => problems,
+    };
     let mut errors: Vec<FileError> = problems
         .into_iter()
         .filter(|p| !ABOUT_TYPES.contains(&p.check))
@@ -139,7 +147,7 @@ pub fn well_formed(loaded: &Loaded) -> Result<(), Vec<FileError>> {
         errors.truncate(MAX_PROBLEMS);
         errors.push(FileError { name: loaded.name.clone(), message: format!("and {more} more of this kind") });
     }
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    if errors.is_empty() { Ok(Cfgs::default()) } else { Err(errors) }
 }
 
 /// Nobody reads on after this many reasons why a module makes no sense.

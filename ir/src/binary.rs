@@ -6,7 +6,7 @@
 
 use crate::decode::{Ending, Piece, decode};
 use crate::grammar::Op;
-use crate::module::{Block, Function, Header, Id, Inst, InstList, InstRef, Module, Operand, OperandList};
+use crate::module::{Block, Function, Header, INLINE, Id, Inst, InstList, InstRef, Module, Operand, OperandList};
 use std::fmt;
 use std::num::NonZeroU32;
 
@@ -176,7 +176,10 @@ impl<'a> Reader<'a> {
     fn run(mut self) -> Result<Module, ReadError> {
         while self.at < self.words.len() {
             let start = self.at;
-            let inst = self.inst()?;
+            let inst = match self.quick() {
+                Some(inst) => inst,
+                None => self.inst()?,
+            };
             let (op, opaque) = (inst.op, inst.opaque);
             let r = self.module.add(inst);
             if let Err(message) = self.put(r, op, opaque) {
@@ -198,6 +201,27 @@ impl<'a> Reader<'a> {
         Ok(self.module)
     }
 
+    /// The next instruction, if its opcode and its length say what its words are, and all is well; nothing happens else.
+    fn quick(&mut self) -> Option<Inst> {
+        let start = self.at;
+        let first = *self.words.get(start)?;
+        let (op, end) = (Op(first as u16), start + (first >> 16) as usize);
+        let mut rest = self.words.get(start + 1..end)?;
+        let bound = self.module.header.bound;
+        let mut next = || {
+            let (word, others) = rest.split_first()?;
+            rest = others;
+            valid(*word, bound)
+        };
+        let (has_ty, has_result) = op.has_type_and_result();
+        let ty = if has_ty { Some(next()?) } else { None };
+        let result = if has_result { Some(next()?) } else { None };
+        let operands = plain(op, rest, bound)?;
+        self.at = end;
+        Some(Inst { op, ty, result, operands, origin: NonZeroU32::new(start as u32), opaque: false })
+    }
+
+    /// The next instruction, with a look at the whole of its grammar.
     fn inst(&mut self) -> Result<Inst, ReadError> {
         let start = self.at;
         let first = self.words[start];
@@ -229,9 +253,6 @@ impl<'a> Reader<'a> {
         let result = if has_result { Some(id(rest.first(), "result")?) } else { None };
         rest = &rest[usize::from(has_result)..];
 
-        if let Some(operands) = plain(op, rest, bound) {
-            return Ok(Inst { op, ty, result, operands, origin: NonZeroU32::new(start as u32), opaque: false });
-        }
         let mut operands = OperandList::with_capacity(rest.len());
         let mut bad = None;
         let ending = decode(&self.module, op, ty, rest, &mut |p: Piece| {
@@ -370,34 +391,60 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The operands of an instruction where the opcode says all about them, and all is well.
-fn plain(op: Op, words: &[u32], bound: u32) -> Option<OperandList> {
-    let ids = match (op, words) {
-        // Enumerants that have no operands of their own, whatever newer grammars say.
-        (Op::TypePointer, [0..=12, pointee]) => return two(Operand::Word(words[0]), *pointee, bound),
-        (Op::SelectionMerge, [_, 0..=2]) => &words[..1],
-        (Op::LoopMerge, [_, _, 0..=2]) => &words[..2],
-        _ => &words[..op.plain_operands(words.len())?],
-    };
-    if ids.iter().any(|w| *w == 0 || *w >= bound) {
-        return None;
-    }
-    let mut operands = OperandList::from_elem(Operand::Word(0), words.len());
-    for (slot, w) in operands.iter_mut().zip(words) {
-        *slot = Operand::Word(*w);
-    }
-    for slot in &mut operands[..ids.len()] {
-        if let Some(id) = Id::new(slot.word()) {
-            *slot = Operand::Id(id);
-        }
-    }
-    Some(operands)
+/// An id that a module with this bound can have.
+fn valid(word: u32, bound: u32) -> Option<Id> {
+    Id::new(word).filter(|_| word < bound)
 }
 
-/// A word and an id.
-fn two(word: Operand, id: u32, bound: u32) -> Option<OperandList> {
-    let id = Id::new(id).filter(|id| id.get() < bound)?;
-    Some(OperandList::from_slice(&[word, Operand::Id(id)]))
+/// The operands of an instruction where opcode and length, and for a few an enumerant, say all about them, and all is
+/// well.
+#[inline]
+fn plain(op: Op, words: &[u32], bound: u32) -> Option<OperandList> {
+    // Enumerants that have no operands of their own, whatever newer grammars say.
+    let ids = match (op, words) {
+        (Op::TypePointer, [class @ 0..=12, pointee]) => {
+            return Some(OperandList::from_slice(&[Operand::Word(*class), Operand::Id(valid(*pointee, bound)?)]));
+        }
+        (Op::Variable, [0..=12]) => 0,
+        (Op::SelectionMerge, [_, 0..=2]) => 1,
+        (Op::LoopMerge, [_, _, 0..=2]) => 2,
+        (Op::Name, [_, text @ ..]) | (Op::MemberName, [_, _, text @ ..]) if is_string(text) => 1,
+        (Op::Decorate, [_, what @ ..]) | (Op::MemberDecorate, [_, _, what @ ..]) if is_decoration(what) => 1,
+        _ => op.plain_operands(words.len())?,
+    };
+    let operand = |i: usize, word: u32| {
+        if i < ids { valid(word, bound).map(Operand::Id) } else { Some(Operand::Word(word)) }
+    };
+    if words.len() > INLINE {
+        let mut list = OperandList::with_capacity(words.len());
+        for (i, word) in words.iter().enumerate() {
+            list.push(operand(i, *word)?);
+        }
+        return Some(list);
+    }
+    let mut list = [Operand::Word(0); INLINE];
+    for (i, (slot, word)) in list.iter_mut().zip(words).enumerate() {
+        *slot = operand(i, *word)?;
+    }
+    Some(OperandList::from_buf_and_len(list, words.len()))
+}
+
+/// Whether these words are one string, no more.
+fn is_string(words: &[u32]) -> bool {
+    words.iter().position(|w| w.to_le_bytes().contains(&0)).is_some_and(|last| last + 1 == words.len())
+}
+
+/// Whether these words are a decoration without operands, or one with a literal.
+fn is_decoration(words: &[u32]) -> bool {
+    match words {
+        // RelaxedPrecision, Block, BufferBlock; NoPerspective to Uniform.
+        [0 | 2 | 3 | 13..=26] => true,
+        // SpecId, ArrayStride, MatrixStride; Location to Offset.
+        [1 | 6 | 7 | 30..=35, _] => true,
+        // BuiltIn: those of shaders.
+        [11, 0..=43] => true,
+        _ => false,
+    }
 }
 
 /// What is wrong where an id is 0.
@@ -419,5 +466,36 @@ impl fmt::Display for Shown {
             Some(id) => write!(f, "{id}"),
             None => write!(f, "(no id)"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grammar::OPS;
+
+    /// What is read without a look at the grammar is what the grammar says.
+    #[test]
+    fn quick_is_right() {
+        let mut state = 1u32;
+        let mut word = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            [1, 1, 2, 3, 5, 0, 11, 24, 33, 35, 0x61, 0x6161_6161][(state >> 16) as usize % 12]
+        };
+        let mut quick = 0;
+        for op in OPS.iter().map(|o| o.op) {
+            for n in 0..200 {
+                let len = 1 + n % 8;
+                let mut words = vec![MAGIC, 0x0001_0600, 0, 40, 0, (len << 16) | u32::from(op.0)];
+                words.extend((1..len).map(|_| word()));
+                let mut reader = Reader::new(&words, false).expect("a header");
+                let Some(inst) = reader.quick() else { continue };
+                quick += 1;
+                let mut other = Reader::new(&words, false).expect("a header");
+                assert_eq!(other.inst().as_ref(), Ok(&inst), "{words:?}");
+                assert_eq!(reader.at, other.at);
+            }
+        }
+        assert!(quick > 2_500, "{quick}");
     }
 }

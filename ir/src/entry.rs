@@ -235,7 +235,7 @@ fn calls(module: &Module, function: &Function, by_id: &FxHashMap<Id, usize>, nam
     function.blocks.iter().flat_map(|b| b.insts.iter().copied()).for_each(|at| {
         let inst = module.inst(at);
         // Debug information names functions without calling them.
-        if matches!(inst.op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR) {
+        if matches!(inst.op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR) || names_none(inst) {
             return;
         }
         for (i, o) in inst.operands.iter().enumerate() {
@@ -255,6 +255,12 @@ fn calls(module: &Module, function: &Function, by_id: &FxHashMap<Id, usize>, nam
         }
     });
     found
+}
+
+/// Whether an instruction takes no function and no pointer to one: it reads memory or computes with numbers.
+fn names_none(inst: &Inst) -> bool {
+    let computes = matches!(inst.op.0, 109..=116 | 118..=119 | 126..=152 | 154..=168 | 170..=191 | 194..=205);
+    (computes || matches!(inst.op, Op::Load | Op::AccessChain | Op::InBoundsAccessChain)) && !inst.opaque
 }
 
 /// The function that a constant function pointer stands for, or the id itself.

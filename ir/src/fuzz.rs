@@ -16,7 +16,7 @@ pub fn reader(bytes: &[u8]) {
     let Ok(module) = binary::read(bytes) else { return };
     assert!(binary::write(&module) == bytes, "written otherwise than read");
     let problems = |r: Result<(), Vec<verify::Problem>>| r.err().unwrap_or_default();
-    let (mut all, read) = (problems(verify::verify(&module)), problems(verify::verify_read(&module)));
+    let (mut all, read) = (problems(verify::verify(&module)), problems(verify::verify_read(&module).map(drop)));
     // A type that is defined only later makes words out of what was read as ids; check 3 says so.
     if all.iter().any(|p| p.check == 3) {
         all.retain(|p| !matches!(p.check, 9 | 10));

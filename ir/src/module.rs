@@ -101,7 +101,10 @@ impl From<u32> for Operand {
 }
 
 /// The operands of one instruction, result type and result not included.
-pub type OperandList = SmallVec<[Operand; 4]>;
+pub type OperandList = SmallVec<[Operand; INLINE]>;
+
+/// How many operands need no allocation.
+pub(crate) const INLINE: usize = 4;
 
 /// The instructions of one block. Half of all blocks are short, so a few need no allocation.
 pub type InstList = SmallVec<[InstRef; 4]>;
@@ -316,7 +319,9 @@ impl<T> IdMap<T> {
         }
         let i = id.get() as usize;
         if i >= self.dense.len() {
-            let len = (i + 1).max(self.dense.len() * 2).min(self.limit as usize);
+            // All at once where that is little, as it is nearly always.
+            let least = if self.limit <= 1 << 16 { self.limit as usize } else { self.dense.len() * 2 };
+            let len = (i + 1).max(least).min(self.limit as usize);
             self.dense.resize_with(len, || None);
         }
         self.dense[i].replace(value)

@@ -451,23 +451,25 @@ pub(crate) const LONG_VECTOR: u16 = 5288;
 
 /// Instructions that are about matrices, tensor layouts or views whatever their operands turn out to be.
 pub(crate) fn is_matrix_op(op: Op) -> bool {
-    matches!(
-        op.0,
-        // KHR; QCOM; ConvertNV; NV, GetCoordinate, NV2 and tensor addressing; Intel.
-        4456..=4460
-            | 4497
-            | 4540..=4542
-            | 5293
-            | 5358..=5363
-            | 5366..=5379
-            | 5382
-            | 5384
-            | 5390
-            | 6193..=6195
-            | 6239..=6240
-            | 6440
-            | 6448..=6449
-    )
+    // Nothing of the core is, and that is what most instructions are.
+    op.0 >= 4456
+        && matches!(
+            op.0,
+            // KHR; QCOM; ConvertNV; NV, GetCoordinate, NV2 and tensor addressing; Intel.
+            4456..=4460
+                | 4497
+                | 4540..=4542
+                | 5293
+                | 5358..=5363
+                | 5366..=5379
+                | 5382
+                | 5384
+                | 5390
+                | 6193..=6195
+                | 6239..=6240
+                | 6440
+                | 6448..=6449
+        )
 }
 
 /// Instructions that take an execution or memory scope: barriers, atomics and group operations.

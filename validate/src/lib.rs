@@ -35,6 +35,7 @@ pub use rule::{Level, Rule};
 pub use rules::RULES;
 
 use coop_ir::Module;
+use coop_ir::cfg::Cfgs;
 use cx::Cx;
 use producer::Producer;
 use report::Sink;
@@ -42,6 +43,11 @@ use report::Sink;
 /// Checks a module against every rule. One without matrices is only asked whether the device, if there is one, runs it,
 /// and, if the options say so, whether its barriers are uniform.
 pub fn check(module: &Module, options: &Options) -> Report {
+    check_with(module, &Cfgs::default(), options)
+}
+
+/// The same, for who has the graphs of the module's functions already, or some.
+pub fn check_with(module: &Module, cfgs: &Cfgs, options: &Options) -> Report {
     let matrices = concerns_matrices(module);
     if !matrices && !options.barriers {
         return check_device(module, options);
@@ -52,7 +58,7 @@ pub fn check(module: &Module, options: &Options) -> Report {
     if matrices {
         rules::check(&cx, &mut out);
     }
-    rules::uniformity::check(&cx, options, &mut out);
+    rules::uniformity::check(&cx, cfgs, options, &mut out);
     if let Some(device) = &options.device {
         rules::device::check(&cx, device, &mut out);
     }

@@ -166,8 +166,8 @@ fn bench(criterion: &mut Criterion<CpuTime>, corpus: &Corpus) {
     // All that coopcheck does with a file, but for reading it from the disk and showing what it has found.
     let check = |bytes: &Vec<u8>, options: &coop_validate::Options| {
         let loaded = io::parse(String::new(), bytes.clone()).unwrap_or_else(|e| panic!("{e}"));
-        io::well_formed(&loaded).unwrap_or_else(|e| panic!("{}", e[0]));
-        coop_validate::check(&loaded.module, options).findings.len()
+        let cfgs = io::well_formed(&loaded).unwrap_or_else(|e| panic!("{}", e[0]));
+        coop_validate::check_with(&loaded.module, &cfgs, options).findings.len()
     };
     for (name, options) in [("check", &without), ("check-flow", &every)] {
         group.bench_function(name, |b| b.iter(|| corpus.bytes.iter().map(|m| check(m, options)).sum::<usize>()));

@@ -190,15 +190,18 @@ fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: 
             };
         }
     };
-    if let Err(errors) = io::well_formed(&loaded) {
-        let text = match style.format {
-            Format::Json => format!("{}\n", json::unreadable(&loaded.name, &errors[0].message)),
-            Format::Human | Format::Short | Format::Sarif => String::new(),
-        };
-        let messages = errors.iter().map(|e| format!("error: {e}\n")).collect();
-        let sarif = sarif::Part::unreadable(&loaded.name, &errors[0].message);
-        return Outcome { sarif, status: Status::BadInput, text, messages, ..Outcome::empty() };
-    }
+    let cfgs = match io::well_formed(&loaded) {
+        Ok(cfgs) => cfgs,
+        Err(errors) => {
+            let text = match style.format {
+                Format::Json => format!("{}\n", json::unreadable(&loaded.name, &errors[0].message)),
+                Format::Human | Format::Short | Format::Sarif => String::new(),
+            };
+            let messages = errors.iter().map(|e| format!("error: {e}\n")).collect();
+            let sarif = sarif::Part::unreadable(&loaded.name, &errors[0].message);
+            return Outcome { sarif, status: Status::BadInput, text, messages, ..Outcome::empty() };
+        }
+    };
     let mut messages = String::new();
     if let Err(message) = check_specialization(&loaded, options, style, &mut messages) {
         return Outcome { status: Status::BadInput, messages: format!("error: {message}\n"), ..Outcome::empty() };
@@ -209,7 +212,7 @@ fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: 
         let messages = format!("error: {}: no entry point is called '{name}'\n", loaded.name);
         return Outcome { status: Status::BadInput, messages, ..Outcome::empty() };
     }
-    let mut report = coop_validate::check(&loaded.module, options);
+    let mut report = coop_validate::check_with(&loaded.module, &cfgs, options);
     if style.verbose > 0 {
         messages.push_str(&facts(&loaded, &report, options));
     }

@@ -211,6 +211,25 @@ impl Cfg {
     }
 }
 
+/// The graphs of a module's functions, or none: who has made them gives them to who needs them next.
+#[derive(Clone, Debug, Default)]
+pub struct Cfgs {
+    graphs: Vec<Cfg>,
+    edits: u64,
+}
+
+impl Cfgs {
+    /// These graphs, one for each of the module's functions.
+    pub(crate) fn of(module: &Module, graphs: Vec<Cfg>) -> Cfgs {
+        Cfgs { graphs, edits: module.edits() }
+    }
+
+    /// The graph of a function of the module that they were made of, unless that was edited since.
+    pub fn get(&self, module: &Module, function: usize) -> Option<&Cfg> {
+        self.graphs.get(function).filter(|_| self.edits == module.edits())
+    }
+}
+
 struct Builder<'a> {
     module: &'a Module,
     cfg: Cfg,

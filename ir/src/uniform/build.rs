@@ -84,10 +84,12 @@ pub(super) struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     pub(super) fn new(given: Given<'a>) -> Builder<'a> {
+        // As a rule fewer values decide anything than there are.
+        let about = given.program.values as usize / 2 + 64;
         let graph = Graph {
-            nodes: Vec::new(),
-            ops: Vec::new(),
-            alias: Vec::new(),
+            nodes: Vec::with_capacity(about),
+            ops: Vec::with_capacity(about * 2),
+            alias: Vec::with_capacity(about),
             parts: Vec::new(),
             vals: vec![Val::None; given.program.values as usize],
             conditions: vec![NONE; given.program.spots.len()],
@@ -96,7 +98,7 @@ impl<'a> Builder<'a> {
             source_of: FxHashMap::default(),
             shared_stores: FxHashMap::default(),
         };
-        let intervals = Intervals::new(given.program, given.constants, given.writes);
+        let intervals = Intervals::new(given.program, given.constants, given.writes, given.marks);
         let mut this = Builder {
             globals: given.module.id_map(),
             given,

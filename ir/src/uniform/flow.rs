@@ -22,6 +22,7 @@ use super::Uniformity;
 use super::graph::{NONE, Program};
 use crate::cfg::{Construct, ConstructKind};
 use crate::grammar::Op;
+use smallvec::{SmallVec, smallvec};
 
 /// What a branch parts.
 pub(super) struct Region {
@@ -73,11 +74,13 @@ impl Changed {
     }
 }
 
+type Parts<'a> = SmallVec<[&'a Construct; 2]>;
+
 /// How a region may be bounded.
 enum Bound<'a> {
     Construct {
         frame: u32,
-        parts: Vec<&'a Construct>,
+        parts: Parts<'a>,
     },
     /// Blocks that are no entry of the loops around the meeting point.
     Rounds {
@@ -119,6 +122,8 @@ pub(super) struct Regions<'p, 'm> {
     stamp: u32,
     seen: Vec<u32>,
     work: Vec<u32>,
+    /// What a walk has found; here so that its memory is used again.
+    found: Vec<u32>,
     /// How many more spots may be looked at.
     pub(super) budget: u64,
 }
@@ -133,6 +138,7 @@ impl<'p, 'm> Regions<'p, 'm> {
             stamp: 0,
             seen: vec![0; program.spots.len()],
             work: Vec::new(),
+            found: Vec::new(),
             budget: 20_000_000,
         }
     }
@@ -199,7 +205,7 @@ impl<'p, 'm> Regions<'p, 'm> {
             return None;
         }
         let all = body.constructs.all();
-        let parts: Vec<&Construct> = headed.iter().map(|i| &all[*i]).collect();
+        let parts: Parts = headed.iter().map(|i| &all[*i]).collect();
         if !parts.iter().any(|c| body.constructs.contains(c, block)) {
             return None;
         }
@@ -210,7 +216,7 @@ impl<'p, 'm> Regions<'p, 'm> {
         {
             let meet = self.program.first(frame, target);
             // Control that goes back to the header without the continue target begins another round.
-            let bound = Bound::Construct { frame, parts: vec![inner] };
+            let bound = Bound::Construct { frame, parts: smallvec![*inner] };
             if meet != NONE
                 && let Some(r) = self.walk(x, meet, &bound)
                 && !r.spots.contains(&self.program.first(frame, header))
@@ -253,26 +259,33 @@ impl<'p, 'm> Regions<'p, 'm> {
     /// What is reached from a branch before `meet`; `None` if a path leaves the bound.
     fn walk(&mut self, x: u32, meet: u32, bound: &Bound) -> Option<Region> {
         self.stamp += 1;
-        let mut spots = Vec::new();
-        let mut work = std::mem::take(&mut self.work);
-        work.clear();
-        work.extend(self.next(x));
-        let mut inside = true;
-        while let Some(s) = work.pop() {
+        self.found.clear();
+        self.work.clear();
+        self.go_on(x);
+        while let Some(s) = self.work.pop() {
             if s == meet || self.seen[s as usize] == self.stamp {
                 continue;
             }
             self.seen[s as usize] = self.stamp;
             self.budget = self.budget.saturating_sub(1);
             if !self.within(s, bound) {
-                inside = false;
-                break;
+                return None;
             }
-            spots.push(s);
-            work.extend(self.next(s));
+            self.found.push(s);
+            self.go_on(s);
         }
-        self.work = work;
-        inside.then_some(Region { spots, meet: (meet != NONE).then_some(meet) })
+        let spots = std::mem::take(&mut self.found);
+        Some(Region { spots, meet: (meet != NONE).then_some(meet) })
+    }
+
+    /// Puts what follows a spot, and was not seen in this walk, on the work list.
+    fn go_on(&mut self, s: u32) {
+        for e in self.program.out(s) {
+            let to = self.program.edge(e).to;
+            if self.taken[e as usize] && self.seen[to as usize] != self.stamp {
+                self.work.push(to);
+            }
+        }
     }
 
     fn within(&self, s: u32, bound: &Bound) -> bool {
@@ -336,6 +349,7 @@ impl<'p, 'm> Regions<'p, 'm> {
             }
             l = self.program.loops[l as usize].parent;
         }
+        self.found = region.spots;
     }
 
     /// Whether paths from the branch come to a spot along several edges, in one round of the loops around both.
@@ -369,9 +383,10 @@ impl<'p, 'm> Regions<'p, 'm> {
         let program = self.program;
         let entries = &program.loops[l as usize].entries;
         let natural = entries.len() == 1;
-        let mut work: Vec<u32> = self.next(x).collect();
         self.stamp += 1;
-        while let Some(s) = work.pop() {
+        self.work.clear();
+        self.go_on(x);
+        while let Some(s) = self.work.pop() {
             if self.seen[s as usize] == self.stamp {
                 continue;
             }
@@ -383,7 +398,7 @@ impl<'p, 'm> Regions<'p, 'm> {
             if natural && entries.contains(&s) {
                 continue;
             }
-            work.extend(self.next(s));
+            self.go_on(s);
         }
         false
     }

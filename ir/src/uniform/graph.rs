@@ -11,18 +11,19 @@
 //! Where calls of calls would make the graph too large, they are not followed: see [`Program::cut`].
 
 use super::summary::Summary;
-use crate::cfg::{Case, Cfg, Constructs, Loops, PostDoms};
+use crate::cfg::{Case, Cfg, Cfgs, Constructs, Loops, PostDoms};
 use crate::entry::{CallGraph, CallKind};
 use crate::grammar::Op;
 use crate::module::{Function, InstRef, Module};
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use std::ops::Range;
 
 pub(super) const NONE: u32 = u32::MAX;
 
 /// What is asked of a function's blocks.
-pub(super) struct Body {
-    pub(super) cfg: Cfg,
+pub(super) struct Body<'m> {
+    pub(super) cfg: Cow<'m, Cfg>,
     pub(super) constructs: Constructs,
     /// The constructs that each block is the header of.
     headed: FxHashMap<usize, Vec<usize>>,
@@ -31,9 +32,8 @@ pub(super) struct Body {
     pub(super) post: Option<PostDoms>,
 }
 
-impl Body {
-    fn new(module: &Module, function: &Function, structured: bool) -> Body {
-        let cfg = Cfg::new(module, function);
+impl<'m> Body<'m> {
+    fn new(cfg: Cow<'m, Cfg>, structured: bool) -> Body<'m> {
         let constructs = Constructs::new(&cfg);
         let mut headed: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
         for (i, c) in constructs.all().iter().enumerate() {
@@ -118,7 +118,7 @@ pub(super) struct Program<'m> {
     pub(super) calls: &'m CallGraph,
     /// Functions that need not be followed.
     pub(super) plain: &'m [Option<Summary>],
-    pub(super) bodies: Vec<Option<Body>>,
+    pub(super) bodies: Vec<Option<Body<'m>>>,
     pub(super) frames: Vec<Frame>,
     pub(super) spots: Vec<Spot>,
     pub(super) edges: Vec<Edge>,
@@ -149,13 +149,14 @@ impl<'m> Program<'m> {
     pub(super) fn new(
         module: &'m Module,
         calls: &'m CallGraph,
+        cfgs: &'m Cfgs,
         plain: &'m [Option<Summary>],
         entry: usize,
         numbers: &[Range<u32>],
     ) -> Program<'m> {
         let structured = module.has_capability(spirv::Capability::Shader as u32)
             || !module.has_capability(spirv::Capability::Kernel as u32);
-        let mut bodies: Vec<Option<Body>> = Vec::new();
+        let mut bodies: Vec<Option<Body<'m>>> = Vec::new();
         bodies.resize_with(module.functions.len(), || None);
         let mut this = Program {
             module,
@@ -178,7 +179,11 @@ impl<'m> Program<'m> {
         while let Some(&(function, call, parent, depth)) = work.get(next) {
             next += 1;
             let body = this.bodies[function].take();
-            let body = body.unwrap_or_else(|| Body::new(module, &module.functions[function], structured));
+            let cfg = || match cfgs.get(module, function) {
+                Some(cfg) => Cow::Borrowed(cfg),
+                None => Cow::Owned(Cfg::new(module, &module.functions[function])),
+            };
+            let body = body.unwrap_or_else(|| Body::new(cfg(), structured));
             this.frame(function, &body, (call, parent, depth), numbers[function].clone());
             this.spots_of(calls, &body, &mut work, &mut left);
             this.bodies[function] = Some(body);
@@ -340,7 +345,7 @@ impl<'m> Program<'m> {
         &self.module.functions[self.frames[frame as usize].function]
     }
 
-    pub(super) fn body(&self, frame: u32) -> &Body {
+    pub(super) fn body(&self, frame: u32) -> &Body<'m> {
         let body = &self.bodies[self.frames[frame as usize].function];
         body.as_ref().unwrap_or_else(|| unreachable!("a frame's function has a body"))
     }

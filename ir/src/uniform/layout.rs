@@ -145,11 +145,9 @@ impl Layouts {
         let step = match (layout.map(|l| l.form), index) {
             (Some(Form::Row { count, leaves }), Some(i)) if i < u64::from(count) => Step::At(i as u32 * leaves),
             (Some(Form::Row { count, leaves }), _) => Step::Any { count, stride: leaves },
-            (Some(Form::Struct), Some(i)) => match Type::of(module, ty) {
-                Some(Type::Struct { members }) if i < members.len() as u64 => {
-                    Step::At(members[..i as usize].iter().map(|m| self.leaves(*m)).sum())
-                }
-                _ => Step::Into,
+            (Some(Form::Struct), Some(i)) => match module.def_inst(ty).filter(|s| i < s.operands.len() as u64) {
+                Some(s) => Step::At(s.ids().take(i as usize).map(|m| self.leaves(m)).sum()),
+                None => Step::Into,
             },
             _ => Step::Into,
         };
@@ -159,11 +157,14 @@ impl Layouts {
 
 /// The type of a part.
 fn child(module: &Module, ty: Id, index: Option<u64>) -> Option<Id> {
+    // The list of a struct's members need not be made for one of them.
+    if let Some(inst) = module.def_inst(ty).filter(|i| i.op == Op::TypeStruct) {
+        return inst.id(usize::try_from(index?).ok()?);
+    }
     match Type::of(module, ty)? {
         Type::Vector { elem, .. } | Type::Array { elem, .. } | Type::RuntimeArray { elem } => Some(elem),
         Type::Matrix { column, .. } => Some(column),
         Type::CoopMat(m) => Some(m.component),
-        Type::Struct { members } => members.get(usize::try_from(index?).ok()?).copied(),
         Type::Other(Op::TypeCooperativeMatrixNV) => module.def_inst(ty)?.id(0),
         _ => None,
     }

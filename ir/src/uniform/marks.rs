@@ -1,6 +1,7 @@
 //! What is asked of every instruction more than once, found once.
 
 use super::layout::Layouts;
+use super::memory::Writes;
 use super::values::barrier;
 use crate::module::{IdSet, InstRef, Module};
 
@@ -11,10 +12,13 @@ pub(super) struct Marks(Vec<u8>);
 const MATRIX: u8 = 1;
 /// Invocations wait at it.
 const BARRIER: u8 = 2;
+/// It writes shared memory.
+const SHARED: u8 = 4;
 
 impl Marks {
-    pub(super) fn new(module: &Module, layouts: &Layouts) -> Marks {
+    pub(super) fn new(module: &Module, layouts: &Layouts, writes: &Writes) -> Marks {
         let mut marks = vec![0; module.arena_len()];
+        writes.shared().for_each(|r| marks[r.index()] |= SHARED);
         let matrices = matrices(module, layouts);
         let bodies = module.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.insts);
         bodies.for_each(|r| {
@@ -39,7 +43,12 @@ impl Marks {
 
     /// Whether an instruction must be executed together, as far as it says so itself.
     pub(super) fn is_asked(&self, r: InstRef) -> bool {
-        self.0[r.index()] != 0
+        self.0[r.index()] & (MATRIX | BARRIER) != 0
+    }
+
+    /// Whether it is a barrier, or writes shared memory.
+    pub(super) fn is_event(&self, r: InstRef) -> bool {
+        self.0[r.index()] & (BARRIER | SHARED) != 0
     }
 }
 

@@ -2,6 +2,7 @@
 //! every write of shared memory and a read.
 
 use super::graph::{NONE, Program};
+use super::marks::Marks;
 use crate::constant::Constants;
 use crate::decorate::Decorations;
 use crate::grammar::Op;
@@ -127,6 +128,11 @@ impl Writes {
         self.anywhere.contains(&class) || self.anywhere.contains(&NONE)
     }
 
+    /// The instructions that write shared memory.
+    pub(super) fn shared(&self) -> impl Iterator<Item = InstRef> + '_ {
+        self.shared.iter().map(|w| w.0)
+    }
+
     /// Whether images are written.
     pub(super) fn images(&self) -> bool {
         self.images
@@ -249,17 +255,23 @@ impl Event {
 }
 
 impl<'a> Intervals<'a> {
-    pub(super) fn new(program: &'a Program<'a>, constants: &'a Constants, writes: &'a Writes) -> Intervals<'a> {
+    pub(super) fn new(
+        program: &'a Program<'a>,
+        constants: &'a Constants,
+        writes: &'a Writes,
+        marks: &Marks,
+    ) -> Intervals<'a> {
         let mut events = Vec::new();
         // What is called and not followed may write anything.
         let unfollowed = |r: &InstRef| program.cut.iter().any(|c| c.0 == *r);
+        let is_event = |r: &InstRef| marks.is_event(*r) || unfollowed(r);
         if !writes.shared.is_empty() {
             for spot in 0..program.spots.len() as u32 {
                 for (place, r) in program.insts(spot).iter().enumerate() {
-                    let inst = program.module.inst(*r);
-                    if !matches!(inst.op, Op::FunctionCall | Op::ControlBarrier) && written(inst).is_none() {
+                    if !is_event(r) {
                         continue;
                     }
+                    let inst = program.module.inst(*r);
                     let write = writes.shared.binary_search_by_key(r, |w| w.0).ok().map(|i| writes.shared[i].1);
                     let write = write.or_else(|| unfollowed(r).then_some(None));
                     if write.is_some() || is_workgroup_barrier(inst, constants) {

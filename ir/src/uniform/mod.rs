@@ -47,6 +47,7 @@ mod summary;
 mod trial;
 mod values;
 
+use crate::cfg::Cfgs;
 use crate::constant::Constants;
 use crate::decorate::Decorations;
 use crate::entry::{CallGraph, EntryPoint, entry_points};
@@ -227,6 +228,7 @@ pub struct Analyzer<'a> {
     constants: &'a Constants,
     decorations: Cow<'a, Decorations>,
     calls: Cow<'a, CallGraph>,
+    cfgs: Cow<'a, Cfgs>,
     layouts: layout::Layouts,
     writes: memory::Writes,
     escaped: FxHashSet<Id>,
@@ -245,17 +247,18 @@ impl<'a> Analyzer<'a> {
     /// Looks at what all entry points share.
     pub fn new(module: &'a Module, constants: &'a Constants) -> Analyzer<'a> {
         let (decorations, calls) = (Cow::Owned(Decorations::new(module)), Cow::Owned(CallGraph::new(module)));
-        Analyzer::made(module, constants, decorations, calls)
+        Analyzer::made(module, constants, decorations, calls, Cow::Owned(Cfgs::default()))
     }
 
-    /// The same, for who has these two already.
+    /// The same, for who has these already, of the graphs perhaps some.
     pub fn with(
         module: &'a Module,
         constants: &'a Constants,
         decorations: &'a Decorations,
         calls: &'a CallGraph,
+        cfgs: &'a Cfgs,
     ) -> Analyzer<'a> {
-        Analyzer::made(module, constants, Cow::Borrowed(decorations), Cow::Borrowed(calls))
+        Analyzer::made(module, constants, Cow::Borrowed(decorations), Cow::Borrowed(calls), Cow::Borrowed(cfgs))
     }
 
     fn made(
@@ -263,6 +266,7 @@ impl<'a> Analyzer<'a> {
         constants: &'a Constants,
         decorations: Cow<'a, Decorations>,
         calls: Cow<'a, CallGraph>,
+        cfgs: Cow<'a, Cfgs>,
     ) -> Analyzer<'a> {
         let callbacks = graph::callbacks(&calls, module.functions.len());
         let (function_numbers, numbers) = graph::number_values(module);
@@ -277,7 +281,7 @@ impl<'a> Analyzer<'a> {
             writes: &writes,
         };
         let plain = from.run(&recursive);
-        let marks = marks::Marks::new(module, &layouts);
+        let marks = marks::Marks::new(module, &layouts, &writes);
         Analyzer {
             wanted: slice::wanted(module, &calls, &layouts, &marks),
             marks,
@@ -292,6 +296,7 @@ impl<'a> Analyzer<'a> {
             constants,
             decorations,
             calls,
+            cfgs,
             function_numbers,
             numbers,
             callbacks,
@@ -339,7 +344,8 @@ impl<'a> Analyzer<'a> {
             return Err(Refusal::Recursion(round));
         }
         let grid = shape::Grid::new(self.workgroup_size(entry), options.subgroup_size);
-        let program = graph::Program::new(self.module, &self.calls, &self.plain, function, &self.function_numbers);
+        let program =
+            graph::Program::new(self.module, &self.calls, &self.cfgs, &self.plain, function, &self.function_numbers);
         let given = build::Given {
             module: self.module,
             program: &program,

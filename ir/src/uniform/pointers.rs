@@ -45,7 +45,18 @@ impl Builder<'_> {
     /// What a load through a pointer gives.
     pub(super) fn load(&mut self, pointer: Id, at: InstRef, ty: Option<Id>) -> Val {
         let place = match self.val(pointer) {
-            Val::Place(p) => self.places[p as usize].clone(),
+            Val::Place(p) => {
+                if let Some((base, leaves)) = self.one_variable(p) {
+                    return match leaves {
+                        1 => Val::Node(self.read_cell(base)),
+                        _ => {
+                            let nodes: List = (base..base + leaves).map(|cell| self.read_cell(cell)).collect();
+                            self.assemble(&nodes)
+                        }
+                    };
+                }
+                self.places[p as usize].clone()
+            }
             other => Place::Memory { class: NONE, root: None, node: self.whole(other, None) },
         };
         match place {
@@ -75,6 +86,16 @@ impl Builder<'_> {
                     None => Val::Node(n),
                 }
             }
+        }
+    }
+
+    /// The first cell and how many there are, where a place is known to be just these.
+    fn one_variable(&self, place: u32) -> Option<(u32, u32)> {
+        match &self.places[place as usize] {
+            Place::Cells { bases, ty, deps, .. } if bases.len() == 1 && deps.is_empty() => {
+                Some((bases[0], ty.map_or(1, |t| self.given.layouts.leaves(t))))
+            }
+            _ => None,
         }
     }
 
@@ -128,24 +149,27 @@ impl Builder<'_> {
 
     pub(super) fn store(&mut self, pointer: Id, val: Val, at: InstRef) {
         let Val::Place(p) = self.val(pointer) else { return };
-        let place = self.places[p as usize].clone();
-        if let Place::Memory { class, root: Some(root), .. } = place
-            && class == StorageClass::Workgroup as u32
-        {
-            let node = self.whole(val, None);
-            self.graph.shared_stores.entry(root).or_default().push(node);
+        let (element, part) = match self.places[p as usize] {
+            Place::Cells { element, part, .. } => (element, part),
+            Place::Memory { class, root: Some(root), .. } if class == StorageClass::Workgroup as u32 => {
+                let node = self.whole(val, None);
+                return self.graph.shared_stores.entry(root).or_default().push(node);
+            }
+            _ => return,
+        };
+        if let Some((base, leaves)) = self.one_variable(p).filter(|_| !part && !element) {
+            for k in 0..leaves {
+                let new = self.leaf(val, k);
+                self.define(base + k, new);
+            }
+            return;
         }
-        let Place::Cells { bases, ty, deps, part, element } = place else { return };
+        let Place::Cells { bases, ty, deps, .. } = self.places[p as usize].clone() else { return };
         let leaves = ty.map_or(1, |t| self.given.layouts.leaves(t));
-        let certain = bases.len() == 1 && deps.is_empty() && !part && !element;
         for base in &bases {
             for k in 0..leaves {
                 let new = self.leaf(val, k);
                 let cell = base + k;
-                if certain {
-                    self.define(cell, new);
-                    continue;
-                }
                 // Every invocation writes an element of its own.
                 let new = if element { self.fixed(Uniformity::Divergent, Some(at)) } else { new };
                 let mut ops: List = smallvec![self.read_cell(cell), new];
@@ -220,8 +244,10 @@ impl Builder<'_> {
         let module = self.given.module;
         let Some(ty) = c.ty else { return };
         let (child, step) = self.given.layouts.step(module, ty, value);
-        let is_matrix = matches!(Type::of(module, ty), Some(Type::CoopMat(_)))
-            || module.def_inst(ty).is_some_and(|i| i.op == Op::TypeCooperativeMatrixNV);
+        let is_matrix = || {
+            matches!(Type::of(module, ty), Some(Type::CoopMat(_)))
+                || module.def_inst(ty).is_some_and(|i| i.op == Op::TypeCooperativeMatrixNV)
+        };
         c.ty = child;
         match step {
             Step::At(offset) => c.bases.iter_mut().for_each(|b| *b += offset),
@@ -233,7 +259,7 @@ impl Builder<'_> {
                     c.deps.push(self.operand(index));
                 }
             }
-            Step::Into if is_matrix => (c.element, c.ty) = (true, None),
+            Step::Into if is_matrix() => (c.element, c.ty) = (true, None),
             Step::Into => {
                 c.part = true;
                 if value.is_none() {

@@ -15,9 +15,9 @@ use super::memory::root;
 use super::values::uniform_operands;
 use crate::entry::CallGraph;
 use crate::grammar::Op;
-use crate::module::{Id, IdSet, Inst, InstRef, Module};
+use crate::module::{Id, IdMap, IdSet, Inst, InstRef, Module};
 use crate::uniform::layout::Layouts;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// What is asked of a module to find the set.
 struct Slicer<'a> {
@@ -28,13 +28,16 @@ struct Slicer<'a> {
     wanted: IdSet,
     work: Vec<Id>,
     /// Variables and parameters whose contents are wanted.
-    contents: FxHashSet<Id>,
+    contents: IdSet,
     /// Those to look at.
     read: Vec<Id>,
-    /// By variable or parameter, the instructions that write there, or pass it on.
-    touched: FxHashMap<Id, Vec<InstRef>>,
+    /// The instructions that write somewhere or pass a pointer on, and for each the one before it that does so with the
+    /// same variable or parameter, counted from 1.
+    touches: Vec<(InstRef, u32)>,
+    /// By variable or parameter, the last of those.
+    touched: IdMap<u32>,
     /// Where each parameter is: its function, and which it is.
-    params: FxHashMap<Id, (usize, usize)>,
+    params: IdMap<(u32, u32)>,
     /// By function, the calls of it.
     called: FxHashMap<usize, Vec<InstRef>>,
 }
@@ -48,10 +51,11 @@ pub(super) fn wanted(module: &Module, calls: &CallGraph, layouts: &Layouts, mark
         marks,
         wanted: IdSet::default(),
         work: Vec::new(),
-        contents: FxHashSet::default(),
+        contents: IdSet::default(),
         read: Vec::new(),
-        touched: FxHashMap::default(),
-        params: FxHashMap::default(),
+        touches: Vec::new(),
+        touched: module.id_map(),
+        params: module.id_map(),
         called: FxHashMap::default(),
     };
     this.look();
@@ -88,7 +92,7 @@ impl<'a> Slicer<'a> {
         for (f, function) in module.functions.iter().enumerate() {
             let params = function.params.iter().map(|r| module.inst(*r)).filter(|i| i.op == Op::FunctionParameter);
             for (i, id) in params.enumerate().filter_map(|(i, p)| Some((i, p.result?))) {
-                self.params.insert(id, (f, i));
+                self.params.insert(id, (f as u32, i as u32));
             }
         }
         for r in module.functions.iter().flat_map(|f| f.blocks.iter().flat_map(|b| b.insts.iter().copied())) {
@@ -126,7 +130,9 @@ impl<'a> Slicer<'a> {
 
     fn touch(&mut self, at: InstRef, pointer: Option<Id>) {
         if let Some(root) = pointer.and_then(|id| self.root(id)) {
-            self.touched.entry(root).or_default().push(at);
+            let before = self.touched.get(root).copied().unwrap_or(0);
+            self.touches.push((at, before));
+            self.touched.insert(root, self.touches.len() as u32);
         }
     }
 
@@ -134,7 +140,7 @@ impl<'a> Slicer<'a> {
     fn root(&self, pointer: Id) -> Option<Id> {
         let mut id = pointer;
         for _ in 0..64 {
-            if self.params.contains_key(&id) {
+            if self.params.get(id).is_some() {
                 return Some(id);
             }
             let inst = self.module.def_inst(id)?;
@@ -159,7 +165,9 @@ impl<'a> Slicer<'a> {
     /// All that is written to a variable, or to what a parameter points to.
     fn fill(&mut self, root: Id) {
         let module = self.module;
-        for at in self.touched.get(&root).cloned().unwrap_or_default() {
+        let mut next = self.touched.get(root).copied().unwrap_or(0);
+        while let Some(&(at, before)) = (next as usize).checked_sub(1).and_then(|i| self.touches.get(i)) {
+            next = before;
             let inst = module.inst(at);
             match inst.op {
                 Op::FunctionCall => self.passed(inst, root),
@@ -177,18 +185,18 @@ impl<'a> Slicer<'a> {
 
     /// The calls of the function that a parameter belongs to.
     fn calls_of(&self, param: Id) -> Vec<InstRef> {
-        let function = self.params.get(&param).map(|p| p.0);
+        let function = self.params.get(param).map(|p| p.0 as usize);
         function.and_then(|f| self.called.get(&f)).cloned().unwrap_or_default()
     }
 
     /// What a call passes for a parameter.
     fn argument(&self, call: &Inst, param: Id) -> Option<Id> {
-        call.ids_from(1).nth(self.params.get(&param)?.1)
+        call.ids_from(1).nth(self.params.get(param)?.1 as usize)
     }
 
     fn close(&mut self, id: Id) {
         let module = self.module;
-        if self.params.contains_key(&id) {
+        if self.params.get(id).is_some() {
             for at in self.calls_of(id) {
                 self.argument(module.inst(at), id).into_iter().for_each(|id| self.want(id));
             }

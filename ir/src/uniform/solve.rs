@@ -12,16 +12,17 @@ use super::shape::{Arg, Grid, Shape, fold};
 use super::{Assumptions, Uniformity};
 use crate::cfg::Case;
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 
-/// A set of nodes to look at again.
+/// A set of nodes to look at again, by their places in [`Solved::nodes_of`].
 struct Dirty {
     words: Vec<u64>,
     any: bool,
 }
 
 impl Dirty {
-    fn add(&mut self, n: u32) {
-        self.words[n as usize / 64] |= 1 << (n % 64);
+    fn add(&mut self, place: u32) {
+        self.words[place as usize / 64] |= 1 << (place % 64);
         self.any = true;
     }
 
@@ -44,35 +45,58 @@ pub(super) struct Solved<'p, 'm> {
     vary: Vec<u32>,
     /// By node, those that it is an operand of.
     users: (Vec<u32>, Vec<u32>),
-    /// By spot, its nodes.
+    /// By place of a spot in the program's order, its nodes: phis first, then each after what it is made of, as far as
+    /// loops allow. Nodes that others stand for are in no list.
     nodes_of: (Vec<u32>, Vec<u32>),
+    /// By spot, that place.
+    spot_place: Vec<u32>,
+    /// By node, the place in those lists.
+    place: Vec<u32>,
     /// Whether the entry point promises that subgroups stay together.
     pub(super) subgroup_flow: bool,
     /// Nodes that combine what a workgroup reduced, with the operand that decides them.
     combined: FxHashMap<u32, u32>,
     /// The branches that part invocations, with over what they are uniform.
     pub(super) branches: FxHashMap<u32, (Uniformity, Assumptions)>,
-    /// Spots with edges that were not taken yet, and those with a condition, in the program's order.
+    /// Spots that are reached and have edges that were not taken yet.
     open: Vec<u32>,
+    /// Spots with a condition, in the program's order.
     deciding: Vec<u32>,
     /// Whether the work became too much: then nothing is uniform.
     pub(super) exhausted: bool,
 }
 
-/// The lists of `count` owners; `pairs` tells (whose list, item) as often as it is called.
-fn lists(count: usize, pairs: impl Fn(&mut dyn FnMut(u32, u32))) -> (Vec<u32>, Vec<u32>) {
+/// The lists of `count` owners, from (whose list, item).
+fn lists(count: usize, pairs: &[(u32, u32)]) -> (Vec<u32>, Vec<u32>) {
     let mut start = vec![0u32; count + 1];
-    pairs(&mut |of, _| start[of as usize + 1] += 1);
+    for (of, _) in pairs {
+        start[*of as usize + 1] += 1;
+    }
     for i in 0..count {
         start[i + 1] += start[i];
     }
     let mut next = start.clone();
-    let mut items = vec![0; start[count] as usize];
-    pairs(&mut |of, item| {
-        items[next[of as usize] as usize] = item;
-        next[of as usize] += 1;
-    });
+    let mut items = vec![0; pairs.len()];
+    for (of, item) in pairs {
+        let at = &mut next[*of as usize];
+        items[*at as usize] = *item;
+        *at += 1;
+    }
     (start, items)
+}
+
+/// By number, the place in a list; those that are not in it come behind.
+fn places(count: usize, list: &[u32]) -> Vec<u32> {
+    let mut place = vec![NONE; count];
+    for (at, n) in list.iter().enumerate() {
+        place[*n as usize] = at as u32;
+    }
+    let mut next = list.len() as u32;
+    for slot in place.iter_mut().filter(|p| **p == NONE) {
+        *slot = next;
+        next += 1;
+    }
+    place
 }
 
 fn list(lists: &(Vec<u32>, Vec<u32>), i: u32) -> &[u32] {
@@ -91,22 +115,29 @@ impl<'p, 'm> Solved<'p, 'm> {
         promises: (bool, bool),
     ) -> Solved<'p, 'm> {
         let count = graph.nodes.len();
-        let users = lists(count, |tell| {
-            for n in (0..count as u32).filter(|n| graph.find(*n) == *n) {
-                graph.operands(n).for_each(|(op, _)| tell(op, n));
-            }
-        });
+        let standing = |graph: &Graph, n: u32| graph.alias[n as usize] == n;
+        let mut pairs = Vec::with_capacity(graph.ops.len());
+        for n in (0..count as u32).filter(|n| standing(&graph, *n)) {
+            pairs.extend(graph.operands(n).map(|(op, _)| (op, n)));
+        }
+        let users = lists(count, &pairs);
         let vary = vary(program, &graph);
         for node in &mut graph.nodes {
             if node.kind == Kind::Undef {
                 node.shape = Shape::Unknown;
             }
         }
-        let nodes_of = lists(program.spots.len(), |tell| {
-            for n in (0..count as u32).filter(|n| graph.find(*n) == *n) {
-                tell(graph.nodes[n as usize].spot, n);
+        let spot_place = places(program.spots.len(), &program.order);
+        pairs.clear();
+        for phis in [true, false] {
+            for (n, node) in graph.nodes.iter().enumerate() {
+                if (node.kind == Kind::Phi) == phis && standing(&graph, n as u32) {
+                    pairs.push((spot_place[node.spot as usize], n as u32));
+                }
             }
-        });
+        }
+        let nodes_of = lists(program.spots.len(), &pairs);
+        let place = places(count, &nodes_of.1);
         Solved {
             program,
             grid,
@@ -117,9 +148,11 @@ impl<'p, 'm> Solved<'p, 'm> {
             vary,
             users,
             nodes_of,
+            spot_place,
+            place,
             combined: super::reduced::combinations(program, &graph),
             branches: FxHashMap::default(),
-            open: program.order.clone(),
+            open: Vec::new(),
             deciding: program.order.iter().copied().filter(|s| graph.conditions[*s as usize] != NONE).collect(),
             exhausted: false,
             graph,
@@ -131,7 +164,7 @@ impl<'p, 'm> Solved<'p, 'm> {
         if self.program.spots.is_empty() {
             return;
         }
-        let mut dirty = Dirty { words: vec![0; self.graph.nodes.len().div_ceil(64)], any: false };
+        let mut dirty = Dirty { words: vec![0; self.nodes_of.1.len().div_ceil(64)], any: false };
         self.reach(0, &mut dirty);
         for _ in 0..MAX_ROUNDS {
             while dirty.any {
@@ -158,10 +191,16 @@ impl<'p, 'm> Solved<'p, 'm> {
 
     fn reach(&mut self, s: u32, dirty: &mut Dirty) {
         if !std::mem::replace(&mut self.live[s as usize], true) {
-            for n in list(&self.nodes_of, s) {
-                dirty.add(*n);
-            }
+            self.open.push(s);
+            let places = self.places_of(s);
+            places.for_each(|p| dirty.add(p));
         }
+    }
+
+    /// The nodes of a spot, as places in the list of all.
+    fn places_of(&self, s: u32) -> Range<u32> {
+        let at = self.spot_place[s as usize] as usize;
+        self.nodes_of.0[at]..self.nodes_of.0[at + 1]
     }
 
     fn sweep(&mut self, dirty: &mut Dirty) {
@@ -170,10 +209,10 @@ impl<'p, 'm> Solved<'p, 'm> {
             while dirty.words[w] != 0 {
                 let bit = dirty.words[w].trailing_zeros();
                 dirty.words[w] &= dirty.words[w] - 1;
-                let n = w as u32 * 64 + bit;
-                if n < self.graph.nodes.len() as u32 && self.update(n) {
+                let Some(&n) = self.nodes_of.1.get(w * 64 + bit as usize) else { continue };
+                if self.update(n) {
                     for user in list(&self.users, n) {
-                        dirty.add(*user);
+                        dirty.add(self.place[*user as usize]);
                     }
                 }
             }
@@ -182,9 +221,16 @@ impl<'p, 'm> Solved<'p, 'm> {
 
     /// Takes the edges that conditions leave open.
     fn branch_out(&mut self, dirty: &mut Dirty) {
-        let mut open = std::mem::take(&mut self.open);
-        open.retain(|s| !self.live[*s as usize] || self.take_from(*s, dirty));
-        self.open = open;
+        // Spots that are reached on the way are appended, and come to their turn here.
+        let (mut at, mut kept) = (0, 0);
+        while let Some(&s) = self.open.get(at) {
+            at += 1;
+            if self.take_from(s, dirty) {
+                self.open[kept] = s;
+                kept += 1;
+            }
+        }
+        self.open.truncate(kept);
     }
 
     /// The same for one spot; answers whether edges are left.
@@ -203,10 +249,11 @@ impl<'p, 'm> Solved<'p, 'm> {
             self.branches.clear();
             let to = self.program.edge(e).to;
             self.reach(to, dirty);
-            for n in list(&self.nodes_of, to) {
-                if self.graph.nodes[*n as usize].kind == Kind::Phi {
-                    dirty.add(*n);
+            for p in self.places_of(to) {
+                if self.graph.nodes[self.nodes_of.1[p as usize] as usize].kind != Kind::Phi {
+                    break;
                 }
+                dirty.add(p);
             }
         }
         left
@@ -251,10 +298,10 @@ impl<'p, 'm> Solved<'p, 'm> {
         }
         for (spots, of) in [(&changed.spots, false), (&changed.joins, true)] {
             for s in spots {
-                for n in list(&self.nodes_of, *s) {
-                    let kind = self.graph.nodes[*n as usize].kind;
+                for p in self.places_of(*s) {
+                    let kind = self.graph.nodes[self.nodes_of.1[p as usize] as usize].kind;
                     if if of { kind == Kind::Phi } else { matches!(kind, Kind::Group(_)) } {
-                        dirty.add(*n);
+                        dirty.add(p);
                     }
                 }
             }
@@ -296,7 +343,7 @@ impl<'p, 'm> Solved<'p, 'm> {
 
     fn update(&mut self, n: u32) -> bool {
         let node = &self.graph.nodes[n as usize];
-        if matches!(node.kind, Kind::Fixed | Kind::Undef) || self.graph.find(n) != n || !self.live[node.spot as usize] {
+        if matches!(node.kind, Kind::Fixed | Kind::Undef) || !self.live[node.spot as usize] {
             return false;
         }
         let Some(new) = self.evaluate(n) else { return false };
@@ -317,6 +364,9 @@ impl<'p, 'm> Solved<'p, 'm> {
 
     fn evaluate(&self, n: u32) -> Option<Value> {
         let value = self.by_kind(n)?;
+        if self.combined.is_empty() {
+            return Some(value);
+        }
         let Some(read) = self.combined.get(&n) else { return Some(value) };
         let node = &self.graph.nodes[n as usize];
         let mut combined = Value::new(value.shape.clone());

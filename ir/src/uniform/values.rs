@@ -367,26 +367,37 @@ impl Builder<'_> {
         let module = self.given.module;
         let leaves = self.given.layouts.leaves(ty);
         let by_component = matches!(inst.op.0, 109..=119 | 124 | 126..=141 | 164..=191 | 194..=205);
-        let ids: SmallVec<[Id; 4]> = inst.ids().collect();
         if self.given.layouts.storage(ty).is_some() || !by_component {
             return self.plain(at, inst, ty, Kind::Max);
         }
-        let types: SmallVec<[Option<Id>; 4]> = ids.iter().map(|id| module.type_of(*id)).collect();
-        let fits =
-            |t: &Option<Id>| t.is_some_and(|t| matches!(self.given.layouts.leaves(t), n if n == leaves || n == 1));
+        // Operands are integers, each with as many leaves as the result, or with one.
         let width = |t: Id| self.given.layouts.component_width(module, t);
-        let integers = types.iter().all(|t| t.is_some_and(|t| width(t) > 0));
+        let fits = |t: Id| {
+            let n = self.given.layouts.leaves(t);
+            (n == leaves || n == 1) && width(t) > 0
+        };
         let w = width(ty);
-        if w == 0 || !integers || !types.iter().all(fits) {
+        if w == 0 || !inst.ids().all(|id| module.type_of(id).is_some_and(fits)) {
             return self.plain(at, inst, ty, Kind::Max);
         }
-        let vals: SmallVec<[Val; 4]> = ids.iter().map(|id| self.val(*id)).collect();
-        let mut nodes = List::new();
-        for k in 0..leaves {
-            let ops: List = vals.iter().map(|v| self.leaf(*v, k)).collect();
-            nodes.push(self.node(Kind::Fold(Fold::Op(inst.op)), &ops, Some(at), w));
+        let mut vals: SmallVec<[Val; 4]> = SmallVec::new();
+        for id in inst.ids() {
+            vals.push(self.val(id));
         }
-        let val = self.assemble(&nodes);
+        let kind = Kind::Fold(Fold::Op(inst.op));
+        let mut node = |k: u32| {
+            let mut ops = List::new();
+            for val in &vals {
+                ops.push(self.leaf(*val, k));
+            }
+            self.node(kind, &ops, Some(at), w)
+        };
+        let val = if leaves == 1 {
+            Val::Node(node(0))
+        } else {
+            let nodes: List = (0..leaves).map(node).collect();
+            self.assemble(&nodes)
+        };
         self.set(inst.result, val);
     }
 

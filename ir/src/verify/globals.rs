@@ -9,9 +9,18 @@ use spirv::StorageClass;
 
 /// Whether an opcode has its place outside functions only.
 pub(super) fn is_global_only(op: Op) -> bool {
+    // Nearly all that functions are made of; names and tables take longer.
+    if is_body(op) {
+        return false;
+    }
     let both =
         matches!(op, Op::Variable | Op::UntypedVariableKHR | Op::Undef | Op::ExtInst | Op::ExtInstWithForwardRefsKHR);
     Section::of(op).is_some() && !both
+}
+
+/// Whether an opcode is one of the core from loads to returns, none of which stands outside functions.
+fn is_body(op: Op) -> bool {
+    matches!(op.0, 61..=70 | 77..=255)
 }
 
 impl Verifier<'_> {
@@ -97,6 +106,20 @@ impl Verifier<'_> {
             if !global || self.def(id).is_some_and(|i| !variable(i)) {
                 self.problem(15, r, format_args!("{id} in its interface is no global variable"));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_body;
+    use crate::grammar::OPS;
+    use crate::section::Section;
+
+    #[test]
+    fn bodies_have_no_section() {
+        for op in OPS.iter().map(|o| o.op).filter(|op| is_body(*op)) {
+            assert!(Section::of(op).is_none(), "{op}");
         }
     }
 }

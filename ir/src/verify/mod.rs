@@ -39,7 +39,7 @@ mod operands;
 mod quick;
 mod values;
 
-use crate::cfg::Cfg;
+use crate::cfg::{Cfg, Cfgs};
 use crate::decode::{Context, ExtSet};
 use crate::grammar::Op;
 use crate::module::{Id, IdMap, Inst, InstRef, Module};
@@ -70,14 +70,14 @@ pub fn verify(module: &Module) -> Result<(), Vec<Problem>> {
 
 /// As [`verify`], for a module that [`crate::binary::read`] gave and that nothing has changed since: the reader has
 /// refused what checks 9 and 10 are about, and ids beyond the bound; they are left out. So are those about the types of
-/// values, 13 and 16.
-pub fn verify_read(module: &Module) -> Result<(), Vec<Problem>> {
-    if quick::is_fine(module) {
-        return Ok(());
+/// values, 13 and 16. Gives the graphs that it made on the way, if they are all there.
+pub fn verify_read(module: &Module) -> Result<Cfgs, Vec<Problem>> {
+    if let Some(graphs) = quick::fine(module) {
+        return Ok(Cfgs::of(module, graphs));
     }
-    let Err(mut problems) = check(module, false) else { return Ok(()) };
+    let Err(mut problems) = check(module, false) else { return Ok(Cfgs::default()) };
     problems.retain(|p| !matches!(p.check, 13 | 16));
-    if problems.is_empty() { Ok(()) } else { Err(problems) }
+    if problems.is_empty() { Ok(Cfgs::default()) } else { Err(problems) }
 }
 
 fn check(module: &Module, all: bool) -> Result<(), Vec<Problem>> {

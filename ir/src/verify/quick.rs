@@ -11,16 +11,26 @@ use super::ids::refers_forward;
 use crate::cfg::Cfg;
 use crate::decode::{Context, ExtSet};
 use crate::grammar::Op;
-use crate::module::{Function, Id, Inst, InstRef, Module};
+use crate::module::{Function, Id, IdSet, Inst, InstRef, Module};
 use crate::section::Section;
 use crate::uses::is_note;
 use spirv::StorageClass;
 
-/// Whether checks 1 to 8, 11, 12, 14 and 15 find nothing, for sure.
-pub(super) fn is_fine(module: &Module) -> bool {
+/// The graphs of all functions, if checks 1 to 8, 11, 12, 14 and 15 find nothing, for sure.
+pub(super) fn fine(module: &Module) -> Option<Vec<Cfg>> {
     let first = module.functions.first().map_or(module.arena_len(), |f| f.insts().next().map_or(0, InstRef::index));
-    let mut walk = Walk { module, at: 0, body: first, forward: Vec::new(), asides: Vec::new(), block_of: Vec::new() };
-    walk.module().is_some()
+    let mut walk = Walk {
+        module,
+        at: 0,
+        body: first,
+        types: IdSet::default(),
+        forward: Vec::new(),
+        asides: Vec::new(),
+        block_of: Vec::new(),
+        graphs: Vec::with_capacity(module.functions.len()),
+    };
+    walk.module()?;
+    Some(walk.graphs)
 }
 
 /// The checks; `None` ends them, saying no.
@@ -30,12 +40,16 @@ struct Walk<'a> {
     at: usize,
     /// Where the first function begins.
     body: usize,
+    /// The types that were met.
+    types: IdSet,
     /// What `OpTypeForwardPointer` names.
     forward: Vec<Id>,
     /// Sets of instructions that mean nothing to the program.
     asides: Vec<Id>,
     /// By place, from the function's first on, the block.
     block_of: Vec<u32>,
+    /// Of the functions that were met.
+    graphs: Vec<Cfg>,
 }
 
 /// A function's body.
@@ -63,6 +77,9 @@ impl<'a> Walk<'a> {
                 last = section;
             }
             self.global(inst)?;
+            if let Some(id) = inst.result.filter(|_| inst.op.is_type()) {
+                self.types.insert(id);
+            }
             self.at += 1;
         }
         for f in &module.functions {
@@ -152,8 +169,7 @@ impl<'a> Walk<'a> {
     /// The ids that an instruction outside functions uses.
     fn global_uses(&self, inst: &Inst) -> Option<()> {
         if let Some(ty) = inst.ty {
-            some(self.module.def(ty)?.index() < self.at)?;
-            self.is_type(ty)?;
+            some(self.types.contains(ty))?;
         }
         for id in inst.ids() {
             let def = self.module.def(id)?;
@@ -217,6 +233,7 @@ impl<'a> Walk<'a> {
         }
         some(self.enter(*last)?.op == Op::FunctionEnd)?;
         self.at += 1;
+        self.graphs.push(cfg);
         Some(())
     }
 
@@ -279,9 +296,7 @@ impl<'a> Walk<'a> {
 
     /// Of an instruction in a function.
     fn result_type(&self, inst: &Inst) -> Option<()> {
-        let Some(ty) = inst.ty else { return Some(()) };
-        let def = self.module.def(ty)?;
-        some(def.index() < self.body && self.module.inst(def).op.is_type())
+        some(inst.ty.is_none_or(|ty| self.types.contains(ty)))
     }
 
     fn uses(&self, inst: &Inst, begin: usize, b: usize, body: &Body) -> Option<()> {
@@ -331,7 +346,7 @@ impl<'a> Walk<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_fine;
+    use super::fine;
     use crate::binary::read;
     use std::path::Path;
 
@@ -344,7 +359,7 @@ mod tests {
         assert!(modules.len() > 20);
         for path in modules {
             let bytes = std::fs::read(&path).expect("it can be read");
-            assert!(is_fine(&read(&bytes).expect("a module")), "{}", path.display());
+            assert!(fine(&read(&bytes).expect("a module")).is_some(), "{}", path.display());
         }
     }
 }
