@@ -97,13 +97,11 @@ pub fn read(bytes: &[u8]) -> Result<Module, ReadError> {
     if !bytes.len().is_multiple_of(4) {
         return fail(bytes.len() / 4, format!("the size, {} bytes, is no multiple of 4", bytes.len()));
     }
-    let words: Vec<u32> = bytes
-        .chunks_exact(4)
-        .map(|c| {
-            let c = [c[0], c[1], c[2], c[3]];
-            if big_endian { u32::from_be_bytes(c) } else { u32::from_le_bytes(c) }
-        })
-        .collect();
+    let (chunks, _) = bytes.as_chunks::<4>();
+    let words: Vec<u32> = match big_endian {
+        true => chunks.iter().map(|c| u32::from_be_bytes(*c)).collect(),
+        false => chunks.iter().map(|c| u32::from_le_bytes(*c)).collect(),
+    };
     Reader::new(&words, big_endian)?.run()
 }
 
@@ -292,12 +290,19 @@ impl<'a> Reader<'a> {
     /// Lists an instruction where it belongs.
     fn put(&mut self, r: InstRef, op: Op, opaque: bool) -> Result<(), String> {
         // Most instructions; what follows moves the function that is being read.
-        if let Place::Block(..) = &self.place
-            && !op.is_terminator()
-            && !matches!(op, Op::Label | Op::Function | Op::FunctionParameter | Op::FunctionEnd)
-        {
-            self.body.push(r);
-            return Ok(());
+        let ends =
+            op.is_terminator() || matches!(op, Op::Label | Op::Function | Op::FunctionParameter | Op::FunctionEnd);
+        match &self.place {
+            Place::Block(..) if !ends => {
+                self.body.push(r);
+                return Ok(());
+            }
+            Place::Outside if !ends && self.module.functions.is_empty() && !op.is_line() => {
+                self.module.globals.append(&mut self.pending);
+                self.module.globals.push(r);
+                return Ok(());
+            }
+            _ => {}
         }
         // spirv-opt leaves a DebugNoScope behind the last terminator.
         let debug = matches!(op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR);

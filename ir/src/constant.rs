@@ -13,6 +13,7 @@
 use crate::grammar::Op;
 use crate::module::{Id, IdMap, IdTable, Inst, Module};
 use crate::types::{self, Scalar, Type};
+use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -22,14 +23,18 @@ const MAX_SPEC_IDS: usize = 32;
 
 /// The SpecIds on which a value depends, ascending; at most 32 of them are kept.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct SpecIds(Vec<u32>);
+pub struct SpecIds(SmallVec<[u32; 4]>);
 
 impl SpecIds {
     fn one(id: u32) -> SpecIds {
-        SpecIds(vec![id])
+        SpecIds(smallvec![id])
     }
 
     fn merge(&mut self, other: &SpecIds) {
+        if self.0.is_empty() {
+            self.0 = SmallVec::from_slice(&other.0);
+            return;
+        }
         for id in &other.0 {
             if self.0.len() >= MAX_SPEC_IDS {
                 return;
@@ -345,11 +350,11 @@ impl Constants {
         &self.problems
     }
 
-    fn value(&self, id: Option<Id>) -> (Value, SpecIds) {
-        match id.and_then(|id| self.entries.get(id)) {
-            Some(e) => (e.value.clone(), e.specs.clone()),
-            None => (Value::Unknown, SpecIds::default()),
-        }
+    /// The value of a part; what it depends on is added.
+    fn value(&self, id: Id, specs: &mut SpecIds) -> Value {
+        let Some(entry) = self.entries.get(id) else { return Value::Unknown };
+        specs.merge(&entry.specs);
+        entry.value.clone()
     }
 
     fn eval(&mut self, module: &Module, inst: &Inst, id: Id, spec: &Specialization) -> Option<Entry> {
@@ -383,8 +388,7 @@ impl Constants {
                 let mut specs = SpecIds::default();
                 let mut parts = Vec::new();
                 for part in inst.ids() {
-                    let (value, more) = self.value(Some(part));
-                    specs.merge(&more);
+                    let value = self.value(part, &mut specs);
                     // One more than are looked into says that there are too many.
                     if parts.len() <= MAX_PARTS {
                         parts.push(value);
@@ -394,11 +398,9 @@ impl Constants {
             }
             Op::SpecConstantOp => {
                 let mut specs = SpecIds::default();
-                let mut args = Vec::new();
+                let mut args: SmallVec<[Arg; 3]> = SmallVec::new();
                 for id in inst.ids() {
-                    let (value, more) = self.value(Some(id));
-                    specs.merge(&more);
-                    args.push((value, module.type_of(id)));
+                    args.push((self.value(id, &mut specs), module.type_of(id)));
                 }
                 let op = Op(inst.word(0).and_then(|w| u16::try_from(w).ok())?);
                 let literals: Vec<u32> =

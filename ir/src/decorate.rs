@@ -167,7 +167,9 @@ impl Decorations {
 
     /// The ids that are this BuiltIn; members that are, are not among them.
     pub fn with_built_in(&self, built_in: BuiltIn) -> impl Iterator<Item = Id> {
-        self.ids.iter().copied().filter(move |id| self.built_in(*id) == Some(built_in as u32))
+        // Most ids have but a name.
+        let decorated = self.entries.iter().zip(&self.ids).filter(|(e, _)| !e.own.is_empty() || !e.groups.is_empty());
+        decorated.map(|(_, id)| *id).filter(move |id| self.built_in(*id) == Some(built_in as u32))
     }
 
     /// The descriptor set of a resource variable.

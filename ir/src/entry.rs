@@ -232,7 +232,7 @@ impl CallGraph {
 /// The calls in a function; `named` are the functions and the constants that point to them.
 fn calls(module: &Module, function: &Function, by_id: &FxHashMap<Id, usize>, named: &IdSet) -> Vec<Call> {
     let mut found = Vec::new();
-    function.blocks.iter().flat_map(|b| b.insts.iter().copied()).for_each(|at| {
+    function.blocks.iter().flat_map(|b| &b.insts).for_each(|&at| {
         let inst = module.inst(at);
         // Debug information names functions without calling them.
         if matches!(inst.op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR) || names_none(inst) {
@@ -257,10 +257,12 @@ fn calls(module: &Module, function: &Function, by_id: &FxHashMap<Id, usize>, nam
     found
 }
 
-/// Whether an instruction takes no function and no pointer to one: it reads memory or computes with numbers.
+/// Whether an instruction takes no function and no pointer to one: it reads memory, computes with numbers or branches.
 fn names_none(inst: &Inst) -> bool {
     let computes = matches!(inst.op.0, 109..=116 | 118..=119 | 126..=152 | 154..=168 | 170..=191 | 194..=205);
-    (computes || matches!(inst.op, Op::Load | Op::AccessChain | Op::InBoundsAccessChain)) && !inst.opaque
+    let branches = matches!(inst.op.0, 246..=251);
+    let reads = matches!(inst.op, Op::Load | Op::AccessChain | Op::InBoundsAccessChain);
+    (computes || branches || reads) && !inst.opaque
 }
 
 /// The function that a constant function pointer stands for, or the id itself.

@@ -543,6 +543,18 @@ impl Module {
         self.globals.iter().copied().chain(functions).chain(self.trailing.iter().copied())
     }
 
+    /// Shows every instruction of a block, labels and what leads them not included, in file order.
+    #[inline]
+    pub(crate) fn in_blocks<'a>(&'a self, mut f: impl FnMut(InstRef, &'a Inst)) {
+        for function in &self.functions {
+            for block in &function.blocks {
+                for &r in &block.insts {
+                    f(r, self.inst(r));
+                }
+            }
+        }
+    }
+
     /// A table indexed by id of the right size for this module.
     pub fn id_map<T>(&self) -> IdMap<T> {
         IdMap::with_limit(self.defs.limit.min(self.header.bound))

@@ -67,16 +67,17 @@ pub struct Constructs {
 impl Constructs {
     /// The constructs that a function's merge instructions declare, outer ones before those inside them.
     pub fn new(cfg: &Cfg) -> Constructs {
-        let merges = || (0..cfg.len()).filter_map(|b| Some((b, cfg.merge(b)?)));
         let mut edges: Vec<_> = cfg.graph().edges().collect();
-        for (b, m) in merges() {
+        let mut of = vec![None; cfg.len()];
+        for (b, m) in cfg.merges() {
             edges.extend(m.merge.iter().chain(&m.continue_target).map(|to| (b, *to)));
+            of[b] = Some(m);
         }
         let dom = DomTree::new(&Graph::new(cfg.len(), &edges), 0);
         let mut all = Vec::new();
         let unreached = (0..cfg.len()).filter(|b| !dom.is_reachable(*b));
         for header in dom.order().iter().copied().chain(unreached) {
-            let Some(m) = cfg.merge(header) else { continue };
+            let Some(m) = of[header] else { continue };
             let (merge, continue_target) = (m.merge, m.continue_target);
             let kind = if m.is_loop { ConstructKind::Loop } else { ConstructKind::Selection };
             all.push(Construct { kind, header, first: header, merge, continue_target });

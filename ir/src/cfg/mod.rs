@@ -175,6 +175,11 @@ impl Cfg {
         Some(&self.merges[at].1)
     }
 
+    /// The blocks that have a merge instruction, with it, ascending.
+    pub fn merges(&self) -> impl Iterator<Item = (usize, &Merge)> {
+        self.merges.iter().map(|(b, m)| (*b as usize, m))
+    }
+
     /// The blocks that are reached from the entry, in reverse post-order: but for back edges, predecessors first.
     pub fn rpo(&self) -> &[usize] {
         &self.rpo

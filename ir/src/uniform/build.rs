@@ -347,7 +347,7 @@ impl<'a> Builder<'a> {
                 Some(val) => self.leaf(val, k),
                 None => self.undef,
             };
-            self.cells.push(Cell { variable, first: node, reads: Vec::new(), stores: Vec::new() });
+            self.cells.push(Cell { variable, first: node, reads: smallvec![], stores: smallvec![] });
             self.current.push(Current { spot: NONE, node: 0, stored: false });
         }
         base

@@ -4,6 +4,7 @@ use super::build::Builder;
 use super::nodes::Kind;
 use super::reaching::{Found, Reaching, Tree};
 use crate::module::Id;
+use smallvec::SmallVec;
 
 /// One leaf of a variable, and who reads and writes it.
 pub(super) struct Cell {
@@ -11,9 +12,9 @@ pub(super) struct Cell {
     /// What it holds first.
     pub(super) first: u32,
     /// By spot: the node that stands for what it holds where that begins.
-    pub(super) reads: Vec<(u32, u32)>,
+    pub(super) reads: SmallVec<[(u32, u32); 2]>,
     /// By spot: what it holds where that ends, if the spot stores into it.
-    pub(super) stores: Vec<(u32, u32)>,
+    pub(super) stores: SmallVec<[(u32, u32); 2]>,
 }
 
 /// What a cell holds in the spot that is walked.

@@ -200,12 +200,7 @@ impl<'p, 'm> Regions<'p, 'm> {
     /// The region, if a construct with this header bounds it.
     fn constructs_at(&mut self, x: u32, frame: u32, block: usize, header: usize) -> Option<Region> {
         let body = self.program.body(frame);
-        let headed = body.headed(header);
-        if headed.is_empty() {
-            return None;
-        }
-        let all = body.constructs.all();
-        let parts: Parts = headed.iter().map(|i| &all[*i]).collect();
+        let parts: Parts = body.headed(header).collect();
         if !parts.iter().any(|c| body.constructs.contains(c, block)) {
             return None;
         }

@@ -11,11 +11,10 @@
 //! Where calls of calls would make the graph too large, they are not followed: see [`Program::cut`].
 
 use super::summary::Summary;
-use crate::cfg::{Case, Cfg, Cfgs, Constructs, Loops, PostDoms};
+use crate::cfg::{Case, Cfg, Cfgs, Construct, Constructs, Loops, PostDoms};
 use crate::entry::{CallGraph, CallKind};
 use crate::grammar::Op;
 use crate::module::{Function, InstRef, Module};
-use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -25,8 +24,8 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Body<'m> {
     pub(super) cfg: Cow<'m, Cfg>,
     pub(super) constructs: Constructs,
-    /// The constructs that each block is the header of.
-    headed: FxHashMap<usize, Vec<usize>>,
+    /// By block, where the constructs begin that it is the header of, or [`NONE`]: they stand side by side.
+    headed: Vec<u32>,
     loops: Loops,
     /// Where there are no merge instructions that say where control flow meets again.
     pub(super) post: Option<PostDoms>,
@@ -35,9 +34,9 @@ pub(super) struct Body<'m> {
 impl<'m> Body<'m> {
     fn new(cfg: Cow<'m, Cfg>, structured: bool) -> Body<'m> {
         let constructs = Constructs::new(&cfg);
-        let mut headed: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
-        for (i, c) in constructs.all().iter().enumerate() {
-            headed.entry(c.header).or_default().push(i);
+        let mut headed = vec![NONE; cfg.len()];
+        for (i, c) in constructs.all().iter().enumerate().rev() {
+            headed[c.header] = i as u32;
         }
         let unstructured = !structured && constructs.all().is_empty();
         let post = unstructured.then(|| PostDoms::new(&cfg));
@@ -45,8 +44,10 @@ impl<'m> Body<'m> {
     }
 
     /// The constructs with a header at this block.
-    pub(super) fn headed(&self, block: usize) -> &[usize] {
-        self.headed.get(&block).map_or(&[], |v| v)
+    pub(super) fn headed(&self, block: usize) -> impl Iterator<Item = &Construct> {
+        let from = self.headed[block] as usize;
+        let all = self.constructs.all().get(from..).unwrap_or_default();
+        all.iter().take_while(move |c| c.header == block)
     }
 }
 
@@ -438,18 +439,20 @@ pub(super) fn callbacks(calls: &CallGraph, functions: usize) -> Vec<usize> {
 pub(super) fn number_values(module: &Module) -> (Vec<Range<u32>>, crate::module::IdMap<u32>) {
     let mut numbers = module.id_map();
     let mut count = 0;
-    let ranges = module.functions.iter().map(|f| {
+    let mut ranges = Vec::with_capacity(module.functions.len());
+    for f in &module.functions {
         let start = count;
-        f.params.iter().copied().chain(f.blocks.iter().flat_map(|b| b.insts.iter().copied())).for_each(|r| {
+        let mut number = |r: InstRef| {
             if let Some(id) = module.inst(r).result
                 && module.def(id) == Some(r)
             {
                 numbers.insert(id, count);
                 count += 1;
             }
-        });
-        start..count
-    });
-    let ranges = ranges.collect();
+        };
+        f.params.iter().for_each(|r| number(*r));
+        f.blocks.iter().for_each(|b| b.insts.iter().for_each(|r| number(*r)));
+        ranges.push(start..count);
+    }
     (ranges, numbers)
 }

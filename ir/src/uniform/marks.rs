@@ -3,7 +3,7 @@
 use super::layout::Layouts;
 use super::memory::Writes;
 use super::values::barrier;
-use crate::module::{IdSet, InstRef, Module};
+use crate::module::{IdSet, Inst, InstRef, Module};
 
 /// A set of marks for each instruction of a function's body.
 pub(super) struct Marks(Vec<u8>);
@@ -20,9 +20,7 @@ impl Marks {
         let mut marks = vec![0; module.arena_len()];
         writes.shared().for_each(|r| marks[r.index()] |= SHARED);
         let matrices = matrices(module, layouts);
-        let bodies = module.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.insts);
-        bodies.for_each(|r| {
-            let inst = module.inst(*r);
+        module.in_blocks(|r, inst| {
             if barrier(inst).is_some() {
                 marks[r.index()] |= BARRIER;
             }
@@ -61,15 +59,15 @@ fn matrices(module: &Module, layouts: &Layouts) -> Option<IdSet> {
     let all = module.globals.iter().filter_map(|r| module.inst(*r).result);
     all.filter(|id| layouts.matrix(*id).is_some()).for_each(|id| _ = types.insert(id));
     let mut found = IdSet::default();
-    let params = module.functions.iter().flat_map(|f| &f.params);
-    let bodies = module.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.insts);
-    module.globals.iter().chain(params).chain(bodies).for_each(|r| {
-        let inst = module.inst(*r);
+    let mut look = |inst: &Inst| {
         if let (Some(id), Some(ty)) = (inst.result, inst.ty)
             && types.contains(ty)
         {
             found.insert(id);
         }
-    });
+    };
+    let params = module.functions.iter().flat_map(|f| &f.params);
+    module.globals.iter().chain(params).for_each(|r| look(module.inst(*r)));
+    module.in_blocks(|_, inst| look(inst));
     Some(found)
 }

@@ -453,10 +453,9 @@ fn escaped(module: &Module, calls: &CallGraph, layouts: &layout::Layouts) -> FxH
     };
     let mut escaped = FxHashSet::default();
     let mut passed: Vec<(Id, Id)> = Vec::new();
-    let insts = module.functions.iter().flat_map(|f| f.blocks.iter().flat_map(|b| b.insts.iter().copied()));
-    for inst in insts.map(|r| module.inst(r)) {
+    module.in_blocks(|_, inst| {
         if follows_all(inst.op) && !inst.opaque {
-            continue;
+            return;
         }
         for (i, id) in inst.operands.iter().enumerate().filter_map(|(i, o)| Some((i, o.id()?))) {
             if !own(id) {
@@ -480,7 +479,7 @@ fn escaped(module: &Module, calls: &CallGraph, layouts: &layout::Layouts) -> FxH
         for word in inst.operands.iter().filter(|_| inst.opaque) {
             escaped.extend(Id::new(word.word()).filter(|id| own(*id)).and_then(root));
         }
-    }
+    });
     loop {
         let before = escaped.len();
         for (param, arg) in &passed {
@@ -498,6 +497,8 @@ fn escaped(module: &Module, calls: &CallGraph, layouts: &layout::Layouts) -> FxH
 fn follows_all(op: Op) -> bool {
     matches!(op, Op::Load | Op::AccessChain | Op::InBoundsAccessChain | Op::CopyObject)
         || matches!(op.0, 109..=116 | 118..=119 | 126..=168 | 170..=205)
+        // Branches, and what stands in front of them.
+        || matches!(op.0, 246..=253)
 }
 
 /// Whether an operand that is a pointer is one that is seen through.

@@ -9,7 +9,7 @@ use super::graph::Program;
 use super::memory::root;
 use super::nodes::{Graph, Kind};
 use crate::grammar::Op;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// How many nodes are followed.
 const MAX_NODES: usize = 600;
@@ -101,12 +101,14 @@ fn covers(program: &Program, graph: &Graph, read: u32, own: u32) -> bool {
 
 /// The nodes on which others depend and that are wanted.
 fn slice(graph: &Graph, mut work: Vec<u32>, wanted: impl Fn(u32) -> bool) -> Vec<u32> {
-    let mut seen = FxHashSet::default();
+    let mut seen = vec![false; graph.nodes.len()];
+    let mut count = 0;
     let mut found = Vec::new();
     while let Some(n) = work.pop() {
-        if seen.len() > MAX_NODES || !seen.insert(n) {
+        if count > MAX_NODES || std::mem::replace(&mut seen[n as usize], true) {
             continue;
         }
+        count += 1;
         if wanted(n) {
             found.push(n);
         }

@@ -95,8 +95,7 @@ impl<'a> Slicer<'a> {
                 self.params.insert(id, (f as u32, i as u32));
             }
         }
-        for r in module.functions.iter().flat_map(|f| f.blocks.iter().flat_map(|b| b.insts.iter().copied())) {
-            let inst = module.inst(r);
+        module.in_blocks(|r, inst| {
             match inst.op {
                 Op::BranchConditional | Op::Switch => inst.id(0).into_iter().for_each(|id| self.want(id)),
                 Op::Store | Op::CopyMemorySized => self.touch(r, inst.id(0)),
@@ -119,7 +118,7 @@ impl<'a> Slicer<'a> {
                     inst.id(i as usize).into_iter().for_each(|id| self.want(id));
                 }
             }
-        }
+        });
     }
 
     fn touch_pointer(&mut self, at: InstRef, id: Id) {
