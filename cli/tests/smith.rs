@@ -51,6 +51,7 @@ fn differential<'a, 'v>(device: Option<&'a VulkanExecutor<'v>>) -> Differential<
         interpret: true,
         placements: 3,
         targets: vec![Target::Scalar],
+        cut_for: None,
         validator: None,
     }
 }

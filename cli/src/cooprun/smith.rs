@@ -81,6 +81,9 @@ pub(super) struct Smith {
     /// What they are lowered to; none with an empty word
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "scalar")]
     target: Vec<String>,
+    /// A built-in profile of the device that matrices are cut for; else the device itself, or lavapipe
+    #[arg(long, value_name = "NAME")]
+    cut_for: Option<String>,
     /// What modules keep to
     #[arg(long, value_enum, default_value = "auto")]
     limits: LimitsArg,
@@ -124,6 +127,7 @@ struct Plan {
     dialects: Vec<Dialect>,
     targets: Vec<coop_passes::Target>,
     limits: Option<Limits>,
+    cut_for: Option<coop_ir::profile::Profile>,
 }
 
 impl Smith {
@@ -184,7 +188,9 @@ impl Smith {
             LimitsArg::Lavapipe => Some(Limits::Lavapipe),
             LimitsArg::Nvidia => Some(Limits::Nvidia),
         };
-        Ok(Plan { dialects, targets, limits })
+        let profile = |name: &String| coop_ir::profile::Profile::builtin(name).ok_or_else(|| unknown("profile", name));
+        let cut_for = self.cut_for.as_ref().map(profile).transpose()?;
+        Ok(Plan { dialects, targets, limits, cut_for })
     }
 
     /// One module in every way, without more ado.
@@ -216,13 +222,14 @@ impl Smith {
         Ok(if self.unoptimized { device.unoptimized() } else { device })
     }
 
-    fn differential<'a, 'v>(&'a self, plan: &Plan, device: Option<&'a VulkanExecutor<'v>>) -> Differential<'a, 'v> {
+    fn differential<'a, 'v>(&'a self, plan: &'a Plan, device: Option<&'a VulkanExecutor<'v>>) -> Differential<'a, 'v> {
         Differential {
             device,
             lowered_only: self.lowered_only,
             interpret: self.on.contains(&Where::Interp),
             placements: self.placements.clamp(1, 3),
             targets: plan.targets.clone(),
+            cut_for: plan.cut_for.as_ref(),
             validator: self.spirv_val.as_deref(),
         }
     }
@@ -475,6 +482,9 @@ impl Smith {
             ("--shrink", self.shrink.to_string()),
         ] {
             command.args([name, &value]);
+        }
+        if let Some(name) = &self.cut_for {
+            command.args(["--cut-for", name]);
         }
         if let Some(seconds) = seconds {
             command.args(["--most-seconds", &seconds.to_string()]);

@@ -76,6 +76,8 @@ pub struct Differential<'a, 'v> {
     pub placements: usize,
     /// What modules are lowered to.
     pub targets: Vec<Target>,
+    /// The device that matrices are cut for; if none is given, that which runs them, or lavapipe.
+    pub cut_for: Option<&'a coop_ir::profile::Profile>,
     /// Looks at every module as well: spirv-val.
     pub validator: Option<&'a Path>,
 }
@@ -275,7 +277,8 @@ impl Differential<'_, '_> {
         if target == Target::Scalar {
             return None;
         }
-        let profile = self.device.map(|d| d.profile().clone()).or_else(|| LAVAPIPE.clone())?;
+        let own = || self.device.map(|d| d.profile().clone()).or_else(|| LAVAPIPE.clone());
+        let profile = self.cut_for.cloned().or_else(own)?;
         Some(if target == Target::Ext { profile.with_maintenance1() } else { profile })
     }
 
