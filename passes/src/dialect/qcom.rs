@@ -9,6 +9,7 @@
 //! Invocations beyond the last row take no part in making a matrix, and get the last row of one that is taken apart.
 
 use super::edit::{Edit, Shape, malformed};
+use crate::arena::{Arena, Zone};
 use crate::builtins::{Builtins, add_to_interfaces};
 use crate::cleanup::{remove_capability, remove_extension};
 use crate::pipeline::PassCx;
@@ -40,10 +41,10 @@ pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
                 | Op::ExtractSubArrayQCOM
         )
     };
-    if !m.all().any(|r| mine(m.inst(r).op)) {
+    let Some(first) = m.all().find(|r| mine(m.inst(*r).op)) else {
         forget(m);
         return Ok(());
-    }
+    };
     let constants = Constants::new(m, &Specialization::new());
     let size = cx.options.subgroup_size.or_else(|| cx.options.profile.map(|p| p.limits.subgroup_size));
     let entries = entry_points(m, &Decorations::new(m));
@@ -61,12 +62,15 @@ pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let mut e = Edit::new(m);
     e.each(&mut |e, r| pass.inst(e, r))?;
     let Qcom { builtins, memories, .. } = pass;
-    let mut bytes = 0u32;
+    let subgroups = workgroup.unwrap_or(0).div_ceil(size.unwrap_or(1).max(1));
+    let bytes = memories.values().fold(0u32, |sum, memory| memory.all(subgroups).saturating_add(sum));
+    let what = format!("{} and its like", m.inst(first).op);
+    // Taken as variables of the module, which is what passes behind this one see.
+    Arena::new(m, &constants, cx.options.profile, Some(subgroups)).take(first, &what, Zone::Workgroup, bytes)?;
     let mut variables = Vec::new();
     for memory in memories.into_values() {
         variables.push(memory.variable);
-        let declared = memory.declare(m, workgroup.unwrap_or(0).div_ceil(size.unwrap_or(1).max(1)));
-        bytes = declared.saturating_add(bytes);
+        memory.declare(m, subgroups);
     }
     cx.report.added_shared_memory = cx.report.added_shared_memory.saturating_add(bytes);
     variables.sort_unstable();
@@ -95,8 +99,13 @@ struct Memory {
 }
 
 impl Memory {
-    /// Declares the variable, now that it is known how long it has to be. Answers its bytes.
-    fn declare(&self, m: &mut Module, subgroups: u32) -> u32 {
+    /// The bytes of all subgroups.
+    fn all(&self, subgroups: u32) -> u32 {
+        self.most.saturating_mul(subgroups).saturating_mul(self.bytes)
+    }
+
+    /// Declares the variable, now that it is known how long it has to be.
+    fn declare(&self, m: &mut Module, subgroups: u32) {
         let mut g = Globals::new(m);
         let storage = StorageClass::Workgroup as u32;
         let array = g.array(m, self.component, self.most.saturating_mul(subgroups));
@@ -108,7 +117,6 @@ impl Memory {
             let r = m.add(inst);
             m.globals.push(r);
         }
-        self.most.saturating_mul(subgroups).saturating_mul(self.bytes)
     }
 }
 
