@@ -590,7 +590,154 @@ def qcom(t, use):
     m.write(f"qcom-{t}-{use}", {"OutMatrix": matrix + matrix, "OutLines": flat, "OutWords": [x for line in line_words for x in line]})
 
 
+def words_of_nibbles(nibbles):
+    """Eight to a word, the first in the low bits."""
+    return [sum(n << 4 * k for k, n in enumerate(nibbles[i:i + 8])) for i in range(0, len(nibbles), 8)]
+
+
+def int4_access(use, layout):
+    """Integers of 4 bits, in words of 8: strides are of words where the instruction is KHR's and the layout too, else of components."""
+    m = Module(*khr_types("u8", use), f"Each kind of load and store of 4-bit integers as {use.upper()}, {layout}: plain, with offsets, checked.")
+    m.cap("CooperativeMatrixCheckedInstructionsINTEL", "CooperativeMatrixOffsetInstructionsINTEL")
+    m.ext(JOINT)
+    if layout == "packed":
+        m.cap("PackedCooperativeMatrixINTEL")
+    data = [(7 * i + i // 13) % 16 for i in range(1200)]
+    m.buffer("In", "u32", words_of_nibbles(data))
+    rows, cols = SHAPES[use]
+    lines, width = [max(place(layout, use, 4, r, c)[k] for r in range(rows) for c in range(cols)) + 1 for k in (0, 1)]
+    v = pack(use, 4) if layout == "packed" else 1
+    stride = 96 if layout == "packed" else 24
+    plain = stride if layout == "packed" else stride // 8
+    bytes_, nibbles, size = [], [], rows * cols
+    ty, byte, kind, row = m.matrix("i4", use), m.matrix("u8", use), m.n(LAYOUTS[layout]), m.n(0)
+    m.buffer("OutBytes", "u8", bytes_)
+    out_words = []
+    m.buffer("OutWords", "u32", out_words)
+    steps = []
+
+    def region(memory, n):
+        base = len(memory)
+        memory.extend([UNTOUCHED] * (-(-n // 64) * 64))
+        return base
+
+    def loaded(value, expected, op="OpUConvert"):
+        base = region(bytes_, size)
+        m.store("OutBytes", base, m.op(f"{op} {byte} {value}"), cols)
+        signed = lambda x: x if op == "OpUConvert" or x < 8 else x + 240
+        steps.append(lambda: result_bytes.__setitem__(slice(base, base + size), [signed(x) for x in expected]))
+
+    whole = lambda: m.op(f"OpCooperativeMatrixLoadKHR {ty} {m.at('In', 0)} {row} {m.n(2)}")
+    values = load(data, "rows", use, 4, 0, 16)
+
+    def stored(n, instruction, **how):
+        base = region(nibbles, n)
+        value = whole()
+        m.do(instruction(m.at("OutWords", base // 8), value))
+        steps.append(lambda: store(result, values, layout, use, 4, base, **how))
+
+    loaded(m.load(ty, "In", 8, plain, LAYOUTS[layout]), load(data, layout, use, 4, 64, stride))
+    stored(lines * stride, lambda p, o: f"OpCooperativeMatrixStoreKHR {p} {o} {kind} {m.n(plain)}", stride=stride)
+    x, y = 2, 3 * v
+    loaded(m.op(f"OpCooperativeMatrixLoadOffsetINTEL {ty} {m.at('In', 1)} {m.dyn(x)} {m.dyn(y)} {kind} {m.dyn(stride)}"),
+           load(data, layout, use, 4, 8, stride, x, y), "OpSConvert")
+    stored((lines + x) * stride, lambda p, o: f"OpCooperativeMatrixStoreOffsetINTEL {p} {m.n(x)} {m.n(y)} {o} {kind} {m.n(stride)}",
+           stride=stride, x=x, y=y)
+    bound = (x + lines - lines // 2, y + width - 3 * v)
+    loaded(m.op(f"OpCooperativeMatrixLoadCheckedINTEL {ty} {m.at('In', 1)} {m.dyn(x)} {m.dyn(y)} {kind} {m.dyn(bound[0])} {m.dyn(bound[1])} {m.dyn(stride)}"),
+           load(data, layout, use, 4, 8, stride, x, y, bound))
+    stored((lines + x) * stride, lambda p, o: f"OpCooperativeMatrixStoreCheckedINTEL {p} {m.dyn(x)} {m.dyn(y)} {o} {kind} {m.dyn(bound[0])} {m.dyn(bound[1])} {m.dyn(stride)}",
+           stride=stride, x=x, y=y, bound=bound)
+    before = (-1, -2 * v)
+    bound = (lines + 3, width)
+    loaded(m.op(f"OpCooperativeMatrixLoadCheckedINTEL {ty} {m.at('In', 0)} {m.dyn(before[0])} {m.dyn(before[1])} {kind} {m.dyn(bound[0])} {m.dyn(bound[1])}"),
+           load(data, layout, use, 4, 0, width, *before, bound))
+    result, result_bytes = list(nibbles), list(bytes_)
+    out_words += words_of_nibbles(nibbles)
+    for step in steps:
+        step()
+    m.write(f"access-i4-{use}-{layout}", {"OutBytes": result_bytes, "OutWords": words_of_nibbles(result)})
+
+
+def int4_elements(use):
+    m = Module(*khr_types("u8", use), f"Elements of 4-bit integers as {use.upper()}: their coordinates, conversions of them, and matrices made of one.")
+    m.cap("CooperativeMatrixCheckedInstructionsINTEL", "CooperativeMatrixInvocationInstructionsINTEL")
+    m.ext(JOINT)
+    rows, cols = SHAPES[use]
+    size, word, elem = rows * cols, m.scalar("u32"), m.scalar("i4")
+    data = [(5 * i) % 16 for i in range(size)]
+    m.buffer("In", "u32", words_of_nibbles(data))
+    m.buffer("Out", "u8", [UNTOUCHED] * (4 * size))
+    ty, byte = m.matrix("i4", use), m.matrix("u8", use)
+    pf, pm = m.raw("pf_i4", f"OpTypePointer Function {elem}"), m.raw("pf_matrix", f"OpTypePointer Function {ty}")
+    pair = m.raw("pair", f"OpTypeVector {word} 2")
+    m.do(f"%matrix = OpVariable {pm} Function")
+    m.do(f"OpStore %matrix " + m.op(f"OpCooperativeMatrixLoadKHR {ty} {m.at('In', 0)} {m.n(0)} {m.n(cols // 8)}"))
+
+    def body(i, pointer):
+        whole = m.op(f"OpLoad {ty} %matrix")
+        coord = m.op(f"OpCooperativeMatrixGetElementCoordINTEL {pair} {whole} {i}")
+        r, c = [m.op(f"OpCompositeExtract {word} {coord} {k}") for k in (0, 1)]
+        old = m.op(f"OpUConvert {word} " + m.op(f"OpLoad {elem} {pointer}"))
+        more = m.op(f"OpIAdd {word} {old} " + m.op(f"OpIAdd {word} {r} {c}"))
+        m.do(f"OpStore {pointer} " + m.op(f"OpUConvert {elem} {more}"))
+
+    each_element(m, ty, pf, "%matrix", body)
+    m.store("Out", 0, m.op(f"OpUConvert {byte} " + m.op(f"OpLoad {ty} %matrix")), cols)
+    seven, thirteen = m.const("i4", 7), m.const("i4", 13)
+    m.store("Out", size, m.op(f"OpSConvert {byte} " + m.op(f"OpCompositeConstruct {ty} {thirteen}")), cols)
+    x, y, h, w = 3, -2, rows, cols - 3
+    made = m.op(f"OpCooperativeMatrixConstructCheckedINTEL {ty} {m.dyn(x)} {m.dyn(y)} {m.dyn(h)} {m.dyn(w)} {seven}")
+    m.store("Out", 2 * size, m.op(f"OpUConvert {byte} {made}"), cols)
+    # To 4 bits and back: the low ones are left.
+    bytes_ = m.load(byte, "Out", 0, cols)
+    more = m.op(f"OpIAdd {byte} {bytes_} {bytes_}")
+    m.store("Out", 3 * size, m.op(f"OpUConvert {byte} " + m.op(f"OpUConvert {ty} {more}")), cols)
+    first = [(data[i] + i // cols + i % cols) % 16 for i in range(size)]
+    checked = [7 if 0 <= x + r < h and 0 <= y + c < w else 0 for r in range(rows) for c in range(cols)]
+    m.write(f"elements-i4-{use}", {"Out": first + [13 + 240] * size + checked + [2 * v % 16 for v in first]})
+
+
+def int4_product(a_signed, b_signed, packed):
+    kinds = "".join("s" if x else "u" for x in (a_signed, b_signed))
+    m = Module(f"A product of 4-bit integers, A {'' if a_signed else 'un'}signed and B {'' if b_signed else 'un'}signed; B {'packed' if packed else 'by rows'}.")
+    m.ext(JOINT)
+    if packed:
+        m.cap("PackedCooperativeMatrixINTEL")
+    rows, cols, deep = 8, 16, 32
+    a, b = [(3 * i + i // 7) % 16 for i in range(rows * deep)], [(5 * i + i // 11) % 16 for i in range(deep * cols)]
+    total = "s32" if a_signed or b_signed else "u32"
+    c = [7 * i % 1000 for i in range(rows * cols)]
+    v = 8 if packed else 1
+    there = [0] * len(b)
+    for r in range(deep):
+        for k in range(cols):
+            there[(r // v) * cols * v + k * v + r % v] = b[r * cols + k]
+    m.buffer("A", "u32", words_of_nibbles(a)), m.buffer("B", "u32", words_of_nibbles(there)), m.buffer("C", total, c)
+    m.buffer("D", total, [UNTOUCHED] * (rows * cols))
+    ma = m.load(m.matrix("i4", "a", (rows, deep)), "A", 0, deep // 8)
+    mb = m.load(m.matrix("i4", "b", (deep, cols)), "B", 0, cols * v if packed else cols // 8, LAYOUTS["packed" if packed else "rows"])
+    tc = m.matrix(total, "c", (rows, cols))
+    mc = m.load(tc, "C", 0, cols)
+    names = [n for n, yes in (("MatrixASignedComponentsKHR", a_signed), ("MatrixBSignedComponentsKHR", b_signed)) if yes]
+    if names:
+        names += ["MatrixCSignedComponentsKHR", "MatrixResultSignedComponentsKHR"]
+    m.store("D", 0, m.op(f"OpCooperativeMatrixMulAddKHR {tc} {ma} {mb} {mc} {'|'.join(names)}".rstrip()), cols)
+    value = lambda x, signed: x - 16 if signed and x > 7 else x
+    sums = [c[i * cols + j] + sum(value(a[i * deep + k], a_signed) * value(b[k * cols + j], b_signed) for k in range(deep))
+            for i in range(rows) for j in range(cols)]
+    m.write(f"product-i4-{kinds}{'-packed' if packed else ''}", {"D": sums})
+
+
 def main():
+    for use in USES:
+        for layout in LAYOUTS:
+            if (use, layout) != ("c", "packed"):
+                int4_access(use, layout)
+        int4_elements(use)
+    for signs in ((False, False), (True, True), (True, False), (False, True)):
+        for packed in (False, True):
+            int4_product(*signs, packed)
     for use in USES:
         for t in ("s8", "f16", "f32"):
             for layout in ("rows", "columns"):

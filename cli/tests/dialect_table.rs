@@ -110,7 +110,8 @@ impl Shown {
 type Cell = (String, String);
 
 const USES: [&str; 3] = ["A", "B", "C"];
-const WIDTHS: [u32; 3] = [8, 16, 32];
+/// Bits of components. Of 4 bits there are no blocks, and nothing that computes with elements.
+const WIDTHS: [u32; 4] = [4, 8, 16, 32];
 
 /// Loads and stores with the operand that is their layout.
 const ACCESSES: [(Op, usize); 6] = [
@@ -134,11 +135,14 @@ const LAYOUTS: [(u64, &str); 5] = [
 const BITS: [(u32, &str); 4] =
     [(0x20, "TF32"), (0x40, "bfloat16 A and B"), (0x80, "bfloat16 C"), (0x100, "bfloat16 result")];
 
+/// Multiplications of such components.
+const FOUR_BITS: &str = "4-bit A and B";
+
 /// What the texts have: every instruction with every layout, use and width that it takes.
 fn wanted() -> BTreeSet<Cell> {
     let mut out = BTreeSet::new();
-    let mut each = |what: String, packed: bool| {
-        for width in WIDTHS {
+    let mut each = |what: String, packed: bool, four: bool| {
+        for width in WIDTHS.into_iter().filter(|w| four || *w > 4) {
             for use_ in USES.into_iter().filter(|u| !packed || *u != "C") {
                 out.insert((what.clone(), format!("{use_} {width}")));
             }
@@ -148,9 +152,9 @@ fn wanted() -> BTreeSet<Cell> {
         let plain = matches!(op, Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixStoreKHR);
         for (number, layout) in LAYOUTS {
             if number < 3 {
-                each(format!("{op} {layout}"), number == 2);
+                each(format!("{op} {layout}"), number == 2, true);
             } else if plain {
-                [1, 2, 4].into_iter().for_each(|n| each(format!("{op} {layout} {n}"), false));
+                [1, 2, 4].into_iter().for_each(|n| each(format!("{op} {layout} {n}"), false, false));
             }
         }
     }
@@ -159,7 +163,7 @@ fn wanted() -> BTreeSet<Cell> {
         Op::CooperativeMatrixGetElementCoordINTEL,
         Op::CooperativeMatrixApplyFunctionINTEL,
     ] {
-        each(op.to_string(), false);
+        each(op.to_string(), false, op != Op::CooperativeMatrixApplyFunctionINTEL);
     }
     let mut add = |what: String, to: &str| {
         out.insert((what, to.to_owned()));
@@ -172,7 +176,7 @@ fn wanted() -> BTreeSet<Cell> {
             .into_iter()
             .for_each(|form| add(format!("{} {layout}", Op::CooperativeMatrixPrefetchINTEL), form));
     }
-    for (_, bit) in BITS {
+    for bit in BITS.into_iter().map(|(_, bit)| bit).chain([FOUR_BITS]) {
         ["B by rows", "B packed"].into_iter().for_each(|b| add(format!("{} {bit}", Op::CooperativeMatrixMulAddKHR), b));
     }
     ["CacheControlLoadINTEL", "CacheControlStoreINTEL"].into_iter().for_each(|d| add(d.to_owned(), "pointer"));
@@ -239,7 +243,8 @@ fn cells(m: &Module, constants: &Constants, inst: &Inst) -> Vec<Cell> {
             let b = if layout == Some(2) { "B packed" } else { "B by rows" };
             let mask = inst.word(3).unwrap_or(0);
             let set = BITS.into_iter().filter(|(bit, _)| mask & bit != 0);
-            set.map(|(_, name)| (format!("{op} {name}"), b.to_owned())).collect()
+            let four = matrix(of(0)).is_some_and(|(_, width)| width == 4).then_some(FOUR_BITS);
+            set.map(|(_, name)| name).chain(four).map(|name| (format!("{op} {name}"), b.to_owned())).collect()
         }
         Op::BitCastArrayQCOM | Op::ExtractSubArrayQCOM => one(op.to_string(), Some("array".to_owned())),
         _ => Vec::new(),
@@ -313,7 +318,7 @@ fn every_instruction_is_executed_with_every_layout_use_and_width() {
 fn page(table: &BTreeMap<Cell, How>) -> String {
     let mut out = String::from(
         "# Other dialects, one by one\n\n\
-         What `testdata/dialects` executes of SPV_INTEL_joint_matrix, SPV_ARM_cooperative_matrix_layouts and SPV_QCOM_cooperative_matrix_conversion in shaders:\n\
+         What `testdata/dialects` executes of SPV_INTEL_joint_matrix, SPV_INTEL_int4, SPV_ARM_cooperative_matrix_layouts and SPV_QCOM_cooperative_matrix_conversion in shaders:\n\
          each instruction, by layout, use and width of component, as it is by the interpreter, and lowered by the interpreter and on lavapipe.\n\
          `cli/tests/dialect_table.rs` runs all of it and compares this page; `COOP_UPDATE=1` writes it.\n\n\
          - **yes**: to `scalar` and to `khr`\n\

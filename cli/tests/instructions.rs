@@ -45,7 +45,7 @@ const SECTIONS: &[(&str, &[(&str, &str)])] = &[
         &[
             (
                 "TypeCooperativeMatrixKHR",
-                "scopes Subgroup and Workgroup; `refused-type` for others, `refused-unknown-dimension` without values",
+                "scopes Subgroup and Workgroup; `refused-type` for others, `refused-unknown-dimension` without values; 4-bit integers (SPV_INTEL_int4) become 8-bit ones",
             ),
             (
                 "CooperativeMatrixLoadKHR",

@@ -27,7 +27,8 @@ const NARROW: [&str; 9] = [
 
 /// Those whose workgroups are several: pocl has subgroups as wide as a workgroup and does not keep the size that a kernel asks
 /// for, and rusticl crashes while it compiles them (`testdata/opencl/README.md`).
-const WIDE: [&str; 6] = ["gemm_bf16", "gemm_bf16.llc", "gemm_i8", "gemm_i8.llc", "gemm_slm", "gemm_slm.llc"];
+const WIDE: [&str; 8] =
+    ["gemm_bf16", "gemm_bf16.llc", "gemm_i4", "gemm_i4.llc", "gemm_i8", "gemm_i8.llc", "gemm_slm", "gemm_slm.llc"];
 
 /// The modules of `testdata/opencl`, by name without `.spv`, each with its case's path.
 fn kernels() -> Vec<(String, String)> {
@@ -150,7 +151,8 @@ fn kernels_keep_matrices_for_intels_devices() {
             // The version of SPIR-V is what a compiler says; the environments of OpenCL end at 1.2.
             assert_eq!(complaint(&tool, &["--target-env", "spv1.6", &file]), None, "{name}");
         }
-        let Some(ocloc) = &ocloc else { continue };
+        // It crashes on what becomes of 4-bit integers (testdata/opencl/README.md).
+        let Some(ocloc) = ocloc.as_ref().filter(|_| !name.starts_with("gemm_i4")) else { continue };
         for device in ["pvc", "bmg"] {
             let out = format!("{}/{name}.{device}", env!("CARGO_TARGET_TMPDIR"));
             let arguments = ["compile", "-spirv_input", "-file", &file, "-device", device, "-out_dir", &out, "-q"];

@@ -47,7 +47,15 @@ pub fn unify_types(m: &mut Module) {
         let mut same: FxHashMap<Id, Id> = FxHashMap::default();
         for r in &m.globals {
             let i = m.inst(*r);
-            if !matches!(i.op, Op::TypeInt | Op::TypeFloat | Op::TypeVector | Op::TypeFunction | Op::TypeMatrix) {
+            let one_of_each = [
+                Op::TypeInt,
+                Op::TypeFloat,
+                Op::TypeVector,
+                Op::TypeFunction,
+                Op::TypeMatrix,
+                Op::TypeCooperativeMatrixKHR,
+            ];
+            if !one_of_each.contains(&i.op) {
                 continue;
             }
             let Some(id) = i.result else { continue };

@@ -66,6 +66,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     tidy::run(m);
     unused_globals(m, cx.bound);
     kernel::declare(m);
+    kernel::distinct_names(m);
     unused_addresses(m);
     let matrices = m.globals.iter().any(|r| m.inst(*r).op == Op::TypeCooperativeMatrixKHR);
     let beyond = m.all().any(|r| BEYOND_KHR.contains(&m.inst(r).op));

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::access::Place;
 use super::code::{CoopMem, Ins, NO_ROW, Row};
 use super::machine::{Machine, Stop};
-use super::num::{Num, signed};
+use super::num::{Num, mask, signed};
 use super::race::Agent;
 use super::shade::Shade;
 use super::types::{Coop, Ty};
@@ -130,15 +130,17 @@ impl Machine<'_> {
         }
     }
 
-    /// The byte offsets of all elements from the pointer; `None` for those outside of a checked surface.
+    /// Where all elements are, from the pointer: in bytes, or where they are halves of bytes in those; `None` for those outside
+    /// of a checked surface.
     fn offsets(&mut self, coop: &Coop, mem: &CoopMem, range: &Range<usize>) -> Result<Vec<Option<i64>>, Stop> {
         let mut out = std::mem::take(&mut self.scratch.offsets);
         out.clear();
-        let e = i64::from(coop.num.bytes());
-        if !coop.num.bits().is_multiple_of(8) {
+        let halves = is_half(coop);
+        if !coop.num.bits().is_multiple_of(8) && (!halves || mem.layout > 2) {
             return Err(self.unsupported("components of less than a byte in memory"));
         }
-        let unit = if mem.unit == 0 { e } else { i64::from(mem.unit) };
+        let (e, per_byte) = if halves { (1, 2) } else { (i64::from(coop.num.bytes()), 1) };
+        let unit = if mem.unit == 0 { e } else { i64::from(mem.unit) * per_byte };
         let at = |this: &mut Self, row: Row| signed(this.uniform(row, range.clone(), "a coordinate"), 32);
         let (origin, bound) = match &mem.surface {
             Some(s) => {
@@ -210,8 +212,9 @@ impl Machine<'_> {
             self.check_alignment(ptr, bytes);
             for (i, offset) in offsets.iter().enumerate() {
                 let Some(offset) = offset else { continue };
-                let (v, shade) = self.coop_read(ptr.wrapping_add(*offset as u64), bytes, agent);
-                self.tile[i] = v;
+                let (at, shift) = if is_half(coop) { (offset >> 1, (offset & 1) * 4) } else { (*offset, 0) };
+                let (v, shade) = self.coop_read(ptr.wrapping_add(at as u64), bytes, agent);
+                self.tile[i] = mask(v >> shift, coop.num.bits());
                 if shade != Shade::Sure {
                     self.tile_shade.resize(coop.elems(), Shade::Sure);
                     self.tile_shade[i] = shade;
@@ -238,8 +241,17 @@ impl Machine<'_> {
             }
             for (i, offset) in offsets.iter().enumerate() {
                 let Some(offset) = offset else { continue };
-                let (v, shade) = (self.tile[i], self.tile_shade.get(i).copied().unwrap_or_default());
-                self.coop_write(ptr.wrapping_add(*offset as u64), bytes, v, shade, agent);
+                let (mut v, mut shade) = (self.tile[i], self.tile_shade.get(i).copied().unwrap_or_default());
+                let at = if is_half(coop) { offset >> 1 } else { *offset };
+                let at = ptr.wrapping_add(at as u64);
+                if is_half(coop) {
+                    // The other half of the byte stays.
+                    let (old, before) = self.coop_read(at, bytes, agent);
+                    let shift = (offset & 1) * 4;
+                    v = old & !(0xf << shift) | v << shift;
+                    shade = shade.with(before);
+                }
+                self.coop_write(at, bytes, v, shade, agent);
             }
             self.scratch.offsets = offsets;
         }
@@ -438,6 +450,11 @@ impl Machine<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether elements are two to a byte in memory, the first in its low bits (SPV_INTEL_int4).
+fn is_half(coop: &Coop) -> bool {
+    matches!(coop.num, Num::Int { width: 4, .. })
 }
 
 /// A height or width: of 64 bits, no more than offsets can reach.

@@ -5,12 +5,13 @@
 //! with bit casts of matrices; the passes that follow take them away. So the output of this pass by itself need not be
 //! SPIR-V that anybody accepts.
 //!
-//! [`nv1`] has SPV_NV_cooperative_matrix, whose types don't say what a matrix is used for; [`intel`] SPV_INTEL_joint_matrix, of
+//! [`nv1`] has SPV_NV_cooperative_matrix, whose types don't say what a matrix is used for; [`int4`] SPV_INTEL_int4; [`intel`] SPV_INTEL_joint_matrix, of
 //! shaders and kernels; [`surface`] loads and stores by layouts, offsets and bounds, of Intel and of
 //! SPV_ARM_cooperative_matrix_layouts; [`numbers`] bfloat16 and tf32; [`retype`] makes matrices of bfloat16 in integers such
 //! of bfloat16 where matrices stay, [`widen`] of f32 where a device multiplies only those; [`qcom`] has SPV_QCOM_cooperative_matrix_conversion.
 
 mod edit;
+mod int4;
 mod intel;
 mod numbers;
 mod nv1;
@@ -49,6 +50,7 @@ pub(crate) const REMOVED: &[Op] = &[
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     nv1::run(m)?;
+    int4::run(m, cx.options.checked)?;
     intel::run(m, cx)?;
     if cx.options.target != Target::Scalar {
         retype::run(m)?;

@@ -14,8 +14,8 @@ use spirv::Capability;
 
 /// Layouts of memory, by number.
 const ROW_MAJOR: u64 = 0;
-const COLUMN_MAJOR: u64 = 1;
-const PACKED: u64 = 2;
+pub(super) const COLUMN_MAJOR: u64 = 1;
+pub(super) const PACKED: u64 = 2;
 const ARM_ROW_BLOCKED: u64 = 4202;
 const ARM_COLUMN_BLOCKED: u64 = 4203;
 
@@ -24,17 +24,17 @@ const UNDEFINED: u32 = 0;
 const CONSTANT: u32 = 1;
 
 /// An access, taken apart.
-struct Access {
-    store: bool,
-    pointer: Id,
-    object: Option<Id>,
-    layout: Id,
-    stride: Option<Id>,
-    memory: Vec<Operand>,
+pub(super) struct Access {
+    pub(super) store: bool,
+    pub(super) pointer: Id,
+    pub(super) object: Option<Id>,
+    pub(super) layout: Id,
+    pub(super) stride: Option<Id>,
+    pub(super) memory: Vec<Operand>,
     /// Offsets into the surface: lines, and elements of a line.
-    offset: Option<[Id; 2]>,
+    pub(super) offset: Option<[Id; 2]>,
     /// Lines, and elements of a line.
-    bound: Option<[Id; 2]>,
+    pub(super) bound: Option<[Id; 2]>,
 }
 
 /// A digit of an element's number, or several that are clamped together.
@@ -71,9 +71,6 @@ fn tensor_access(e: &mut Edit<'_>, r: InstRef, checked: Checked, always: bool) -
         Some(object) => e.shape(r, object)?,
         None => e.shape_of_type(r, inst.ty)?,
     };
-    if let Some(refusal) = crate::scalar::in_pairs(r, shape.scalar) {
-        return Err(refusal);
-    }
     let refuse = |why: String| {
         let remedy =
             "use a layout of SPV_KHR_cooperative_matrix, SPV_INTEL_joint_matrix or SPV_ARM_cooperative_matrix_layouts";
@@ -96,7 +93,7 @@ fn tensor_access(e: &mut Edit<'_>, r: InstRef, checked: Checked, always: bool) -
 }
 
 impl Access {
-    fn of(inst: &Inst) -> Option<Access> {
+    pub(super) fn of(inst: &Inst) -> Option<Access> {
         use Op as O;
         let (store, offset, bound, object, layout) = match inst.op {
             O::CooperativeMatrixLoadKHR => (false, None, None, None, 1),
@@ -238,7 +235,7 @@ pub(super) fn extent(e: &mut Edit<'_>, r: InstRef, bound: Id) -> Result<Id, Refu
 }
 
 /// Offsets and bounds that count rows and columns of a big matrix, as lines and elements of lines.
-fn prose(
+pub(super) fn prose(
     e: &mut Edit<'_>,
     layout: u64,
     rows: u32,

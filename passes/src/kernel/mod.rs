@@ -22,7 +22,8 @@ use coop_ir::entry::entry_points;
 use coop_ir::profile::Profile;
 use coop_ir::rewrite::{insert_before, remove_globals, sort_globals};
 use coop_ir::types::{self, Scalar, Type};
-use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand, string_operands};
+use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{AddressingModel, Capability, ExecutionMode};
 
 /// Whether a module is one of kernels.
@@ -75,6 +76,26 @@ pub(crate) fn declare(m: &mut Module) {
     };
     if m.functions.iter().flat_map(|f| f.insts()).any(|r| half(m.inst(r).ty)) {
         require_capability(m, Capability::Float16 as u32);
+    }
+}
+
+/// Gives functions names of their own: LLVM's translator takes two of one name and type for the same, and crashes.
+pub(crate) fn distinct_names(m: &mut Module) {
+    if !is_kernel(m) {
+        return;
+    }
+    let functions: FxHashSet<Id> = m.functions.iter().filter_map(|f| m.inst(f.def).result).collect();
+    let mut seen: FxHashMap<String, u32> = FxHashMap::default();
+    for r in m.globals_with(Op::Name).collect::<Vec<_>>() {
+        let inst = m.inst(r);
+        let Some(id) = inst.id(0).filter(|id| functions.contains(id)) else { continue };
+        let Some((name, _)) = inst.string(1) else { continue };
+        let count = seen.entry(name.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            let name = format!("{name}.{count}");
+            m.inst_mut(r).operands = [Operand::Id(id)].into_iter().chain(string_operands(&name)).collect();
+        }
     }
 }
 

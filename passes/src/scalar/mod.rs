@@ -47,7 +47,6 @@ use coop_ir::constant::{Constants, Specialization};
 use coop_ir::rewrite::sort_globals;
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-pub(crate) use plan::in_pairs;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The opcodes that no module has afterwards.

@@ -14,15 +14,6 @@ use coop_ir::{Id, Inst, Module, Op};
 use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::StorageClass;
 
-/// The refusal of components of 4 bits. SPV_INTEL_int4 has such numbers in memory in vectors only, two to a byte, and its
-/// list of what may be done with them has no access to one of them and no arithmetic.
-pub(crate) fn in_pairs(r: coop_ir::InstRef, scalar: Scalar) -> Option<Refusal> {
-    let why = "components of 4 bits lie in memory two to a byte, as vectors (SPV_INTEL_int4), and no element of its own can be loaded, \
-               stored or computed with";
-    let remedy = "widen the matrices to 8 bits where they are made";
-    matches!(scalar, Scalar::Int { width: 4, .. }).then(|| Refusal::new("refused-type", Some(r), why, remedy))
-}
-
 /// Every matrix type with its dimensions, and the grids that they are cut by.
 pub(super) fn collect(
     m: &Module,
@@ -37,9 +28,6 @@ pub(super) fn collect(
         let Some(scalar) = view.component else {
             return bad("the component type is no numerical scalar".into(), "see what coopcheck says");
         };
-        if let Some(refusal) = in_pairs(r, scalar) {
-            return Err(refusal);
-        }
         let workgroup = match view.scope.fixed() {
             Some(3) => false,
             Some(2) => true,

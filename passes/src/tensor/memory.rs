@@ -347,13 +347,18 @@ pub(super) fn far_index(b: &mut FunctionBuilder<'_>, at: Index, far: Option<Id>)
     b.ids(Op::IAdd, wide, &[near, far])
 }
 
+/// A constant of 64 bits. (Compilers of kernels want both operands of a shift alike.)
+fn long(b: &mut FunctionBuilder<'_>, value: u32) -> Id {
+    b.globals.constant(b.module, Scalar::Int { width: 64, signed: false }, value.into())
+}
+
 /// So many times as much, of a power of two.
 fn times(b: &mut FunctionBuilder<'_>, far: Option<Id>, count: u32) -> Option<Id> {
     let far = far?;
     if count == 1 {
         return Some(far);
     }
-    let (wide, by) = (b.globals.uint(b.module, 64), b.u32(count.trailing_zeros()));
+    let (wide, by) = (b.globals.uint(b.module, 64), long(b, count.trailing_zeros()));
     Some(b.ids(Op::ShiftLeftLogical, wide, &[far, by]))
 }
 
@@ -367,13 +372,13 @@ fn split(b: &mut FunctionBuilder<'_>, number: Num, far: Option<Id>, per: u32) ->
     let (wide, word) = (b.globals.uint(b.module, 64), b.u32_type());
     let low = b.ids(Op::UConvert, word, &[all]);
     if !per.is_power_of_two() {
-        let per = b.globals.constant(b.module, Scalar::Int { width: 64, signed: false }, per.into());
+        let per = long(b, per);
         let units = b.ids(Op::UDiv, wide, &[all, per]);
         let rest = b.ids(Op::UMod, wide, &[all, per]);
         let rest = b.ids(Op::UConvert, word, &[rest]);
         return (Num::known(0), Some(units), Num::value(rest, 1));
     }
-    let by = b.u32(per.trailing_zeros());
+    let by = long(b, per.trailing_zeros());
     let units = b.ids(Op::ShiftRightArithmetic, wide, &[all, by]);
     let rest = b.u32_op(Op::BitwiseAnd, Index::Value(low), Index::Const(per - 1));
     (Num::known(0), Some(units), Num { at: rest, ..Num::value(low, 1) })

@@ -111,9 +111,6 @@ pub(super) fn logical(m: &Module, constants: &Constants) -> Result<Vec<Logical>,
         let bad = |reason: String, remedy: &str| Err(Refusal::new("refused-type", Some(r), reason, remedy));
         let Some(ty) = m.inst(r).result.and_then(|id| types::coop_mat(m, id)) else { continue };
         let view = ty.view(m, constants);
-        if let Some(refusal) = view.component.and_then(|s| crate::scalar::in_pairs(r, s)) {
-            return Err(refusal);
-        }
         let Some(scalar) = view.component.filter(|s| matches!(s.width(), 8 | 16 | 32 | 64)) else {
             return bad("the component type is no number of 8, 16, 32 or 64 bits".into(), "see what coopcheck says");
         };
