@@ -3,12 +3,14 @@
 use crate::env::TargetEnv;
 use crate::options::Options;
 use crate::verdict::Verdict;
+use coop_ir::cfg::{Cfg, Cfgs};
 use coop_ir::constant::{Const, Constants};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{CallGraph, EntryPoint, entry_points};
 use coop_ir::types::{CoopMatView, Scalar, Type, coop_mat, scalar, scope_name};
 use coop_ir::{Id, IdMap, Inst, InstRef, Kind, Module, Op};
 use spirv::{AddressingModel, Capability};
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::fmt;
 
@@ -120,6 +122,7 @@ impl Capabilities {
 /// A module and what is known of it.
 pub(crate) struct Cx<'a> {
     pub(crate) module: &'a Module,
+    cfgs: &'a Cfgs,
     pub(crate) constants: Constants,
     pub(crate) capabilities: Capabilities,
     pub(crate) env: TargetEnv,
@@ -155,9 +158,10 @@ pub(crate) struct Cx<'a> {
 }
 
 impl<'a> Cx<'a> {
-    pub(crate) fn new(module: &'a Module, options: &Options) -> Cx<'a> {
+    pub(crate) fn new(module: &'a Module, cfgs: &'a Cfgs, options: &Options) -> Cx<'a> {
         let mut cx = Cx {
             module,
+            cfgs,
             constants: Constants::new(module, &options.specialization),
             capabilities: Capabilities::new(module),
             env: options.env.unwrap_or_else(|| TargetEnv::of(module)),
@@ -184,9 +188,7 @@ impl<'a> Cx<'a> {
             cx.classify_global(r);
         }
         for f in &module.functions {
-            for r in f.insts() {
-                cx.classify_body(r);
-            }
+            f.insts().for_each(|r| cx.classify_body(r));
         }
         cx
     }
@@ -265,6 +267,19 @@ impl<'a> Cx<'a> {
         }
         if has_scopes(inst.op) {
             self.synchronising.push(r);
+        }
+    }
+
+    /// The graphs of functions that were made already.
+    pub(crate) fn cfgs(&self) -> &'a Cfgs {
+        self.cfgs
+    }
+
+    /// The graph of a function, by its place in the module.
+    pub(crate) fn cfg(&self, function: usize) -> Cow<'a, Cfg> {
+        match self.cfgs.get(self.module, function) {
+            Some(cfg) => Cow::Borrowed(cfg),
+            None => Cow::Owned(Cfg::new(self.module, &self.module.functions[function])),
         }
     }
 

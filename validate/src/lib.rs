@@ -53,12 +53,12 @@ pub fn check_with(module: &Module, cfgs: &Cfgs, options: &Options) -> Report {
         return check_device(module, options);
     }
     let mut out = Sink::new(options, Producer::of(module));
-    let cx = Cx::new(module, options);
+    let cx = Cx::new(module, cfgs, options);
 
     if matrices {
         rules::check(&cx, &mut out);
     }
-    rules::uniformity::check(&cx, cfgs, options, &mut out);
+    rules::uniformity::check(&cx, options, &mut out);
     if let Some(device) = &options.device {
         rules::device::check(&cx, device, &mut out);
     }
@@ -69,7 +69,8 @@ pub fn check_with(module: &Module, cfgs: &Cfgs, options: &Options) -> Report {
 pub fn check_device(module: &Module, options: &Options) -> Report {
     let mut out = Sink::new(options, Producer::of(module));
     if let Some(device) = &options.device {
-        let cx = Cx::new(module, options);
+        let none = Cfgs::default();
+        let cx = Cx::new(module, &none, options);
         rules::device::check(&cx, device, &mut out);
     }
     out.finish()

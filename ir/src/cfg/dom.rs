@@ -3,6 +3,7 @@
 //! Nothing recurses, and no input takes more than a walk up the tree for each node.
 
 use super::graph::{Graph, Lists, NONE, Walk};
+use smallvec::{SmallVec, smallvec};
 
 /// Which nodes every path from a root to a node goes through.
 ///
@@ -231,9 +232,9 @@ impl Frontiers {
 
 /// All that lists lead to from `nodes` in one step or more, ascending.
 pub(super) fn closure(lists: &Lists, nodes: impl IntoIterator<Item = usize>) -> Vec<usize> {
-    let mut work: Vec<usize> = nodes.into_iter().collect();
+    let mut work: SmallVec<[usize; 16]> = nodes.into_iter().collect();
     // A bit for each node: most sets are small, and looking for their members must not cost a step for each node.
-    let mut found = vec![0u64; lists.len().div_ceil(64)];
+    let mut found: SmallVec<[u64; 16]> = smallvec![0; lists.len().div_ceil(64)];
     while let Some(node) = work.pop() {
         for &next in lists.of(node) {
             let (word, bit) = (&mut found[next / 64], 1 << (next % 64));

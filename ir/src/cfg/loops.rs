@@ -51,6 +51,10 @@ pub struct Loops {
 impl Loops {
     /// The loops of a function.
     pub fn new(cfg: &Cfg) -> Loops {
+        let none = || vec![NONE; cfg.len()];
+        if !has_cycles(cfg) {
+            return Loops { all: Vec::new(), innermost: none(), order: Vec::new(), place: none() };
+        }
         let mut finder = Finder::new(cfg);
         for at in (0..finder.walk.pre.len()).rev() {
             finder.candidate(at as u32);
@@ -101,6 +105,12 @@ impl Loops {
     pub fn all_natural(&self) -> bool {
         self.all.iter().all(Loop::is_natural)
     }
+}
+
+/// Whether an edge leads back: in reverse post-order, each cycle has one that does.
+fn has_cycles(cfg: &Cfg) -> bool {
+    let back = |from: usize| cfg.successors(from).iter().any(|to| cfg.rpo_index(*to) <= cfg.rpo_index(from));
+    cfg.rpo().iter().any(|b| back(*b))
 }
 
 /// A loop while it is looked for; places in the walk's preorder stand for blocks.

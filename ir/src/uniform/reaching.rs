@@ -62,11 +62,11 @@ pub(super) struct Reaching<'t> {
 impl<'t> Reaching<'t> {
     pub(super) fn new(tree: &'t Tree, cell: &'t Cell) -> Reaching<'t> {
         let mark = |spot| Mark { spot, store: None, phi: false, up: 0 };
-        let mut marks = vec![mark(0)];
+        let mut marks = Vec::with_capacity(1 + 2 * cell.stores.len());
+        marks.push(mark(0));
         marks.extend(cell.stores.iter().map(|(spot, n)| Mark { store: Some(*n), ..mark(*spot) }));
         if cell.stores.len() > 1 || cell.stores.first().is_some_and(|s| s.0 != 0) {
-            let from = marks.iter().map(|m| m.spot as usize).collect::<Vec<_>>();
-            let meet = tree.frontiers.iterated(from);
+            let meet = tree.frontiers.iterated(marks.iter().map(|m| m.spot as usize));
             marks.extend(meet.into_iter().map(|s| Mark { phi: true, ..mark(s as u32) }));
         }
         marks.sort_by_key(|m| tree.place[m.spot as usize]);

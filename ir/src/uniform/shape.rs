@@ -14,7 +14,7 @@
 use super::{Assumptions, Uniformity};
 use crate::constant::fold_int;
 use crate::grammar::Op;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// The invocations that shapes speak of.
 ///
@@ -80,9 +80,9 @@ impl Grid {
 pub(super) enum Shape {
     Top,
     Const(u64),
-    Lanes(Arc<[u32]>),
+    Lanes(Rc<[u32]>),
     Offset {
-        lanes: Arc<[u32]>,
+        lanes: Rc<[u32]>,
         /// The unknown part is a multiple of this power of two. As sums wrap around at a power of two, that stays
         /// true of them, and so do quotients by such numbers.
         align: u32,
@@ -289,7 +289,7 @@ struct Sum {
 
 enum Known {
     One(u32),
-    Each(Arc<[u32]>),
+    Each(Rc<[u32]>),
 }
 
 impl Sum {
@@ -307,7 +307,7 @@ impl Sum {
     }
 
     /// The known parts together; `None` where neither has more than one value, as then there is nothing to gain.
-    fn zip(&self, other: &Sum, f: impl Fn(u32, u32) -> u32) -> Option<Arc<[u32]>> {
+    fn zip(&self, other: &Sum, f: impl Fn(u32, u32) -> u32) -> Option<Rc<[u32]>> {
         match (&self.known, &other.known) {
             (Known::Each(a), Known::Each(b)) => Some(a.iter().zip(b.iter()).map(|(a, b)| f(*a, *b)).collect()),
             (Known::Each(a), Known::One(b)) => Some(a.iter().map(|a| f(*a, *b)).collect()),

@@ -349,16 +349,19 @@ impl<'p, 'm> Solved<'p, 'm> {
         let Some(new) = self.evaluate(n) else { return false };
         let node = &mut self.graph.nodes[n as usize];
         let shape = match (&node.shape, new.shape) {
-            (Shape::Top, s) => s,
-            (old, s) if *old == s => s,
-            _ => Shape::Unknown,
+            (Shape::Top, Shape::Top) | (Shape::Unknown, _) => None,
+            (Shape::Top, s) => Some(s),
+            (old, s) if *old == s => None,
+            _ => Some(Shape::Unknown),
         };
-        let over = node.over.max(new.over);
-        let assumes = node.assumes.and(new.assumes);
-        let shape_assumes = node.shape_assumes.and(new.shape_assumes);
-        let changed =
-            shape != node.shape || over != node.over || assumes != node.assumes || shape_assumes != node.shape_assumes;
-        (node.shape, node.over, node.assumes, node.shape_assumes) = (shape, over, assumes, shape_assumes);
+        let before = (node.over, node.assumes, node.shape_assumes);
+        node.over = node.over.max(new.over);
+        node.assumes = node.assumes.and(new.assumes);
+        node.shape_assumes = node.shape_assumes.and(new.shape_assumes);
+        let changed = shape.is_some() || before != (node.over, node.assumes, node.shape_assumes);
+        if let Some(shape) = shape {
+            node.shape = shape;
+        }
         changed
     }
 

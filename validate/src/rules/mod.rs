@@ -108,20 +108,18 @@ fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
 
 /// Loads, stores and changes of layouts: these need to know what layouts hold, function by function.
 fn tensors(cx: &Cx, out: &mut Sink) {
-    for f in &cx.module.functions {
-        let states = States::new(cx, f);
-        for at in f.insts() {
-            match cx.inst(at).op {
-                Op::CooperativeMatrixLoadTensorNV => tensor::access::check(cx, at, true, states.as_ref(), out),
-                Op::CooperativeMatrixStoreTensorNV => tensor::access::check(cx, at, false, states.as_ref(), out),
-                Op::TensorLayoutSetStrideNV | Op::TensorLayoutSetClampValueNV => {
-                    if let Some(states) = &states {
-                        tensor::values::change(cx, at, states, out);
-                    }
+    for (i, f) in cx.module.functions.iter().enumerate() {
+        let states = States::new(cx, i);
+        f.insts().for_each(|at| match cx.inst(at).op {
+            Op::CooperativeMatrixLoadTensorNV => tensor::access::check(cx, at, true, states.as_ref(), out),
+            Op::CooperativeMatrixStoreTensorNV => tensor::access::check(cx, at, false, states.as_ref(), out),
+            Op::TensorLayoutSetStrideNV | Op::TensorLayoutSetClampValueNV => {
+                if let Some(states) = &states {
+                    tensor::values::change(cx, at, states, out);
                 }
-                _ => {}
             }
-        }
+            _ => {}
+        });
     }
 }
 

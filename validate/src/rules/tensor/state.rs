@@ -165,7 +165,8 @@ const MAX_PASSES: usize = 12;
 
 impl States {
     /// Analyses a function; `None` if it has no layouts or views, or is too intricate.
-    pub(crate) fn new(cx: &Cx, function: &Function) -> Option<States> {
+    pub(crate) fn new(cx: &Cx, index: usize) -> Option<States> {
+        let function = &cx.module.functions[index];
         let concerned = |r: InstRef| {
             let inst = cx.inst(r);
             matches!(inst.op, Op::CreateTensorLayoutNV | Op::CreateTensorViewNV)
@@ -174,7 +175,7 @@ impl States {
         if !function.insts().any(concerned) {
             return None;
         }
-        let cfg = Cfg::new(cx.module, function);
+        let cfg = cx.cfg(index);
         let mut pass = Analysis { cx, escaped: escaped(cx, function), values: BTreeMap::new() };
         let mut ends: Vec<Option<State>> = vec![None; function.blocks.len()];
         for _ in 0..MAX_PASSES {

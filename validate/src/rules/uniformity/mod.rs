@@ -12,7 +12,6 @@ pub(crate) use declare::{ASSUMED, BARRIER, CALLBACK, FLOW, OPERAND, RECURSION};
 use crate::cx::Cx;
 use crate::options::Options;
 use crate::report::{Draft, Part, Sink};
-use coop_ir::cfg::Cfgs;
 use coop_ir::uniform::{self, Analyzer, Assumption, Doubt, Refusal, Uniformity, What, Witness};
 use coop_ir::{InstRef, Op};
 use std::collections::BTreeMap;
@@ -20,12 +19,12 @@ use std::collections::BTreeMap;
 /// So many other instructions of one finding are named.
 const NAMED: usize = 2;
 
-pub(crate) fn check(cx: &Cx, cfgs: &Cfgs, options: &Options, out: &mut Sink) {
+pub(crate) fn check(cx: &Cx, options: &Options, out: &mut Sink) {
     // Nothing else takes as long.
     if [&FLOW, &BARRIER, &OPERAND, &CALLBACK, &RECURSION, &ASSUMED].iter().all(|r| options.is_off(r)) {
         return;
     }
-    let analyzer = Analyzer::with(cx.module, &cx.constants, cx.decorations(), cx.calls(), cfgs);
+    let analyzer = Analyzer::with(cx.module, &cx.constants, cx.decorations(), cx.calls(), cx.cfgs());
     callback::check(cx, &analyzer, out);
     let asked = uniform::Options { subgroup_size: options.subgroups(), facts: false };
     let mut all = Found::default();
