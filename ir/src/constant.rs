@@ -297,6 +297,8 @@ pub struct Constants {
     entries: IdTable<Entry>,
     spec_ids: IdMap<u32>,
     problems: Vec<(u32, String)>,
+    /// Whether anything computes with the parts of a composite constant: else those need no values.
+    parts: bool,
 }
 
 impl Constants {
@@ -309,7 +311,9 @@ impl Constants {
                 spec_ids.insert(target, id);
             }
         }
-        let mut this = Constants { entries: IdTable::new(module), spec_ids, problems: Vec::new() };
+        let computed = module.globals_with(Op::SpecConstantOp).flat_map(|r| module.inst(r).ids());
+        let parts = computed.filter_map(|id| module.def_inst(id)).any(|i| is_composite(i.op));
+        let mut this = Constants { entries: IdTable::new(module), spec_ids, problems: Vec::new(), parts };
         for &r in &module.globals {
             let inst = module.inst(r);
             if let Some(id) = inst.result
@@ -384,8 +388,12 @@ impl Constants {
                     None => Some(Entry { value, specs: SpecIds::one(spec_id) }),
                 }
             }
-            Op::ConstantComposite | Op::SpecConstantComposite => {
+            op if is_composite(op) => {
                 let mut specs = SpecIds::default();
+                if !self.parts {
+                    inst.ids().filter_map(|id| self.entries.get(id)).for_each(|e| specs.merge(&e.specs));
+                    return Some(Entry { value: Value::Unknown, specs });
+                }
                 let mut parts = Vec::new();
                 for part in inst.ids() {
                     let value = self.value(part, &mut specs);
@@ -411,6 +419,10 @@ impl Constants {
             _ => None,
         }
     }
+}
+
+fn is_composite(op: Op) -> bool {
+    matches!(op, Op::ConstantComposite | Op::SpecConstantComposite)
 }
 
 /// `v` without the bits above `width`.

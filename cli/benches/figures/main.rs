@@ -209,7 +209,7 @@ fn without_matrices() {
     times.sort_unstable();
     let (middle, most) = (times[times.len() / 2], times[times.len() - 1]);
     let tool = Tool::coopcheck();
-    let (one, none) = (tool.cost(std::slice::from_ref(largest)), tool.idle());
+    let [one, none] = tool.cost_and_idle(std::slice::from_ref(largest));
     let net = one.wall.saturating_sub(none.wall);
     let mark = |d: Duration| if d < GOAL { "" } else { "*" };
     let us = |d: Duration| d.as_secs_f64() * 1e6;

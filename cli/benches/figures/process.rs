@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// How often a program is started; the fastest run counts.
 const RUNS: usize = 15;
+/// The same where a tenth of a millisecond matters.
+const MANY_RUNS: usize = 150;
 
 const NOTHING: &str = r#"
     OpCapability Shader
@@ -64,44 +66,32 @@ impl Tool {
 
     /// What it takes for these files.
     pub(crate) fn cost(&self, files: &[PathBuf]) -> Cost {
-        let folder = Scratch::new();
-        for (n, file) in files.iter().enumerate() {
-            folder.add(n, &std::fs::read(file).unwrap_or_else(|e| panic!("{}: {e}", file.display())));
-        }
-        self.on(&folder)
+        let folder = Scratch::of("files", files);
+        least(RUNS, [&|| self.once(&folder)])[0]
     }
 
     /// What it takes for a module that does nothing.
     pub(crate) fn nothing(&self) -> Cost {
-        let module = text::parse(NOTHING).unwrap_or_else(|e| panic!("{e}"));
-        let folder = Scratch::new();
-        folder.add(0, &coop_ir::binary::write(&module));
-        self.on(&folder)
+        let folder = Scratch::nothing();
+        least(RUNS, [&|| self.once(&folder)])[0]
     }
 
-    /// What starting and ending takes.
-    pub(crate) fn idle(&self) -> Cost {
-        let least = |costs: &[Cost], f: fn(&Cost) -> Duration| costs.iter().map(f).min().unwrap_or_default();
-        let runs: Vec<Cost> = (0..RUNS * 2)
-            .map(|_| {
-                let mut command = self.start();
-                command.arg("--version");
-                Tool::timed(command)
-            })
-            .collect();
-        Cost { wall: least(&runs, |c| c.wall), cpu: least(&runs, |c| c.cpu) }
+    /// What it takes for these files, and what it takes to tell its version.
+    pub(crate) fn cost_and_idle(&self, files: &[PathBuf]) -> [Cost; 2] {
+        let folder = Scratch::of("files", files);
+        let idle = || {
+            let mut command = self.start();
+            command.arg("--version");
+            Tool::timed(command)
+        };
+        least(MANY_RUNS, [&|| self.once(&folder), &idle])
     }
 
     /// What it takes for these files without starting and ending.
     pub(crate) fn net(&self, files: &[PathBuf]) -> Cost {
-        let (all, nothing) = (self.cost(files), self.nothing());
+        let (folder, empty) = (Scratch::of("files", files), Scratch::nothing());
+        let [all, nothing] = least(RUNS, [&|| self.once(&folder), &|| self.once(&empty)]);
         Cost { wall: all.wall.saturating_sub(nothing.wall), cpu: all.cpu.saturating_sub(nothing.cpu) }
-    }
-
-    fn on(&self, folder: &Scratch) -> Cost {
-        let runs: Vec<Cost> = (0..RUNS).map(|_| self.once(folder)).collect();
-        let least = |f: fn(&Cost) -> Duration| runs.iter().map(f).min().unwrap_or_default();
-        Cost { wall: least(|c| c.wall), cpu: least(|c| c.cpu) }
     }
 
     fn once(&self, folder: &Scratch) -> Cost {
@@ -130,6 +120,19 @@ impl Tool {
         command.args(&self.command[1..]);
         command
     }
+}
+
+/// The least that each of some starts takes. They take turns, so that whatever else the machine does slows all of them
+/// alike.
+fn least<const N: usize>(runs: usize, starts: [&dyn Fn() -> Cost; N]) -> [Cost; N] {
+    let mut out = [Cost { wall: Duration::MAX, cpu: Duration::MAX }; N];
+    for _ in 0..runs {
+        for (slot, start) in out.iter_mut().zip(starts) {
+            let cost = start();
+            *slot = Cost { wall: slot.wall.min(cost.wall), cpu: slot.cpu.min(cost.cpu) };
+        }
+    }
+    out
 }
 
 /// The dynamic linker itself, not a link that may lead elsewhere.
@@ -163,8 +166,25 @@ struct Scratch {
 }
 
 impl Scratch {
-    fn new() -> Scratch {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("figures-{}", std::process::id()));
+    /// With these files.
+    fn of(name: &str, files: &[PathBuf]) -> Scratch {
+        let folder = Scratch::new(name);
+        for (n, file) in files.iter().enumerate() {
+            folder.add(n, &std::fs::read(file).unwrap_or_else(|e| panic!("{}: {e}", file.display())));
+        }
+        folder
+    }
+
+    /// With a module that does nothing.
+    fn nothing() -> Scratch {
+        let module = text::parse(NOTHING).unwrap_or_else(|e| panic!("{e}"));
+        let folder = Scratch::new("nothing");
+        folder.add(0, &coop_ir::binary::write(&module));
+        folder
+    }
+
+    fn new(name: &str) -> Scratch {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("figures-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         Scratch { path }

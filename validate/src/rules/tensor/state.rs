@@ -177,12 +177,16 @@ impl States {
         }
         let cfg = cx.cfg(index);
         let mut pass = Analysis { cx, escaped: escaped(cx, function), values: BTreeMap::new() };
-        let mut ends: Vec<Option<State>> = vec![None; function.blocks.len()];
+        // Few instructions have to do with them, and few blocks change what variables hold.
+        let concerns = |r: &InstRef| pass.concerns(*r);
+        let of_each = function.blocks.iter().map(|b| b.insts.iter().copied().filter(concerns).collect());
+        let steps: Vec<Vec<InstRef>> = of_each.collect();
+        let mut ends: Vec<Option<Rc<State>>> = vec![None; function.blocks.len()];
         for _ in 0..MAX_PASSES {
             let mut changed = false;
             for &b in cfg.rpo() {
                 let mut state = pass.begin(&cfg, b, &ends);
-                for &r in &function.blocks[b].insts {
+                for &r in &steps[b] {
                     changed |= pass.step(r, &mut state);
                 }
                 if ends[b].as_ref() != Some(&state) {
@@ -239,15 +243,17 @@ struct Analysis<'a, 'm> {
 
 impl Analysis<'_, '_> {
     /// What holds where a block begins: what all its predecessors that were seen agree on.
-    fn begin(&self, cfg: &Cfg, block: usize, ends: &[Option<State>]) -> State {
+    fn begin(&self, cfg: &Cfg, block: usize, ends: &[Option<Rc<State>>]) -> Rc<State> {
         let mut seen = cfg.predecessors(block).iter().filter_map(|p| ends[*p].as_ref());
-        let Some(mut state) = seen.next().cloned() else { return State::new() };
-        if cfg.predecessors(block).is_empty() {
-            return State::new();
-        }
+        let Some(mut state) = seen.next().cloned() else { return Rc::default() };
         for other in seen {
+            // As a rule it is the very same one.
+            if Rc::ptr_eq(other, &state) || *other == state {
+                continue;
+            }
+            let state = Rc::make_mut(&mut state);
             state.retain(|id, _| other.contains_key(id));
-            for (id, value) in &mut state {
+            for (id, value) in state {
                 if let Some(b) = other.get(id)
                     && value != b
                 {
@@ -258,22 +264,31 @@ impl Analysis<'_, '_> {
         state
     }
 
+    /// Whether an instruction makes a layout or view, or stores one.
+    fn concerns(&self, at: InstRef) -> bool {
+        let inst = self.cx.inst(at);
+        if inst.op == Op::Store {
+            return inst.id(0).is_some_and(|p| self.cx.class(p) == Some(Class::TensorPointer));
+        }
+        let made = inst.ty.filter(|_| inst.result.is_some()).and_then(|t| self.cx.class(t));
+        matches!(made, Some(Class::Layout | Class::View))
+    }
+
     /// Whether what is known of the result has changed.
-    fn step(&mut self, at: InstRef, state: &mut State) -> bool {
+    fn step(&mut self, at: InstRef, state: &mut Rc<State>) -> bool {
         let inst = self.cx.inst(at);
         if inst.op == Op::Store {
             if let (Some(pointer), Some(value)) = (inst.id(0), inst.id(1))
-                && self.cx.class(pointer) == Some(Class::TensorPointer)
                 && self.escaped.binary_search(&pointer).is_err()
             {
-                state.insert(pointer, self.value(value));
+                let value = self.value(value);
+                if state.get(&pointer) != Some(&value) {
+                    Rc::make_mut(state).insert(pointer, value);
+                }
             }
             return false;
         }
         let (Some(ty), Some(result)) = (inst.ty, inst.result) else { return false };
-        if !matches!(self.cx.class(ty), Some(Class::Layout | Class::View)) {
-            return false;
-        }
         let value = self.eval(at, ty, state);
         if self.values.get(&result) == Some(&value) {
             return false;
