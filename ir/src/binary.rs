@@ -4,7 +4,7 @@
 //! grammar does not know is kept: an unknown opcode, an enumerant or surplus words make an instruction
 //! [`Inst::opaque`], never an error. Errors are what no consumer could make sense of.
 
-use crate::decode::{Ending, Piece, decode};
+use crate::decode::{Context, Ending, Piece, decode};
 use crate::grammar::Op;
 use crate::module::{Block, Function, Header, INLINE, Id, Inst, InstList, InstRef, Module, Operand, OperandList};
 use std::fmt;
@@ -214,7 +214,12 @@ impl<'a> Reader<'a> {
         let (has_ty, has_result) = op.has_type_and_result();
         let ty = if has_ty { Some(next()?) } else { None };
         let result = if has_result { Some(next()?) } else { None };
-        let operands = plain(op, rest, bound)?;
+        let operands = match (op, rest) {
+            (Op::Constant | Op::SpecConstant, [word]) if ty.and_then(|t| self.module.literal_words(t)) == Some(1) => {
+                OperandList::from_slice(&[Operand::Word(*word)])
+            }
+            _ => plain(op, rest, bound)?,
+        };
         self.at = end;
         Some(Inst { op, ty, result, operands, origin: NonZeroU32::new(start as u32), opaque: false })
     }
@@ -410,7 +415,10 @@ fn plain(op: Op, words: &[u32], bound: u32) -> Option<OperandList> {
         (Op::TypePointer, [class @ 0..=12, pointee]) => {
             return Some(OperandList::from_slice(&[Operand::Word(*class), Operand::Id(valid(*pointee, bound)?)]));
         }
-        (Op::Variable, [0..=12]) => 0,
+        (Op::Variable, [0..=12]) | (Op::Capability, [_]) => 0,
+        // Aligned.
+        (Op::Load, [_, 2, _]) => 1,
+        (Op::Store, [_, _, 2, _]) => 2,
         (Op::SelectionMerge, [_, 0..=2]) => 1,
         (Op::LoopMerge, [_, _, 0..=2]) => 2,
         (Op::Name, [_, text @ ..]) | (Op::MemberName, [_, _, text @ ..]) if is_string(text) => 1,

@@ -42,7 +42,10 @@ pub struct Decorations {
 impl Decorations {
     /// Collects them.
     pub fn new(module: &Module) -> Decorations {
-        let mut all = Decorations { entries: Vec::new(), index: module.id_map(), ids: Vec::new() };
+        // Most of what is decorated has a name too.
+        let names = module.globals_with(Op::Name).count();
+        let (entries, ids) = (Vec::with_capacity(names), Vec::with_capacity(names));
+        let mut all = Decorations { entries, index: module.id_map(), ids };
         for &r in &module.globals {
             all.add(module, r);
         }

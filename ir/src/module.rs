@@ -303,7 +303,12 @@ impl<T> IdMap<T> {
     /// The entry of `id`.
     #[inline]
     pub fn get(&self, id: Id) -> Option<&T> {
-        if id.get() < self.limit { self.dense.get(id.get() as usize)?.as_ref() } else { self.sparse.get(&id) }
+        // The dense part never grows beyond the limit.
+        match self.dense.get(id.get() as usize) {
+            Some(slot) => slot.as_ref(),
+            None if id.get() < self.limit => None,
+            None => self.sparse.get(&id),
+        }
     }
 
     /// The entry of `id`, to change.

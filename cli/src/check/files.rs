@@ -257,7 +257,12 @@ fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: 
         }
         _ => sarif::Part::default(),
     };
-    Outcome { status, text: text(&loaded, &report, &ran, status, style), messages, sarif, errors, warnings, notes }
+    let text = text(&loaded, &report, &ran, status, style);
+    if style.single {
+        // The process ends now; to give back each piece of a large module would take a hundredth of its time.
+        std::mem::forget((loaded, cfgs));
+    }
+    Outcome { status, text, messages, sarif, errors, warnings, notes }
 }
 
 /// Lets the heap grow once for a module of so many bytes, instead of piece by piece: with glibc, each piece is a call of
