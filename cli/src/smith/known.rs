@@ -32,7 +32,7 @@ const WRONG: &[Known] = &[
     (
         "NVIDIA",
         steps_for_all,
-        "known: NVIDIA loads for workgroups wrongly with an innermost stride, and with decode functions at edges",
+        "known: NVIDIA loads factors for workgroups wrongly with an innermost stride, and with decode functions at edges",
     ),
 ];
 
@@ -79,18 +79,23 @@ fn parts_at_barriers(m: &Module, constants: &Constants) -> bool {
     })
 }
 
-/// Whether matrices of workgroup scope are loaded by way of a layout whose innermost stride is not 1; or with a decode function
-/// by way of one that clamps to the edge or mirrors (modes 2 and 4).
+/// Whether factors of workgroup scope are loaded by way of a layout in which what follows in a row does not follow in memory:
+/// an innermost stride that is not 1, or an innermost slice of 1. Or with a decode function by way of one that clamps to the
+/// edge or mirrors (modes 2 and 4).
 fn steps_for_all(m: &Module, constants: &Constants) -> bool {
-    let strides = insts(m).filter(|i| i.op == Op::TensorLayoutSetStrideNV);
-    let steps = strides.filter_map(|i| i.ids().last()).any(|s| constants.get(s).value() != Some(1));
+    let last = |i: &Inst| i.ids().last().and_then(|id| constants.get(id).value());
+    let steps = insts(m).any(|i| match i.op {
+        Op::TensorLayoutSetStrideNV => last(i) != Some(1),
+        Op::TensorLayoutSliceNV => last(i) == Some(1),
+        _ => false,
+    });
     insts(m).filter(|i| i.op == Op::CooperativeMatrixLoadTensorNV).any(|i| {
-        let matrix = i.ty.and_then(|ty| coop_ir::types::coop_mat(m, ty));
-        let workgroup = matrix.is_some_and(|ty| ty.view(m, constants).scope.value() == Some(2));
+        let matrix = i.ty.and_then(|ty| coop_ir::types::coop_mat(m, ty)).map(|ty| ty.view(m, constants));
+        let factor = matrix.is_some_and(|v| v.scope.value() == Some(2) && v.use_.value() != Some(2));
         let layout = i.id(2).and_then(|layout| m.def_inst(m.type_of(layout)?));
         let mode = layout.and_then(|ty| constants.get(ty.id(1)?).value());
         let decodes = i.ids().filter_map(|id| m.def_inst(id)).any(|i| i.op == Op::Function);
-        workgroup && (steps || decodes && matches!(mode, Some(2 | 4)))
+        factor && (steps || decodes && matches!(mode, Some(2 | 4)))
     })
 }
 
@@ -193,7 +198,8 @@ fn has_read_wide_stride(m: &Module, _: &Constants) -> bool {
 
 fn wide_strides(m: &Module) -> impl Iterator<Item = Id> {
     let strides = insts(m).filter_map(|i| match i.op {
-        Op::CooperativeMatrixLoadKHR => i.id(2),
+        Op::CooperativeMatrixLoadNV => i.id(1),
+        Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixStoreNV => i.id(2),
         Op::CooperativeMatrixStoreKHR => i.id(3),
         _ => None,
     });
@@ -239,6 +245,25 @@ mod tests {
         assert_eq!(found.len(), wanted.len());
         for ((name, why), (file, part)) in found.iter().zip(wanted) {
             assert!(name == file && why.is_some_and(|w| w.contains(part)), "{name}: {why:?}, not {file}: {part}");
+        }
+    }
+
+    /// What an NVIDIA GPU loads wrongly, and what is close to it.
+    #[test]
+    fn factors_of_workgroups_in_steps_are_known() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/drivers/nvidia/workgroup-step.spvasm");
+        let text = std::fs::read_to_string(file).expect("readable");
+        let why = |text: &str| {
+            let module = coop_ir::text::parse(text).expect("a module");
+            is_wrong(&module, &Constants::new(&module, &Default::default()), "NVIDIA H100")
+        };
+        assert!(why(&text).is_some_and(|w| w.contains("innermost stride")));
+        for (from, to) in [
+            ("%b %uint_64 %uint_2", "%b %uint_64 %uint_1"),
+            ("%half %uint_2 %uint_32 %uint_32 %uint_0", "%half %uint_2 %uint_32 %uint_32 %uint_2"),
+        ] {
+            assert!(text.contains(from), "{from}");
+            assert_eq!(why(&text.replace(from, to)), None, "{to}");
         }
     }
 
