@@ -118,4 +118,45 @@ pub fn sort_globals(m: &mut Module) {
         }
     }
     m.globals.extend(out);
+    settle_forward_references(m);
+}
+
+/// An `OpExtInstWithForwardRefsKHR` has to have one: where order has brought all that it mentions before it, it is an `OpExtInst`.
+fn settle_forward_references(m: &mut Module) {
+    if m.globals_with(Op::ExtInstWithForwardRefsKHR).next().is_none() {
+        return;
+    }
+    let mut defined: FxHashSet<Id> = FxHashSet::default();
+    for r in m.globals.clone() {
+        let inst = m.inst_mut(r);
+        if inst.op == Op::ExtInstWithForwardRefsKHR && inst.ids().all(|id| defined.contains(&id)) {
+            inst.op = Op::ExtInst;
+        }
+        defined.extend(inst.result);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sort_globals;
+    use crate::Op;
+
+    #[test]
+    fn forward_references_that_order_settles() {
+        let text = r#"
+            OpCapability Shader
+            OpExtension "SPV_KHR_relaxed_extended_instruction"
+            %set = OpExtInstImport "NonSemantic.Test"
+            OpMemoryModel Logical GLSL450
+            %void = OpTypeVoid
+            %first = OpExtInstWithForwardRefsKHR %void %set 1 %second
+            %second = OpExtInst %void %set 2
+            %round = OpExtInstWithForwardRefsKHR %void %set 3 %round
+        "#;
+        let mut m = crate::text::parse(text).unwrap_or_else(|e| panic!("{e}"));
+        sort_globals(&mut m);
+        let all = m.globals.iter().map(|r| m.inst(*r)).filter(|i| i.ty.is_some());
+        let ops: Vec<Op> = all.map(|i| i.op).collect();
+        assert_eq!(ops, [Op::ExtInst, Op::ExtInst, Op::ExtInstWithForwardRefsKHR]);
+    }
 }
