@@ -335,9 +335,25 @@ fn page(table: &Table) -> String {
 #[test]
 fn the_page_says_what_is_lowered() {
     let text = page(&table());
-    let path = root().join("docs/instructions.md");
+    current("docs/instructions.md", &text);
+    // The README has the tables too, under smaller headings.
+    let tables = text.find("\n## SPV_KHR").zip(text.find("\n## Reasons")).map(|(from, to)| &text[from..to]);
+    let tables = tables.expect("the page has both").replace("\n## ", "\n#### ");
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("readable");
+    let (before, rest) = readme.split_once(BEGIN).expect("the README says where they begin");
+    let (_, after) = rest.split_once(END).expect("and where they end");
+    current("README.md", &format!("{before}{BEGIN}\n{tables}\n{END}{after}"));
+}
+
+/// Around the tables in the README.
+const BEGIN: &str = "<!-- cli/tests/instructions.rs writes this -->";
+const END: &str = "<!-- to here -->";
+
+/// Compares a page with what it should be.
+fn current(name: &str, text: &str) {
+    let path = root().join(name);
     if std::env::var_os("COOP_UPDATE").is_some() {
-        std::fs::write(&path, &text).expect("writable");
+        std::fs::write(&path, text).expect("writable");
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     let differs: Vec<String> = text
@@ -346,7 +362,7 @@ fn the_page_says_what_is_lowered() {
         .filter(|(new, old)| new != old)
         .map(|(new, old)| format!("is:  {new}\nsays: {old}"))
         .collect();
-    assert!(text == written, "docs/instructions.md is not current (COOP_UPDATE=1 writes it):\n{}", differs.join("\n"));
+    assert!(text == written, "{name} is not current (COOP_UPDATE=1 writes it):\n{}", differs.join("\n"));
 }
 
 #[test]
