@@ -116,11 +116,12 @@ impl Shape {
     }
 
     /// Where several values come together, one in each execution.
-    pub(super) fn meet(&self, other: &Shape) -> Shape {
-        match (self, other) {
-            (Shape::Top, s) | (s, Shape::Top) => s.clone(),
-            (a, b) if a.is_exact() && a == b => a.clone(),
-            _ => Shape::Unknown,
+    pub(super) fn meet(&mut self, other: &Shape) {
+        match (&*self, other) {
+            (_, Shape::Top) | (Shape::Unknown, _) => {}
+            (Shape::Top, s) => *self = s.clone(),
+            (a, b) if a.is_exact() && a == b => {}
+            _ => *self = Shape::Unknown,
         }
     }
 }

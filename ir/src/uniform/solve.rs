@@ -346,7 +346,10 @@ impl<'p, 'm> Solved<'p, 'm> {
         if matches!(node.kind, Kind::Fixed | Kind::Undef) || !self.live[node.spot as usize] {
             return false;
         }
-        let Some(new) = self.evaluate(n) else { return false };
+        let mut new = Value::new(Shape::Unknown);
+        if !self.evaluate(n, &mut new) {
+            return false;
+        }
         let node = &mut self.graph.nodes[n as usize];
         let shape = match (&node.shape, new.shape) {
             (Shape::Top, Shape::Top) | (Shape::Unknown, _) => None,
@@ -365,50 +368,47 @@ impl<'p, 'm> Solved<'p, 'm> {
         changed
     }
 
-    fn evaluate(&self, n: u32) -> Option<Value> {
-        let value = self.by_kind(n)?;
-        if self.combined.is_empty() {
-            return Some(value);
+    /// What is known of a node now, if anything is: `value` comes in with nothing known. It is filled and not returned,
+    /// since to hand it on from function to function took a quarter of the time.
+    fn evaluate(&self, n: u32, value: &mut Value) -> bool {
+        if !self.by_kind(n, value) {
+            return false;
         }
-        let Some(read) = self.combined.get(&n) else { return Some(value) };
-        let node = &self.graph.nodes[n as usize];
-        let mut combined = Value::new(value.shape.clone());
-        combined.shape_assumes = value.shape_assumes;
-        combined.join(self.seen_from(*read, node.spot));
-        combined.assumes = combined.assumes.and(Assumptions::REDUCED);
-        Some(if combined.over < value.over { combined } else { value })
+        if self.combined.is_empty() {
+            return true;
+        }
+        let Some(read) = self.combined.get(&n) else { return true };
+        let (over, assumes) = self.seen_from(*read, self.graph.nodes[n as usize].spot);
+        if over < value.over {
+            (value.over, value.assumes) = (over, assumes.and(Assumptions::REDUCED));
+        }
+        true
     }
 
-    fn by_kind(&self, n: u32) -> Option<Value> {
+    fn by_kind(&self, n: u32, value: &mut Value) -> bool {
         let node = &self.graph.nodes[n as usize];
         match node.kind {
-            Kind::Undef | Kind::Fixed => None,
-            Kind::Max => {
-                let mut value = Value::new(Shape::Unknown);
-                self.graph.operands(n).for_each(|(op, _)| value.join(self.seen_from(op, node.spot)));
-                Some(value)
-            }
-            Kind::Fold(f) => Some(self.computed(n, f)),
-            Kind::Phi => self.phi(n),
+            Kind::Undef | Kind::Fixed => return false,
+            Kind::Max => self.graph.operands(n).for_each(|(op, _)| value.join(self.seen_from(op, node.spot))),
+            Kind::Fold(f) => self.computed(n, f, value),
+            Kind::Phi => return self.phi(n, value),
             Kind::Load { assumes, .. } => {
-                let mut value = Value::new(Shape::Unknown);
-                let (op, _) = self.graph.operands(n).next()?;
+                let Some((op, _)) = self.graph.operands(n).next() else { return false };
                 value.join(self.seen_from(op, node.spot));
                 value.assumes = value.assumes.and(assumes);
-                Some(value)
             }
-            Kind::Group(g) => Some(self.group(n, g)),
+            Kind::Group(g) => value.join(self.group(n, g)),
         }
+        true
     }
 
-    fn group(&self, n: u32, g: Group) -> Value {
+    fn group(&self, n: u32, g: Group) -> (Uniformity, Assumptions) {
         let node = &self.graph.nodes[n as usize];
         let mut ops = self.graph.operands(n).map(|(op, _)| self.seen_from(op, node.spot));
         let all = ops.next().unwrap_or((Uniformity::Divergent, Assumptions::NONE));
         let named = ops.next();
         // Who executes it together is not who came here together.
         let apart = self.flow.spots[node.spot as usize];
-        let mut value = Value::new(Shape::Unknown);
         let within = |scope: Uniformity| {
             let whole = if scope == Uniformity::Workgroup { apart == scope } else { apart <= Uniformity::Subgroup };
             let mut assumes = self.flow.spots_assume[node.spot as usize];
@@ -417,7 +417,7 @@ impl<'p, 'm> Solved<'p, 'm> {
             }
             (if whole { scope } else { Uniformity::Divergent }, assumes)
         };
-        value.join(match (g, named) {
+        match (g, named) {
             (Group::Own, _) => (Uniformity::Divergent, Assumptions::NONE),
             (Group::Keeps(scope), _) if all.0 < scope => all,
             (Group::Same(scope) | Group::Keeps(scope), _) => within(scope),
@@ -428,13 +428,12 @@ impl<'p, 'm> Solved<'p, 'm> {
                 (over, assumes.and(who.1))
             }
             (Group::Named, _) => (Uniformity::Divergent, Assumptions::NONE),
-        });
-        value
+        }
     }
 
-    fn phi(&self, n: u32) -> Option<Value> {
+    fn phi(&self, n: u32, value: &mut Value) -> bool {
         let node = &self.graph.nodes[n as usize];
-        let mut value = Value::new(Shape::Top);
+        value.shape = Shape::Top;
         let (mut first, mut differ) = (None, false);
         for (op, edge) in self.graph.operands(n) {
             let other = &self.graph.nodes[op as usize];
@@ -443,22 +442,24 @@ impl<'p, 'm> Solved<'p, 'm> {
                 continue;
             }
             value.join(self.seen_from(op, node.spot));
-            value.shape = value.shape.meet(&other.shape);
+            value.shape.meet(&other.shape);
             value.shape_assumes = value.shape_assumes.and(other.shape_assumes);
             differ |= first.is_some_and(|f| f != op);
             first = Some(op);
         }
-        first?;
+        if first.is_none() {
+            return false;
+        }
         if differ {
             let s = node.spot as usize;
             value.join((self.flow.joins[s], self.flow.joins_assume[s]));
         }
-        Some(self.by_shape(value))
+        self.by_shape(value);
+        true
     }
 
-    fn computed(&self, n: u32, f: super::shape::Fold) -> Value {
+    fn computed(&self, n: u32, f: super::shape::Fold, value: &mut Value) {
         let node = &self.graph.nodes[n as usize];
-        let mut value = Value::new(Shape::Unknown);
         let mut args: [Arg; 4] = [(&Shape::Unknown, Uniformity::Divergent, 0); 4];
         let mut count = 0;
         for (op, _) in self.graph.operands(n) {
@@ -476,7 +477,7 @@ impl<'p, 'm> Solved<'p, 'm> {
             }
             count += 1;
         }
-        let Some(args) = args.get(..count) else { return value };
+        let Some(args) = args.get(..count) else { return };
         let (shape, over) = fold(&self.grid, f, u32::from(node.width), args);
         value.shape = shape;
         if let Some(over) = over
@@ -489,15 +490,15 @@ impl<'p, 'm> Solved<'p, 'm> {
                 value.assumes = value.assumes.and(self.grid.subgroups());
             }
         }
-        self.by_shape(value)
+        self.by_shape(value);
     }
 
     /// What the shape says may be better than what operands say.
-    fn by_shape(&self, mut value: Value) -> Value {
+    fn by_shape(&self, value: &mut Value) {
         let (over, mut assumes) = match &value.shape {
             Shape::Const(_) => (Uniformity::Workgroup, value.shape_assumes),
             Shape::Lanes(v) => (self.grid.agreement(v), value.shape_assumes),
-            _ => return value,
+            _ => return,
         };
         if over == Uniformity::Subgroup {
             assumes = assumes.and(self.grid.subgroups());
@@ -505,7 +506,6 @@ impl<'p, 'm> Solved<'p, 'm> {
         if over < value.over || (over == value.over && assumes == Assumptions::NONE) {
             (value.over, value.assumes) = (over, assumes);
         }
-        value
     }
 }
 
