@@ -6,9 +6,10 @@
 
 use crate::decode::{Context, Ending, Piece, decode};
 use crate::grammar::Op;
-use crate::module::{Block, Function, Header, INLINE, Id, Inst, InstList, InstRef, Module, Operand, OperandList};
+use crate::module::{Block, Function, Header, Id, Inst, InstList, InstRef, Module, Operand, OperandList};
 use std::fmt;
 use std::num::NonZeroU32;
+use std::ops::Range;
 
 /// The first word of a module.
 pub const MAGIC: u32 = 0x0723_0203;
@@ -174,12 +175,14 @@ impl<'a> Reader<'a> {
     fn run(mut self) -> Result<Module, ReadError> {
         while self.at < self.words.len() {
             let start = self.at;
-            let inst = match self.quick() {
-                Some(inst) => inst,
-                None => self.inst()?,
+            let (r, op, opaque) = match self.quick() {
+                Some((r, op)) => (r, op, false),
+                None => {
+                    let inst = self.inst()?;
+                    let (op, opaque) = (inst.op, inst.opaque);
+                    (self.module.add(inst), op, opaque)
+                }
             };
-            let (op, opaque) = (inst.op, inst.opaque);
-            let r = self.module.add(inst);
             if let Err(message) = self.put(r, op, opaque) {
                 return Err(ReadError { word: start, op: Some(op), message });
             }
@@ -199,8 +202,9 @@ impl<'a> Reader<'a> {
         Ok(self.module)
     }
 
-    /// The next instruction, if its opcode and its length say what its words are, and all is well; nothing happens else.
-    fn quick(&mut self) -> Option<Inst> {
+    /// Adds the next instruction, if its opcode and its length say what its words are, and all is well; nothing happens
+    /// else. Operands are written where they stay: moving them takes longer than making them.
+    fn quick(&mut self) -> Option<(InstRef, Op)> {
         let start = self.at;
         let first = *self.words.get(start)?;
         let (op, end) = (Op(first as u16), start + (first >> 16) as usize);
@@ -214,14 +218,25 @@ impl<'a> Reader<'a> {
         let (has_ty, has_result) = op.has_type_and_result();
         let ty = if has_ty { Some(next()?) } else { None };
         let result = if has_result { Some(next()?) } else { None };
-        let operands = match (op, rest) {
-            (Op::Constant | Op::SpecConstant, [word]) if ty.and_then(|t| self.module.literal_words(t)) == Some(1) => {
-                OperandList::from_slice(&[Operand::Word(*word)])
+        let ids = match (op, rest) {
+            (Op::Constant | Op::SpecConstant, [_]) => {
+                ty.and_then(|t| self.module.literal_words(t)).filter(|n| *n == 1)?;
+                0..0
             }
-            _ => plain(op, rest, bound)?,
+            _ => plain(op, rest)?,
         };
+        if rest.get(ids.clone())?.iter().any(|w| valid(*w, bound).is_none()) {
+            return None;
+        }
         self.at = end;
-        Some(Inst { op, ty, result, operands, origin: NonZeroU32::new(start as u32), opaque: false })
+        let origin = NonZeroU32::new(start as u32);
+        let inst = Inst { op, ty, result, operands: OperandList::new(), origin, opaque: false };
+        let operand = |(i, word): (usize, &u32)| match Id::new(*word) {
+            Some(id) if ids.contains(&i) => Operand::Id(id),
+            _ => Operand::Word(*word),
+        };
+        let r = self.module.add_with(inst, |operands| operands.extend(rest.iter().enumerate().map(operand)));
+        Some((r, op))
     }
 
     /// The next instruction, with a look at the whole of its grammar.
@@ -406,40 +421,23 @@ fn valid(word: u32, bound: u32) -> Option<Id> {
     Id::new(word).filter(|_| word < bound)
 }
 
-/// The operands of an instruction where opcode and length, and for a few an enumerant, say all about them, and all is
-/// well.
+/// Which words of an instruction are ids, the others being literals, where opcode and length, and for a few an
+/// enumerant, say all about them.
 #[inline]
-fn plain(op: Op, words: &[u32], bound: u32) -> Option<OperandList> {
-    // Enumerants that have no operands of their own, whatever newer grammars say.
-    let ids = match (op, words) {
-        (Op::TypePointer, [class @ 0..=12, pointee]) => {
-            return Some(OperandList::from_slice(&[Operand::Word(*class), Operand::Id(valid(*pointee, bound)?)]));
-        }
-        (Op::Variable, [0..=12]) | (Op::Capability, [_]) => 0,
+fn plain(op: Op, words: &[u32]) -> Option<Range<usize>> {
+    Some(match (op, words) {
+        // Enumerants that have no operands of their own, whatever newer grammars say.
+        (Op::TypePointer, [0..=12, _]) => 1..2,
+        (Op::Variable, [0..=12]) | (Op::Capability, [_]) => 0..0,
         // Aligned.
-        (Op::Load, [_, 2, _]) => 1,
-        (Op::Store, [_, _, 2, _]) => 2,
-        (Op::SelectionMerge, [_, 0..=2]) => 1,
-        (Op::LoopMerge, [_, _, 0..=2]) => 2,
-        (Op::Name, [_, text @ ..]) | (Op::MemberName, [_, _, text @ ..]) if is_string(text) => 1,
-        (Op::Decorate, [_, what @ ..]) | (Op::MemberDecorate, [_, _, what @ ..]) if is_decoration(what) => 1,
-        _ => op.plain_operands(words.len())?,
-    };
-    let operand = |i: usize, word: u32| {
-        if i < ids { valid(word, bound).map(Operand::Id) } else { Some(Operand::Word(word)) }
-    };
-    if words.len() > INLINE {
-        let mut list = OperandList::with_capacity(words.len());
-        for (i, word) in words.iter().enumerate() {
-            list.push(operand(i, *word)?);
-        }
-        return Some(list);
-    }
-    let mut list = [Operand::Word(0); INLINE];
-    for (i, (slot, word)) in list.iter_mut().zip(words).enumerate() {
-        *slot = operand(i, *word)?;
-    }
-    Some(OperandList::from_buf_and_len(list, words.len()))
+        (Op::Load, [_, 2, _]) => 0..1,
+        (Op::Store, [_, _, 2, _]) => 0..2,
+        (Op::SelectionMerge, [_, 0..=2]) => 0..1,
+        (Op::LoopMerge, [_, _, 0..=2]) => 0..2,
+        (Op::Name, [_, text @ ..]) | (Op::MemberName, [_, _, text @ ..]) if is_string(text) => 0..1,
+        (Op::Decorate, [_, what @ ..]) | (Op::MemberDecorate, [_, _, what @ ..]) if is_decoration(what) => 0..1,
+        _ => 0..op.plain_operands(words.len())?,
+    })
 }
 
 /// Whether these words are one string, no more.
@@ -502,7 +500,8 @@ mod tests {
                 let mut words = vec![MAGIC, 0x0001_0600, 0, 40, 0, (len << 16) | u32::from(op.0)];
                 words.extend((1..len).map(|_| word()));
                 let mut reader = Reader::new(&words, false).expect("a header");
-                let Some(inst) = reader.quick() else { continue };
+                let Some((r, _)) = reader.quick() else { continue };
+                let inst = reader.module.inst(r).clone();
                 quick += 1;
                 let mut other = Reader::new(&words, false).expect("a header");
                 assert_eq!(other.inst().as_ref(), Ok(&inst), "{words:?}");

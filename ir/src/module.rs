@@ -101,10 +101,7 @@ impl From<u32> for Operand {
 }
 
 /// The operands of one instruction, result type and result not included.
-pub type OperandList = SmallVec<[Operand; INLINE]>;
-
-/// How many operands need no allocation.
-pub(crate) const INLINE: usize = 4;
+pub type OperandList = SmallVec<[Operand; 4]>;
 
 /// The instructions of one block. Half of all blocks are short, so a few need no allocation.
 pub type InstList = SmallVec<[InstRef; 4]>;
@@ -477,6 +474,13 @@ impl Module {
             self.defs.insert_first(id, r);
         }
         self.insts.push(inst);
+        r
+    }
+
+    /// As [`Module::add`], for an instruction whose operands are made where they stay.
+    pub(crate) fn add_with(&mut self, inst: Inst, operands: impl FnOnce(&mut OperandList)) -> InstRef {
+        let r = self.add(inst);
+        operands(&mut self.insts[r.index()].operands);
         r
     }
 
