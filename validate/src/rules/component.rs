@@ -66,6 +66,25 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
+    /// In a shader, variables outside of an invocation's own memory hold 4-bit integers in vectors of an even length only.
+    /// ## Why
+    /// Memory is counted in bytes, and the first of each pair is in the low half of one. (Compilers of kernels let pointers point to
+    /// the components of matrices nevertheless.)
+    /// ## Example
+    /// `OpVariable %ptr_Workgroup_int4 Workgroup`
+    pub(crate) static INT4_MEMORY = {
+        id: "component-int4-memory",
+        summary: "4-bit integers by themselves in memory",
+        level: Error,
+        since: "0.2.0",
+        spec: "SPV_INTEL_int4, 2.16.1 Universal Validation Rules",
+        vuids: [],
+        digest: ["types.int4-cap"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
     /// SaturatedToLargestFloat8NormalConversionEXT decorates only OpFConvert, OpConvertSToF and OpConvertUToF that give
     /// 8-bit floats.
     /// ## Why
@@ -231,13 +250,18 @@ pub(crate) fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-/// Variables of the interface, and decorations, in a module that has small floats.
+/// Variables, and decorations, in a module that has small floats or 4-bit integers.
 pub(crate) fn globals(cx: &Cx, out: &mut Sink) {
     const SATURATED_TO_LARGEST: u32 = 4216;
     for &at in &cx.module.globals {
         let inst = cx.inst(at);
         match inst.op {
-            Op::Variable if cx.env.is_vulkan() => interface(cx, at, out),
+            Op::Variable => {
+                int4_memory(cx, at, out);
+                if cx.env.is_vulkan() {
+                    interface(cx, at, out);
+                }
+            }
             Op::Decorate if inst.word(1) == Some(SATURATED_TO_LARGEST) => {
                 if let Some(target) = inst.id(0) {
                     saturated(cx, at, target, out);
@@ -245,6 +269,38 @@ pub(crate) fn globals(cx: &Cx, out: &mut Sink) {
             }
             _ => {}
         }
+    }
+}
+
+fn int4_memory(cx: &Cx, at: InstRef, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let own = [StorageClass::Function as u32, StorageClass::Private as u32];
+    if !cx.has(Capability::Shader) || inst.word(0).is_none_or(|s| own.contains(&s)) {
+        return;
+    }
+    let Some(Type::Pointer { pointee, .. }) = inst.ty.and_then(|t| Type::of(cx.module, t)) else { return };
+    if !half_bytes(cx, pointee, 0) {
+        return;
+    }
+    out.report(&INT4_MEMORY, at, || {
+        Draft::new("4-bit integers lie in memory two to a byte, as vectors")
+            .label(at, Part::Whole, "memory of 4-bit integers by themselves")
+            .label_opt(cx.def(pointee), Part::Whole, "is or has some")
+            .help("use vectors of an even length, or integers of 8 or 32 bits that hold several")
+    });
+}
+
+/// Whether a type is or has 4-bit integers that fill no byte.
+fn half_bytes(cx: &Cx, ty: Id, depth: u32) -> bool {
+    let is_four = |id: Id| matches!(cx.scalar(id), Some(Scalar::Int { width: 4, .. }));
+    match Type::of(cx.module, ty) {
+        Some(Type::Scalar(_)) => is_four(ty),
+        Some(Type::Vector { elem, len }) => is_four(elem) && len % 2 == 1,
+        Some(Type::Array { elem, .. } | Type::RuntimeArray { elem }) if depth < 16 => half_bytes(cx, elem, depth + 1),
+        Some(Type::Struct { members }) if depth < 16 => {
+            members.iter().take(64).any(|member| half_bytes(cx, *member, depth + 1))
+        }
+        _ => false,
     }
 }
 

@@ -46,7 +46,8 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
         intel::cache_controls(cx, out);
     }
     // Capability Float8EXT brings a decoration that anything may have.
-    if cx.has_small_floats() || cx.module.has_capability(4212) {
+    let has = |c: u32| cx.module.has_capability(c);
+    if cx.has_small_floats() || has(4212) || has(5112) || has(5114) {
         component::globals(cx, out);
     }
     sync::check(cx, out);
@@ -222,6 +223,7 @@ pub static RULES: &[&Rule] = &[
     &arm::STRIDE,
     &arithmetic::CALL,
     &component::ARITHMETIC,
+    &component::INT4_MEMORY,
     &component::INTERFACE,
     &component::MICROSCALING,
     &component::REDUCE,

@@ -6,6 +6,13 @@ use crate::module::{Inst, Operand};
 use crate::types::Scalar;
 
 pub(super) const ROWS: Rows = &[
+    ("component-int4-memory", |x| {
+        let four = x.scalar(Scalar::Int { width: 4, signed: false });
+        x.capability(5112);
+        crate::builder::require_extension(&mut x.m, "SPV_INTEL_int4");
+        x.variable(4, four);
+        Some(())
+    }),
     ("component-interface", |x| {
         let bf16 = x.scalar(Scalar::BF16);
         x.capability(5116);
