@@ -14,6 +14,7 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("access-layout-unknown", "the value of MemoryLayout is not looked at"),
     ("access-not-in-array", "that Pointer points into an array is not checked"),
     ("arithmetic-type-mismatch", "only class, scope, shape and use of the operands are compared, not the types"),
+    ("component-int4-memory", "4-bit integers are accepted in memory by themselves"),
     ("component-microscaling", "the component type is not looked at beyond being a float"),
     ("component-saturation-target", "what the decoration is on is not checked"),
     ("convert-bitcast-component", "the shape is compared, the class of the components is not"),
