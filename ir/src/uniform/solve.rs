@@ -91,10 +91,8 @@ fn places(count: usize, list: &[u32]) -> Vec<u32> {
     for (at, n) in list.iter().enumerate() {
         place[*n as usize] = at as u32;
     }
-    let mut next = list.len() as u32;
-    for slot in place.iter_mut().filter(|p| **p == NONE) {
-        *slot = next;
-        next += 1;
+    for (slot, at) in place.iter_mut().filter(|p| **p == NONE).zip(list.len() as u32..) {
+        *slot = at;
     }
     place
 }
