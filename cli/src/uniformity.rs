@@ -214,7 +214,7 @@ fn freed(
         }
         if !finder.found.contains(&key) {
             let keep = finder.least(key)?;
-            finder.attempt(&[key], (&keep, false), 2 * FREE_RUNS, seen, tally)?;
+            finder.attempt(&[key], (&keep, false), 8 * FREE_RUNS, seen, tally)?;
         }
     }
     Ok(finder.found)
