@@ -17,12 +17,13 @@ use super::graph::NONE;
 use super::nodes::Kind;
 use super::shape::{Arg, Fold, Shape, fold};
 use super::solve::Solved;
-use super::trial::Trial;
+use super::trial::{MAX_TRIALS, Targets, Trial};
 use crate::cfg::{Case, DomTree, Graph};
 use crate::decorate::Decorations;
 use crate::grammar::Op;
 use crate::module::InstRef;
 use rustc_hash::FxHashMap;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// A value for each invocation, where it is known.
@@ -51,6 +52,10 @@ pub(super) struct Prover<'s, 'p, 'm> {
     pub(super) solved: &'s Solved<'p, 'm>,
     pub(super) decorations: &'s Decorations,
     dom: DomTree,
+    /// By branch, where it leads each invocation in some trial.
+    pub(super) tried: RefCell<FxHashMap<u32, Rc<Vec<Targets>>>>,
+    /// How much more may be tried.
+    pub(super) trials_left: Cell<usize>,
 }
 
 /// What follows from where a branch leads.
@@ -65,14 +70,13 @@ struct Way {
 }
 
 /// What is known of a node in a round.
-struct Known<'a> {
+struct Known {
     values: Values,
     round: u64,
     /// Whether it rests on what loops' phis are in this round.
     varies: bool,
     /// Whether it does, and some path through the round goes past.
     unsure: bool,
-    phis: &'a FxHashMap<u32, Values>,
 }
 
 /// One evaluation: as seen from a spot.
@@ -104,7 +108,13 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         let taken = solved.program.edges.iter().enumerate().filter(|(e, _)| solved.regions.taken[*e]);
         let edges: Vec<_> = taken.map(|(_, e)| (e.from as usize, e.to as usize)).collect();
         let graph = Graph::new(solved.program.spots.len(), &edges);
-        Prover { solved, decorations, dom: DomTree::new(&graph, 0) }
+        Prover {
+            solved,
+            decorations,
+            dom: DomTree::new(&graph, 0),
+            tried: RefCell::default(),
+            trials_left: Cell::new(MAX_TRIALS),
+        }
     }
 
     /// Two invocations of which one can't execute `spot` because of a branch, at least not when the other does.
@@ -128,7 +138,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             return None;
         }
         self.in_rounds(branch, condition, |known| {
-            let Known { values, round, varies, unsure, phis } = known;
+            let Known { values, round, varies, unsure } = known;
             let way = |lane: usize| {
                 let to = self.target(branch, values.get(lane).copied().flatten()?)?;
                 ways.iter().find(|w| w.to == to)
@@ -152,9 +162,9 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             // Of the first nothing is known, but that it can go there.
             let never = |other: usize| !varies && all[other].is_some_and(|w| !w.ever);
             solved.grid.witness(scope, |a, b| never(a) != never(b))?;
-            let leads = |v: u64| self.target(branch, v).is_some_and(|to| ways.iter().any(|w| w.to == to && w.ever));
-            let can = self.possible(condition, branch, phis, leads);
-            let apart = |one: usize, other: usize| all[one].is_none() && can[one] && never(other);
+            let tried = self.possible(branch, condition);
+            let can = |one: usize| tried[one].iter().any(|to| ways.iter().any(|w| w.to == *to && w.ever));
+            let apart = |one: usize, other: usize| all[one].is_none() && can(one) && never(other);
             let found = solved.grid.witness(scope, |a, b| apart(a, b) || apart(b, a))?;
             Some(one_first(found, &apart))
         })
@@ -226,7 +236,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             let values = self.values(node, &mut r, 0);
             let varies = r.varies;
             let unsure = varies && !self.comes_to(spot, &mut r);
-            if let Some(pair) = judge(&Known { values, round, varies, unsure, phis: &phis }) {
+            if let Some(pair) = judge(&Known { values, round, varies, unsure }) {
                 return Some(pair);
             }
             work += r.memo.len() as u64 * solved.grid.lanes as u64;
@@ -462,7 +472,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
     }
 
     /// Where a branch leads for a value of its condition.
-    fn target(&self, branch: u32, value: u64) -> Option<u32> {
+    pub(super) fn target(&self, branch: u32, value: u64) -> Option<u32> {
         let program = self.solved.program;
         let edges = || program.out(branch).map(|e| program.edge(e));
         let found = edges().find(|e| match e.case {

@@ -13,6 +13,7 @@ use super::shape::Shape;
 use crate::grammar::Op;
 use crate::module::Id;
 use rustc_hash::{FxHashMap, FxHasher};
+use smallvec::SmallVec;
 use spirv::BuiltIn;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
@@ -20,7 +21,12 @@ use std::rc::Rc;
 /// So many trials.
 const TRIALS: u64 = 96;
 /// Nodes times invocations that are computed in all of them.
-const MAX_WORK: usize = 2_000_000;
+const MAX_WORK: usize = 1_000_000;
+/// The same for all branches of an entry point.
+pub(super) const MAX_TRIALS: usize = 8_000_000;
+
+/// Where a branch may lead.
+pub(super) type Targets = SmallVec<[u32; 2]>;
 
 /// Values that were made up.
 #[derive(Clone, Copy)]
@@ -31,28 +37,35 @@ pub(super) struct Trial<'a> {
 }
 
 impl Prover<'_, '_, '_> {
-    /// The invocations for which `judge` holds of a node's value in some trial; `phis` are known.
-    pub(super) fn possible(
-        &self,
-        node: u32,
-        from: u32,
-        phis: &FxHashMap<u32, Values>,
-        judge: impl Fn(u64) -> bool,
-    ) -> Vec<bool> {
-        let mut found = vec![false; self.solved.grid.lanes];
-        let constants = self.constants(node);
+    /// Where a branch leads each invocation in some trial, if its condition is the same in every round.
+    pub(super) fn possible(&self, branch: u32, condition: u32) -> Rc<Vec<Targets>> {
+        if let Some(known) = self.tried.borrow().get(&branch) {
+            return known.clone();
+        }
+        let ways = self.solved.regions.next(branch).count();
+        let mut found = vec![Targets::new(); self.solved.grid.lanes];
+        let constants = self.constants(condition);
+        let none = FxHashMap::default();
         let mut work = 0;
         for number in 0..TRIALS {
-            let mut r = Round::new(from, phis, Some(Trial { number, constants: &constants }));
-            let values = self.values(node, &mut r, 0);
-            for (found, v) in found.iter_mut().zip(values.iter()) {
-                *found |= v.is_some_and(&judge);
+            if self.trials_left.get() == 0 {
+                break;
             }
-            work += r.work() * self.solved.grid.lanes;
-            if work > MAX_WORK || found.iter().all(|f| *f) {
+            let mut r = Round::new(branch, &none, Some(Trial { number, constants: &constants }));
+            let values = self.values(condition, &mut r, 0);
+            for (found, v) in found.iter_mut().zip(values.iter()) {
+                let to = v.and_then(|v| self.target(branch, v));
+                found.extend(to.filter(|to| !found.contains(to)));
+            }
+            let done = (r.work() + 1) * self.solved.grid.lanes;
+            self.trials_left.set(self.trials_left.get().saturating_sub(done));
+            work += done;
+            if work > MAX_WORK || found.iter().all(|f| f.len() == ways) {
                 break;
             }
         }
+        let found = Rc::new(found);
+        self.tried.borrow_mut().insert(branch, found.clone());
         found
     }
 
