@@ -106,7 +106,8 @@ impl Data {
         }
         match round % 5 {
             3 => inputs.groups = [4, 1, 1],
-            4 => inputs.groups = [2, 2, 1],
+            4 if round % 2 == 0 => inputs.groups = [2, 2, 1],
+            4 => inputs.groups = [1, 4, 1],
             _ => {}
         }
         inputs

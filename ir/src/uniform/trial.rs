@@ -103,6 +103,9 @@ impl Prover<'_, '_, '_> {
         {
             return values;
         }
+        if let Some(values) = self.counted(n, r, trial, depth) {
+            return values;
+        }
         if let Some(values) = self.source(n, trial) {
             return values;
         }
@@ -154,7 +157,7 @@ impl Prover<'_, '_, '_> {
         let grid = &solved.grid;
         let (variable, axis) = *solved.graph.source_of.get(&n)?;
         // Of `WorkgroupId` and what is computed from it.
-        let workgroup = || trial.choose((NONE, axis)) % if axis == 0 { 4 } else { 2 };
+        let workgroup = || trial.choose((NONE, axis)) % 4;
         let same = |v: u64| Some(Rc::new(vec![Some(v); grid.lanes]));
         match BuiltIn::from_u32(self.decorations.built_in(variable)?)? {
             BuiltIn::NumSubgroups => grid.size.and(same(grid.lanes.div_ceil(grid.subgroup) as u64)),
@@ -162,7 +165,10 @@ impl Prover<'_, '_, '_> {
             BuiltIn::WorkgroupId => same(workgroup()),
             BuiltIn::NumWorkgroups => same(4),
             BuiltIn::GlobalInvocationId => {
-                let Shape::Offset { lanes, .. } = &solved.graph.nodes[n as usize].shape else { return None };
+                // A workgroup may have one invocation along this axis.
+                let Shape::Offset { lanes, .. } = &solved.graph.nodes[n as usize].shape else {
+                    return grid.size.and(same(workgroup()));
+                };
                 let size = lanes.iter().max().map_or(1, |m| u64::from(*m) + 1);
                 let first = workgroup() * size;
                 Some(Rc::new(lanes.iter().map(|l| Some(first + u64::from(*l))).collect()))
@@ -181,10 +187,8 @@ impl Prover<'_, '_, '_> {
             None => Rc::new(vec![Some(0); solved.grid.lanes]),
         };
         let (lanes, size) = (solved.grid.lanes, solved.grid.subgroup);
-        let whole = solved.flow.spots[node.spot as usize] <= Uniformity::Subgroup;
-        let active = |one: usize, l: usize| {
-            whole || one == l || trial.number.is_multiple_of(4) || trial.hash((node.spot, l)) & 1 == 0
-        };
+        let there = self.active(node.spot, r, trial, depth);
+        let active = |one: usize, l: usize| one == l || there[l];
         let mask = |v: u64| if node.width == 1 { v & 1 } else { v & 0xffff_ffff };
         let one = |l: usize| {
             let first = l / size * size;
@@ -218,6 +222,65 @@ impl Prover<'_, '_, '_> {
         };
         let found: Option<Vec<Option<u64>>> = (0..lanes).map(|l| one(l).map(|v| Some(mask(v)))).collect();
         found.map(Rc::new)
+    }
+}
+
+impl Prover<'_, '_, '_> {
+    /// Which invocations execute a spot: all where a subgroup is whole, those that a branch sends there where only that
+    /// leads there; a part that is made up elsewhere.
+    fn active(&self, spot: u32, r: &mut Round, trial: Trial, depth: u32) -> Vec<bool> {
+        let solved = self.solved;
+        let lanes = solved.grid.lanes;
+        if solved.flow.spots[spot as usize] <= Uniformity::Subgroup {
+            return vec![true; lanes];
+        }
+        if let [edge] = solved.program.into(spot)
+            && depth < 40
+        {
+            let from = solved.program.edge(*edge).from;
+            let before = self.active(from, r, trial, depth + 1);
+            let condition = solved.graph.conditions[from as usize];
+            if condition == NONE {
+                return before;
+            }
+            let values = self.values(condition, r, depth + 1);
+            let comes = |l: usize| before[l] && values[l].and_then(|v| self.target(from, v)) == Some(spot);
+            return (0..lanes).map(comes).collect();
+        }
+        (0..lanes).map(|l| trial.number.is_multiple_of(4) || trial.hash((spot, l)) & 1 == 0).collect()
+    }
+
+    /// How many invocations a ballot counts, if that is what a node is.
+    fn counted(&self, n: u32, r: &mut Round, trial: Trial, depth: u32) -> Option<Values> {
+        let solved = self.solved;
+        let module = solved.program.module;
+        let node = &solved.graph.nodes[n as usize];
+        let inst = node.inst.map(|r| module.inst(r)).filter(|i| i.op == Op::GroupNonUniformBallotBitCount)?;
+        let ballot = solved.graph.operands(n).map(|(op, _)| op).find(|op| {
+            let of = &solved.graph.nodes[*op as usize];
+            of.inst.is_some_and(|r| module.inst(r).op == Op::GroupNonUniformBallot)
+        });
+        let votes = match ballot.and_then(|b| solved.graph.operands(b).next()) {
+            Some((vote, _)) => self.values(vote, r, depth + 1),
+            // A part of those, or all.
+            None => {
+                let some = |l: usize| trial.number.is_multiple_of(2) || trial.hash((n, l)) & 1 == 0;
+                Rc::new((0..solved.grid.lanes).map(|l| Some(u64::from(some(l)))).collect())
+            }
+        };
+        let spot = ballot.map_or(node.spot, |b| solved.graph.nodes[b as usize].spot);
+        let there = self.active(spot, r, trial, depth + 1);
+        let size = solved.grid.subgroup;
+        let one = |l: usize| {
+            let first = l / size * size;
+            let end = match inst.word(1) {
+                Some(1) => l + 1,
+                Some(2) => l,
+                _ => (first + size).min(solved.grid.lanes),
+            };
+            Some((first..end).filter(|o| (there[*o] || *o == l) && votes[*o] != Some(0)).count() as u64)
+        };
+        Some(Rc::new((0..solved.grid.lanes).map(one).collect()))
     }
 }
 
