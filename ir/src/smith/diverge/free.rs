@@ -91,7 +91,6 @@ struct Freer<'m> {
     uint: Id,
     bool: Id,
     zero: Id,
-    one: Id,
     /// The buffer's name in each function.
     buffers: Vec<Id>,
     buffer: Id,
@@ -132,7 +131,7 @@ impl<'m> Freer<'m> {
                 |i: &Inst| i.op == Op::Variable && i.result.is_some_and(|id| decorations.binding(id) == Some(0));
             global(&first)?
         };
-        let (zero, one) = (constant(0)?, constant(1)?);
+        let zero = constant(0)?;
         let local_index = decorations.with_built_in(BuiltIn::LocalInvocationIndex).next()?;
         let subgroup = decorations.with_built_in(BuiltIn::SubgroupId).next()?;
         let buffers = vec![buffer; module.functions.len()];
@@ -147,7 +146,6 @@ impl<'m> Freer<'m> {
             uint,
             bool,
             zero,
-            one,
             buffers,
             buffer,
             pointer,
@@ -217,12 +215,14 @@ impl<'m> Freer<'m> {
         };
         let movable = !matches!(def.op, Op::Phi | Op::FunctionParameter | Op::Load | Op::FunctionCall);
         let defined = self.module.def(condition).filter(|_| how.everywhere && movable && !switch);
-        // Two ways, if the third leads to `OpUnreachable`.
+        // Cases alone, if the default leads to `OpUnreachable`.
+        let cases = (inst.operands.len() as u32 / 2).saturating_sub(1).max(1);
         let two = switch && inst.id(1).is_some_and(|id| script::leads_nowhere(self.module, f, id));
         let mut made = Vec::new();
         let word = self.word(over(condition), Some(end), &mut made);
+        let cases = self.constant(cases);
         let (op, operands) = match bound {
-            _ if two => (Op::BitwiseAnd, vec![word, self.one]),
+            _ if two => (Op::UMod, vec![word, cases]),
             _ if switch => (Op::CopyObject, vec![word]),
             Some(bound) => {
                 let free = self.put(&mut made, Op::INotEqual, self.bool, &[word, self.zero]);
