@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
         };
         plausible(bound)?;
         let header = Header { version, generator, bound, schema, big_endian };
-        let module = Module::new(header, words.len());
+        let module = Module::with_room(header, words.len(), count(words));
         Ok(Reader { words, at: 5, module, place: Place::Outside, pending: Vec::new(), body: Vec::new() })
     }
 
@@ -414,6 +414,16 @@ impl<'a> Reader<'a> {
         self.module.functions.push(f);
         self.place = Place::Outside;
     }
+}
+
+/// How many instructions there are behind the header; of what is no module, some number that its size allows.
+fn count(words: &[u32]) -> usize {
+    let (mut at, mut found) = (5, 0);
+    while let Some(length) = words.get(at).map(|word| (word >> 16) as usize).filter(|length| *length > 0) {
+        at += length;
+        found += 1;
+    }
+    found.min(words.len() / 2)
 }
 
 /// An id that a module with this bound can have.

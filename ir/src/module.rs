@@ -440,6 +440,11 @@ pub struct Module {
 impl Module {
     /// A module without instructions. `size_hint` is the number of words expected.
     pub fn new(header: Header, size_hint: usize) -> Module {
+        Module::with_room(header, size_hint, size_hint / 4)
+    }
+
+    /// The same, with room for so many instructions.
+    pub(crate) fn with_room(header: Header, size_hint: usize, insts: usize) -> Module {
         let limit = u32::try_from(size_hint.saturating_mul(4)).unwrap_or(u32::MAX).clamp(4096, 1 << 24);
         let mut defs = IdMap::with_limit(limit);
         defs.reserve(header.bound);
@@ -448,7 +453,7 @@ impl Module {
             globals: Vec::new(),
             functions: Vec::new(),
             trailing: Vec::new(),
-            insts: Vec::with_capacity(size_hint / 4),
+            insts: Vec::with_capacity(insts),
             defs,
             edits: 0,
         }

@@ -309,7 +309,7 @@ impl<'a> Printer<'a> {
         let inst = self.module.inst(r);
         // Only strings have line breaks.
         let may_break = |o: &Operand| o.id().is_none() && o.word().to_le_bytes().contains(&b'\n');
-        if inst.op.plain_operands(inst.operands.len()).is_none() && inst.operands.iter().any(may_break) {
+        if inst.operands.iter().any(may_break) && inst.op.plain_operands(inst.operands.len()).is_none() {
             let (text, pieces) = (self.out.len(), self.places.len());
             self.inst(inst, true);
             self.out.truncate(text);

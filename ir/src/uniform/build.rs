@@ -84,8 +84,8 @@ pub(super) struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     pub(super) fn new(given: Given<'a>) -> Builder<'a> {
-        // As a rule fewer values decide anything than there are.
-        let about = given.program.values as usize / 2 + 64;
+        // As a rule fewer values decide anything than there are; room that is not used costs nothing.
+        let about = given.program.values as usize * 3 / 4 + 64;
         let graph = Graph {
             nodes: Vec::with_capacity(about),
             ops: Vec::with_capacity(about * 2),
