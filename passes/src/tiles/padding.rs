@@ -8,6 +8,7 @@
 use super::each::is_guarded;
 use super::shape::Mat;
 use crate::placement::Use;
+use crate::scalar::arith::is_elementwise;
 use coop_ir::constant::Constants;
 use coop_ir::types::Type;
 use coop_ir::{Id, Inst, Module, Op};
@@ -85,6 +86,15 @@ impl Padding<'_> {
     /// Whether an instruction gives a value with something beyond the end of K.
     fn fills(&self, inst: &Inst, ty: Id) -> bool {
         let mat = self.mats.get(&ty);
+        let constructs = matches!(
+            inst.op,
+            Op::ConstantComposite
+                | Op::SpecConstantComposite
+                | Op::ConstantCompositeReplicateEXT
+                | Op::SpecConstantCompositeReplicateEXT
+                | Op::CompositeConstruct
+                | Op::CompositeConstructReplicateEXT
+        );
         match inst.op {
             Op::ConstantNull | Op::Undef | Op::CooperativeMatrixLoadKHR => false,
             // Exchanges clear what is beyond.
@@ -94,48 +104,17 @@ impl Padding<'_> {
             Op::CooperativeMatrixPerElementOpNV => {
                 !mat.is_some_and(|mat| is_guarded(*mat)) || self.one_of(inst.ids().take(1))
             }
-            Op::ConstantComposite
-            | Op::SpecConstantComposite
-            | Op::ConstantCompositeReplicateEXT
-            | Op::SpecConstantCompositeReplicateEXT
-            | Op::CompositeConstruct
-            | Op::CompositeConstructReplicateEXT
-                if mat.is_some() =>
-            {
-                !inst.ids().all(|id| self.constants.get(id).fixed() == Some(0))
-            }
-            Op::ConstantComposite
-            | Op::SpecConstantComposite
-            | Op::ConstantCompositeReplicateEXT
-            | Op::SpecConstantCompositeReplicateEXT
-            | Op::CompositeConstruct
-            | Op::CompositeConstructReplicateEXT
-            | Op::CompositeExtract
-            | Op::Phi
-            | Op::Select
-            | Op::CopyObject
-            | Op::CopyLogical
-            | Op::SNegate
-            | Op::FNegate
-            | Op::IAdd
-            | Op::FAdd
-            | Op::ISub
-            | Op::FSub
-            | Op::IMul
-            | Op::FMul
-            | Op::ConvertFToU
-            | Op::ConvertFToS
-            | Op::ConvertSToF
-            | Op::ConvertUToF
-            | Op::UConvert
-            | Op::SConvert
-            | Op::FConvert
-            | Op::Bitcast => self.one_of(inst.ids()),
+            _ if constructs && mat.is_some() => !inst.ids().all(|id| self.constants.get(id).fixed() == Some(0)),
+            _ if constructs => self.one_of(inst.ids()),
+            Op::CompositeExtract | Op::Phi | Op::Select | Op::CopyObject | Op::CopyLogical => self.one_of(inst.ids()),
             Op::CompositeInsert if mat.is_none() => self.one_of(inst.ids()),
             // Infinity times zero is no number.
             Op::MatrixTimesScalar => {
                 !mat.is_some_and(|mat| mat.elem.scalar.is_int()) || self.one_of(inst.ids().take(1))
             }
+            // Zeros divided by zeros are anything.
+            Op::FDiv | Op::SDiv | Op::UDiv => true,
+            op if is_elementwise(op) => self.one_of(inst.ids()),
             Op::Load => self.is_filled(inst.id(0).and_then(|p| self.root(p))),
             _ => true,
         }
