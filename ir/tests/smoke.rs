@@ -26,6 +26,15 @@ fn reader() {
     assert!(fuzz::smoke(&seeds, time(), fuzz::reader) > 10);
 }
 
+/// What went wrong once.
+#[test]
+fn found_modules() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/fuzz/reader");
+    let files = std::fs::read_dir(folder).expect("a folder of ours").map(|e| e.expect("an entry").path());
+    let ran = files.map(|path| fuzz::reader(&std::fs::read(path).expect("readable"))).count();
+    assert!(ran >= 1, "{ran} modules");
+}
+
 #[test]
 fn parser() {
     let print = |bytes: &Vec<u8>| {
