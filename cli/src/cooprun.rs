@@ -20,7 +20,7 @@ mod verify;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Error, RunOptions, Vulkan};
 
@@ -131,6 +131,18 @@ struct DeviceArgs {
     /// Leave the Khronos validation layer out
     #[arg(long)]
     no_validation: bool,
+    /// Give the driver modules of SPV_EXT_cooperative_matrix_maintenance1 in the words of another extension, and count the
+    /// device as one that has the first
+    #[arg(long, value_enum, value_name = "EXTENSION")]
+    spell_as: Option<Spelling>,
+}
+
+/// What to say instead of SPV_EXT_cooperative_matrix_maintenance1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Spelling {
+    /// SPV_NV_cooperative_matrix2, which has the same instructions but coordinates (made of per-element operations),
+    /// conversions of factors to accumulators, and transposition to A
+    Nv2,
 }
 
 impl DeviceArgs {
@@ -144,7 +156,11 @@ impl DeviceArgs {
     }
 
     fn executor<'a>(&self, vulkan: &'a Vulkan) -> Result<VulkanExecutor<'a>, Error> {
-        vulkan.device(self.device.as_deref())
+        let device = vulkan.device(self.device.as_deref())?;
+        match self.spell_as {
+            Some(Spelling::Nv2) => device.respelled(),
+            None => Ok(device),
+        }
     }
 }
 

@@ -3,12 +3,15 @@
 
 use coop_cli::args::TargetArg;
 use coop_cli::smith::{Differential, Row, Tally, entropy, shrink, try_seed};
+use coop_exec::interp::{Config, Interpreted};
+use coop_exec::testing::Driver;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, vulkan_test};
 use coop_ir::smith::{Dialect, Limits, Profile, generate};
 use coop_ir::{Module, text};
 use coop_passes::Target;
-use std::path::Path;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 
 /// Modules of a dialect that the device runs.
 const ON_DEVICE: u64 = 40;
@@ -18,6 +21,8 @@ const BYTES: usize = 100;
 const INTERPRETED: u64 = 20;
 /// Modules of each other dialect that run lowered on the device.
 const LOWERED: u64 = 8;
+/// Modules of maintenance1 for each thing that is said otherwise.
+const SPELLED: u64 = 5;
 
 fn run_all(differential: &Differential<'_, '_>, profile: Profile, seeds: std::ops::Range<u64>) -> Row {
     run_until(differential, profile, seeds, |_| false)
@@ -193,6 +198,145 @@ vulkan_test!(
         let scalar = Differential { targets: vec![Target::Scalar], ..differential(Some(device)) };
         let row = run_until(&scalar, Profile::any(Dialect::Qcom), 0..4 * LOWERED, |row| ran(row, "scalar vulkan"));
         assert!(ran(&row, "scalar vulkan"), "{row:?}");
+    }
+);
+
+/// Why a module of maintenance1 has no spelling with SPV_NV_cooperative_matrix2.
+const NO_WORDS: [&str; 4] = [
+    "a conversion of a factor to an accumulator",
+    "a transposition to a factor A",
+    " of bf16",
+    ", which does not hold them",
+];
+
+/// Whether a module has other words without maintenance1, which are valid and give the same results. Or why there are none.
+fn spelled(module: &Module, case: &Case, lanes: u32, validator: Option<&Path>) -> Result<bool, String> {
+    let spec = case.specialization().expect("constants");
+    let other = coop_exec::respell::as_nv2(module, &spec)?;
+    let declared = |m: &Module| text::print(m, &text::PrintOptions::default()).text;
+    if matches!(other, Cow::Borrowed(_)) {
+        assert!(!declared(module).contains("maintenance1"));
+        return Ok(false);
+    }
+    for word in ["EXT_cooperative_matrix", "ConversionsEXT", "TransposeEXT", "GetCoordinateEXT"] {
+        assert!(!declared(&other).contains(word), "{word}");
+    }
+    let interpreted = |m: &Module| {
+        let config = Config { subgroup_size: lanes, ..Config::default() };
+        let (buffers, report) = Interpreted { config }.run_module(m, case).expect("it runs");
+        Interpreted::outcome(buffers, &report)
+    };
+    let (wanted, got) = (interpreted(module), interpreted(&other));
+    assert!(got.faults.is_empty(), "{:?}\n{}", got.faults, declared(&other));
+    assert!(got.compare(&wanted, case).expect("comparable").is_empty(), "{}", declared(&other));
+    let mut options = coop_validate::Options::default();
+    options.specialization = spec;
+    let report = coop_validate::check(&other, &options);
+    let errors: Vec<_> = report.findings.iter().filter(|f| f.level == coop_validate::Level::Error).collect();
+    assert!(errors.is_empty(), "{:?}\n{}", errors[0], declared(&other));
+    if let Some(tool) = validator {
+        let said = spirv_val(tool, &other);
+        assert_eq!(said, "", "{}", declared(&other));
+    }
+    Ok(true)
+}
+
+/// Whether a conversion of use is one between signed and unsigned numbers too.
+fn changes_sign(module: &Module) -> bool {
+    let component = |id| coop_ir::types::coop_mat_of(module, id).map(|ty| ty.component);
+    let insts = module.all().map(|r| module.inst(r)).filter(|i| i.op == coop_ir::Op::CooperativeMatrixConvertNV);
+    insts.into_iter().any(|i| i.result.and_then(component) != i.id(0).and_then(component))
+}
+
+/// What spirv-val says of a module.
+fn spirv_val(tool: &Path, module: &Module) -> String {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("respelled-{}.spv", std::process::id()));
+    std::fs::write(&file, coop_ir::binary::write(module)).expect("a file");
+    let said = std::process::Command::new(tool).args(["--target-env", "vulkan1.4"]).arg(&file).output();
+    let said = said.unwrap_or_else(|e| panic!("{}: {e}", tool.display()));
+    String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).trim().to_owned()
+}
+
+/// The program that looks at modules besides, if it is here.
+fn validator() -> Option<PathBuf> {
+    Driver::Lavapipe.wrapper_or_skip("spirv-val").map(|w| w.with_file_name("spirv-val"))
+}
+
+/// Whether a reason for having no words is one that `coop_exec::respell` names.
+fn is_named(why: &str) -> bool {
+    NO_WORDS.iter().any(|known| why.ends_with(known))
+}
+
+#[test]
+fn modules_of_maintenance1_have_other_words() {
+    let validator = validator();
+    // How often what has other words is still wanted.
+    let mut wanted = [
+        "loop with coordinates",
+        "transposing conversion",
+        "conversion of use",
+        "other signedness",
+        "reduction of all",
+    ]
+    .map(|what| (what, SPELLED));
+    for seed in 0..6000 {
+        let limits = if seed % 4 == 0 { Limits::Any } else { Limits::Nvidia };
+        let profile = Profile { dialect: Dialect::Ext, limits };
+        let made = generate(profile, &entropy(seed, 4 * BYTES));
+        let has = |what: &str| made.made.contains_key(what) || what == "other signedness" && changes_sign(&made.module);
+        if !wanted.iter().any(|(what, n)| *n > 0 && has(what)) {
+            continue;
+        }
+        let case = Case::parse(&made.case, Path::new("")).expect("a case");
+        match spelled(&made.module, &case, profile.lanes(), validator.as_deref()) {
+            Ok(changed) => {
+                assert!(changed);
+                wanted.iter_mut().filter(|(what, _)| has(what)).for_each(|(_, n)| *n = n.saturating_sub(1));
+            }
+            Err(why) => assert!(is_named(&why), "{why}"),
+        }
+        if wanted.iter().all(|(_, n)| *n == 0) {
+            return;
+        }
+    }
+    panic!("still wanted: {wanted:?}");
+}
+
+#[test]
+fn what_is_lowered_for_maintenance1_has_other_words() {
+    let validator = validator();
+    let h100 = coop_ir::profile::Profile::builtin("nvidia-h100").expect("built in").with_maintenance1();
+    let profile = Profile { dialect: Dialect::Ext, limits: Limits::Nvidia };
+    let (mut changed, mut none) = (0, 0);
+    for seed in 0..10 * SPELLED {
+        let made = generate(profile, &entropy(seed, 2 * BYTES));
+        let case = Case::parse(&made.case, Path::new("")).expect("a case");
+        let mut options = coop_passes::Options::new(Target::Ext);
+        options.spec = case.specialization().expect("constants");
+        options.subgroup_size = Some(profile.lanes());
+        options.profile = Some(&h100);
+        let Ok(lowered) = coop_passes::lower(&made.module, &options) else { continue };
+        match spelled(&lowered.module, &case, profile.lanes(), validator.as_deref()) {
+            Ok(c) => changed += u64::from(c),
+            Err(why) => {
+                assert!(is_named(&why), "{why}");
+                none += 1;
+            }
+        }
+    }
+    assert!(changed >= SPELLED && none < changed, "{changed}, {none}");
+}
+
+vulkan_test!(
+    Lavapipe,
+    fn maintenance1_runs_in_other_words(device) {
+        let device = device.respelled().expect("lavapipe has NV2");
+        let d = Differential { targets: vec![Target::Ext], placements: 1, ..differential(Some(&device)) };
+        for dialect in [Dialect::Ext, Dialect::Nv2] {
+            let profile = Profile { dialect, limits: Limits::Tiles };
+            let row = run_all(&d, profile, 100..100 + 2 * LOWERED);
+            assert!(count(&row, "ext vulkan") >= LOWERED && count(&row, "original vulkan") >= LOWERED, "{row:?}");
+        }
     }
 );
 

@@ -20,6 +20,7 @@ pub mod quantised;
 pub mod random;
 pub mod record;
 pub mod reference;
+pub mod respell;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod vulkan;

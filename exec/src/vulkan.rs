@@ -19,16 +19,18 @@ mod query;
 mod run;
 mod structs;
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
 use ash::vk;
-use coop_ir::profile::Profile;
+use coop_ir::Module;
+use coop_ir::profile::{Feature, Profile};
 
 use crate::error::Error;
 use crate::measure::{Measure, MeasureOptions, Measured};
-use crate::{Case, Executor, Outcome, RunOptions};
+use crate::{Case, Executor, Outcome, RunOptions, respell};
 use device::{Device, Needs};
 use instance::Instance;
 
@@ -50,6 +52,8 @@ pub struct VulkanExecutor<'a> {
     physical: &'a Physical,
     frugal: bool,
     unoptimized: bool,
+    /// What the device counts as where modules of maintenance1 are spelled as NV2.
+    respells: Option<Box<Profile>>,
     kept: RefCell<Option<Rc<Device<'a>>>>,
     spent: Cell<Spent>,
 }
@@ -117,6 +121,7 @@ impl Vulkan {
                 physical,
                 frugal: false,
                 unoptimized: false,
+                respells: None,
                 kept: RefCell::new(None),
                 spent: Cell::default(),
             }),
@@ -131,7 +136,65 @@ impl Vulkan {
 impl<'a> VulkanExecutor<'a> {
     /// What the device supports.
     pub fn profile(&self) -> &Profile {
-        &self.physical.profile
+        self.respells.as_deref().unwrap_or(&self.physical.profile)
+    }
+
+    /// The same with no logical device yet; modules of SPV_EXT_cooperative_matrix_maintenance1 are run in the words of SPV_NV_cooperative_matrix2
+    /// ([`respell::as_nv2`]), and the device counts as one that has the first, as far as it has the second. An error if it
+    /// has neither.
+    pub fn respelled(&self) -> Result<Self, Error> {
+        const EXT: &str = "VK_EXT_cooperative_matrix_maintenance1";
+        let mut profile = self.physical.profile.clone();
+        let mut has = false;
+        for (nv, ext) in [
+            (Feature::CooperativeMatrixReductionsNv, &[Feature::CooperativeMatrixReductionsExt][..]),
+            (Feature::CooperativeMatrixConversionsNv, &[Feature::CooperativeMatrixConversionsExt]),
+            (
+                Feature::CooperativeMatrixPerElementOperationsNv,
+                &[Feature::CooperativeMatrixPerElementOperationsExt, Feature::CooperativeMatrixGetCoordinate],
+            ),
+        ] {
+            if profile.has(nv) {
+                has = true;
+                ext.iter().for_each(|f| profile.features.insert(*f));
+            }
+        }
+        if !has {
+            let missing = vec!["it has nothing of SPV_NV_cooperative_matrix2 to spell modules with".into()];
+            return Err(Error::Unsupported { device: profile.device, missing });
+        }
+        if !profile.has_extension(EXT) {
+            profile.extensions.push(EXT.into());
+        }
+        Ok(VulkanExecutor {
+            respells: Some(Box::new(profile)),
+            kept: RefCell::new(None),
+            spent: Cell::default(),
+            ..*self
+        })
+    }
+
+    /// The module as it is given to the driver with a case.
+    pub fn spelled<'m>(&self, module: &'m Module, case: &Case) -> Result<Cow<'m, Module>, Error> {
+        if self.respells.is_none() {
+            return Ok(Cow::Borrowed(module));
+        }
+        let unsupported = |what| Error::Unsupported {
+            device: self.physical.profile.device.clone(),
+            missing: vec![format!("SPV_NV_cooperative_matrix2 has no words for {what}")],
+        };
+        respell::as_nv2(module, &case.specialization()?).map_err(unsupported)
+    }
+
+    /// The same in words.
+    fn spelled_words<'w>(&self, words: &'w [u32], case: &Case) -> Result<Cow<'w, [u32]>, Error> {
+        if self.respells.is_none() {
+            return Ok(Cow::Borrowed(words));
+        }
+        let module = coop_ir::binary::read_words(words).map_err(|error| Error::module(error.to_string()))?;
+        let spelled = self.spelled(&module, case)?;
+        let changed = matches!(spelled, Cow::Owned(_));
+        Ok(if changed { Cow::Owned(coop_ir::binary::write_words(&spelled)) } else { Cow::Borrowed(words) })
     }
 
     /// The same, with one logical device for many runs, and buffers that are used again. The device has all that modules
@@ -185,7 +248,7 @@ impl Measure for VulkanExecutor<'_> {
         wanted: &[usize],
         options: &MeasureOptions,
     ) -> Result<Measured, Error> {
-        run::measure(self, words, case, given, wanted, options)
+        run::measure(self, &self.spelled_words(words, case)?, case, given, wanted, options)
     }
 }
 
@@ -197,7 +260,7 @@ impl Executor for VulkanExecutor<'_> {
     fn run(&self, words: &[u32], case: &Case, options: &RunOptions) -> Result<Outcome, Error> {
         // What an earlier run left is not about this one.
         self.instance.take_messages();
-        let result = run::run(self, words, case, options);
+        let result = self.spelled_words(words, case).and_then(|words| run::run(self, &words, case, options));
         let lost = vk::Result::ERROR_DEVICE_LOST.to_string();
         match &result {
             // A shader that is not compiled, or not even given to the driver, does the device no harm.

@@ -460,6 +460,9 @@ impl Smith {
         if self.device.no_validation {
             command.arg("--no-validation");
         }
+        if let Some(spelling) = self.device.spell_as.and_then(|s| s.to_possible_value()) {
+            command.args(["--spell-as", spelling.get_name()]);
+        }
         for (name, set) in [("--unoptimized", self.unoptimized), ("--lowered-only", self.lowered_only)] {
             if set {
                 command.arg(name);

@@ -11,6 +11,7 @@ mod score;
 mod shrink;
 mod tally;
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -315,6 +316,18 @@ impl Differential<'_, '_> {
         let name = format!("{} vulkan", form.name());
         let case = s.case_for(form, true).map_err(|e| s.fail(&label, "case", e.to_string()))?;
         let spec = case.specialization().unwrap_or_default();
+        let spelled = match device.spelled(module, &case) {
+            Ok(spelled) => spelled,
+            Err(Error::Unsupported { missing, .. }) => {
+                *s.row.skipped.entry(format!("{name}: {}", missing.join("; "))).or_default() += 1;
+                return Ok(());
+            }
+            Err(e) => return Err(s.fail(&label, "not spelled", e.to_string())),
+        };
+        let module = &*spelled;
+        if let Cow::Owned(module) = &spelled {
+            validate(module, &case).map_err(|m| s.fail(&label, "coopcheck complains of its spelling", m))?;
+        }
         let invocations = coop_exec::facts::Facts::new(module, &spec)
             .entries
             .first()
@@ -332,6 +345,9 @@ impl Differential<'_, '_> {
             ("dispatches", spent.dispatches),
         ] {
             s.row.spend(what, time.as_secs_f64());
+        }
+        if let (Cow::Owned(_), Ok(_)) = (&spelled, &result) {
+            *s.row.runs.entry(format!("{name}, respelled")).or_default() += 1;
         }
         match result {
             Ok(outcome) => self.compare(s, &label, name, outcome),
