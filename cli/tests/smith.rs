@@ -328,6 +328,17 @@ fn what_is_lowered_for_maintenance1_has_other_words() {
 }
 
 vulkan_test!(
+    Debian12,
+    fn generated_modules_run_alike_on_debian_12(device) {
+        let d = Differential { lowered_only: true, placements: 1, ..differential(Some(device)) };
+        for dialect in [Dialect::Khr, Dialect::Nv2, Dialect::Ext] {
+            let row = run_all(&d, Profile { dialect, limits: Limits::Tiles }, 0..LOWERED);
+            assert!(count(&row, "scalar vulkan") >= LOWERED - 1, "{row:?}");
+        }
+    }
+);
+
+vulkan_test!(
     Lavapipe,
     fn maintenance1_runs_in_other_words(device) {
         let device = device.respelled().expect("lavapipe has NV2");
