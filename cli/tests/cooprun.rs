@@ -154,6 +154,35 @@ fn devices_and_profiles() {
 }
 
 #[test]
+fn maintenance1_in_other_words() {
+    let as_nv2 = &["profile", "--spell-as", "nv2"];
+    let Some(ran) = cooprun_on(Driver::Lavapipe, as_nv2) else { return };
+    let profile = Profile::from_json(&ran.stdout).unwrap();
+    assert!(profile.has_extension("VK_EXT_cooperative_matrix_maintenance1"), "{}", ran.stdout);
+    assert!(
+        profile.has(Feature::CooperativeMatrixReductionsExt) && !profile.has(Feature::CooperativeMatrixProperties2)
+    );
+    let Some(ran) = cooprun_on(Driver::Debian12, as_nv2) else { return };
+    assert_eq!(ran.status, 2);
+    assert!(ran.stderr.contains("nothing of SPV_NV_cooperative_matrix2"), "{}", ran.stderr);
+    // Lowered for such a device, this one has it find the coordinates.
+    let (module, case) = ("testdata/passes/coordinates.spvasm", "testdata/passes/coordinates.toml");
+    let (device, lowered) = (temporary("with-maintenance1.json"), temporary("maintenance1.spv"));
+    std::fs::write(&device, profile.to_json()).unwrap();
+    let [device, lowered] = [&device, &lowered].map(|path| path.to_str().unwrap());
+    let arguments =
+        ["verify", module, "--case", case, "--target", "ext", "--profile", device, "--on", "interp", "-o", lowered];
+    let ran = cooprun(&arguments);
+    assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
+    let arguments = ["run", lowered, "--case", case];
+    let Some(ran) = cooprun_on(Driver::Lavapipe, &arguments) else { return };
+    assert!(ran.status == 2 && ran.stderr.contains("maintenance1"), "{}{}", ran.stdout, ran.stderr);
+    let arguments = ["run", lowered, "--case", case, "--spell-as", "nv2", "--on", "both"];
+    let Some(ran) = cooprun_on(Driver::Lavapipe, &arguments) else { return };
+    assert!(ran.status == 0 && ran.stdout.contains("agrees with"), "{}{}", ran.stdout, ran.stderr);
+}
+
+#[test]
 fn lowered_modules_are_verified() {
     let arguments = &["verify", SIMPLE, "--target", "scalar", "--case", SIMPLE_CASE];
     let Some(ran) = cooprun_on(Driver::Lavapipe, arguments) else { return };
