@@ -277,10 +277,11 @@ fn traits(op: u16, row: &OpRow) -> String {
     let has_result = kind(usize::from(has_type)) == Some("IdResult");
     let is_type = row.name.starts_with("Type") && row.name != "TypeForwardPointer";
     let is_constant = row.name.starts_with("Constant") || row.name.starts_with("SpecConstant");
+    let has_scopes = row.operands.iter().any(|o| matches!(o.0.as_str(), "IdScope" | "IdMemorySemantics"));
     let rest = &row.operands[usize::from(has_type) + usize::from(has_result)..];
     let (least, most, step, ids) = if IRREGULAR.contains(&op) { NOT_PLAIN } else { plain(rest) };
     format!(
-        "    Traits {{ has_type: {has_type}, has_result: {has_result}, is_type: {is_type}, is_constant: {is_constant}, \
+        "    Traits {{ has_type: {has_type}, has_result: {has_result}, is_type: {is_type}, is_constant: {is_constant}, has_scopes: {has_scopes}, \
          least: {least}, most: {most}, step: {step}, ids: {ids} }},\n"
     )
 }

@@ -139,14 +139,15 @@ pub fn write(module: &Module) -> Vec<u8> {
     out
 }
 
-/// Where in a module the reader is.
+/// Where in a module the reader is: in a function, that is the module's last one, and in a block, its last one.
+#[derive(Clone, Copy)]
 enum Place {
     Outside,
     /// After `OpFunction`, before the first label.
-    Head(Function),
-    Block(Function, Block),
+    Head,
+    Block,
     /// After a terminator.
-    Between(Function),
+    Between,
 }
 
 struct Reader<'a> {
@@ -231,11 +232,17 @@ impl<'a> Reader<'a> {
         self.at = end;
         let origin = NonZeroU32::new(start as u32);
         let inst = Inst { op, ty, result, operands: OperandList::new(), origin, opaque: false };
-        let operand = |(i, word): (usize, &u32)| match Id::new(*word) {
-            Some(id) if ids.contains(&i) => Operand::Id(id),
-            _ => Operand::Word(*word),
-        };
-        let r = self.module.add_with(inst, |operands| operands.extend(rest.iter().enumerate().map(operand)));
+        let r = self.module.add_with(inst, |operands| {
+            if rest.len() > operands.inline_size() {
+                operands.reserve_exact(rest.len());
+            }
+            for (i, word) in rest.iter().enumerate() {
+                operands.push(match Id::new(*word) {
+                    Some(id) if ids.contains(&i) => Operand::Id(id),
+                    _ => Operand::Word(*word),
+                });
+            }
+        });
         Some((r, op))
     }
 
@@ -307,111 +314,90 @@ impl<'a> Reader<'a> {
         Ok(Inst { op, ty, result, operands, origin: NonZeroU32::new(start as u32), opaque })
     }
 
-    /// Lists an instruction where it belongs.
+    /// Lists an instruction where it belongs. The function and the block that are read are in the module already.
     fn put(&mut self, r: InstRef, op: Op, opaque: bool) -> Result<(), String> {
-        // Most instructions; what follows moves the function that is being read.
         let ends =
             op.is_terminator() || matches!(op, Op::Label | Op::Function | Op::FunctionParameter | Op::FunctionEnd);
-        match &self.place {
-            Place::Block(..) if !ends => {
-                self.body.push(r);
-                return Ok(());
-            }
-            Place::Outside if !ends && self.module.functions.is_empty() && !op.is_line() => {
-                self.module.globals.append(&mut self.pending);
-                self.module.globals.push(r);
-                return Ok(());
-            }
-            _ => {}
+        // Most instructions.
+        if matches!(self.place, Place::Block) && !ends {
+            self.body.push(r);
+            return Ok(());
         }
         // spirv-opt leaves a DebugNoScope behind the last terminator.
         let debug = matches!(op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR);
         let loose = op.is_line() || debug || (opaque && op.info().is_none());
-        match std::mem::replace(&mut self.place, Place::Outside) {
-            Place::Outside => match op {
-                Op::Function => {
-                    let lead = std::mem::take(&mut self.pending);
-                    self.place = Place::Head(Function {
-                        lead,
-                        def: r,
-                        params: Vec::new(),
-                        blocks: Vec::new(),
-                        tail: Vec::new(),
-                    });
-                }
-                Op::Label | Op::FunctionParameter | Op::FunctionEnd => return Err("not inside a function".into()),
-                _ if op.is_terminator() => return Err("not inside a block".into()),
-                _ if self.module.functions.is_empty() && !op.is_line() => {
-                    self.module.globals.append(&mut self.pending);
-                    self.module.globals.push(r);
-                }
-                _ => self.pending.push(r),
-            },
-            Place::Head(mut f) => match op {
-                Op::Label => self.open(f, r),
-                Op::FunctionEnd => self.close(f, r),
-                Op::FunctionParameter => {
+        match (self.place, op) {
+            (Place::Outside, Op::Function) => {
+                let lead = std::mem::take(&mut self.pending);
+                let (params, blocks, tail) = (Vec::new(), Vec::new(), Vec::new());
+                self.module.functions.push(Function { lead, def: r, params, blocks, tail });
+                self.place = Place::Head;
+            }
+            (Place::Outside, Op::Label | Op::FunctionParameter | Op::FunctionEnd) => {
+                return Err("not inside a function".into());
+            }
+            (Place::Outside, _) if op.is_terminator() => return Err("not inside a block".into()),
+            (Place::Outside, _) if self.module.functions.is_empty() && !op.is_line() => {
+                self.module.globals.append(&mut self.pending);
+                self.module.globals.push(r);
+            }
+            (Place::Outside, _) => self.pending.push(r),
+            (Place::Head | Place::Between, Op::Label) => self.open(r),
+            (Place::Head | Place::Between, Op::FunctionEnd) => self.close(r),
+            (Place::Head, Op::FunctionParameter) => {
+                if let Some(f) = self.module.functions.last_mut() {
                     f.params.append(&mut self.pending);
                     f.params.push(r);
-                    self.place = Place::Head(f);
                 }
-                _ if loose => {
-                    self.pending.push(r);
-                    self.place = Place::Head(f);
+            }
+            (Place::Head | Place::Between, _) if loose => self.pending.push(r),
+            (Place::Head, _) => return Err("in a function, but not inside a block".into()),
+            (Place::Between, _) => return Err("after the terminator of a block".into()),
+            (Place::Block, Op::Label | Op::FunctionEnd) => {
+                let last = self.body.last().map(|l| self.module.inst(*l));
+                if last.is_none_or(|l| l.op.info().is_some()) {
+                    let label = self.block().and_then(|b| self.module.inst(b.label).result);
+                    return Err(format!("the block {} before it has no terminator", Shown(label)));
                 }
-                _ => return Err("in a function, but not inside a block".into()),
-            },
-            Place::Block(mut f, mut b) => match op {
-                Op::Label | Op::FunctionEnd => {
-                    self.take_body(&mut b);
-                    let last = b.insts.last().map(|l| self.module.inst(*l));
-                    if last.is_none_or(|l| l.op.info().is_some()) {
-                        let label = self.module.inst(b.label).result;
-                        return Err(format!("the block {} before it has no terminator", Shown(label)));
-                    }
-                    // The last instruction is beyond the grammar: a terminator of some newer extension.
-                    f.blocks.push(b);
-                    if op == Op::Label { self.open(f, r) } else { self.close(f, r) }
-                }
-                Op::Function | Op::FunctionParameter => return Err("inside a block".into()),
-                _ => {
-                    self.body.push(r);
-                    if op.is_terminator() {
-                        self.take_body(&mut b);
-                        f.blocks.push(b);
-                        self.place = Place::Between(f);
-                    } else {
-                        self.place = Place::Block(f, b);
-                    }
-                }
-            },
-            Place::Between(f) => match op {
-                Op::Label => self.open(f, r),
-                Op::FunctionEnd => self.close(f, r),
-                _ if loose => {
-                    self.pending.push(r);
-                    self.place = Place::Between(f);
-                }
-                _ => return Err("after the terminator of a block".into()),
-            },
+                // The last instruction is beyond the grammar: a terminator of some newer extension.
+                self.take_body();
+                if op == Op::Label { self.open(r) } else { self.close(r) }
+            }
+            (Place::Block, Op::Function | Op::FunctionParameter) => return Err("inside a block".into()),
+            (Place::Block, _) => {
+                self.body.push(r);
+                self.take_body();
+                self.place = Place::Between;
+            }
         }
         Ok(())
     }
 
-    fn take_body(&mut self, block: &mut Block) {
-        block.insts = InstList::from_slice(&self.body);
+    /// The block that is read.
+    fn block(&self) -> Option<&Block> {
+        self.module.functions.last()?.blocks.last()
+    }
+
+    fn take_body(&mut self) {
+        if let Some(block) = self.module.functions.last_mut().and_then(|f| f.blocks.last_mut()) {
+            block.insts = InstList::from_slice(&self.body);
+        }
         self.body.clear();
     }
 
-    fn open(&mut self, f: Function, label: InstRef) {
+    fn open(&mut self, label: InstRef) {
         let lead = std::mem::take(&mut self.pending);
-        self.place = Place::Block(f, Block { lead, label, insts: InstList::new() });
+        if let Some(f) = self.module.functions.last_mut() {
+            f.blocks.push(Block { lead, label, insts: InstList::new() });
+        }
+        self.place = Place::Block;
     }
 
-    fn close(&mut self, mut f: Function, end: InstRef) {
-        f.tail = std::mem::take(&mut self.pending);
-        f.tail.push(end);
-        self.module.functions.push(f);
+    fn close(&mut self, end: InstRef) {
+        self.pending.push(end);
+        if let Some(f) = self.module.functions.last_mut() {
+            f.tail = std::mem::take(&mut self.pending);
+        }
         self.place = Place::Outside;
     }
 }

@@ -11,8 +11,9 @@
 //! order) cost more than a look-up. Integers are kept as bits, zero-extended from their width.
 
 use crate::grammar::Op;
-use crate::module::{Id, IdMap, IdTable, Inst, Module};
+use crate::module::{Id, IdTable, Inst, Module};
 use crate::types::{self, Scalar, Type};
+use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -295,7 +296,7 @@ struct Entry {
 #[derive(Clone, Debug)]
 pub struct Constants {
     entries: IdTable<Entry>,
-    spec_ids: IdMap<u32>,
+    spec_ids: FxHashMap<Id, u32>,
     problems: Vec<(u32, String)>,
     /// Whether anything computes with the parts of a composite constant: else those need no values.
     parts: bool,
@@ -304,7 +305,7 @@ pub struct Constants {
 impl Constants {
     /// Evaluates every constant of `module`.
     pub fn new(module: &Module, spec: &Specialization) -> Constants {
-        let mut spec_ids = module.id_map();
+        let mut spec_ids = FxHashMap::default();
         for r in module.globals_with(Op::Decorate) {
             let inst = module.inst(r);
             if let (Some(target), Some(1), Some(id)) = (inst.id(0), inst.word(1), inst.word(2)) {
@@ -341,7 +342,7 @@ impl Constants {
 
     /// The SpecId of a constant that has one itself.
     pub fn spec_id(&self, id: Id) -> Option<u32> {
-        self.spec_ids.get(id).copied()
+        self.spec_ids.get(&id).copied()
     }
 
     /// Compares two constants: the same id is equal, whatever its value.

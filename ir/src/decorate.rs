@@ -4,7 +4,7 @@
 //! each had its own. An id or member keeps them in file order, its own first.
 
 use crate::grammar::Op;
-use crate::module::{Id, IdMap, InstRef, Module, Operand};
+use crate::module::{Id, IdIndex, InstRef, Module, Operand};
 use spirv::{BuiltIn, Decoration};
 
 /// A decoration of an id or a member.
@@ -20,21 +20,32 @@ pub struct Decorated {
     pub value: Option<Operand>,
 }
 
-#[derive(Clone, Debug, Default)]
+/// What most ids have is a name, and no more.
+#[derive(Clone, Copy, Debug)]
 struct Entry {
+    name: Option<InstRef>,
+    /// The place in [`Decorations::more`], or [`NONE`].
+    more: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Debug, Default)]
+struct More {
     own: Vec<Decorated>,
     members: Vec<(u32, Decorated)>,
     groups: Vec<Id>,
     member_groups: Vec<(u32, Id)>,
-    name: Option<InstRef>,
     member_names: Vec<(u32, InstRef)>,
 }
 
 /// The names and decorations of a module.
 #[derive(Clone, Debug)]
 pub struct Decorations {
+    /// The places in `entries`.
+    index: IdIndex,
     entries: Vec<Entry>,
-    index: IdMap<u32>,
+    more: Vec<More>,
     /// Every id with an entry, in the order of first mention.
     ids: Vec<Id>,
 }
@@ -45,7 +56,7 @@ impl Decorations {
         // Most of what is decorated has a name too.
         let names = module.globals_with(Op::Name).count();
         let (entries, ids) = (Vec::with_capacity(names), Vec::with_capacity(names));
-        let mut all = Decorations { entries, index: module.id_map(), ids };
+        let mut all = Decorations { index: IdIndex::new(module), entries, more: Vec::new(), ids };
         for &r in &module.globals {
             all.add(module, r);
         }
@@ -65,28 +76,28 @@ impl Decorations {
             }
             Op::MemberName => {
                 if let Some(member) = inst.word(1) {
-                    self.entry(target).member_names.push((member, r));
+                    self.more(target).member_names.push((member, r));
                 }
             }
             Op::Decorate | Op::DecorateId | Op::DecorateString => {
                 if let Some(d) = decorated(1) {
-                    self.entry(target).own.push(d);
+                    self.more(target).own.push(d);
                 }
             }
             Op::MemberDecorate | Op::MemberDecorateString => {
                 if let (Some(member), Some(d)) = (inst.word(1), decorated(2)) {
-                    self.entry(target).members.push((member, d));
+                    self.more(target).members.push((member, d));
                 }
             }
             Op::GroupDecorate => {
                 for id in inst.ids_from(1) {
-                    self.entry(id).groups.push(target);
+                    self.more(id).groups.push(target);
                 }
             }
             Op::GroupMemberDecorate => {
                 for pair in inst.operands.get(1..).unwrap_or_default().chunks_exact(2) {
                     if let Some(id) = pair[0].id() {
-                        self.entry(id).member_groups.push((pair[1].word(), target));
+                        self.more(id).member_groups.push((pair[1].word(), target));
                     }
                 }
             }
@@ -96,10 +107,10 @@ impl Decorations {
 
     fn entry(&mut self, id: Id) -> &mut Entry {
         let at = match self.index.get(id) {
-            Some(at) => *at as usize,
+            Some(at) => at as usize,
             None => {
                 self.index.insert(id, self.entries.len() as u32);
-                self.entries.push(Entry::default());
+                self.entries.push(Entry { name: None, more: NONE });
                 self.ids.push(id);
                 self.entries.len() - 1
             }
@@ -107,8 +118,21 @@ impl Decorations {
         &mut self.entries[at]
     }
 
-    fn find(&self, id: Id) -> Option<&Entry> {
-        self.index.get(id).map(|at| &self.entries[*at as usize])
+    fn more(&mut self, id: Id) -> &mut More {
+        let next = self.more.len();
+        let entry = self.entry(id);
+        if entry.more == NONE {
+            entry.more = next as u32;
+            self.more.push(More::default());
+            return &mut self.more[next];
+        }
+        let at = entry.more as usize;
+        &mut self.more[at]
+    }
+
+    fn find(&self, id: Id) -> Option<&More> {
+        let entry = self.entries[self.index.get(id)? as usize];
+        self.more.get(entry.more as usize)
     }
 
     fn own(&self, id: Id) -> impl Iterator<Item = &Decorated> {
@@ -171,7 +195,7 @@ impl Decorations {
     /// The ids that are this BuiltIn; members that are, are not among them.
     pub fn with_built_in(&self, built_in: BuiltIn) -> impl Iterator<Item = Id> {
         // Most ids have but a name.
-        let decorated = self.entries.iter().zip(&self.ids).filter(|(e, _)| !e.own.is_empty() || !e.groups.is_empty());
+        let decorated = self.entries.iter().zip(&self.ids).filter(|(e, _)| e.more != NONE);
         decorated.map(|(_, id)| *id).filter(move |id| self.built_in(*id) == Some(built_in as u32))
     }
 
@@ -187,7 +211,7 @@ impl Decorations {
 
     /// The name of an id, if it has one that is not empty.
     pub fn name(&self, module: &Module, id: Id) -> Option<String> {
-        let (name, _) = module.inst(self.find(id)?.name?).string(1)?;
+        let (name, _) = module.inst(self.entries[self.index.get(id)? as usize].name?).string(1)?;
         Some(name).filter(|n| !n.is_empty())
     }
 

@@ -66,6 +66,7 @@ struct Traits {
     has_result: bool,
     is_type: bool,
     is_constant: bool,
+    has_scopes: bool,
     /// Where the words without result type and result are so many, `most` of 255 being any number, and by a multiple of
     /// `step` more than the least, ...
     least: u8,
@@ -152,6 +153,12 @@ impl Op {
     #[inline]
     pub fn is_constant(self) -> bool {
         self.traits().is_some_and(|t| t.is_constant)
+    }
+
+    /// Whether the instruction takes an execution or memory scope: barriers, atomics and group operations.
+    #[inline]
+    pub fn has_scopes(self) -> bool {
+        self.traits().is_some_and(|t| t.has_scopes)
     }
 
     /// Whether the instruction compares integers or truth values.

@@ -354,32 +354,54 @@ impl<T> IdMap<T> {
     }
 }
 
+/// A place in a list, or a number of things: of each id at most one. In four bytes an id, as "none" is one of them: memory
+/// that is touched for the first time is what a short process pays for most.
+#[derive(Clone, Debug)]
+pub(crate) struct IdIndex(IdMap<NonZeroU32>);
+
+impl IdIndex {
+    pub(crate) fn new(module: &Module) -> IdIndex {
+        IdIndex(module.id_map())
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: Id) -> Option<u32> {
+        self.0.get(id).map(|n| n.get() - 1)
+    }
+
+    /// Sets the number of `id`, which is below `u32::MAX`: there are not as many of anything in a module.
+    #[inline]
+    pub(crate) fn insert(&mut self, id: Id, number: u32) {
+        if let Some(n) = number.checked_add(1).and_then(NonZeroU32::new) {
+            self.0.insert(id, n);
+        }
+    }
+}
+
 /// A map for few of a module's ids and entries that are large: those lie side by side.
 #[derive(Clone, Debug)]
 pub(crate) struct IdTable<T> {
-    /// One more than the place in `items`.
-    index: IdMap<NonZeroU32>,
+    /// The place in `items`.
+    index: IdIndex,
     items: Vec<T>,
 }
 
 impl<T> IdTable<T> {
     pub(crate) fn new(module: &Module) -> IdTable<T> {
-        IdTable { index: module.id_map(), items: Vec::new() }
+        IdTable { index: IdIndex::new(module), items: Vec::new() }
     }
 
     #[inline]
     pub(crate) fn get(&self, id: Id) -> Option<&T> {
-        self.items.get(self.index.get(id)?.get() as usize - 1)
+        self.items.get(self.index.get(id)? as usize)
     }
 
     pub(crate) fn insert(&mut self, id: Id, item: T) {
         match self.index.get(id) {
-            Some(at) => self.items[at.get() as usize - 1] = item,
+            Some(at) => self.items[at as usize] = item,
             None => {
+                self.index.insert(id, self.items.len() as u32);
                 self.items.push(item);
-                if let Some(at) = NonZeroU32::new(self.items.len() as u32) {
-                    self.index.insert(id, at);
-                }
             }
         }
     }
@@ -472,6 +494,7 @@ impl Module {
     }
 
     /// Puts an instruction into the arena, in no list yet. The first definition of an id counts.
+    #[inline]
     pub fn add(&mut self, inst: Inst) -> InstRef {
         self.edits += 1;
         let r = InstRef::from_index(self.insts.len());
@@ -483,9 +506,12 @@ impl Module {
     }
 
     /// As [`Module::add`], for an instruction whose operands are made where they stay.
+    #[inline]
     pub(crate) fn add_with(&mut self, inst: Inst, operands: impl FnOnce(&mut OperandList)) -> InstRef {
         let r = self.add(inst);
-        operands(&mut self.insts[r.index()].operands);
+        if let Some(inst) = self.insts.last_mut() {
+            operands(&mut inst.operands);
+        }
         r
     }
 

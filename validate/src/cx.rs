@@ -139,8 +139,8 @@ pub(crate) struct Cx<'a> {
     pub(crate) synchronising: Vec<InstRef>,
     /// Of types and of values: their ids don't overlap.
     classes: IdMap<Class>,
-    /// By type, the place in `matrices`.
-    matrix_index: IdMap<u32>,
+    /// Types, ascending, and their places in `matrices`: few.
+    matrix_index: Vec<(Id, u32)>,
     matrices: Vec<CoopMatView>,
     /// Those of SPV_NV_cooperative_matrix; few, and mostly none.
     nv_matrices: Vec<NvMatrix>,
@@ -173,7 +173,7 @@ impl<'a> Cx<'a> {
             entry_functions: module.globals_with(Op::EntryPoint).filter_map(|r| module.inst(r).id(1)).collect(),
             synchronising: Vec::new(),
             classes: module.id_map(),
-            matrix_index: module.id_map(),
+            matrix_index: Vec::new(),
             matrices: Vec::new(),
             nv_matrices: Vec::new(),
             has_transpose: false,
@@ -187,6 +187,7 @@ impl<'a> Cx<'a> {
         for &r in &module.globals {
             cx.classify_global(r);
         }
+        cx.matrix_index.sort_unstable();
         for f in &module.functions {
             f.insts().for_each(|r| cx.classify_body(r));
         }
@@ -204,7 +205,7 @@ impl<'a> Cx<'a> {
         let class = match inst.op {
             Op::TypeCooperativeMatrixKHR => {
                 if let Some(view) = coop_mat(self.module, result).map(|m| m.view(self.module, &self.constants)) {
-                    self.matrix_index.insert(result, self.matrices.len() as u32);
+                    self.matrix_index.push((result, self.matrices.len() as u32));
                     self.matrices.push(view);
                 }
                 Some(Class::Matrix)
@@ -265,7 +266,7 @@ impl<'a> Cx<'a> {
             let entry = inst.ids().find(|i| self.entry_functions.contains(i));
             self.entry_calls.extend(entry.map(|e| (r, e)));
         }
-        if has_scopes(inst.op) {
+        if inst.op.has_scopes() {
             self.synchronising.push(r);
         }
     }
@@ -294,7 +295,9 @@ impl<'a> Cx<'a> {
 
     /// The matrix type `ty`.
     pub(crate) fn matrix(&self, ty: Id) -> Option<&CoopMatView> {
-        self.matrices.get(*self.matrix_index.get(ty)? as usize)
+        let behind = self.matrix_index.partition_point(|(id, _)| *id <= ty);
+        let (id, at) = *self.matrix_index.get(behind.checked_sub(1)?)?;
+        self.matrices.get(at as usize).filter(|_| id == ty)
     }
 
     /// The matrix type of `value`.
@@ -485,19 +488,4 @@ pub(crate) fn is_matrix_op(op: Op) -> bool {
                 | 6440
                 | 6448..=6449
         )
-}
-
-/// Instructions that take an execution or memory scope: barriers, atomics and group operations.
-fn has_scopes(op: Op) -> bool {
-    // Most instructions are none, so the common case is one comparison of a bit.
-    static TABLE: std::sync::LazyLock<Vec<bool>> = std::sync::LazyLock::new(|| {
-        let mut table = Vec::new();
-        for info in coop_ir::grammar::OPS {
-            let n = usize::from(info.op.0);
-            table.resize(table.len().max(n + 1), false);
-            table[n] = info.operands.iter().any(|(k, _)| matches!(k, Kind::IdScope | Kind::IdMemorySemantics));
-        }
-        table
-    });
-    TABLE.get(usize::from(op.0)).copied().unwrap_or(false)
 }

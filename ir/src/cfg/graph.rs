@@ -20,13 +20,33 @@ impl Lists {
         for i in 0..len {
             start[i + 1] += start[i];
         }
-        let mut next = start.clone();
         let mut items = vec![0; start[len] as usize];
         for (of, item) in pairs() {
-            items[next[of] as usize] = item;
-            next[of] += 1;
+            let at = &mut start[of];
+            items[*at as usize] = item;
+            *at += 1;
         }
-        Lists { start, items }
+        Lists { start: shifted(start), items }
+    }
+
+    /// The lists of those in whose lists each node is, ascending.
+    fn turned(&self) -> Lists {
+        let mut start = vec![0u32; self.start.len()];
+        for item in &self.items {
+            start[item + 1] += 1;
+        }
+        for i in 1..start.len() {
+            start[i] += start[i - 1];
+        }
+        let mut items = vec![0; self.items.len()];
+        for node in 0..self.len() {
+            for item in self.of(node) {
+                let at = &mut start[*item];
+                items[*at as usize] = node;
+                *at += 1;
+            }
+        }
+        Lists { start: shifted(start), items }
     }
 
     pub(super) fn of(&self, node: usize) -> &[usize] {
@@ -65,6 +85,15 @@ impl Lists {
     }
 }
 
+/// Where lists begin, from where they end but for the last number, which is how many items there are.
+fn shifted(mut ends: Vec<u32>) -> Vec<u32> {
+    if let Some(last) = ends.len().checked_sub(1) {
+        ends.copy_within(..last, 1);
+        ends[0] = 0;
+    }
+    ends
+}
+
 /// A directed graph. Nodes are numbers from 0; there is at most one edge from a node to another.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
@@ -81,8 +110,7 @@ impl Graph {
     pub fn new(len: usize, edges: &[(usize, usize)]) -> Graph {
         let mut succ = Lists::new(len, || edges.iter().copied());
         succ.dedup();
-        let pred = Lists::new(len, || succ.pairs().map(|(a, b)| (b, a)));
-        Graph { succ, pred }
+        Graph { pred: succ.turned(), succ }
     }
 
     /// The same nodes, every edge turned around.

@@ -25,7 +25,7 @@ use crate::cfg::Case;
 use crate::constant::Constants;
 use crate::decorate::Decorations;
 use crate::grammar::Op;
-use crate::module::{Id, IdMap, IdSet, Inst, InstRef, Module};
+use crate::module::{Id, IdIndex, IdSet, IdTable, Inst, InstRef, Module};
 use crate::types::Type;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
@@ -49,7 +49,7 @@ pub(super) struct Given<'a> {
     pub(super) writes: &'a Writes,
     pub(super) escaped: &'a FxHashSet<Id>,
     /// The number of each value of a function.
-    pub(super) numbers: &'a IdMap<u32>,
+    pub(super) numbers: &'a IdIndex,
     pub(super) grid: Grid,
     /// Private variables that functions write which instructions run themselves.
     pub(super) callback_privates: &'a [Id],
@@ -63,7 +63,7 @@ pub(super) struct Builder<'a> {
     pub(super) given: Given<'a>,
     pub(super) graph: Graph,
     pub(super) places: Vec<Place>,
-    globals: IdMap<Val>,
+    globals: IdTable<Val>,
     pub(super) cells: Vec<Cell>,
     /// The cells of Private variables.
     pub(super) privates: FxHashMap<Id, (u32, u32)>,
@@ -100,7 +100,7 @@ impl<'a> Builder<'a> {
         };
         let intervals = Intervals::new(given.program, given.constants, given.writes, given.marks);
         let mut this = Builder {
-            globals: given.module.id_map(),
+            globals: IdTable::new(given.module),
             given,
             graph,
             places: Vec::new(),
@@ -223,14 +223,14 @@ impl<'a> Builder<'a> {
 
     /// Where the value of an id is, if it is one of the frame's function.
     fn slot(&self, id: Id) -> Option<u32> {
-        self.given.program.frame_of(self.spot).slot(*self.given.numbers.get(id)?)
+        self.given.program.frame_of(self.spot).slot(self.given.numbers.get(id)?)
     }
 
     /// What an id is here.
     pub(super) fn val(&mut self, id: Id) -> Val {
         if let Some(number) = self.given.numbers.get(id) {
             // In a module that is not well formed it may be another function's: of that nothing is known.
-            let slot = self.given.program.frame_of(self.spot).slot(*number);
+            let slot = self.given.program.frame_of(self.spot).slot(number);
             return slot.map_or(Val::None, |slot| self.graph.vals[slot as usize]);
         }
         if let Some(val) = self.globals.get(id) {
@@ -430,7 +430,7 @@ impl<'a> Builder<'a> {
         });
         for (param, arg) in params.zip(inst.ids_from(1)) {
             let val = self.val(arg);
-            if let Some(slot) = self.given.numbers.get(param).and_then(|n| frame.slot(*n)) {
+            if let Some(slot) = self.given.numbers.get(param).and_then(|n| frame.slot(n)) {
                 self.graph.vals[slot as usize] = val;
             }
         }

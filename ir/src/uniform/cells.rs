@@ -124,7 +124,8 @@ impl Builder<'_> {
                 }
                 let mut only = None;
                 let mut many = false;
-                for (op, _) in self.graph.operands(n) {
+                for [op, _] in self.graph.incoming(n) {
+                    let op = self.graph.find(*op);
                     if op != n && only != Some(op) {
                         many |= only.is_some();
                         only = Some(op);
@@ -139,10 +140,7 @@ impl Builder<'_> {
                 break;
             }
         }
-        for n in 0..self.graph.nodes.len() as u32 {
-            let target = self.graph.find(n);
-            self.graph.alias[n as usize] = target;
-        }
+        self.graph.settle();
         self.widths();
     }
 

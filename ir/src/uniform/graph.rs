@@ -14,7 +14,7 @@ use super::summary::Summary;
 use crate::cfg::{Case, Cfg, Cfgs, Construct, Constructs, Loops, PostDoms};
 use crate::entry::{CallGraph, CallKind};
 use crate::grammar::Op;
-use crate::module::{Function, InstRef, Module};
+use crate::module::{Function, IdIndex, InstRef, Module};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -436,8 +436,8 @@ pub(super) fn callbacks(calls: &CallGraph, functions: usize) -> Vec<usize> {
 
 /// Numbers the values of all functions: which numbers each function's have, and that of each value. In a module that
 /// is not well formed a function may use, or define again, what is another's.
-pub(super) fn number_values(module: &Module) -> (Vec<Range<u32>>, crate::module::IdMap<u32>) {
-    let mut numbers = module.id_map();
+pub(super) fn number_values(module: &Module) -> (Vec<Range<u32>>, IdIndex) {
+    let mut numbers = IdIndex::new(module);
     let mut count = 0;
     let mut ranges = Vec::with_capacity(module.functions.len());
     for f in &module.functions {
@@ -450,8 +450,7 @@ pub(super) fn number_values(module: &Module) -> (Vec<Range<u32>>, crate::module:
                 count += 1;
             }
         };
-        f.params.iter().for_each(|r| number(*r));
-        f.blocks.iter().for_each(|b| b.insts.iter().for_each(|r| number(*r)));
+        f.params.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)).for_each(|r| number(*r));
         ranges.push(start..count);
     }
     (ranges, numbers)

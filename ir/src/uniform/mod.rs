@@ -52,7 +52,7 @@ use crate::constant::Constants;
 use crate::decorate::Decorations;
 use crate::entry::{CallGraph, EntryPoint, entry_points};
 use crate::grammar::Op;
-use crate::module::{Id, IdMap, IdSet, Inst, InstRef, Module};
+use crate::module::{Id, IdIndex, IdMap, IdSet, Inst, InstRef, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{ExecutionMode, StorageClass};
 use std::borrow::Cow;
@@ -233,7 +233,7 @@ pub struct Analyzer<'a> {
     writes: memory::Writes,
     escaped: FxHashSet<Id>,
     function_numbers: Vec<std::ops::Range<u32>>,
-    numbers: IdMap<u32>,
+    numbers: IdIndex,
     callback_privates: Vec<Id>,
     recursive: Vec<usize>,
     plain: Vec<Option<summary::Summary>>,
@@ -385,7 +385,7 @@ impl<'a> Analyzer<'a> {
             let f = program.function(at as u32);
             for r in f.params.iter().copied().chain(f.blocks.iter().flat_map(|b| b.insts.iter().copied())) {
                 let Some(id) = self.module.inst(r).result else { continue };
-                let Some(slot) = self.numbers.get(id).and_then(|n| frame.slot(*n)) else { continue };
+                let Some(slot) = self.numbers.get(id).and_then(|n| frame.slot(n)) else { continue };
                 let nodes = solved.graph.nodes_of(slot);
                 let over = nodes.iter().map(|n| solved.graph.nodes[solved.graph.find(*n) as usize].over).max();
                 let over = over.unwrap_or(Uniformity::Workgroup);

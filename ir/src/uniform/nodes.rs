@@ -119,12 +119,40 @@ impl Graph {
         &self.ops[a as usize..b as usize]
     }
 
-    /// The operands of a node, and for a phi the edge of each.
+    /// The operands of a node, and for a phi the edge of each. In the finished graph they stand for themselves.
     pub(super) fn operands(&self, n: u32) -> impl Iterator<Item = (u32, Option<u32>)> + '_ {
         let phi = self.nodes[n as usize].kind == Kind::Phi;
-        let step = if phi { 2 } else { 1 };
-        let raw = self.raw(n);
-        raw.chunks(step).map(move |c| (self.find(c[0]), c.get(1).copied()))
+        let mut rest = self.raw(n);
+        std::iter::from_fn(move || {
+            let (op, others) = rest.split_first()?;
+            rest = others;
+            if !phi {
+                return Some((*op, None));
+            }
+            let (edge, others) = rest.split_first()?;
+            rest = others;
+            Some((*op, Some(*edge)))
+        })
+    }
+
+    /// Of a phi, the operands and their edges.
+    pub(super) fn incoming(&self, n: u32) -> &[[u32; 2]] {
+        self.raw(n).as_chunks().0
+    }
+
+    /// Puts what stands for them in the place of all operands.
+    pub(super) fn settle(&mut self) {
+        for n in 0..self.nodes.len() as u32 {
+            self.alias[n as usize] = self.find(n);
+        }
+        for node in &self.nodes {
+            let step = if node.kind == Kind::Phi { 2 } else { 1 };
+            let mut at = node.ops.0 as usize;
+            while at < node.ops.1 as usize {
+                self.ops[at] = self.alias[self.ops[at] as usize];
+                at += step;
+            }
+        }
     }
 
     /// The nodes of an id in a frame.

@@ -15,7 +15,7 @@ use super::memory::root;
 use super::values::uniform_operands;
 use crate::entry::CallGraph;
 use crate::grammar::Op;
-use crate::module::{Id, IdMap, IdSet, Inst, InstRef, Module};
+use crate::module::{Id, IdIndex, IdSet, IdTable, Inst, InstRef, Module};
 use crate::uniform::layout::Layouts;
 use rustc_hash::FxHashMap;
 
@@ -35,9 +35,9 @@ struct Slicer<'a> {
     /// same variable or parameter, counted from 1.
     touches: Vec<(InstRef, u32)>,
     /// By variable or parameter, the last of those.
-    touched: IdMap<u32>,
+    touched: IdIndex,
     /// Where each parameter is: its function, and which it is.
-    params: IdMap<(u32, u32)>,
+    params: IdTable<(u32, u32)>,
     /// By function, the calls of it.
     called: FxHashMap<usize, Vec<InstRef>>,
 }
@@ -54,8 +54,8 @@ pub(super) fn wanted(module: &Module, calls: &CallGraph, layouts: &Layouts, mark
         contents: IdSet::default(),
         read: Vec::new(),
         touches: Vec::new(),
-        touched: module.id_map(),
-        params: module.id_map(),
+        touched: IdIndex::new(module),
+        params: IdTable::new(module),
         called: FxHashMap::default(),
     };
     this.look();
@@ -129,7 +129,7 @@ impl<'a> Slicer<'a> {
 
     fn touch(&mut self, at: InstRef, pointer: Option<Id>) {
         if let Some(root) = pointer.and_then(|id| self.root(id)) {
-            let before = self.touched.get(root).copied().unwrap_or(0);
+            let before = self.touched.get(root).unwrap_or(0);
             self.touches.push((at, before));
             self.touched.insert(root, self.touches.len() as u32);
         }
@@ -164,7 +164,7 @@ impl<'a> Slicer<'a> {
     /// All that is written to a variable, or to what a parameter points to.
     fn fill(&mut self, root: Id) {
         let module = self.module;
-        let mut next = self.touched.get(root).copied().unwrap_or(0);
+        let mut next = self.touched.get(root).unwrap_or(0);
         while let Some(&(at, before)) = (next as usize).checked_sub(1).and_then(|i| self.touches.get(i)) {
             next = before;
             let inst = module.inst(at);

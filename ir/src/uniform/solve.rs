@@ -433,10 +433,9 @@ impl<'p, 'm> Solved<'p, 'm> {
         let node = &self.graph.nodes[n as usize];
         value.shape = Shape::Top;
         let (mut first, mut differ) = (None, false);
-        for (op, edge) in self.graph.operands(n) {
+        for &[op, edge] in self.graph.incoming(n) {
             let other = &self.graph.nodes[op as usize];
-            let taken = edge.is_some_and(|e| self.regions.taken[e as usize]);
-            if !taken || op == n || other.kind == Kind::Undef {
+            if !self.regions.taken[edge as usize] || op == n || other.kind == Kind::Undef {
                 continue;
             }
             value.join(self.seen_from(op, node.spot));
