@@ -31,7 +31,15 @@ impl SpecIds {
         SpecIds(smallvec![id])
     }
 
+    #[inline]
     fn merge(&mut self, other: &SpecIds) {
+        // As a rule it is.
+        if !other.0.is_empty() {
+            self.merge_some(other);
+        }
+    }
+
+    fn merge_some(&mut self, other: &SpecIds) {
         if self.0.is_empty() {
             self.0 = SmallVec::from_slice(&other.0);
             return;
@@ -335,7 +343,7 @@ impl Constants {
         }
     }
 
-    /// The SpecIds on which the constant `id` depends (also a composite one).
+    /// The SpecIds on which the constant `id` depends (also a composite one), if there are any or its value is known.
     pub fn specs(&self, id: Id) -> Option<&SpecIds> {
         self.entries.get(id).map(|e| &e.specs)
     }
@@ -393,7 +401,8 @@ impl Constants {
                 let mut specs = SpecIds::default();
                 if !self.parts {
                     inst.ids().filter_map(|id| self.entries.get(id)).for_each(|e| specs.merge(&e.specs));
-                    return Some(Entry { value: Value::Unknown, specs });
+                    // There may be thousands, of which there is nothing to say.
+                    return (!specs.is_empty()).then_some(Entry { value: Value::Unknown, specs });
                 }
                 let mut parts = Vec::new();
                 for part in inst.ids() {

@@ -232,29 +232,45 @@ impl CallGraph {
 /// The calls in a function; `named` are the functions and the constants that point to them.
 fn calls(module: &Module, function: &Function, by_id: &FxHashMap<Id, usize>, named: &IdSet) -> Vec<Call> {
     let mut found = Vec::new();
-    function.blocks.iter().flat_map(|b| &b.insts).for_each(|&at| {
-        let inst = module.inst(at);
-        // Debug information names functions without calling them.
-        if matches!(inst.op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR) || names_none(inst) {
-            return;
-        }
-        for (i, o) in inst.operands.iter().enumerate() {
-            let (id, kind) = match *o {
-                Operand::Id(id) if !named.contains(id) => continue,
-                Operand::Id(id) if inst.op == Op::FunctionCall && i == 0 => (id, CallKind::Direct),
-                Operand::Id(id) => (behind_pointer(module, id), CallKind::Callback),
-                Operand::Word(w) if inst.opaque => match Id::new(w) {
-                    Some(id) => (id, CallKind::Possible),
-                    None => continue,
-                },
-                Operand::Word(_) => continue,
-            };
-            if let Some(&callee) = by_id.get(&id) {
-                found.push(Call { at, callee, kind });
+    for block in &function.blocks {
+        for &at in &block.insts {
+            let inst = module.inst(at);
+            // Most name no function.
+            if inst.opaque || inst.ids().any(|id| named.contains(id)) {
+                calls_of(module, at, inst, by_id, named, &mut found);
             }
         }
-    });
+    }
     found
+}
+
+fn calls_of(
+    module: &Module,
+    at: InstRef,
+    inst: &Inst,
+    by_id: &FxHashMap<Id, usize>,
+    named: &IdSet,
+    found: &mut Vec<Call>,
+) {
+    // Debug information names functions without calling them.
+    if matches!(inst.op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR) || names_none(inst) {
+        return;
+    }
+    for (i, o) in inst.operands.iter().enumerate() {
+        let (id, kind) = match *o {
+            Operand::Id(id) if !named.contains(id) => continue,
+            Operand::Id(id) if inst.op == Op::FunctionCall && i == 0 => (id, CallKind::Direct),
+            Operand::Id(id) => (behind_pointer(module, id), CallKind::Callback),
+            Operand::Word(w) if inst.opaque => match Id::new(w) {
+                Some(id) => (id, CallKind::Possible),
+                None => continue,
+            },
+            Operand::Word(_) => continue,
+        };
+        if let Some(&callee) = by_id.get(&id) {
+            found.push(Call { at, callee, kind });
+        }
+    }
 }
 
 /// Whether an instruction takes no function and no pointer to one: it reads memory, computes with numbers or branches.

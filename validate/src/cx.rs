@@ -132,6 +132,11 @@ pub(crate) struct Cx<'a> {
     pub(crate) globals: Vec<InstRef>,
     /// Instructions of functions that have to do with matrices, in file order.
     pub(crate) body: Vec<InstRef>,
+    /// By function, where its own begin in `body`.
+    body_starts: Vec<u32>,
+    /// The `OpCapability` and the `OpExtension` instructions.
+    pub(crate) declared: Vec<InstRef>,
+    pub(crate) extensions: Vec<InstRef>,
     /// Instructions that call the function of an entry point, directly or as a callback, and that function.
     pub(crate) entry_calls: Vec<(InstRef, Id)>,
     entry_functions: Vec<Id>,
@@ -169,6 +174,9 @@ impl<'a> Cx<'a> {
                 == Some(AddressingModel::Logical as u32),
             globals: Vec::new(),
             body: Vec::new(),
+            body_starts: Vec::with_capacity(module.functions.len()),
+            declared: Vec::new(),
+            extensions: Vec::new(),
             entry_calls: Vec::new(),
             entry_functions: module.globals_with(Op::EntryPoint).filter_map(|r| module.inst(r).id(1)).collect(),
             synchronising: Vec::new(),
@@ -189,7 +197,13 @@ impl<'a> Cx<'a> {
         }
         cx.matrix_index.sort_unstable();
         for f in &module.functions {
-            f.insts().for_each(|r| cx.classify_body(r));
+            cx.body_starts.push(cx.body.len() as u32);
+            // A label has to do with nothing.
+            f.lead.iter().chain([&f.def]).chain(&f.params).for_each(|r| cx.classify_body(*r));
+            for b in &f.blocks {
+                b.lead.iter().chain(&b.insts).for_each(|r| cx.classify_body(*r));
+            }
+            f.tail.iter().for_each(|r| cx.classify_body(*r));
         }
         cx
     }
@@ -199,7 +213,12 @@ impl<'a> Cx<'a> {
     fn classify_global(&mut self, r: InstRef) {
         let inst = self.module.inst(r);
         let Some(result) = inst.result else {
-            self.has_transpose |= inst.op == Op::Decorate && inst.word(1) == Some(TRANSPOSE);
+            match inst.op {
+                Op::Decorate => self.has_transpose |= inst.word(1) == Some(TRANSPOSE),
+                Op::Capability => self.declared.push(r),
+                Op::Extension => self.extensions.push(r),
+                _ => {}
+            }
             return;
         };
         let class = match inst.op {
@@ -332,8 +351,18 @@ impl<'a> Cx<'a> {
 
     /// Whether the module names an extension.
     pub(crate) fn has_extension(&self, name: &str) -> bool {
-        let mut all = self.module.globals_with(Op::Extension);
-        all.any(|r| self.inst(r).string(0).is_some_and(|(n, _)| n == name))
+        self.extensions.iter().any(|r| self.inst(*r).string(0).is_some_and(|(n, _)| n == name))
+    }
+
+    /// Whether the module declares a capability itself.
+    pub(crate) fn declares(&self, capability: u32) -> bool {
+        self.declared.iter().any(|r| self.inst(*r).word(0) == Some(capability))
+    }
+
+    /// The instructions of a function that have to do with matrices, in file order.
+    pub(crate) fn body_of(&self, function: usize) -> &[InstRef] {
+        let start = |f: usize| self.body_starts.get(f).map_or(self.body.len(), |s| *s as usize);
+        &self.body[start(function)..start(function + 1)]
     }
 
     /// Whether an instruction is decorated to exchange rows and columns (SPV_EXT_cooperative_matrix_maintenance1).

@@ -54,8 +54,8 @@ pub(crate) fn is_int32(cx: &Cx, ty: Id) -> bool {
 pub(crate) fn side_effect(cx: &Cx, function: Id) -> Option<InstRef> {
     let calls = cx.calls();
     let reached = calls.reachable(calls.function(function));
-    let insts = reached.iter().flat_map(|f| cx.module.functions[*f].insts());
-    insts.into_iter().find(|r| writes(cx, *r))
+    let blocks = reached.iter().flat_map(|f| &cx.module.functions[*f].blocks);
+    blocks.into_iter().find_map(|b| b.insts.iter().copied().find(|r| writes(cx, *r)))
 }
 
 fn writes(cx: &Cx, at: InstRef) -> bool {
@@ -77,8 +77,8 @@ fn writes(cx: &Cx, at: InstRef) -> bool {
         | Op::CooperativeMatrixStoreNV
         | Op::CooperativeMatrixStoreTensorNV => outlives(inst.id(0)),
         Op::ImageWrite => true,
-        // Arithmetic, and what stands before it; names take time.
-        op if op.0 < 227 => false,
+        // Arithmetic and what stands before it, control flow; names take time.
+        op if op.0 < 227 || (243..=317).contains(&op.0) => false,
         op => op.name().is_some_and(|n| n.starts_with("Atomic") && n != "AtomicLoad"),
     }
 }

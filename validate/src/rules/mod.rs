@@ -46,7 +46,7 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
         intel::cache_controls(cx, out);
     }
     // Capability Float8EXT brings a decoration that anything may have.
-    let has = |c: u32| cx.module.has_capability(c);
+    let has = |c: u32| cx.declares(c);
     if cx.has_small_floats() || has(4212) || has(5112) || has(5114) {
         component::globals(cx, out);
     }
@@ -109,9 +109,9 @@ fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
 
 /// Loads, stores and changes of layouts: these need to know what layouts hold, function by function.
 fn tensors(cx: &Cx, out: &mut Sink) {
-    for (i, f) in cx.module.functions.iter().enumerate() {
+    for i in 0..cx.module.functions.len() {
         let states = States::new(cx, i);
-        f.insts().for_each(|at| match cx.inst(at).op {
+        cx.body_of(i).iter().for_each(|&at| match cx.inst(at).op {
             Op::CooperativeMatrixLoadTensorNV => tensor::access::check(cx, at, true, states.as_ref(), out),
             Op::CooperativeMatrixStoreTensorNV => tensor::access::check(cx, at, false, states.as_ref(), out),
             Op::TensorLayoutSetStrideNV | Op::TensorLayoutSetClampValueNV => {

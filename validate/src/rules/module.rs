@@ -199,7 +199,7 @@ pub(crate) fn missing(at: InstRef, part: Part, what: &str, any_of: &[u32], out: 
 }
 
 fn extensions(cx: &Cx, out: &mut Sink) {
-    for at in cx.module.globals_with(Op::Capability) {
+    for &at in &cx.declared {
         let Some(declared) = cx.inst(at).word(0) else { continue };
         let Some(Provider { extensions, .. }) = EXTENSIONS.iter().find(|p| p.capability == declared) else { continue };
         if extensions.iter().any(|e| cx.has_extension(e)) {
@@ -221,7 +221,7 @@ fn extensions(cx: &Cx, out: &mut Sink) {
 
 fn versions(cx: &Cx, out: &mut Sink) {
     let (major, minor) = cx.module.header.version_pair();
-    for at in cx.module.globals_with(Op::Extension) {
+    for &at in &cx.extensions {
         let Some((name, _)) = cx.inst(at).string(0) else { continue };
         let least = match name.as_str() {
             "SPV_NV_cooperative_matrix2" | "SPV_NV_cooperative_matrix_decode_vector" => (1, 6),
@@ -264,7 +264,7 @@ fn memory_model(cx: &Cx, first: InstRef, out: &mut Sink) {
 
 /// The instruction that declares a capability.
 fn capability(cx: &Cx, wanted: u32) -> Option<InstRef> {
-    cx.module.globals_with(Op::Capability).find(|r| cx.inst(*r).word(0) == Some(wanted))
+    cx.declared.iter().copied().find(|r| cx.inst(*r).word(0) == Some(wanted))
 }
 
 /// The first type or instruction of SPV_KHR_cooperative_matrix.

@@ -12,7 +12,7 @@
 use super::MAX_DIM;
 use crate::cx::{Class, Cx};
 use coop_ir::cfg::Cfg;
-use coop_ir::{Function, Id, InstRef, Op};
+use coop_ir::{Id, InstRef, Op};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -167,16 +167,17 @@ impl States {
     /// Analyses a function; `None` if it has no layouts or views, or is too intricate.
     pub(crate) fn new(cx: &Cx, index: usize) -> Option<States> {
         let function = &cx.module.functions[index];
-        let concerned = |r: InstRef| {
-            let inst = cx.inst(r);
+        let concerned = |r: &InstRef| {
+            let inst = cx.inst(*r);
             matches!(inst.op, Op::CreateTensorLayoutNV | Op::CreateTensorViewNV)
                 || inst.ty.is_some_and(|t| matches!(cx.class(t), Some(Class::Layout | Class::View)))
         };
-        if !function.insts().any(concerned) {
+        let body = cx.body_of(index);
+        if !body.iter().any(concerned) {
             return None;
         }
         let cfg = cx.cfg(index);
-        let mut pass = Analysis { cx, escaped: escaped(cx, function), values: BTreeMap::new() };
+        let mut pass = Analysis { cx, escaped: escaped(cx, body), values: BTreeMap::new() };
         // Few instructions have to do with them, and few blocks change what variables hold.
         let concerns = |r: &InstRef| pass.concerns(*r);
         let of_each = function.blocks.iter().map(|b| b.insts.iter().copied().filter(concerns).collect());
@@ -219,9 +220,9 @@ impl States {
 }
 
 /// Variables of layouts and views that are used by more than loads and stores of the whole.
-fn escaped(cx: &Cx, function: &Function) -> Vec<Id> {
+fn escaped(cx: &Cx, body: &[InstRef]) -> Vec<Id> {
     let mut out = Vec::new();
-    for r in function.insts() {
+    for &r in body {
         let inst = cx.inst(r);
         let skip = match inst.op {
             Op::Load => 1,
