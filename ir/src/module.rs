@@ -494,8 +494,13 @@ impl Module {
     }
 
     /// Puts an instruction into the arena, in no list yet. The first definition of an id counts.
-    #[inline]
     pub fn add(&mut self, inst: Inst) -> InstRef {
+        self.append(inst)
+    }
+
+    /// The same, made where it stays.
+    #[inline(always)]
+    fn append(&mut self, inst: Inst) -> InstRef {
         self.edits += 1;
         let r = InstRef::from_index(self.insts.len());
         if let Some(id) = inst.result {
@@ -508,7 +513,7 @@ impl Module {
     /// As [`Module::add`], for an instruction whose operands are made where they stay.
     #[inline]
     pub(crate) fn add_with(&mut self, inst: Inst, operands: impl FnOnce(&mut OperandList)) -> InstRef {
-        let r = self.add(inst);
+        let r = self.append(inst);
         if let Some(inst) = self.insts.last_mut() {
             operands(&mut inst.operands);
         }

@@ -85,7 +85,7 @@ pub(super) struct Builder<'a> {
 impl<'a> Builder<'a> {
     pub(super) fn new(given: Given<'a>) -> Builder<'a> {
         // As a rule fewer values decide anything than there are; room that is not used costs nothing.
-        let about = given.program.values as usize * 3 / 4 + 64;
+        let about = given.program.values as usize * 4 / 5 + 64;
         let graph = Graph {
             nodes: Vec::with_capacity(about),
             ops: Vec::with_capacity(about * 2),

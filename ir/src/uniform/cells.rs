@@ -47,7 +47,7 @@ impl Builder<'_> {
     }
 
     pub(super) fn leave(&mut self) {
-        for cell in std::mem::take(&mut self.touched) {
+        for cell in self.touched.drain(..) {
             let at = self.current[cell as usize];
             if at.stored {
                 self.cells[cell as usize].stores.push((self.spot, at.node));
@@ -75,8 +75,9 @@ impl Builder<'_> {
             let value = self.reaching(&mut reach, *spot, true, &mut work);
             self.graph.alias[*node as usize] = value;
         }
+        let mut ops = Vec::new();
         while let Some((spot, phi)) = work.pop() {
-            let mut ops = Vec::new();
+            ops.clear();
             for e in program.into(spot) {
                 ops.extend([self.reaching(&mut reach, program.edge(*e).from, false, &mut work), *e]);
             }

@@ -157,6 +157,8 @@ impl<'m> Program<'m> {
     ) -> Program<'m> {
         let structured = module.has_capability(spirv::Capability::Shader as u32)
             || !module.has_capability(spirv::Capability::Kernel as u32);
+        // A call makes two spots of one, and copies what it calls.
+        let blocks: usize = module.functions.iter().map(|f| f.blocks.len()).sum();
         let mut bodies: Vec<Option<Body<'m>>> = Vec::new();
         bodies.resize_with(module.functions.len(), || None);
         let mut this = Program {
@@ -165,7 +167,7 @@ impl<'m> Program<'m> {
             plain,
             bodies,
             frames: Vec::new(),
-            spots: Vec::new(),
+            spots: Vec::with_capacity(blocks + blocks / 3),
             edges: Vec::new(),
             preds: Vec::new(),
             loops: Vec::new(),
@@ -262,6 +264,7 @@ impl<'m> Program<'m> {
     }
 
     fn connect(&mut self) {
+        self.edges.reserve(self.spots.len() + self.spots.len() / 2);
         for s in 0..self.spots.len() {
             let start = self.edges.len() as u32;
             self.out_edges(s as u32);

@@ -32,6 +32,8 @@ struct Layout {
     matrix: Option<Uniformity>,
     /// The width in bits of an integer type, 1 for Booleans, 0 for anything else.
     width: u8,
+    /// The same of a vector's components, or of the type itself.
+    component: u8,
     /// The storage class of a pointer type.
     storage: Option<u32>,
 }
@@ -60,7 +62,11 @@ impl Layouts {
         for &r in &module.globals {
             let inst = module.inst(r);
             let Some(id) = inst.result.filter(|_| inst.op.is_type()) else { continue };
-            let layout = this.layout(module, constants, id);
+            let mut layout = this.layout(module, constants, id);
+            layout.component = match inst.op {
+                Op::TypeVector => inst.id(0).map_or(0, |e| this.width(e) as u8),
+                _ => layout.width,
+            };
             this.has_matrices |= layout.matrix.is_some();
             this.by_type.insert(id, layout);
         }
@@ -68,7 +74,7 @@ impl Layouts {
     }
 
     fn layout(&self, module: &Module, constants: &Constants, ty: Id) -> Layout {
-        let leaf = |matrix| Layout { form: Form::Leaf, leaves: 1, matrix, width: 0, storage: None };
+        let leaf = |matrix| Layout { form: Form::Leaf, leaves: 1, matrix, width: 0, component: 0, storage: None };
         let inst = module.def_inst(ty);
         if let Some(inst) = inst.filter(|i| i.op == Op::TypeCooperativeMatrixNV) {
             return leaf(Some(scope(inst.id(1), constants)));
@@ -125,12 +131,9 @@ impl Layouts {
         self.by_type.get(ty).map_or(0, |l| u32::from(l.width))
     }
 
-    /// The width of a scalar type, or of a vector's components.
-    pub(super) fn component_width(&self, module: &Module, ty: Id) -> u32 {
-        match module.def_inst(ty) {
-            Some(i) if i.op == Op::TypeVector => i.id(0).map_or(0, |e| self.width(e)),
-            _ => self.width(ty),
-        }
+    /// How many leaves a type has, and the width of it as a scalar, or of a vector's components.
+    pub(super) fn components(&self, ty: Id) -> (u32, u32) {
+        self.by_type.get(ty).map_or((1, 0), |l| (l.leaves, u32::from(l.component)))
     }
 
     /// The storage class of a pointer type.

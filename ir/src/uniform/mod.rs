@@ -521,6 +521,11 @@ fn follows(module: &Module, inst: &Inst, operand: usize) -> bool {
 
 /// The Private variables that some functions write, or may write.
 fn privates_written(module: &Module, functions: &[usize]) -> Vec<Id> {
+    let private = |r| module.inst(r).word(0) == Some(StorageClass::Private as u32);
+    // As a rule there are none.
+    if functions.is_empty() || !module.globals_with(Op::Variable).any(private) {
+        return Vec::new();
+    }
     let insts = functions.iter().flat_map(|f| module.functions[*f].blocks.iter().flat_map(|b| b.insts.iter().copied()));
     let mut found = FxHashSet::default();
     let reads = |op: Op| matches!(op, Op::Load | Op::AccessChain | Op::InBoundsAccessChain);

@@ -9,16 +9,16 @@ use super::graph::Program;
 use super::memory::root;
 use super::nodes::{Graph, Kind};
 use crate::grammar::Op;
-use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// How many nodes are followed.
 const MAX_NODES: usize = 600;
 
-/// For each node that is such a combination, the operand that alone decides it.
-pub(super) fn combinations(program: &Program, graph: &Graph) -> FxHashMap<u32, u32> {
-    let mut found = FxHashMap::default();
+/// Each node that is such a combination, ascending, with the operand that alone decides it.
+pub(super) fn combinations(program: &Program, graph: &Graph) -> Vec<(u32, u32)> {
+    let mut found = BTreeMap::new();
     if graph.shared_stores.is_empty() {
-        return found;
+        return Vec::new();
     }
     for n in 0..graph.nodes.len() as u32 {
         let Some(combined) = combination(program, graph, n) else { continue };
@@ -33,7 +33,7 @@ pub(super) fn combinations(program: &Program, graph: &Graph) -> FxHashMap<u32, u
             found.insert(n, read);
         }
     }
-    found
+    found.into_iter().collect()
 }
 
 /// The two operands of a node that combines idempotently.

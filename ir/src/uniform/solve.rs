@@ -25,11 +25,6 @@ impl Dirty {
         self.words[place as usize / 64] |= 1 << (place % 64);
         self.any = true;
     }
-
-    fn all(&mut self) {
-        self.words.fill(u64::MAX);
-        self.any = true;
-    }
 }
 
 /// What is known of each node and spot.
@@ -54,8 +49,11 @@ pub(super) struct Solved<'p, 'm> {
     place: Vec<u32>,
     /// Whether the entry point promises that subgroups stay together.
     pub(super) subgroup_flow: bool,
-    /// Nodes that combine what a workgroup reduced, with the operand that decides them.
-    combined: FxHashMap<u32, u32>,
+    /// Nodes that combine what a workgroup reduced, ascending, with the operand that decides them: few.
+    combined: Vec<(u32, u32)>,
+    /// Places of the nodes that see what a loop leaves behind from outside of it; found when a loop is first left at
+    /// different times.
+    outside: Option<Vec<u32>>,
     /// The branches that part invocations, with over what they are uniform.
     pub(super) branches: FxHashMap<u32, (Uniformity, Assumptions)>,
     /// Spots that are reached and have edges that were not taken yet.
@@ -149,6 +147,7 @@ impl<'p, 'm> Solved<'p, 'm> {
             spot_place,
             place,
             combined: super::reduced::combinations(program, &graph),
+            outside: None,
             branches: FxHashMap::default(),
             open: Vec::new(),
             deciding: program.order.iter().copied().filter(|s| graph.conditions[*s as usize] != NONE).collect(),
@@ -305,10 +304,24 @@ impl<'p, 'm> Solved<'p, 'm> {
             }
         }
         if changed.exits {
-            // Whoever uses what a loop leaves behind may be anywhere.
-            dirty.all();
+            let outside = self.outside.take().unwrap_or_else(|| self.outside());
+            outside.iter().for_each(|p| dirty.add(*p));
+            self.outside = Some(outside);
         }
         changed.any()
+    }
+
+    /// The places of the nodes for which [`Solved::seen_from`] asks about loops.
+    fn outside(&self) -> Vec<u32> {
+        let (nodes, mut found) = (&self.graph.nodes, Vec::new());
+        for (n, l) in self.vary.iter().enumerate().filter(|(_, l)| **l != NONE) {
+            let users = list(&self.users, n as u32).iter();
+            let apart = users.filter(|u| !self.program.in_loop(nodes[**u as usize].spot, *l));
+            found.extend(apart.map(|u| self.place[*u as usize]));
+        }
+        // Those ask about another node than their operands.
+        found.extend(self.combined.iter().map(|(n, _)| self.place[*n as usize]));
+        found
     }
 
     /// How uniform a value is for someone who uses it in a spot.
@@ -372,11 +385,8 @@ impl<'p, 'm> Solved<'p, 'm> {
         if !self.by_kind(n, value) {
             return false;
         }
-        if self.combined.is_empty() {
-            return true;
-        }
-        let Some(read) = self.combined.get(&n) else { return true };
-        let (over, assumes) = self.seen_from(*read, self.graph.nodes[n as usize].spot);
+        let Ok(at) = self.combined.binary_search_by_key(&n, |c| c.0) else { return true };
+        let (over, assumes) = self.seen_from(self.combined[at].1, self.graph.nodes[n as usize].spot);
         if over < value.over {
             (value.over, value.assumes) = (over, assumes.and(Assumptions::REDUCED));
         }

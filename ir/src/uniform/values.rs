@@ -365,18 +365,16 @@ impl Builder<'_> {
 
     fn pure(&mut self, at: InstRef, inst: &Inst, ty: Id) {
         let module = self.given.module;
-        let leaves = self.given.layouts.leaves(ty);
+        let (leaves, w) = self.given.layouts.components(ty);
         let by_component = matches!(inst.op.0, 109..=119 | 124 | 126..=141 | 164..=191 | 194..=205);
         if self.given.layouts.storage(ty).is_some() || !by_component {
             return self.plain(at, inst, ty, Kind::Max);
         }
         // Operands are integers, each with as many leaves as the result, or with one.
-        let width = |t: Id| self.given.layouts.component_width(module, t);
         let fits = |t: Id| {
-            let n = self.given.layouts.leaves(t);
-            (n == leaves || n == 1) && width(t) > 0
+            let (n, width) = self.given.layouts.components(t);
+            (n == leaves || n == 1) && width > 0
         };
-        let w = width(ty);
         if w == 0 || !inst.ids().all(|id| module.type_of(id).is_some_and(fits)) {
             return self.plain(at, inst, ty, Kind::Max);
         }

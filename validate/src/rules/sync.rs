@@ -104,6 +104,14 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     }
     for &at in &cx.synchronising {
         let inst = cx.inst(at);
+        // Most of them, and there is nothing to decode.
+        if let (Op::ControlBarrier, [execution, memory, what]) = (inst.op, inst.operands.as_slice()) {
+            let [execution, memory, what] = [execution, memory, what].map(|o| o.id());
+            execution.into_iter().for_each(|id| scope(cx, at, 0, id, out));
+            memory.into_iter().for_each(|id| scope(cx, at, 1, id, out));
+            what.into_iter().for_each(|id| semantics(cx, at, 2, id, out));
+            continue;
+        }
         let words: Vec<u32> = inst.operands.iter().map(|o| o.word()).collect();
         decode(cx.module, inst.op, inst.ty, &words, &mut |p: Piece| {
             let Some(id) = inst.id(p.start) else { return };
