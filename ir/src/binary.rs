@@ -209,16 +209,10 @@ impl<'a> Reader<'a> {
         let start = self.at;
         let first = *self.words.get(start)?;
         let (op, end) = (Op(first as u16), start + (first >> 16) as usize);
-        let mut rest = self.words.get(start + 1..end)?;
+        let (ty, result, rest) = op.split(self.words.get(start + 1..end)?)?;
         let bound = self.module.header.bound;
-        let mut next = || {
-            let (word, others) = rest.split_first()?;
-            rest = others;
-            valid(*word, bound)
-        };
-        let (has_ty, has_result) = op.has_type_and_result();
-        let ty = if has_ty { Some(next()?) } else { None };
-        let result = if has_result { Some(next()?) } else { None };
+        let ty = if let Some(word) = ty { Some(valid(word, bound)?) } else { None };
+        let result = if let Some(word) = result { Some(valid(word, bound)?) } else { None };
         let ids = match (op, rest) {
             (Op::Constant | Op::SpecConstant, [_]) => {
                 ty.and_then(|t| self.module.literal_words(t)).filter(|n| *n == 1)?;
@@ -316,9 +310,9 @@ impl<'a> Reader<'a> {
 
     /// Lists an instruction where it belongs. The function and the block that are read are in the module already.
     fn put(&mut self, r: InstRef, op: Op, opaque: bool) -> Result<(), String> {
-        let ends =
-            op.is_terminator() || matches!(op, Op::Label | Op::Function | Op::FunctionParameter | Op::FunctionEnd);
-        // Most instructions.
+        // From calls to phis, where most instructions are, there are none.
+        let ends = !(Op::FunctionCall.0..=Op::Phi.0).contains(&op.0)
+            && (op.is_terminator() || matches!(op, Op::Label | Op::Function | Op::FunctionParameter | Op::FunctionEnd));
         if matches!(self.place, Place::Block) && !ends {
             self.body.push(r);
             return Ok(());

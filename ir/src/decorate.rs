@@ -5,6 +5,7 @@
 
 use crate::grammar::Op;
 use crate::module::{Id, IdIndex, InstRef, Module, Operand};
+use smallvec::SmallVec;
 use spirv::{BuiltIn, Decoration};
 
 /// A decoration of an id or a member.
@@ -32,7 +33,8 @@ const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Debug, Default)]
 struct More {
-    own: Vec<Decorated>,
+    /// A resource has a set and a binding; most else has one.
+    own: SmallVec<[Decorated; 2]>,
     members: Vec<(u32, Decorated)>,
     groups: Vec<Id>,
     member_groups: Vec<(u32, Id)>,

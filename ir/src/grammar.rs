@@ -107,6 +107,19 @@ impl Op {
         TRAITS.get(usize::from(slot))
     }
 
+    /// Where the words of an instruction, all but the first, begin with a result type and a result as they must: what
+    /// those are, and the rest. Of an unknown opcode all is rest.
+    #[inline]
+    pub(crate) fn split(self, words: &[u32]) -> Option<(Option<u32>, Option<u32>, &[u32])> {
+        match (self.has_type_and_result(), words) {
+            ((true, true), [ty, result, rest @ ..]) => Some((Some(*ty), Some(*result), rest)),
+            ((false, true), [result, rest @ ..]) => Some((None, Some(*result), rest)),
+            ((true, false), [ty, rest @ ..]) => Some((Some(*ty), None, rest)),
+            ((false, false), rest) => Some((None, None, rest)),
+            _ => None,
+        }
+    }
+
     /// Whether the instruction has a result type, and whether it has a result.
     #[inline]
     pub fn has_type_and_result(self) -> (bool, bool) {

@@ -201,7 +201,8 @@ impl<'a> Cx<'a> {
             // A label has to do with nothing.
             f.lead.iter().chain([&f.def]).chain(&f.params).for_each(|r| cx.classify_body(*r));
             for b in &f.blocks {
-                b.lead.iter().chain(&b.insts).for_each(|r| cx.classify_body(*r));
+                b.lead.iter().for_each(|r| cx.classify_body(*r));
+                b.insts.iter().for_each(|r| cx.classify_inst(*r));
             }
             f.tail.iter().for_each(|r| cx.classify_body(*r));
         }
@@ -266,6 +267,12 @@ impl<'a> Cx<'a> {
     }
 
     fn classify_body(&mut self, r: InstRef) {
+        self.classify_inst(r);
+    }
+
+    /// The same where most instructions are: a call for each would take a tenth of the time.
+    #[inline(always)]
+    fn classify_inst(&mut self, r: InstRef) {
         let inst = self.module.inst(r);
         let own = inst.ty.and_then(|t| self.class(t));
         // The result of OpFunction is no value.

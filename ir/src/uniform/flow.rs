@@ -182,7 +182,7 @@ impl<'p, 'm> Regions<'p, 'm> {
                 if let Some(r) = self.constructs_at(x, frame, block, h) {
                     return r;
                 }
-                header = body.constructs.structural().idom(h);
+                header = body.constructs().structural().idom(h);
             }
             let top = &self.program.frames[frame as usize];
             if top.call == NONE {
@@ -201,12 +201,12 @@ impl<'p, 'm> Regions<'p, 'm> {
     fn constructs_at(&mut self, x: u32, frame: u32, block: usize, header: usize) -> Option<Region> {
         let body = self.program.body(frame);
         let parts: Parts = body.headed(header).collect();
-        if !parts.iter().any(|c| body.constructs.contains(c, block)) {
+        if !parts.iter().any(|c| body.constructs().contains(c, block)) {
             return None;
         }
         if self.maximal
             && let Some(inner) = parts.iter().find(|c| c.kind == ConstructKind::Loop)
-            && body.constructs.contains(inner, block)
+            && body.constructs().contains(inner, block)
             && let Some(target) = inner.continue_target
         {
             let meet = self.program.first(frame, target);
@@ -299,7 +299,7 @@ impl<'p, 'm> Regions<'p, 'm> {
                 if spot.frame != *frame {
                     return program.within_frame(spot.frame, *frame);
                 }
-                let constructs = &program.body(*frame).constructs;
+                let constructs = program.body(*frame).constructs();
                 !returns(*frame) && parts.iter().any(|c| constructs.contains(c, spot.block as usize))
             }
         }

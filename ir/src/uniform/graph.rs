@@ -16,6 +16,7 @@ use crate::entry::{CallGraph, CallKind};
 use crate::grammar::Op;
 use crate::module::{Function, IdIndex, InstRef, Module};
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::ops::Range;
 
 pub(super) const NONE: u32 = u32::MAX;
@@ -23,30 +24,46 @@ pub(super) const NONE: u32 = u32::MAX;
 /// What is asked of a function's blocks.
 pub(super) struct Body<'m> {
     pub(super) cfg: Cow<'m, Cfg>,
-    pub(super) constructs: Constructs,
-    /// By block, where the constructs begin that it is the header of, or [`NONE`]: they stand side by side.
-    headed: Vec<u32>,
+    /// Made for functions in which a branch parts invocations.
+    structure: OnceCell<Structure>,
     loops: Loops,
     /// Where there are no merge instructions that say where control flow meets again.
     pub(super) post: Option<PostDoms>,
 }
 
+/// The constructs of a function.
+struct Structure {
+    constructs: Constructs,
+    /// By block, where the constructs begin that it is the header of, or [`NONE`]: they stand side by side.
+    headed: Vec<u32>,
+}
+
 impl<'m> Body<'m> {
     fn new(cfg: Cow<'m, Cfg>, structured: bool) -> Body<'m> {
-        let constructs = Constructs::new(&cfg);
-        let mut headed = vec![NONE; cfg.len()];
-        for (i, c) in constructs.all().iter().enumerate().rev() {
-            headed[c.header] = i as u32;
-        }
-        let unstructured = !structured && constructs.all().is_empty();
+        let unstructured = !structured && cfg.merges().next().is_none();
         let post = unstructured.then(|| PostDoms::new(&cfg));
-        Body { loops: Loops::new(&cfg), constructs, headed, post, cfg }
+        Body { loops: Loops::new(&cfg), structure: OnceCell::new(), post, cfg }
+    }
+
+    fn structure(&self) -> &Structure {
+        self.structure.get_or_init(|| {
+            let constructs = Constructs::new(&self.cfg);
+            let mut headed = vec![NONE; self.cfg.len()];
+            for (i, c) in constructs.all().iter().enumerate().rev() {
+                headed[c.header] = i as u32;
+            }
+            Structure { constructs, headed }
+        })
+    }
+
+    pub(super) fn constructs(&self) -> &Constructs {
+        &self.structure().constructs
     }
 
     /// The constructs with a header at this block.
     pub(super) fn headed(&self, block: usize) -> impl Iterator<Item = &Construct> {
-        let from = self.headed[block] as usize;
-        let all = self.constructs.all().get(from..).unwrap_or_default();
+        let Structure { constructs, headed } = self.structure();
+        let all = constructs.all().get(headed[block] as usize..).unwrap_or_default();
         all.iter().take_while(move |c| c.header == block)
     }
 }

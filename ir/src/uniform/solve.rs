@@ -64,22 +64,21 @@ pub(super) struct Solved<'p, 'm> {
     pub(super) exhausted: bool,
 }
 
-/// The lists of `count` owners, from (whose list, item).
-fn lists(count: usize, pairs: &[(u32, u32)]) -> (Vec<u32>, Vec<u32>) {
-    let mut start = vec![0u32; count + 1];
-    for (of, _) in pairs {
-        start[*of as usize + 1] += 1;
-    }
-    for i in 0..count {
+/// The lists of `count` owners; `pairs` gives (whose list, item), the same each time.
+fn lists<I: Iterator<Item = (u32, u32)>>(count: usize, pairs: impl Fn() -> I) -> (Vec<u32>, Vec<u32>) {
+    // What is counted for a list stands two places behind its number: then adding up puts its beginning one behind, and
+    // filling it moves that to its end, where the next one begins.
+    let mut start = vec![0u32; count + 2];
+    pairs().for_each(|(of, _)| start[of as usize + 2] += 1);
+    for i in 0..=count {
         start[i + 1] += start[i];
     }
-    let mut next = start.clone();
-    let mut items = vec![0; pairs.len()];
-    for (of, item) in pairs {
-        let at = &mut next[*of as usize];
-        items[*at as usize] = *item;
+    let mut items = vec![0; start[count + 1] as usize];
+    pairs().for_each(|(of, item)| {
+        let at = &mut start[of as usize + 1];
+        items[*at as usize] = item;
         *at += 1;
-    }
+    });
     (start, items)
 }
 
@@ -111,28 +110,20 @@ impl<'p, 'm> Solved<'p, 'm> {
         promises: (bool, bool),
     ) -> Solved<'p, 'm> {
         let count = graph.nodes.len();
-        let standing = |graph: &Graph, n: u32| graph.alias[n as usize] == n;
-        let mut pairs = Vec::with_capacity(graph.ops.len());
-        for n in (0..count as u32).filter(|n| standing(&graph, *n)) {
-            pairs.extend(graph.operands(n).map(|(op, _)| (op, n)));
-        }
-        let users = lists(count, &pairs);
+        let standing = || (0..count as u32).filter(|n| graph.alias[*n as usize] == *n);
+        let users = lists(count, || standing().flat_map(|n| graph.operands(n).map(move |(op, _)| (op, n))));
         let vary = vary(program, &graph);
+        let spot_place = places(program.spots.len(), &program.order);
+        let is_phi = |n: &u32| graph.nodes[*n as usize].kind == Kind::Phi;
+        let nodes_of = lists(program.spots.len(), || {
+            let in_turn = standing().filter(is_phi).chain(standing().filter(|n| !is_phi(n)));
+            in_turn.map(|n| (spot_place[graph.nodes[n as usize].spot as usize], n))
+        });
         for node in &mut graph.nodes {
             if node.kind == Kind::Undef {
                 node.shape = Shape::Unknown;
             }
         }
-        let spot_place = places(program.spots.len(), &program.order);
-        pairs.clear();
-        for phis in [true, false] {
-            for (n, node) in graph.nodes.iter().enumerate() {
-                if (node.kind == Kind::Phi) == phis && standing(&graph, n as u32) {
-                    pairs.push((spot_place[node.spot as usize], n as u32));
-                }
-            }
-        }
-        let nodes_of = lists(program.spots.len(), &pairs);
         let place = places(count, &nodes_of.1);
         Solved {
             program,
