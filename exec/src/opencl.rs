@@ -12,8 +12,10 @@
 //! it may still use stays allocated.
 #![allow(unsafe_code)]
 
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use coop_ir::constant::{Constants, SpecValue};
@@ -102,6 +104,9 @@ impl Matrices {
 /// One device of [`OpenCl`], to run kernels on.
 pub struct OpenClExecutor<'a> {
     found: &'a Found,
+    /// Made by the first run, for the others too: what a context compiles with is read once. Not kept where a kernel did not
+    /// end.
+    setup: RefCell<Option<Rc<Setup>>>,
 }
 
 impl OpenCl {
@@ -142,7 +147,7 @@ impl OpenCl {
             Some((Err(_), name)) => self.devices.iter().position(|found| found.name.to_lowercase().contains(&name)),
         };
         match index.and_then(|index| self.devices.get(index)) {
-            Some(found) => Ok(OpenClExecutor { found }),
+            Some(found) => Ok(OpenClExecutor { found, setup: RefCell::default() }),
             None => Err(Error::NoSuchDevice {
                 wanted: wanted.unwrap_or_default().to_string(),
                 present: self.devices.iter().map(|found| found.name.clone()).collect(),
@@ -175,7 +180,7 @@ impl Executor for OpenClExecutor<'_> {
         if let Some(what) = self.found.matrices.lacks(&module) {
             return Err(self.unsupported(&what));
         }
-        let setup = Setup::new(&self.found.device)?;
+        let setup = self.setup()?;
         let kernel = setup.kernel(words, &job, case)?;
         self.check_subgroups(&setup, &kernel, &job)?;
         let mut buffers = setup.buffers(case)?;
@@ -184,6 +189,7 @@ impl Executor for OpenClExecutor<'_> {
         if let Err(error) = setup.launch(&kernel, &job, options.timeout) {
             if matches!(error, Error::Timeout { .. }) {
                 // The kernel still runs, and all of these are its.
+                self.setup.take();
                 let _ = ManuallyDrop::new((setup, kernel, buffers));
             }
             return Err(error);
@@ -199,6 +205,15 @@ impl Executor for OpenClExecutor<'_> {
 }
 
 impl OpenClExecutor<'_> {
+    fn setup(&self) -> Result<Rc<Setup>, Error> {
+        if let Some(setup) = &*self.setup.borrow() {
+            return Ok(setup.clone());
+        }
+        let setup = Rc::new(Setup::new(&self.found.device)?);
+        *self.setup.borrow_mut() = Some(setup.clone());
+        Ok(setup)
+    }
+
     fn unsupported(&self, what: impl Into<String>) -> Error {
         Error::Unsupported { device: self.name(), missing: vec![what.into()] }
     }

@@ -12,7 +12,8 @@ use std::process::{Command, Stdio};
 mod common;
 
 fn profiles() -> impl Iterator<Item = Profile> {
-    let all = Dialect::ALL.into_iter().flat_map(|dialect| Limits::ALL.map(|limits| Profile { dialect, limits }));
+    let dialects = Dialect::ALL.into_iter().chain([Dialect::Kernel]);
+    let all = dialects.flat_map(|dialect| Limits::ALL.map(|limits| Profile { dialect, limits }));
     all.filter(|p| p.dialect.has(p.limits))
 }
 
@@ -51,7 +52,7 @@ fn generated_modules_are_valid() {
             assert_eq!(binary::write_words(&again), words, "{what}: written, read and written");
             assert_eq!(binary::write_words(&generate(profile, &bytes).module), words, "{what}: the same again");
             // It does not know SPV_INTEL_joint_matrix.
-            let known = profile.dialect != Dialect::Intel;
+            let known = !matches!(profile.dialect, Dialect::Intel | Dialect::Kernel);
             if let Some(tool) = tool.as_ref().filter(|_| known && seed % 4 == 0) {
                 validate(tool, module, "vulkan1.4").unwrap_or_else(|e| panic!("{what}: {e}"));
             }

@@ -9,8 +9,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
+use coop_exec::opencl::OpenClExecutor;
 use coop_exec::vulkan::VulkanExecutor;
-use coop_exec::{Case, Vulkan};
+use coop_exec::{Case, Executor, OpenCl, Vulkan};
 use coop_ir::smith::{Dialect, Limits, Profile, generate};
 
 use super::{DeviceArgs, Failure, print};
@@ -31,6 +32,8 @@ enum Where {
     Interp,
     /// A Vulkan device
     Vulkan,
+    /// An OpenCL device, which runs kernels (--dialect kernel)
+    Opencl,
 }
 
 /// What modules keep to.
@@ -51,7 +54,7 @@ enum LimitsArg {
 
 #[derive(Args, Debug)]
 pub(super) struct Smith {
-    /// Instructions that modules have, each dialect in its turn: khr, nv2 and so on, or all
+    /// Instructions that modules have, each dialect in its turn: khr, nv2 and so on, or all; kernel makes kernels of OpenCL
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "khr")]
     dialect: Vec<String>,
     /// How many modules of each dialect: one that is named twice has twice as many
@@ -122,6 +125,21 @@ fn profile_named(name: &str) -> Result<Profile, String> {
     Profile::from_name(name).ok_or_else(|| format!("there is no profile '{name}'"))
 }
 
+/// Who runs modules besides the interpreter.
+#[derive(Default)]
+struct Devices<'v> {
+    vulkan: Option<VulkanExecutor<'v>>,
+    opencl: Option<OpenClExecutor<'v>>,
+}
+
+impl Devices<'_> {
+    /// What the device is called, if there is one.
+    fn name(&self) -> Option<String> {
+        let vulkan = self.vulkan.as_ref().map(|d| d.profile().device.clone());
+        vulkan.or_else(|| self.opencl.as_ref().map(Executor::name))
+    }
+}
+
 /// What all jobs have to know.
 struct Plan {
     dialects: Vec<Dialect>,
@@ -134,12 +152,13 @@ impl Smith {
     pub(super) fn run(&self) -> Result<Status, Failure> {
         let plan = self.plan()?;
         if let Some(worker) = &self.worker {
-            let vulkan = self.device.open()?;
-            let device = self.executor(&vulkan)?.frugal();
+            let opened = self.open()?;
+            let devices = self.devices(&opened)?;
+            let devices = Devices { vulkan: devices.vulkan.map(VulkanExecutor::frugal), ..devices };
             let (job, first) = (worker.first().copied().unwrap_or(0), worker.get(1).copied().unwrap_or(0));
             // What is wrong inside is trouble of its module, not the end.
             std::panic::set_hook(Box::new(|_| {}));
-            let tally = self.work(&plan, Some(&device), job, first);
+            let tally = self.work(&plan, &devices, job, first);
             return Ok(self.status(&tally));
         }
         if let (Some(file), Some(profile)) = (&self.again, self.profile) {
@@ -147,13 +166,14 @@ impl Smith {
         }
         let start = Instant::now();
         std::fs::create_dir_all(&self.keep).map_err(|e| Failure::Usage(format!("{}: {e}", self.keep.display())))?;
-        let device = self.on.contains(&Where::Vulkan);
+        let device = self.on.iter().any(|w| *w != Where::Interp);
         let jobs = 0..self.jobs.max(1);
         if !device {
             std::panic::set_hook(Box::new(|_| {}));
         }
+        let alone = |job| self.work(&plan, &Devices::default(), job, job);
         let tallies: Vec<Tally> = std::thread::scope(|scope| {
-            let one = |job| if device { self.processes(job) } else { self.work(&plan, None, job, job) };
+            let one = |job| if device { self.processes(job) } else { alone(job) };
             let threads: Vec<_> = jobs.map(|job| scope.spawn(move || one(job))).collect();
             threads.into_iter().filter_map(|t| t.join().ok()).collect()
         });
@@ -195,9 +215,9 @@ impl Smith {
 
     /// One module in every way, without more ado.
     fn once_more(&self, plan: &Plan, file: &Path, profile: Profile) -> Result<Status, Failure> {
-        let vulkan = if self.on.contains(&Where::Vulkan) { Some(self.device.open()?) } else { None };
-        let device = vulkan.as_ref().map(|v| self.executor(v)).transpose()?;
-        let differential = self.differential(plan, device.as_ref());
+        let opened = self.open()?;
+        let devices = self.devices(&opened)?;
+        let differential = self.differential(plan, &devices);
         let mut tally = Tally::default();
         let result = if file.extension().is_some_and(|e| e == "bin") {
             let bytes = std::fs::read(file).map_err(|e| Failure::Usage(format!("{}: {e}", file.display())))?;
@@ -222,9 +242,23 @@ impl Smith {
         Ok(if self.unoptimized { device.unoptimized() } else { device })
     }
 
-    fn differential<'a, 'v>(&'a self, plan: &'a Plan, device: Option<&'a VulkanExecutor<'v>>) -> Differential<'a, 'v> {
+    /// Opens the loaders that are needed.
+    fn open(&self) -> Result<(Option<Vulkan>, Option<OpenCl>), Failure> {
+        let vulkan = self.on.contains(&Where::Vulkan).then(|| self.device.open()).transpose()?;
+        let opencl = self.on.contains(&Where::Opencl).then(OpenCl::open).transpose()?;
+        Ok((vulkan, opencl))
+    }
+
+    fn devices<'v>(&self, (vulkan, opencl): &'v (Option<Vulkan>, Option<OpenCl>)) -> Result<Devices<'v>, Failure> {
+        let vulkan = vulkan.as_ref().map(|v| self.executor(v)).transpose()?;
+        let opencl = opencl.as_ref().map(|o| o.device(self.device.name())).transpose()?;
+        Ok(Devices { vulkan, opencl })
+    }
+
+    fn differential<'a, 'v>(&'a self, plan: &'a Plan, devices: &'a Devices<'v>) -> Differential<'a, 'v> {
         Differential {
-            device,
+            device: devices.vulkan.as_ref(),
+            opencl: devices.opencl.as_ref(),
             lowered_only: self.lowered_only,
             interpret: self.on.contains(&Where::Interp),
             placements: self.placements.clamp(1, 3),
@@ -258,8 +292,9 @@ impl Smith {
     }
 
     /// Every so many-th module from number `first` on.
-    fn work(&self, plan: &Plan, device: Option<&VulkanExecutor<'_>>, job: u64, first: u64) -> Tally {
-        let differential = self.differential(plan, device);
+    fn work(&self, plan: &Plan, devices: &Devices<'_>, job: u64, first: u64) -> Tally {
+        let differential = self.differential(plan, devices);
+        let name = devices.name();
         let (start, mut said) = (Instant::now(), Instant::now());
         let mut tally = Tally::default();
         let total = self.count * plan.dialects.len() as u64;
@@ -267,12 +302,11 @@ impl Smith {
         while number < total && self.most_seconds.is_none_or(|most| start.elapsed().as_secs() < most) {
             // In turns, so that all have their share when the time is up.
             let (dialect, seed) = (plan.dialects[(number % plan.dialects.len() as u64) as usize], self.seed + number);
-            let limits = self.limits(plan, dialect, seed, device);
+            let limits = self.limits(plan, dialect, seed, devices.vulkan.as_ref());
             let profile = Profile { dialect, limits };
             let bytes = entropy(seed, self.bytes);
-            if device.is_some() {
+            if let Some(name) = &name {
                 // Should the driver take the process down, this says with what.
-                let name = device.map_or("", |d| &d.profile().device);
                 let _ = std::fs::write(self.at(job, "now"), format!("{number} {seed} {profile} {name}"));
                 let _ = std::fs::write(self.at(job, "json"), tally.to_json().to_string());
             }
@@ -298,7 +332,7 @@ impl Smith {
             }
             number += self.jobs.max(1);
         }
-        if device.is_some() {
+        if name.is_some() {
             let _ = std::fs::write(self.at(job, "json"), tally.to_json().to_string());
         }
         tally

@@ -207,7 +207,7 @@ pub fn score(dialect: Dialect, seed: u64, validator: Option<(&Path, u64)>, only:
     said.iter().for_each(|(rule, level)| *scores.valid.reported.entry((*level, *rule)).or_default() += 1);
     if let Some((tool, _)) = validator.filter(|_| dialect != Dialect::Intel) {
         scores.valid.external[0] += 1;
-        scores.valid.external[1] += u64::from(super::spirv_val(tool, &base).is_err());
+        scores.valid.external[1] += u64::from(super::spirv_val(tool, &base, super::VULKAN).is_err());
     }
     let known: BTreeSet<&str> = said.into_iter().map(|(rule, _)| rule).collect();
     let mut random = Random::new(seed ^ 0xb5ea);
@@ -344,7 +344,7 @@ fn judge(
     }
     if let Some(tool) = validator.filter(|_| dialect != Dialect::Intel) {
         score.external[0] += 1;
-        score.external[1] += u64::from(super::spirv_val(tool, broken).is_err());
+        score.external[1] += u64::from(super::spirv_val(tool, broken, super::VULKAN).is_err());
     }
 }
 

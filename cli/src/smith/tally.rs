@@ -181,7 +181,7 @@ impl Tally {
                 let lowered = row.lowered.get(target).copied().unwrap_or(0);
                 let refused = sum(&row.refused, &|k| of(k, target));
                 let troubles = sum(&row.failed, &|k| of(k, target));
-                for place in ["interp", "vulkan"] {
+                for place in ["interp", "vulkan", "opencl"] {
                     let name = format!("{target} {place}");
                     let Some(ran) = row.runs.get(&name).copied() else { continue };
                     // Such trouble was noticed when it had run.

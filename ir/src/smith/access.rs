@@ -80,7 +80,7 @@ impl Gen<'_> {
                 }
             }
             // Its stride counts components, whatever memory is declared as.
-            Dialect::Intel if mat.use_ == B && unit == (mat.scalar, 1) && self.e.chance(120) => {
+            Dialect::Intel | Dialect::Kernel if mat.use_ == B && unit == (mat.scalar, 1) && self.e.chance(120) => {
                 let rows = 32 / mat.scalar.width().min(32);
                 if mat.scalar.width() <= 32 && mat.rows.is_multiple_of(rows) {
                     self.capability(6434);
@@ -174,6 +174,9 @@ impl Gen<'_> {
 
     /// Memory operands with their mask.
     pub(super) fn memory_operands(&mut self, storage: StorageClass, align: u32, kind: Access) -> Vec<Operand> {
+        if self.kernel() {
+            return self.kernel_memory_operands(align, kind);
+        }
         let mut mask = MemoryAccess::NONE;
         let mut words = Vec::new();
         if self.e.chance(20) {
@@ -234,7 +237,9 @@ impl Gen<'_> {
 
     /// A barrier that all invocations of a workgroup reach.
     pub(super) fn barrier(&mut self) {
-        let (scope, semantics) = (self.u32(2), self.u32(0x8 | 0x100 | 0x2000 | 0x4000));
+        // In Vulkan's memory model also: available and visible.
+        let semantics = if self.kernel() { 0x8 | 0x100 } else { 0x8 | 0x100 | 0x2000 | 0x4000 };
+        let (scope, semantics) = (self.u32(2), self.u32(semantics));
         self.effect(Op::ControlBarrier, [scope, scope, semantics].map(Operand::Id));
     }
 

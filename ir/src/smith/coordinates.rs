@@ -42,7 +42,7 @@ impl Gen<'_> {
 
     /// Row and column of element `index`.
     fn coordinate(&mut self, matrix: Id, index: Id, extents: [u32; 2]) -> [Num; 2] {
-        let intel = self.profile.dialect == Dialect::Intel;
+        let intel = matches!(self.profile.dialect, Dialect::Intel | Dialect::Kernel);
         let signed = intel || self.e.chance(80);
         let int = Scalar::Int { width: 32, signed };
         let (int_type, uint) = (self.scalar(int), self.uint());

@@ -2,6 +2,7 @@
 
 use super::entropy::Entropy;
 use super::fun::{Fun, Var};
+use super::kernel::Argument;
 use super::memory::Buffer;
 use super::range::Range;
 use super::{Dialect, Generated, Limits, Profile};
@@ -101,26 +102,34 @@ pub(super) struct Gen<'a> {
     specs: Vec<(u32, String)>,
     local: (Id, u32),
     /// Whether a built-in constant says the size of a workgroup.
-    sized: bool,
+    pub(super) sized: bool,
+    /// The arguments of a kernel.
+    pub(super) arguments: Vec<Argument>,
+    /// Whether a kernel's matrices are some that devices have.
+    pub(super) cut: bool,
+    /// Whether a kernel's control flow has no merges.
+    pub(super) loose: bool,
     push: Vec<Push>,
     push_size: u32,
     push_struct: Option<(Id, Id)>,
     builtins: BTreeMap<u32, Id>,
-    globals: Vec<Id>,
+    pub(super) globals: Vec<Id>,
     /// Numbers in a buffer, for uniform values from memory.
     pub(super) table: Vec<u32>,
 }
 
 impl<'a> Gen<'a> {
     pub(super) fn new(profile: Profile, entropy: &'a [u8], fixed: bool) -> Gen<'a> {
-        let header = Header { version: 0x10600, generator: 0, bound: 1, schema: 0, big_endian: false };
+        // Translators of kernels read no later version.
+        let version = if profile.dialect == Dialect::Kernel { 0x10400 } else { 0x10600 };
+        let header = Header { version, generator: 0, bound: 1, schema: 0, big_endian: false };
         let mut m = Module::new(header, 4096);
         let g = Globals::new(&m);
         let local = m.fresh_id();
         Gen {
             e: Entropy::new(entropy),
             profile,
-            fixed,
+            fixed: fixed || profile.dialect == Dialect::Kernel,
             m,
             g,
             funs: Vec::new(),
@@ -137,6 +146,9 @@ impl<'a> Gen<'a> {
             specs: Vec::new(),
             local: (local, 0),
             sized: false,
+            arguments: Vec::new(),
+            cut: false,
+            loose: false,
             push: Vec::new(),
             push_size: 0,
             push_struct: None,
@@ -148,8 +160,12 @@ impl<'a> Gen<'a> {
 
     pub(super) fn run(mut self) -> Generated {
         let any = self.profile.limits == Limits::Any;
-        self.capability(Capability::Shader as u32);
-        self.capability(Capability::VulkanMemoryModel as u32);
+        if self.kernel() {
+            self.kernel_capabilities();
+        } else {
+            self.capability(Capability::Shader as u32);
+            self.capability(Capability::VulkanMemoryModel as u32);
+        }
         if self.profile.dialect == Dialect::Nv1 {
             self.capability(Capability::CooperativeMatrixNV as u32);
             self.extension("SPV_NV_cooperative_matrix");
@@ -185,6 +201,9 @@ impl<'a> Gen<'a> {
             self.sized = true;
             self.note("WorkgroupSize");
         }
+        if self.kernel() {
+            [self.sized, self.loose, self.cut] = std::array::from_fn(|_| self.e.chance(128));
+        }
         for _ in 0..1 + self.e.below(2) {
             self.problem();
         }
@@ -196,7 +215,9 @@ impl<'a> Gen<'a> {
         let any = self.profile.limits == Limits::Any;
         let flexible = self.profile.dialect == Dialect::Nv2;
         let workgroup = match self.profile.limits {
-            Limits::Any => !matches!(self.profile.dialect, Dialect::Nv1 | Dialect::Qcom) && self.e.chance(70),
+            Limits::Any => {
+                !matches!(self.profile.dialect, Dialect::Nv1 | Dialect::Qcom | Dialect::Kernel) && self.e.chance(70)
+            }
             Limits::Nvidia => flexible && self.e.chance(100),
             Limits::Tiles => self.profile.dialect != Dialect::Qcom && self.e.chance(50),
             Limits::Lavapipe => false,
@@ -207,7 +228,8 @@ impl<'a> Gen<'a> {
             Limits::Nvidia => [16; 3],
             _ => [8; 3],
         };
-        if self.profile == (Profile { dialect: Dialect::Qcom, limits: Limits::Tiles }) {
+        if self.profile.dialect == Dialect::Qcom && !any {
+            // Of rows that are arrays: 16-bit numbers, or bytes.
             values[2] = self.e.pick(&[16, 32]);
         } else if !any && (flexible || self.profile.limits == Limits::Tiles) {
             // Drivers take minutes to compile large ones.
@@ -235,6 +257,10 @@ impl<'a> Gen<'a> {
             }
             match self.profile.dialect {
                 Dialect::Qcom => values = [self.e.pick(&[8, 4, 2]), self.e.pick(&[8, 4, 2]), self.e.pick(&[16, 32, 8])],
+                Dialect::Kernel if self.cut => {
+                    let more = [self.e.pick(&[1, 2]), self.e.pick(&[1, 1, 2]), self.e.pick(&[1, 2])];
+                    values = [8 * more[0], 16 * more[1], 16 * more[2]];
+                }
                 // Blocks are of 4 rows and 4, 8 or 16 columns.
                 Dialect::Arm => values = std::array::from_fn(|_| self.e.pick(&[16, 8, 4, 16, 32])),
                 _ => {}
@@ -250,6 +276,7 @@ impl<'a> Gen<'a> {
 
     /// The matrix type of a problem with this component type and use.
     pub(super) fn mat(&mut self, problem: usize, scalar: Scalar, use_: u32) -> Mat {
+        let scalar = self.as_kernels(scalar);
         let p = self.problems[problem];
         let (workgroup, scope) = (p.workgroup, p.scope);
         let [rows, cols] = p.extents(use_);
@@ -353,15 +380,30 @@ impl<'a> Gen<'a> {
             int(64, true),
             int(64, false),
         ];
+        const KERNEL: [Scalar; 8] = [
+            float(16),
+            float(32),
+            int(8, false),
+            int(32, false),
+            int(8, false),
+            int(16, false),
+            float(64),
+            int(64, false),
+        ];
+        const KERNEL_CUT: [Scalar; 2] = [float(16), int(8, false)];
+        const KERNEL_CUT_SUMS: [Scalar; 2] = [float(32), int(32, false)];
         match (self.profile.limits, use_) {
             (Limits::Nvidia, ACC) if self.profile.dialect == Dialect::Nv1 => &NVIDIA_KHR_SUMS,
             (Limits::Nvidia, _) if self.profile.dialect == Dialect::Nv1 => &NVIDIA_KHR[..1],
-            _ if self.profile.dialect == Dialect::Nv1 => &NO_BF16,
+            (Limits::Any, _) if self.profile.dialect == Dialect::Nv1 => &NO_BF16,
+            (_, ACC) if self.cut => &KERNEL_CUT_SUMS,
+            _ if self.cut => &KERNEL_CUT,
+            _ if self.kernel() => &KERNEL,
             (Limits::Any, _) => &ALL,
             (Limits::Nvidia, ACC) if self.profile.dialect == Dialect::Khr => &NVIDIA_KHR_SUMS,
             (Limits::Nvidia, _) if self.profile.dialect == Dialect::Khr => &NVIDIA_KHR,
             (_, ACC) => &SUMS,
-            (Limits::Nvidia, _) => &NVIDIA,
+            (Limits::Nvidia, _) if self.profile.dialect != Dialect::Qcom => &NVIDIA,
             _ => &FACTORS,
         }
     }
@@ -375,7 +417,24 @@ impl<'a> Gen<'a> {
         self.m.globals.push(r);
     }
 
+    /// Whether the module is one of kernels.
+    pub(super) fn kernel(&self) -> bool {
+        self.profile.dialect == Dialect::Kernel
+    }
+
+    /// A type as the module has it: integers of kernels have no signs.
+    fn as_kernels(&self, scalar: Scalar) -> Scalar {
+        match scalar {
+            Scalar::Int { width, .. } if self.kernel() => Scalar::Int { width, signed: false },
+            _ => scalar,
+        }
+    }
+
     pub(super) fn capability(&mut self, capability: u32) {
+        if self.kernel() && capability == Capability::GroupNonUniform as u32 {
+            // Kernels have subgroups by themselves.
+            return;
+        }
         crate::builder::require_capability(&mut self.m, capability);
     }
 
@@ -405,11 +464,13 @@ impl<'a> Gen<'a> {
     }
 
     pub(super) fn scalar(&mut self, scalar: Scalar) -> Id {
+        let scalar = self.as_kernels(scalar);
         self.g.scalar(&mut self.m, scalar)
     }
 
     /// A constant of a number, which is exact in the type. Floats are given in steps of `2^-frac`.
     pub(super) fn number(&mut self, scalar: Scalar, value: i128, frac: u32) -> Id {
+        let scalar = self.as_kernels(scalar);
         let real = value as f64 / f64::from(1u32 << frac);
         let bits = match scalar {
             Scalar::Int { width, .. } => (value as u64) & (u64::MAX >> (64 - width)),
@@ -520,6 +581,10 @@ impl<'a> Gen<'a> {
                 add_global(&mut self.m, Inst::new(Op::MemberDecorate, None, None, operands));
             }
         }
+        if self.kernel() {
+            self.finish_kernel(main);
+            return self.finished();
+        }
         let physical = self.m.has_capability(Capability::PhysicalStorageBufferAddresses as u32);
         let addressing = if physical { 5348 } else { 0 };
         add_global(&mut self.m, Inst::new(Op::MemoryModel, None, None, [addressing, 3].map(Operand::Word)));
@@ -528,6 +593,10 @@ impl<'a> Gen<'a> {
         let entry = Inst::new(Op::EntryPoint, None, None, operands.chain(interface));
         add_global(&mut self.m, entry);
         self.size_of_workgroup(main);
+        self.finished()
+    }
+
+    fn finished(mut self) -> Generated {
         sort_globals(&mut self.m);
         let case = self.case();
         Generated { module: self.m, case, made: self.made, used: self.e.used() }
@@ -555,6 +624,9 @@ impl<'a> Gen<'a> {
         let mut out = String::new();
         let [x, y] = self.workgroups;
         let _ = writeln!(out, "workgroups = [{x}, {y}, 1]\nseed = 1");
+        if self.kernel() {
+            out.push_str(&self.kernel_case());
+        }
         if self.profile.limits != Limits::Any {
             let _ = writeln!(out, "subgroup-size = {}\nfull-subgroups = true", self.profile.lanes());
         }
@@ -578,8 +650,8 @@ impl<'a> Gen<'a> {
             let values: Vec<String> = self.table.iter().map(u32::to_string).collect();
             let _ = writeln!(
                 out,
-                "\n[[buffer]]\nname = \"T\"\nbinding = {}\ntype = \"u32\"\ncount = {}\nfill = {{ values = [{}] }}",
-                super::memory::TABLE,
+                "\n[[buffer]]\nname = \"T\"\n{}type = \"u32\"\ncount = {}\nfill = {{ values = [{}] }}",
+                if self.kernel() { String::new() } else { format!("binding = {}\n", super::memory::TABLE) },
                 values.len(),
                 values.join(", ")
             );

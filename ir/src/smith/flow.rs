@@ -77,12 +77,12 @@ impl Gen<'_> {
     fn statement(&mut self) -> Option<Value> {
         let more = match self.profile.dialect {
             Dialect::Khr | Dialect::Nv1 | Dialect::Arm => 32,
-            Dialect::Nv2 | Dialect::Ext | Dialect::Intel | Dialect::Qcom => 56,
+            Dialect::Nv2 | Dialect::Ext | Dialect::Intel | Dialect::Qcom | Dialect::Kernel => 56,
         };
         match self.e.below(more) {
             32.. => match self.profile.dialect {
                 Dialect::Ext => self.ext_statement(),
-                Dialect::Intel => self.intel_statement(),
+                Dialect::Intel | Dialect::Kernel => self.intel_statement(),
                 Dialect::Qcom => self.qcom_statement(),
                 _ => self.nv2_statement(),
             },

@@ -144,8 +144,13 @@ impl Gen<'_> {
 
     /// An instruction with a result.
     pub(super) fn op(&mut self, op: Op, ty: Id, operands: impl IntoIterator<Item = Operand>) -> Id {
+        let inst = Inst::new(op, Some(ty), None, operands);
+        if let (Op::Bitcast, Some(id)) = (op, inst.id(0).filter(|id| self.m.type_of(*id) == Some(ty))) {
+            // Only the sign was another.
+            return id;
+        }
         let id = self.m.fresh_id();
-        self.push_inst(Inst::new(op, Some(ty), Some(id), operands));
+        self.push_inst(Inst { result: Some(id), ..inst });
         id
     }
 
@@ -204,6 +209,9 @@ impl Gen<'_> {
     /// One component of a built-in variable.
     pub(super) fn builtin_value(&mut self, builtin: BuiltIn, component: Option<u32>) -> Id {
         let uint = self.uint();
+        if let Some(component) = component.filter(|_| self.kernel()) {
+            return self.kernel_builtin(builtin, component);
+        }
         let Some(component) = component else {
             let variable = self.builtin(builtin, uint);
             return self.ids(Op::Load, uint, &[variable]);
@@ -225,6 +233,11 @@ impl Gen<'_> {
         let uint = self.uint();
         match self.e.below(10) {
             0..=3 => self.constant_u32(value),
+            4 | 5 if self.kernel() => {
+                let text = format!("type = \"u32\", values = [{value}]");
+                self.note("argument");
+                self.argument(uint, text).unwrap_or_else(|| self.u32(value))
+            }
             4 | 5 => {
                 let Some((variable, member)) = self.push_constant(uint, 4, format!("values = [{value}]")) else {
                     return self.u32(value);

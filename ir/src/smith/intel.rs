@@ -196,7 +196,7 @@ impl Gen<'_> {
     /// The bits of a multiplication that say how factors are read.
     pub(super) fn intel_bits(&mut self, factors: [Value; 2], result: Scalar) -> u32 {
         let tf32 = |v: &Value| v.mat.scalar == F32 && v.range.fits(Scalar::Float { width: 16 });
-        let may = self.profile.dialect == Dialect::Intel
+        let may = matches!(self.profile.dialect, Dialect::Intel | Dialect::Kernel)
             && self.profile.limits != Limits::Tiles
             && factors.iter().all(tf32)
             && result.is_float();

@@ -146,12 +146,18 @@ impl Gen<'_> {
         let variable = match self.buffers.iter().find(|b| b.member == TABLE) {
             Some(b) => b.variable,
             None => {
-                let (variable, block) = self.block_variable((Scalar::Int { width: 32, signed: false }, 1), TABLE);
+                let unit = (Scalar::Int { width: 32, signed: false }, 1);
+                let (variable, block) =
+                    if self.kernel() { self.buffer_argument(unit, "T") } else { self.block_variable(unit, TABLE) };
                 // It is written into the case by itself.
                 self.tables(variable, block);
                 variable
             }
         };
+        if self.kernel() {
+            let (pointer, _) = self.stepped(variable, uint, index);
+            return self.op(Op::Load, uint, [pointer.into(), Operand::Word(2), Operand::Word(4)]);
+        }
         let pointer = self.g.pointer(&mut self.m, storage, uint);
         let zero = self.u32(0);
         let pointer = self.ids(Op::AccessChain, pointer, &[variable, zero, index]);
@@ -231,6 +237,10 @@ impl Gen<'_> {
     /// What memory is declared as: the matrix's own type or another, alone or in vectors. For a store, its numbers must
     /// be filled by a run of the matrix's.
     pub(super) fn unit_for(&mut self, component: Scalar, run: Option<u32>) -> (Scalar, u32) {
+        if self.kernel() {
+            // Strides count components there, whatever memory is declared as.
+            return (component, 1);
+        }
         let int = |width| Scalar::Int { width, signed: false };
         let other = match self.e.below(8) {
             0..=4 => component,
@@ -270,6 +280,9 @@ impl Gen<'_> {
         if !found.is_empty() && !self.e.chance(80) {
             return self.e.pick(&found);
         }
+        if self.kernel() {
+            return self.kernel_buffer(component, unit, fill);
+        }
         let shape = self.e.pick(&[Shape::Plain, Shape::Plain, Shape::Behind, Shape::Nested]);
         let shape = if output && shape == Shape::Nested { Shape::Plain } else { shape };
         let wants_address = self.e.chance(50);
@@ -298,6 +311,26 @@ impl Gen<'_> {
         index
     }
 
+    fn kernel_buffer(&mut self, component: Scalar, unit: (Scalar, u32), fill: Fill) -> usize {
+        let index = self.buffers.len();
+        let name = format!("{}{index}", if fill == Fill::Output { "O" } else { "I" });
+        let (variable, block) = self.buffer_argument(unit, &name);
+        let (shape, member) = (Shape::Plain, index as u32);
+        self.buffers.push(Buffer {
+            name,
+            component,
+            unit,
+            fill,
+            shape,
+            physical: true,
+            variable,
+            member,
+            block,
+            units: 1,
+        });
+        index
+    }
+
     /// `base + execution * step`, as an index of some integer type.
     fn index(&mut self, base: u32, dynamic: Option<(Id, u32)>) -> Id {
         let mut at = self.uniform(base);
@@ -317,6 +350,10 @@ impl Gen<'_> {
     pub(super) fn pointer(&mut self, buffer: usize, base: u32, dynamic: Option<(Id, u32)>) -> (Id, StorageClass) {
         let b = self.buffers[buffer].clone();
         let elem = self.unit_type(b.unit);
+        if self.kernel() {
+            let at = self.index(base, dynamic);
+            return self.stepped(b.variable, elem, at);
+        }
         let storage = if b.physical { StorageClass::PhysicalStorageBuffer } else { StorageClass::StorageBuffer };
         let mut root = b.variable;
         if b.physical {

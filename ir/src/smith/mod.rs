@@ -1,4 +1,4 @@
-//! Entropy in, modules out: valid compute shaders that work on cooperative matrices, each with the case file that
+//! Entropy in, modules out: valid compute shaders (and kernels of OpenCL) that work on cooperative matrices, each with the case file that
 //! runs it.
 //!
 //! What is true of every module that [`generate`] gives:
@@ -24,6 +24,7 @@ mod entropy;
 mod flow;
 mod fun;
 mod intel;
+mod kernel;
 mod memory;
 pub mod mutate;
 mod number;
@@ -54,10 +55,12 @@ pub enum Dialect {
     Qcom,
     /// With SPV_ARM_cooperative_matrix_layouts.
     Arm,
+    /// With SPV_INTEL_joint_matrix, in OpenCL kernels.
+    Kernel,
 }
 
 impl Dialect {
-    /// Every dialect.
+    /// Every dialect of shaders.
     pub const ALL: [Dialect; 7] =
         [Dialect::Khr, Dialect::Nv2, Dialect::Ext, Dialect::Nv1, Dialect::Intel, Dialect::Qcom, Dialect::Arm];
 
@@ -71,23 +74,23 @@ impl Dialect {
             Dialect::Intel => "intel",
             Dialect::Qcom => "qcom",
             Dialect::Arm => "arm",
+            Dialect::Kernel => "kernel",
         }
     }
 
     /// Whether there are modules of the dialect that keep to these limits.
     pub fn has(self, limits: Limits) -> bool {
         match limits {
-            Limits::Any => true,
-            Limits::Tiles => self != Dialect::Nv1,
             Limits::Lavapipe => matches!(self, Dialect::Khr | Dialect::Nv2),
             // Lowered, where not as they are.
-            Limits::Nvidia => self != Dialect::Qcom,
+            Limits::Any => true,
+            Limits::Tiles | Limits::Nvidia => self != Dialect::Kernel,
         }
     }
 
     /// The dialect of a name.
     pub fn from_name(name: &str) -> Option<Dialect> {
-        Dialect::ALL.into_iter().find(|d| d.name() == name)
+        Dialect::ALL.into_iter().chain([Dialect::Kernel]).find(|d| d.name() == name)
     }
 }
 
@@ -133,19 +136,25 @@ impl Profile {
 
     /// The profile of a name, as it is displayed.
     pub fn from_name(name: &str) -> Option<Profile> {
-        let all = Dialect::ALL.into_iter().flat_map(|dialect| Limits::ALL.map(|limits| Profile { dialect, limits }));
+        let dialects = Dialect::ALL.into_iter().chain([Dialect::Kernel]);
+        let all = dialects.flat_map(|dialect| Limits::ALL.map(|limits| Profile { dialect, limits }));
         all.into_iter().find(|p| p.to_string() == name)
     }
 
     /// The subgroup size of the module's case; it has variants for others where there are no limits.
     pub fn lanes(self) -> u32 {
-        if self.limits == Limits::Nvidia { 32 } else { 8 }
+        match self.limits {
+            _ if self.dialect == Dialect::Kernel => 16,
+            Limits::Nvidia => 32,
+            _ => 8,
+        }
     }
 
     /// The subgroup sizes for which cases have variants, besides the first.
     pub fn variants(self) -> &'static [u32] {
         match self.limits {
             // Of 4 there would be matrices of 4 rows at most.
+            _ if self.dialect == Dialect::Kernel => &[],
             Limits::Any if self.dialect == Dialect::Qcom => &[16, 32],
             Limits::Any => &[4, 16, 32],
             _ => &[],

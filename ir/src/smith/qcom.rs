@@ -148,8 +148,8 @@ impl Gen<'_> {
         self.capability(Capability::GroupNonUniform as u32);
         let lane = self.builtin_value(BuiltIn::SubgroupLocalInvocationId, None);
         // Of those that count; others are not looked at.
-        let (seven, range) = (self.u32(7), Range::int(0, (lanes - 1).into()));
-        let lane = self.u32_op(Op::BitwiseAnd, lane, seven);
+        let (mask, range) = (self.u32(lanes.max(8) - 1), Range::int(0, (lanes - 1).into()));
+        let lane = self.u32_op(Op::BitwiseAnd, lane, mask);
         let base = self.num_of_u32(lane, range, scalar)?;
         let mut numbers: Vec<Num> = Vec::new();
         for i in 0..len {

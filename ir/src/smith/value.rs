@@ -166,6 +166,8 @@ impl Gen<'_> {
                 let range = if float { wrapped(x.range.halved(by)) } else { Some(x.range.hull(Gen::zero())) };
                 (op, Some(y), range)
             }
+            // OpenCL has no OpMatrixTimesScalar.
+            _ if self.kernel() => return None,
             _ => {
                 let (value, frac) = self.small_number(scalar);
                 let by = Range::new(value, value, frac);
@@ -269,6 +271,14 @@ impl Gen<'_> {
             let fits: Vec<[Scalar; 4]> = fits.filter(|c| factors.contains(&c[0]) && sums.contains(&c[2])).collect();
             return if fits.is_empty() { all[0] } else { self.e.pick(&fits) };
         }
+        if self.cut {
+            let floats = match use_scalar {
+                Some(sum) => sum.is_float(),
+                None => self.e.chance(128),
+            };
+            let (factor, sum) = if floats { (float(16), float(32)) } else { (int(8, false), int(32, false)) };
+            return [factor, factor, sum, sum];
+        }
         let result = match use_scalar {
             Some(s) => s,
             None => self.e.pick(&[float(32), float(16), int(32, true), int(32, false), float(64), int(16, true)]),
@@ -323,7 +333,9 @@ impl Gen<'_> {
         let mut range;
         let nv1 = self.profile.dialect == super::Dialect::Nv1;
         if let Scalar::Int { width, .. } = result.scalar {
-            let own = nv1 || self.profile.limits != super::Limits::Any || !self.e.chance(50);
+            // Types of kernels have no signs: these bits say all.
+            let likely = if self.kernel() { 230 } else { 50 };
+            let own = nv1 || self.profile.limits != super::Limits::Any || !self.e.chance(likely);
             let flags = [
                 (x.mat.scalar, Bits::MATRIX_A_SIGNED_COMPONENTS_KHR),
                 (y.mat.scalar, Bits::MATRIX_B_SIGNED_COMPONENTS_KHR),
@@ -615,7 +627,7 @@ impl Gen<'_> {
             }
         }
         let init = self.g.null(&mut self.m, ty);
-        let private = self.e.chance(80);
+        let private = self.e.chance(80) && !self.kernel();
         let (id, storage) = if private {
             self.note("Private variable");
             (self.variable(StorageClass::Private as u32, ty, Some(init)), StorageClass::Private)

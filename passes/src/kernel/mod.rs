@@ -145,12 +145,17 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
 }
 
 /// Says things about matrices as Intel's compiler takes them: access chains to elements begin at the matrix, and integers that
-/// types and layouts are made of are constants, not nulls.
+/// types and layouts are made of, and matrices of zeros, are constants, not nulls.
 pub(crate) fn spell_out(m: &mut Module, g: &mut Globals) {
     for r in m.globals_with(Op::ConstantNull).collect::<Vec<_>>() {
         let inst = m.inst(r).clone();
         if let Some(scalar @ Scalar::Int { .. }) = inst.ty.and_then(|t| types::scalar(m, t)) {
             m.replace(r, Inst::new(Op::Constant, inst.ty, inst.result, literal_operands(scalar, 0)).at(inst.origin));
+        }
+        let component = inst.ty.and_then(|t| types::coop_mat(m, t)).and_then(|ty| types::scalar(m, ty.component));
+        if let Some(component) = component {
+            let zero = g.constant(m, component, 0);
+            m.replace(r, Inst::new(Op::ConstantComposite, inst.ty, inst.result, [zero.into()]).at(inst.origin));
         }
     }
     for r in m.functions.iter().flat_map(|f| f.insts()).collect::<Vec<_>>() {

@@ -222,9 +222,15 @@ impl LaneSource {
         // The load stays, of another variable and under another id; the quotient takes its id.
         let variable = self.builtins.variable(m, g, BuiltIn::LocalInvocationIndex);
         let index_type = loaded_type(m, variable).unwrap_or(ty);
-        let loaded = m.fresh_id();
+        let mut loaded = m.fresh_id();
         let load = Inst::new(Op::Load, Some(index_type), Some(loaded), [variable.into()]).at(origin);
         insert_before(m, r, load);
+        if index_type != ty {
+            // In kernels it has 64 bits, and what is about subgroups has 32.
+            let wide = loaded;
+            loaded = m.fresh_id();
+            insert_before(m, r, Inst::new(Op::UConvert, Some(ty), Some(loaded), [wide.into()]).at(origin));
+        }
         m.replace(r, Inst::new(op, Some(ty), Some(result), [loaded, by].map(Operand::Id)).at(origin));
         Ok(())
     }

@@ -207,8 +207,13 @@ impl<'a> Choice<'a> {
         Choice { profile, by_id, products, partners: same.to_vec(), steps: 20_000 }
     }
 
+    /// The rows of the list whose tiles can be staged: shared memory is of words, and no column is less than one.
     fn rows(&self) -> impl Iterator<Item = &'a MatrixProperties> {
-        self.profile.khr_properties.iter().filter(|p| p.scope == Scope::Subgroup)
+        let words = |p: &MatrixProperties| {
+            let narrowest = [p.a, p.c, p.result].into_iter().filter_map(ComponentType::bits).min();
+            narrowest.is_none_or(|bits| p.m * bits >= 32)
+        };
+        self.profile.khr_properties.iter().filter(move |p| p.scope == Scope::Subgroup && words(p))
     }
 
     /// The rows of the list that a product can use, best first.
