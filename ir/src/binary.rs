@@ -426,6 +426,10 @@ fn plain(op: Op, words: &[u32]) -> Option<Range<usize>> {
         (Op::LoopMerge, [_, _, 0..=2]) => 0..2,
         (Op::Name, [_, text @ ..]) | (Op::MemberName, [_, _, text @ ..]) if is_string(text) => 0..1,
         (Op::Decorate, [_, what @ ..]) | (Op::MemberDecorate, [_, _, what @ ..]) if is_decoration(what) => 0..1,
+        // The operation, and what its operands are.
+        (Op::SpecConstantOp, [inner, rest @ ..]) => {
+            1..1 + Op(u16::try_from(*inner).ok()?).plain_operands(rest.len())?
+        }
         _ => 0..op.plain_operands(words.len())?,
     })
 }
@@ -484,11 +488,15 @@ mod tests {
             [1, 1, 2, 3, 5, 0, 11, 24, 33, 35, 0x61, 0x6161_6161][(state >> 16) as usize % 12]
         };
         let mut quick = 0;
-        for op in OPS.iter().map(|o| o.op) {
+        let ops = OPS.iter().map(|o| (o.op, None));
+        // What is computed with constants says itself what follows.
+        let inner = OPS.iter().map(|o| (Op::SpecConstantOp, Some(u32::from(o.op.0))));
+        for (op, inner) in ops.chain(inner) {
             for n in 0..200 {
-                let len = 1 + n % 8;
+                let len = if inner.is_some() { 4 } else { 1 } + n % 8;
                 let mut words = vec![MAGIC, 0x0001_0600, 0, 40, 0, (len << 16) | u32::from(op.0)];
                 words.extend((1..len).map(|_| word()));
+                inner.into_iter().for_each(|inner| words[8] = inner);
                 let mut reader = Reader::new(&words, false).expect("a header");
                 let Some((r, _)) = reader.quick() else { continue };
                 let inst = reader.module.inst(r).clone();

@@ -1,7 +1,7 @@
 //! Variables of the invocation as cells: what is stored, what is read, and phis where several stores may be the last.
 
 use super::build::Builder;
-use super::nodes::Kind;
+use super::nodes::{Kind, List};
 use super::reaching::{Found, Reaching, Tree};
 use crate::module::Id;
 use smallvec::SmallVec;
@@ -60,26 +60,27 @@ impl Builder<'_> {
         let program = self.given.program;
         let edges: Vec<(usize, usize)> = program.edges.iter().map(|e| (e.from as usize, e.to as usize)).collect();
         let tree = Tree::new(program.spots.len(), &edges);
+        let mut work = Vec::new();
         for cell in std::mem::take(&mut self.cells) {
             if !cell.reads.is_empty() {
-                self.resolve_cell(&tree, &cell);
+                self.resolve_cell(&tree, &cell, &mut work);
             }
         }
     }
 
-    pub(super) fn resolve_cell(&mut self, tree: &Tree, cell: &Cell) {
+    /// `work` comes and goes empty.
+    fn resolve_cell(&mut self, tree: &Tree, cell: &Cell, work: &mut Vec<(u32, u32)>) {
         let program = self.given.program;
         let mut reach = Reaching::new(tree, cell);
-        let mut work = Vec::new();
         for (spot, node) in &cell.reads {
-            let value = self.reaching(&mut reach, *spot, true, &mut work);
+            let value = self.reaching(&mut reach, *spot, true, work);
             self.graph.alias[*node as usize] = value;
         }
-        let mut ops = Vec::new();
+        let mut ops = List::new();
         while let Some((spot, phi)) = work.pop() {
             ops.clear();
             for e in program.into(spot) {
-                ops.extend([self.reaching(&mut reach, program.edge(*e).from, false, &mut work), *e]);
+                ops.extend([self.reaching(&mut reach, program.edge(*e).from, false, work), *e]);
             }
             self.set_ops(phi, &ops);
         }

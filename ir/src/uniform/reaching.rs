@@ -7,6 +7,7 @@
 use super::cells::Cell;
 use crate::cfg::{DomTree, Frontiers, Graph};
 use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
 
 /// The dominators of a program's spots.
 pub(super) struct Tree {
@@ -46,7 +47,7 @@ struct Mark {
     store: Option<u32>,
     phi: bool,
     /// The closest mark that dominates this one.
-    up: usize,
+    up: u32,
 }
 
 /// The answers for one cell.
@@ -54,7 +55,7 @@ pub(super) struct Reaching<'t> {
     tree: &'t Tree,
     pub(super) cell: &'t Cell,
     /// In preorder of the tree; the first is the first spot.
-    marks: Vec<Mark>,
+    marks: SmallVec<[Mark; 8]>,
     /// The phis that were made, by spot.
     pub(super) phis: FxHashMap<u32, u32>,
 }
@@ -62,8 +63,7 @@ pub(super) struct Reaching<'t> {
 impl<'t> Reaching<'t> {
     pub(super) fn new(tree: &'t Tree, cell: &'t Cell) -> Reaching<'t> {
         let mark = |spot| Mark { spot, store: None, phi: false, up: 0 };
-        let mut marks = Vec::with_capacity(1 + 2 * cell.stores.len());
-        marks.push(mark(0));
+        let mut marks: SmallVec<[Mark; 8]> = smallvec![mark(0)];
         marks.extend(cell.stores.iter().map(|(spot, n)| Mark { store: Some(*n), ..mark(*spot) }));
         if cell.stores.len() > 1 || cell.stores.first().is_some_and(|s| s.0 != 0) {
             let meet = tree.frontiers.iterated(marks.iter().map(|m| m.spot as usize));
@@ -80,9 +80,9 @@ impl<'t> Reaching<'t> {
         for i in 1..marks.len() {
             let mut up = i - 1;
             while !tree.dom.dominates(marks[up].spot as usize, marks[i].spot as usize) {
-                up = marks[up].up;
+                up = marks[up].up as usize;
             }
-            marks[i].up = up;
+            marks[i].up = up as u32;
         }
         Reaching { tree, cell, marks, phis: FxHashMap::default() }
     }
@@ -99,10 +99,10 @@ impl<'t> Reaching<'t> {
             if at == 0 {
                 return (spot, Found::First);
             }
-            at = self.marks[at].up;
+            at = self.marks[at].up as usize;
         }
         while !self.tree.dom.dominates(self.marks[at].spot as usize, spot as usize) {
-            at = self.marks[at].up;
+            at = self.marks[at].up as usize;
         }
         let m = &self.marks[at];
         match m.store {
