@@ -210,6 +210,7 @@ impl Walk {
         walk
     }
 
+    #[inline(always)]
     fn enter(&mut self, node: usize, parent: u32, graph: &Graph, stack: &mut Vec<(u32, u32)>) {
         self.number[node] = self.pre.len() as u32;
         self.pre.push(node);

@@ -67,7 +67,8 @@ pub struct Constructs {
 impl Constructs {
     /// The constructs that a function's merge instructions declare, outer ones before those inside them.
     pub fn new(cfg: &Cfg) -> Constructs {
-        let mut edges: Vec<_> = cfg.graph().edges().collect();
+        let mut edges = Vec::with_capacity(cfg.edges.len() + 2 * cfg.merges.len());
+        cfg.graph().edges().for_each(|e| edges.push(e));
         let mut of = vec![None; cfg.len()];
         for (b, m) in cfg.merges() {
             edges.extend(m.merge.iter().chain(&m.continue_target).map(|to| (b, *to)));

@@ -462,15 +462,17 @@ pub(super) fn number_values(module: &Module) -> (Vec<Range<u32>>, IdIndex) {
     let mut ranges = Vec::with_capacity(module.functions.len());
     for f in &module.functions {
         let start = count;
-        let mut number = |r: InstRef| {
-            if let Some(id) = module.inst(r).result
-                && module.def(id) == Some(r)
-            {
-                numbers.insert(id, count);
-                count += 1;
+        // Lists in the order of the file, one loop for all of them: this sees each instruction.
+        for list in std::iter::once(&f.params[..]).chain(f.blocks.iter().map(|b| &b.insts[..])) {
+            for &r in list {
+                if let Some(id) = module.inst(r).result
+                    && module.def(id) == Some(r)
+                {
+                    numbers.insert(id, count);
+                    count += 1;
+                }
             }
-        };
-        f.params.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)).for_each(|r| number(*r));
+        }
         ranges.push(start..count);
     }
     (ranges, numbers)

@@ -113,6 +113,11 @@ impl Graph {
         n
     }
 
+    /// The nodes that stand for themselves.
+    pub(super) fn standing(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..).zip(&self.alias).filter(|(n, of)| n == *of).map(|(n, _)| n)
+    }
+
     /// The words of a node's operand list.
     pub(super) fn raw(&self, n: u32) -> &[u32] {
         let (a, b) = self.nodes[n as usize].ops;

@@ -64,22 +64,71 @@ pub(super) struct Solved<'p, 'm> {
     pub(super) exhausted: bool,
 }
 
-/// The lists of `count` owners; `pairs` gives (whose list, item), the same each time.
-fn lists<I: Iterator<Item = (u32, u32)>>(count: usize, pairs: impl Fn() -> I) -> (Vec<u32>, Vec<u32>) {
-    // What is counted for a list stands two places behind its number: then adding up puts its beginning one behind, and
-    // filling it moves that to its end, where the next one begins.
-    let mut start = vec![0u32; count + 2];
-    pairs().for_each(|(of, _)| start[of as usize + 2] += 1);
-    for i in 0..=count {
-        start[i + 1] += start[i];
+/// Lists of several owners, side by side, while they are made: all items are counted first.
+struct Making {
+    /// What is counted for a list stands two places behind its number: then adding up puts its beginning one behind, and
+    /// filling it moves that to its end, where the next one begins.
+    start: Vec<u32>,
+    items: Vec<u32>,
+}
+
+impl Making {
+    fn new(owners: usize) -> Making {
+        Making { start: vec![0; owners + 2], items: Vec::new() }
     }
-    let mut items = vec![0; start[count + 1] as usize];
-    pairs().for_each(|(of, item)| {
-        let at = &mut start[of as usize + 1];
-        items[*at as usize] = item;
+
+    fn count(&mut self, owner: u32) {
+        self.start[owner as usize + 2] += 1;
+    }
+
+    fn counted(&mut self) {
+        let mut sum = 0;
+        for n in &mut self.start {
+            sum += *n;
+            *n = sum;
+        }
+        self.items = vec![0; sum as usize];
+    }
+
+    fn put(&mut self, owner: u32, item: u32) {
+        let at = &mut self.start[owner as usize + 1];
+        self.items[*at as usize] = item;
         *at += 1;
-    });
-    (start, items)
+    }
+
+    /// Where each list begins, and all items.
+    fn made(self) -> (Vec<u32>, Vec<u32>) {
+        (self.start, self.items)
+    }
+}
+
+/// By node, those that it is an operand of; nodes that others stand for are none.
+fn users(graph: &Graph) -> (Vec<u32>, Vec<u32>) {
+    let mut making = Making::new(graph.nodes.len());
+    for n in graph.standing() {
+        graph.operands(n).for_each(|(op, _)| making.count(op));
+    }
+    making.counted();
+    for n in graph.standing() {
+        graph.operands(n).for_each(|(op, _)| making.put(op, n));
+    }
+    making.made()
+}
+
+/// By place of a spot, its nodes, phis first.
+fn nodes_of(graph: &Graph, spot_place: &[u32]) -> (Vec<u32>, Vec<u32>) {
+    let mut making = Making::new(spot_place.len());
+    let place = |n: u32| spot_place[graph.nodes[n as usize].spot as usize];
+    graph.standing().for_each(|n| making.count(place(n)));
+    making.counted();
+    for phis in [true, false] {
+        for n in graph.standing() {
+            if (graph.nodes[n as usize].kind == Kind::Phi) == phis {
+                making.put(place(n), n);
+            }
+        }
+    }
+    making.made()
 }
 
 /// By number, the place in a list; those that are not in it come behind.
@@ -110,15 +159,10 @@ impl<'p, 'm> Solved<'p, 'm> {
         promises: (bool, bool),
     ) -> Solved<'p, 'm> {
         let count = graph.nodes.len();
-        let standing = || (0..count as u32).filter(|n| graph.alias[*n as usize] == *n);
-        let users = lists(count, || standing().flat_map(|n| graph.operands(n).map(move |(op, _)| (op, n))));
+        let users = users(&graph);
         let vary = vary(program, &graph);
         let spot_place = places(program.spots.len(), &program.order);
-        let is_phi = |n: &u32| graph.nodes[*n as usize].kind == Kind::Phi;
-        let nodes_of = lists(program.spots.len(), || {
-            let in_turn = standing().filter(is_phi).chain(standing().filter(|n| !is_phi(n)));
-            in_turn.map(|n| (spot_place[graph.nodes[n as usize].spot as usize], n))
-        });
+        let nodes_of = nodes_of(&graph, &spot_place);
         for node in &mut graph.nodes {
             if node.kind == Kind::Undef {
                 node.shape = Shape::Unknown;
