@@ -75,7 +75,8 @@ fn the_page_has_those_of_nvidia() {
     let names = std::fs::read_dir(folder).unwrap().flatten().map(|f| f.file_name().to_string_lossy().into_owned());
     let mut modules: Vec<String> = names.filter(|n| n.ends_with(".spvasm")).collect();
     modules.sort();
-    assert_eq!(modules, ["negated-byte.spvasm", "stride-read.spvasm", "workgroup-step.spvasm"]);
+    let wanted = ["held-across-loops", "negated-byte", "stride-read", "workgroup-step"].map(|n| format!("{n}.spvasm"));
+    assert_eq!(modules, wanted);
     for name in modules.iter().map(|n| format!("testdata/drivers/nvidia/{n}")) {
         assert!(page.contains(&name), "{name} is not on the page");
         let outcome = interpreted(&testing::words(&name), &testing::case(name.replace("spvasm", "toml")), 32);
