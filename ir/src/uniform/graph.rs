@@ -373,7 +373,7 @@ impl<'m> Program<'m> {
 
     pub(super) fn insts(&self, s: u32) -> &'m [InstRef] {
         let spot = self.spot(s);
-        let all = &self.function(spot.frame).blocks[spot.block as usize].insts;
+        let all = self.function(spot.frame).blocks[spot.block as usize].insts.as_slice();
         &all[spot.from as usize..spot.to as usize]
     }
 

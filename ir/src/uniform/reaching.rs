@@ -77,34 +77,35 @@ impl<'t> Reaching<'t> {
             }
             same
         });
-        for i in 1..marks.len() {
+        let all = marks.as_mut_slice();
+        for i in 1..all.len() {
             let mut up = i - 1;
-            while !tree.dom.dominates(marks[up].spot as usize, marks[i].spot as usize) {
-                up = marks[up].up as usize;
+            while !tree.dom.dominates(all[up].spot as usize, all[i].spot as usize) {
+                up = all[up].up as usize;
             }
-            marks[i].up = up as u32;
+            all[i].up = up as u32;
         }
         Reaching { tree, cell, marks, phis: FxHashMap::default() }
     }
 
     /// Where what the cell holds at the beginning or the end of a spot comes from.
     pub(super) fn find(&self, spot: u32, begin: bool) -> (u32, Found) {
-        let place = self.tree.place[spot as usize];
-        let behind = self.marks.partition_point(|m| self.tree.place[m.spot as usize] <= place);
+        let (place, marks) = (self.tree.place[spot as usize], self.marks.as_slice());
+        let behind = marks.partition_point(|m| self.tree.place[m.spot as usize] <= place);
         let mut at = behind.saturating_sub(1);
-        if begin && self.marks[at].spot == spot {
-            if self.marks[at].phi {
+        if begin && marks[at].spot == spot {
+            if marks[at].phi {
                 return (spot, Found::Phi);
             }
             if at == 0 {
                 return (spot, Found::First);
             }
-            at = self.marks[at].up as usize;
+            at = marks[at].up as usize;
         }
-        while !self.tree.dom.dominates(self.marks[at].spot as usize, spot as usize) {
-            at = self.marks[at].up as usize;
+        while !self.tree.dom.dominates(marks[at].spot as usize, spot as usize) {
+            at = marks[at].up as usize;
         }
-        let m = &self.marks[at];
+        let m = &marks[at];
         match m.store {
             Some(n) => (m.spot, Found::Store(n)),
             None if m.phi => (m.spot, Found::Phi),

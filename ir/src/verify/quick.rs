@@ -92,7 +92,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The next instruction, if it is where it must be.
-    #[inline]
+    #[inline(always)]
     fn enter(&self, r: InstRef) -> Option<&'a Inst> {
         let inst = self.module.inst(r);
         some(r.index() == self.at && !inst.opaque)?;
