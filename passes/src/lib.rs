@@ -14,6 +14,7 @@ mod builtins;
 mod cleanup;
 mod dialect;
 mod inline;
+mod input_blocks;
 mod kernel;
 mod pipeline;
 mod refusals;

@@ -163,6 +163,7 @@ pub fn lower_with(
     };
     let mut module = module.clone();
     coop_ir::captures::take_as_passed(&mut module);
+    crate::input_blocks::take_as_variables(&mut module);
     let before: Vec<u32> = module.capabilities().collect();
     let passes = PASSES.iter().filter(|p| p.targets.contains(&options.target));
     for (number, pass) in passes.enumerate().take(options.fuel.unwrap_or(usize::MAX)) {

@@ -567,9 +567,21 @@ impl<'m> Translator<'m> {
                 let rows = self.new_rows(n)?;
                 let pointer = tag::ROWS << tag::SHIFT | u64::from(rows);
                 self.known.insert(id, pointer);
-                match (storage, self.d.word(id, deco::BUILT_IN)) {
-                    (class::INPUT, Some(b)) => self.builtins.push((b, rows, n)),
-                    (class::FUNCTION, _) => {}
+                // Of a variable, or of the members of a block.
+                let mut built_in: Vec<(u32, Row, u32)> = Vec::new();
+                if storage == class::INPUT {
+                    let of = self.types.get(pointee).id;
+                    match (self.d.word(id, deco::BUILT_IN), self.types.kind(pointee)) {
+                        (Some(b), _) => built_in.push((b, rows, n)),
+                        (None, Kind::Struct { members }) => built_in.extend((0..).zip(members).filter_map(|(i, m)| {
+                            Some((self.d.member(of, i, deco::BUILT_IN)?, rows + m.slot, self.types.slots(m.ty)))
+                        })),
+                        _ => {}
+                    }
+                }
+                match storage {
+                    class::INPUT if !built_in.is_empty() => self.builtins.append(&mut built_in),
+                    class::FUNCTION => {}
                     _ => {
                         let init = initializer.and_then(|i| self.consts.get(i)).cloned();
                         self.privates.push((rows, n, init));

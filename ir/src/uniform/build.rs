@@ -517,11 +517,8 @@ impl<'a> Builder<'a> {
 
     /// What a built-in or another input gives.
     pub(super) fn input(&mut self, variable: Id, component: Option<u32>, ty: Option<Id>) -> Val {
-        let leaves = match component {
-            Some(_) => 1,
-            None => ty.map_or(1, |t| self.given.layouts.leaves(t)),
-        };
-        let nodes: List = (0..leaves).map(|k| self.input_node(variable, component.unwrap_or(k))).collect();
+        let (first, leaves) = (component.unwrap_or(0), ty.map_or(1, |t| self.given.layouts.leaves(t)));
+        let nodes: List = (first..first + leaves).map(|k| self.input_node(variable, k)).collect();
         self.assemble(&nodes)
     }
 
@@ -530,8 +527,8 @@ impl<'a> Builder<'a> {
             return *n;
         }
         let was = std::mem::take(&mut self.spot);
-        let built_in = self.given.decorations.built_in(variable);
-        let n = match built_in.map(|b| super::source::built_in(&self.given.grid, b, component)) {
+        let built_in = super::source::which(self.given.module, self.given.decorations, variable, component);
+        let n = match built_in.map(|(b, axis)| super::source::built_in(&self.given.grid, b, axis)) {
             Some(source) => self.shaped(source.over, source.shape, 32, source.assumes),
             None => self.fixed(Uniformity::Divergent, None),
         };

@@ -346,9 +346,9 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
     /// Where values begin to differ.
     fn source(&self, n: u32, chain: &mut Vec<Step>) {
         let node = &self.solved.graph.nodes[n as usize];
-        if let Some((variable, _)) = self.solved.graph.source_of.get(&n) {
+        if let Some((variable, component)) = self.solved.graph.source_of.get(&n) {
             let Some(at) = self.module().def(*variable) else { return };
-            let text = match self.built_in(*variable) {
+            let text = match self.built_in(*variable, *component) {
                 Some(name) if node.over == Uniformity::Subgroup => format!("{name} is the same in a subgroup only"),
                 Some(name) => format!("{name} differs between invocations"),
                 None => "an input of each invocation".into(),
@@ -376,8 +376,8 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
         chain.push(Step { at, text });
     }
 
-    fn built_in(&self, variable: Id) -> Option<&'static str> {
-        let number = self.decorations.built_in(variable)?;
+    fn built_in(&self, variable: Id, component: u32) -> Option<&'static str> {
+        let (number, _) = super::source::which(self.module(), self.decorations, variable, component)?;
         Enumeration::BuiltIn.enumerant(number).map(|e| e.name)
     }
 }

@@ -26,7 +26,8 @@ pub(super) enum Place {
         /// An element of a matrix.
         element: bool,
     },
-    /// To a built-in or another input; the component, if one is chosen.
+    /// To a built-in or another input; the component that a chain chooses, or the first of them, counted through the
+    /// members of a block.
     Input { variable: Id, component: Option<u32> },
     /// To memory; the node is the address.
     Memory { class: u32, root: Option<Id>, node: u32 },
@@ -207,13 +208,14 @@ impl Builder<'_> {
                 let Cells { bases, ty, deps, part, element } = c;
                 Place::Cells { bases, ty, deps, part, element }
             }
-            Place::Input { variable, component } => match (component, indices.as_slice()) {
-                (None, [one]) if constant(*one).is_some() => {
-                    Place::Input { variable, component: constant(*one).map(|v| v as u32) }
+            Place::Input { variable, component } => {
+                let ty = self.given.module.type_of(base).and_then(|ty| pointee(self.given.module, ty));
+                match ty.and_then(|ty| self.part_of(ty, &indices)) {
+                    Some(part) => Place::Input { variable, component: Some(component.unwrap_or(0) + part) },
+                    // Arrays of inputs: nothing that compute shaders have.
+                    None => Place::Memory { class: NONE, root: Some(variable), node: self.uniform },
                 }
-                // Arrays of inputs: nothing that compute shaders have.
-                _ => Place::Memory { class: NONE, root: Some(variable), node: self.uniform },
-            },
+            }
             Place::Memory { class, root, node } => {
                 let mut ops: List = if node == self.uniform { List::new() } else { smallvec![node] };
                 for id in indices {
@@ -231,6 +233,18 @@ impl Builder<'_> {
             }
         };
         self.place(place)
+    }
+
+    /// Which leaf of a type constant indices lead to, or to the first of which.
+    fn part_of(&self, ty: Id, indices: &[Id]) -> Option<u32> {
+        let mut at = (Some(ty), 0);
+        for id in indices {
+            match self.given.layouts.step(self.given.module, at.0?, self.given.constants.get(*id).fixed()) {
+                (inner, Step::At(n)) => at = (inner, at.1 + n),
+                _ => return None,
+            }
+        }
+        Some(at.1)
     }
 
     /// What `OpBufferPointerEXT` points to: a buffer that any other descriptor may name too.

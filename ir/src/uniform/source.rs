@@ -2,7 +2,57 @@
 
 use super::shape::{Grid, Shape};
 use super::{Assumptions, Uniformity};
-use spirv::BuiltIn;
+use crate::decorate::Decorations;
+use crate::types::{Scalar, Type, scalar};
+use crate::{Id, Module};
+use spirv::{BuiltIn, Decoration};
+use std::ops::Range;
+
+/// The BuiltIn that a component of an input is, and which component of it. A block's are counted through its members.
+pub(super) fn which(module: &Module, decorations: &Decorations, variable: Id, component: u32) -> Option<(u32, u32)> {
+    if let Some(number) = decorations.built_in(variable) {
+        return Some((number, component));
+    }
+    let mut members = block(module, decorations, variable)?;
+    let (number, range) = members.find(|(_, range)| range.contains(&component))?;
+    Some((number?, component - range.start))
+}
+
+/// All that are in an input; nothing if any part of it is something else.
+pub(super) fn all(module: &Module, decorations: &Decorations, variable: Id) -> Option<Vec<(u32, u32)>> {
+    if let Some(number) = decorations.built_in(variable) {
+        return Some((0..3).map(|c| (number, c)).collect());
+    }
+    let mut found = Vec::new();
+    for (number, range) in block(module, decorations, variable)? {
+        let number = number?;
+        found.extend((0..range.len() as u32).map(|c| (number, c)));
+    }
+    Some(found)
+}
+
+/// The members of a block, each with the BuiltIn that it is and its components, as the analysis counts leaves. From a member
+/// on of which these are not known, nothing is.
+fn block<'a>(
+    module: &'a Module,
+    decorations: &'a Decorations,
+    variable: Id,
+) -> Option<impl Iterator<Item = (Option<u32>, Range<u32>)> + 'a> {
+    let Some(Type::Pointer { pointee, .. }) = Type::of(module, module.type_of(variable)?) else { return None };
+    let Some(Type::Struct { members }) = Type::of(module, pointee) else { return None };
+    let mut end = 0;
+    Some(members.into_iter().enumerate().map(move |(i, ty)| {
+        let len = match Type::of(module, ty) {
+            Some(Type::Scalar(_) | Type::Bool) => Some(1),
+            Some(Type::Vector { elem, len }) => matches!(scalar(module, elem), Some(Scalar::Int { .. })).then_some(len),
+            _ => None,
+        };
+        let start = end;
+        end = len.map_or(u32::MAX, |len| end.saturating_add(len));
+        let number = len.and_then(|_| decorations.member_value(pointee, i as u32, Decoration::BuiltIn));
+        (number, start..end)
+    }))
+}
 
 /// What is known of a built-in.
 pub(super) struct Source {

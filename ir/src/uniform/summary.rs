@@ -136,10 +136,10 @@ impl Summarizer<'_> {
             // A variable of its own, or what an argument points to.
             StorageClass::Function => Some(()),
             StorageClass::Input => {
-                let number = self.decorations.built_in(from?)?;
+                let all = source::all(self.module, self.decorations, from?)?;
                 // Nothing is known of the workgroup here, so this says less than is known later.
                 let grid = Grid::new(None, None);
-                let over = (0..3).map(|c| source::built_in(&grid, number, c).over).max();
+                let over = all.into_iter().map(|(number, c)| source::built_in(&grid, number, c).over).max();
                 out.over = out.over.max(over.unwrap_or(Uniformity::Divergent));
                 Some(())
             }
