@@ -228,8 +228,8 @@ impl Differential<'_, '_> {
     fn forms(&self, profile: Profile, target: Target, salt: u64, one_subgroup: bool) -> Vec<Form> {
         let lanes = profile.lanes();
         if profile.dialect == Dialect::Kernel && target == Target::Scalar {
-            // pocl's subgroups are as wide as workgroups; Intel's compiler crashes on some.
-            let fits = one_subgroup && self.opencl.is_none_or(|d| !d.name().contains("Intel"));
+            // pocl's subgroups are as wide as workgroups; rusticl has a size of its own, and Intel's compiler crashes on some.
+            let fits = one_subgroup && self.opencl.is_none_or(|d| d.name().contains("Portable Computing Language"));
             let kind = if fits && salt.is_multiple_of(2) { Lanes::Subgroup } else { Lanes::LocalIndex };
             return vec![Form { lowered: Some((target, kind)), size: lanes }];
         }
