@@ -170,9 +170,9 @@ fn verify<'a>(
             let why = said.cloned().collect::<Vec<_>>().join("\n");
             (Some(original).filter(|_| runner.is_interpreter()), Some(why))
         }
-        Err(error @ (Error::Unsupported { .. } | Error::Vulkan { .. } | Error::OpenCl { .. })) => {
-            (None, Some(error.to_string()))
-        }
+        Err(
+            error @ (Error::Unsupported { .. } | Error::Vulkan { .. } | Error::OpenCl { .. } | Error::Timeout { .. }),
+        ) => (None, Some(error.to_string())),
         Err(other) => return Err(other),
     };
     let (mut compared_with, mut differences) = (Vec::new(), Vec::new());
