@@ -20,8 +20,8 @@ mod data;
 
 use coop_exec::interp::{Config, Coverage, Finding, FindingKind, Interpreter, Reconvergence};
 use coop_ir::constant::{Constants, Specialization};
-use coop_ir::smith::diverge::{Diverging, Free, Freed, branches, diverge, free};
-use coop_ir::uniform::{Analysis, Analyzer, Options, What, Witness};
+use coop_ir::smith::diverge::{Diverging, Free, diverge, free};
+use coop_ir::uniform::{Analysis, Analyzer, Options, Way, What, Witness};
 use coop_ir::{InstRef, Module, Op};
 use data::{Data, Inputs, Kind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,10 +115,6 @@ const SIZES: [u32; 4] = [4, 8, 16, 32];
 const RUNS: u64 = 4;
 /// And more of them for what is shown and was not seen yet.
 const MORE_RUNS: u64 = 12;
-/// So many where data decides, for all that was not seen together.
-const TOGETHER_RUNS: u64 = 12;
-/// And for each alone.
-const FREE_RUNS: u64 = 32;
 
 /// Makes a module of some entropy and tries it.
 pub fn try_entropy(entropy: &[u8], seed: u64, tally: &mut Tally) -> Result<(), Box<Wrong>> {
@@ -134,7 +130,7 @@ pub fn try_entropy(entropy: &[u8], seed: u64, tally: &mut Tally) -> Result<(), B
         return Err(wrong("no entry point", String::new()));
     };
     for size in SIZES {
-        let options = Options { subgroup_size: Some(size), facts: false };
+        let options = Options { subgroup_size: Some(size), ..Options::default() };
         let analysis = analyzer.analyze(&entry, options).map_err(|e| wrong("refused", format!("{e:?}")))?;
         let said = Said::new(&made.module, &analysis);
         tally.checked += analysis.checked as u64;
@@ -162,7 +158,7 @@ pub fn try_entropy(entropy: &[u8], seed: u64, tally: &mut Tally) -> Result<(), B
             )?;
         }
         let freed = if said.unseen(&seen).next().is_some() {
-            let facts = analyzer.analyze(&entry, Options { subgroup_size: Some(size), facts: true });
+            let facts = analyzer.analyze(&entry, Options { subgroup_size: Some(size), facts: true, unreached: true });
             let facts = facts.map_err(|e| wrong("refused", format!("{e:?}")))?;
             freed(&made, &facts, (size, seed), (&said, &mut seen), tally)?
         } else {
@@ -200,24 +196,15 @@ fn freed(
     (said, seen): (&Said, &mut Seen),
     tally: &mut Tally,
 ) -> Result<BTreeSet<Key>, Box<Wrong>> {
-    let mut finder = Finder { made, facts, size, seed, said, found: BTreeSet::new() };
-    // All at once; then each for itself, as what decides about one error may be in the way of another.
+    let finder = Finder { made, facts, size, seed, said };
     let all: Vec<Key> = said.unseen(seen).collect();
-    let keep: Vec<InstRef> = all.iter().filter_map(|t| said.deciding.get(t).copied()).collect();
-    finder.attempt(&all, (&keep, true), TOGETHER_RUNS, seen, tally)?;
+    let mut found = BTreeSet::new();
     for key in all {
-        let own: Vec<InstRef> = said.deciding.get(&key).copied().into_iter().collect();
-        for everywhere in [true, false] {
-            if !finder.found.contains(&key) {
-                finder.attempt(&[key], (&own, everywhere), FREE_RUNS, seen, tally)?;
-            }
-        }
-        if !finder.found.contains(&key) {
-            let keep = finder.least(key)?;
-            finder.attempt(&[key], (&keep, false), 8 * FREE_RUNS, seen, tally)?;
-        }
+        let reached = finder.along(key, tally)?;
+        found.extend(reached.here.contains(&key).then_some(key));
+        seen.behind.extend(reached.behind.contains(&key).then_some(key));
     }
-    Ok(finder.found)
+    Ok(found)
 }
 
 /// Looks for runs in which data decides the branches around errors.
@@ -227,87 +214,44 @@ struct Finder<'a, 'm> {
     size: u32,
     seed: u64,
     said: &'a Said<'m>,
-    found: BTreeSet<Key>,
-}
-
-/// A module in which data decides branches.
-struct Same {
-    other: Freed,
-    analysis: Analysis,
-    /// The errors that the analysis names there, by the same branch.
-    keys: Vec<Key>,
 }
 
 impl Finder<'_, '_> {
-    /// The module for these errors, if it can be made and the analysis names some of them there as it did.
-    fn freed(&self, targets: &[Key], (keep, everywhere): (&[InstRef], bool)) -> Result<Option<Same>, Box<Wrong>> {
-        let alone: Vec<(InstRef, u32)> = targets.iter().filter_map(|(at, operand)| Some((*at, (*operand)?))).collect();
-        let only: Vec<InstRef> = targets.iter().map(|t| t.0).collect();
-        let how = Free { keep, alone: &alone, everywhere, only: &only };
-        let Some(other) = free(self.made, |id| self.facts.value(id), how) else { return Ok(None) };
+    /// Goes the way to an error that the analysis has found, in a module in which data decides the branches on which the
+    /// proof does not rest. The analysis must name the error there, by the same branch.
+    fn along(&self, key: Key, tally: &mut Tally) -> Result<Seen, Box<Wrong>> {
+        let mut reached = Seen::default();
+        let Some(way) = self.said.ways.get(&key) else { return Ok(reached) };
+        let (at, operand) = key;
+        let alone: Vec<(InstRef, u32)> = operand.map(|i| (at, i)).into_iter().collect();
+        let how = Free { keep: &way.kept, alone: &alone, only: &[at] };
+        let Some(other) = free(self.made, |id| self.facts.value(id), how) else { return Ok(reached) };
         if let Err(problems) = coop_ir::verify::verify(&other.made.module) {
             return Err(wrong("not well formed", problems[0].to_string()));
         }
         let analysis = self.analyze(&other.made.module)?;
         let now = Said::new(&other.made.module, &analysis);
         // By the same branch: of several invocations that it may lead there another one may be named.
-        let shown = |said: &Said, key: &Key| {
-            let witness = said.doubts.get(key).copied().flatten();
-            witness.map(|_| said.deciding.get(key).copied().filter(|_| key.1.is_none()))
+        let shown = |said: &Said| {
+            let witness = said.doubts.get(&key).copied().flatten();
+            witness.map(|_| said.deciding.get(&key).copied().filter(|_| operand.is_none()))
         };
-        let keys: Vec<Key> = targets.iter().filter(|t| shown(self.said, t) == shown(&now, t)).copied().collect();
-        Ok((!keys.is_empty()).then_some(Same { other, analysis, keys }))
+        if shown(self.said) != shown(&now) {
+            return Ok(reached);
+        }
+        let data = Data { seed: self.seed, kind: Kind::Small };
+        let inputs = data.along(&other.data(way), other.words, way.workgroups);
+        run(&other.made, (self.size, Reconvergence::Early), &inputs, &now, &mut reached, tally)?;
+        Ok(reached)
     }
 
     fn analyze(&self, module: &Module) -> Result<Analysis, Box<Wrong>> {
         let specialization = Specialization::new();
         let constants = Constants::new(module, &specialization);
         let analyzer = Analyzer::new(module, &constants);
-        let options = Options { subgroup_size: Some(self.size), facts: false };
+        let options = Options { subgroup_size: Some(self.size), facts: false, unreached: true };
         let entry = analyzer.entry_points().into_iter().next().ok_or_else(|| wrong("no entry point", String::new()))?;
         analyzer.analyze(&entry, options).map_err(|e| wrong("refused", format!("{e:?}")))
-    }
-
-    /// Runs the module in which data decides all branches but those kept.
-    fn attempt(
-        &mut self,
-        targets: &[Key],
-        how: (&[InstRef], bool),
-        runs: u64,
-        seen: &mut Seen,
-        tally: &mut Tally,
-    ) -> Result<(), Box<Wrong>> {
-        let Some(Same { other, analysis, keys: same }) = self.freed(targets, how)? else { return Ok(()) };
-        let now = Said::new(&other.made.module, &analysis);
-        let mut reached = Seen::default();
-        for round in 0..runs {
-            let open: Vec<Key> = same.iter().filter(|t| !reached.here.contains(t)).copied().collect();
-            let Some(next) = open.get(round as usize % open.len().max(1)) else { break };
-            // Where all ways are tried at once, each run is for one of them.
-            let script = other.script(self.said.deciding.get(next).copied(), next.0, round / 4);
-            let data = Data { seed: self.seed.wrapping_mul(FREE_RUNS) + round, kind: Kind::Free(round) };
-            let inputs = data.with(&script, other.words, self.said.first(next));
-            run(&other.made, way(self.made, self.size, self.seed, round), &inputs, &now, &mut reached, tally)?;
-        }
-        self.found.extend(same.iter().filter(|t| reached.here.contains(t)));
-        seen.behind.extend(same.into_iter().filter(|t| reached.behind.contains(t)));
-        Ok(())
-    }
-
-    /// The branches without which the analysis does not name an error: all others may be decided by data.
-    fn least(&self, key: Key) -> Result<Vec<InstRef>, Box<Wrong>> {
-        let mut keep: Vec<InstRef> = branches(&self.made.module).collect();
-        let deciding = self.said.deciding.get(&key).copied();
-        for branch in keep.clone() {
-            if Some(branch) == deciding {
-                continue;
-            }
-            let without: Vec<InstRef> = keep.iter().filter(|b| **b != branch).copied().collect();
-            if self.freed(&[key], (&without, false))?.is_some() {
-                keep = without;
-            }
-        }
-        Ok(keep)
     }
 }
 
@@ -334,6 +278,8 @@ struct Said<'m> {
     doubts: BTreeMap<Key, Option<Witness>>,
     /// The branches that decide.
     deciding: BTreeMap<Key, InstRef>,
+    /// How each comes to happen.
+    ways: BTreeMap<Key, &'m Way>,
     /// The instructions of functions that are called from one place at most.
     once: BTreeSet<InstRef>,
     assumed: BTreeSet<InstRef>,
@@ -342,13 +288,15 @@ struct Said<'m> {
 }
 
 impl<'m> Said<'m> {
-    fn new(module: &'m Module, analysis: &Analysis) -> Said<'m> {
+    fn new(module: &'m Module, analysis: &'m Analysis) -> Said<'m> {
         let mut doubts = BTreeMap::new();
         let mut deciding = BTreeMap::new();
+        let mut ways = BTreeMap::new();
         for d in &analysis.doubts {
             let operand = if let What::Operand(i) = d.what { Some(i) } else { None };
             let witness = doubts.entry((d.at, operand)).or_insert(d.witness);
             *witness = witness.or(d.witness);
+            ways.extend(d.way.as_deref().map(|way| ((d.at, operand), way)));
             if let Some(first) = d.chain.first().filter(|_| d.witness.is_some()) {
                 deciding.insert((d.at, operand), first.at);
             }
@@ -361,12 +309,7 @@ impl<'m> Said<'m> {
                 phis.insert(at, own);
             }
         }
-        Said { module, doubts, deciding, once: called_once(module), assumed, phis }
-    }
-
-    /// The invocation that is said to execute an instruction.
-    fn first(&self, key: &Key) -> u32 {
-        self.doubts.get(key).copied().flatten().map_or(0, |w| w.invocations.0)
+        Said { module, doubts, deciding, ways, once: called_once(module), assumed, phis }
     }
 
     /// What is shown, and was not seen.

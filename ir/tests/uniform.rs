@@ -104,7 +104,7 @@ fn analyze(module: &Module, subgroup: Option<u32>) -> Analysis {
     let analyzer = Analyzer::new(module, &constants);
     let entry = analyzer.entry_points().remove(0);
     let ask = |facts| {
-        let options = Options { subgroup_size: subgroup, facts };
+        let options = Options { subgroup_size: subgroup, facts, ..Options::default() };
         analyzer.analyze(&entry, options).expect("it can be analysed")
     };
     // Values that decide nothing are looked at only if they are asked for, which changes nothing about the others.

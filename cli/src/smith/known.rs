@@ -72,7 +72,7 @@ fn parts_at_barriers(m: &Module, constants: &Constants) -> bool {
         return false;
     }
     let analyzer = Analyzer::new(m, constants);
-    let options = Options { subgroup_size: Some(8), facts: true };
+    let options = Options { subgroup_size: Some(8), facts: true, unreached: true };
     analyzer.entry_points().iter().filter_map(|e| analyzer.analyze(e, options).ok()).any(|found| {
         let label = |b: &coop_ir::Block| m.inst(b.label).result;
         blocks().filter_map(label).any(|label| found.block(label) != Uniformity::Workgroup)

@@ -2,14 +2,13 @@
 
 use std::collections::HashMap;
 
-use coop_ir::cfg::{Case, Cfg};
+use coop_ir::cfg::{Case, Cfg, NodeKind, Order};
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op};
 
 use super::arith::{self, Arg};
 use super::code::{Access, Chain, Conv, Edge, Func, Group, Ins, NO_ROW, Node, Row, Step, Term};
 use super::glsl;
 use super::num::Num;
-use super::order::{NodeKind, Order};
 use super::program::Translator;
 use super::types::{Kind, MatLayout, Ty};
 

@@ -31,7 +31,6 @@ mod machine;
 mod matrix;
 mod muladd;
 mod num;
-mod order;
 mod place;
 mod program;
 mod pure;

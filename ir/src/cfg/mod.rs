@@ -21,12 +21,14 @@ mod dom;
 mod graph;
 mod loops;
 mod merge;
+mod order;
 mod post;
 
 pub use dom::{DomTree, Frontiers};
 pub use graph::Graph;
 pub use loops::{Loop, Loops};
 pub use merge::{Construct, ConstructKind, Constructs, Merge};
+pub use order::{NodeKind, Order};
 pub use post::{ControlDeps, PostDoms};
 
 use crate::decode::Context;

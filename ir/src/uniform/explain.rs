@@ -5,7 +5,7 @@ use super::graph::NONE;
 use super::lanes::Prover;
 use super::nodes::{Check, Group, Kind};
 use super::solve::Solved;
-use super::{Assumption, Assumptions, Doubt, Step, Uniformity, What, Witness};
+use super::{Assumption, Assumptions, Doubt, Step, Uniformity, Way, What, Witness};
 use crate::decorate::Decorations;
 use crate::grammar::{Kind as Enumeration, Op};
 use crate::module::{Id, InstRef, Module};
@@ -34,6 +34,8 @@ enum Reason {
 pub(super) struct Explainer<'s, 'p, 'm> {
     solved: &'s Solved<'p, 'm>,
     decorations: &'s Decorations,
+    /// Whether somebody must be able to come to what is shown.
+    ways: bool,
     prover: Option<Prover<'s, 'p, 'm>>,
     /// By branch, the spots of its region, and the meeting point.
     regions: FxHashMap<u32, (FxHashSet<u32>, Option<u32>)>,
@@ -48,8 +50,8 @@ pub(super) struct Findings {
 }
 
 impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
-    pub(super) fn new(solved: &'s Solved<'p, 'm>, decorations: &'s Decorations) -> Self {
-        Explainer { solved, decorations, prover: None, regions: FxHashMap::default() }
+    pub(super) fn new(solved: &'s Solved<'p, 'm>, decorations: &'s Decorations, ways: bool) -> Self {
+        Explainer { solved, decorations, ways, prover: None, regions: FxHashMap::default() }
     }
 
     fn module(&self) -> &'m Module {
@@ -94,7 +96,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
         if before.is_some_and(|i| out.doubts[i].witness.is_some()) || told.len() > MAX_EXPLAINED * 50 {
             return;
         }
-        let (witness, chain) = if self.solved.exhausted || told.len() > MAX_EXPLAINED {
+        let (shown, chain) = if self.solved.exhausted || told.len() > MAX_EXPLAINED {
             (None, Vec::new())
         } else {
             match what {
@@ -102,7 +104,9 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
                 What::Flow | What::Barrier => self.flow(check),
             }
         };
-        let doubt = Doubt { at: check.at, what, scope: check.scope, witness, chain };
+        let (witness, way) = shown.map(|(witness, way)| (witness, Box::new(way))).unzip();
+        let way = way.filter(|_| self.ways);
+        let doubt = Doubt { at: check.at, what, scope: check.scope, witness, way, chain };
         match before {
             Some(i) if doubt.witness.is_some() => out.doubts[i] = doubt,
             Some(_) => {}
@@ -158,14 +162,14 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
             .collect()
     }
 
-    fn flow(&mut self, check: &Check) -> (Option<Witness>, Vec<Step>) {
+    fn flow(&mut self, check: &Check) -> (Option<(Witness, Way)>, Vec<Step>) {
         let solved = self.solved;
         let branches = self.branches_around(check.spot, check.scope);
         for x in branches.iter().take(24) {
-            let prover = self.prover.get_or_insert_with(|| Prover::new(solved, self.decorations));
-            if let Some(pair) = prover.parted(*x, check.spot, check.scope) {
+            let prover = self.prover.get_or_insert_with(|| Prover::new(solved, self.decorations, self.ways));
+            if let Some((pair, way)) = prover.parted(*x, check.spot, check.scope) {
                 let witness = self.witness(pair, None);
-                return (Some(witness), self.branch_chain(*x, check.scope));
+                return (Some((witness, way)), self.branch_chain(*x, check.scope));
             }
         }
         // Where it begins: a branch that is itself executed by all.
@@ -208,12 +212,12 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
 
     // Values.
 
-    fn operand(&mut self, check: &Check, operand: u32) -> (Option<Witness>, Vec<Step>) {
+    fn operand(&mut self, check: &Check, operand: u32) -> (Option<(Witness, Way)>, Vec<Step>) {
         let solved = self.solved;
         let node = check.operands.iter().find(|o| o.0 == operand).map_or(0, |o| solved.graph.find(o.1));
-        let prover = self.prover.get_or_insert_with(|| Prover::new(solved, self.decorations));
+        let prover = self.prover.get_or_insert_with(|| Prover::new(solved, self.decorations, self.ways));
         let shown = prover.differ(node, check.spot, check.scope);
-        let witness = shown.map(|(pair, values)| self.witness(pair, values));
+        let witness = shown.map(|s| (self.witness(s.pair, s.values), s.way));
         let mut chain = Vec::new();
         self.value_steps(node, check.spot, check.scope, &mut chain);
         (witness, chain)

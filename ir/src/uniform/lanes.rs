@@ -15,15 +15,15 @@
 use super::Uniformity;
 use super::graph::NONE;
 use super::nodes::Kind;
+use super::play::{Differing, Goal, Player, Way};
 use super::shape::{Arg, Fold, Shape, fold};
 use super::solve::Solved;
-use super::trial::{MAX_TRIALS, Targets, Trial};
 use crate::cfg::{Case, DomTree, Graph};
 use crate::decorate::Decorations;
 use crate::grammar::Op;
 use crate::module::InstRef;
-use rustc_hash::FxHashMap;
-use std::cell::{Cell, RefCell};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 /// A value for each invocation, where it is known.
@@ -33,6 +33,8 @@ pub(super) type Values = Rc<Vec<Option<u64>>>;
 const MAX_DEPTH: u32 = 80;
 /// Rounds of a loop that are followed.
 const MAX_ROUNDS: u64 = 2048;
+/// Rounds in which a way is looked for.
+const MAX_PLAYS: u32 = 4;
 /// Nodes that are looked at for one proof.
 const MAX_WORK: u32 = 20_000;
 
@@ -49,17 +51,23 @@ pub(super) struct Pair {
 
 /// Looks for proofs.
 pub(super) struct Prover<'s, 'p, 'm> {
-    pub(super) solved: &'s Solved<'p, 'm>,
-    pub(super) decorations: &'s Decorations,
+    solved: &'s Solved<'p, 'm>,
+    decorations: &'s Decorations,
     dom: DomTree,
-    /// By branch, where it leads each invocation in some trial.
-    pub(super) tried: RefCell<FxHashMap<u32, Rc<Vec<Targets>>>>,
-    /// How much more may be tried.
-    pub(super) trials_left: Cell<usize>,
+    /// Looks for ways, if there must be one.
+    player: Option<OnceCell<Player<'s, 'p, 'm>>>,
+}
+
+/// An operand that is shown to differ.
+pub(super) struct Shown {
+    pub(super) pair: Pair,
+    /// The values, if they are known.
+    pub(super) values: Option<(u64, u64)>,
+    pub(super) way: Way,
 }
 
 /// What follows from where a branch leads.
-struct Way {
+struct Exit {
     to: u32,
     /// Whether the instruction can be executed at all, if the branch always leads there.
     ever: bool,
@@ -77,10 +85,12 @@ struct Known {
     varies: bool,
     /// Whether it does, and some path through the round goes past.
     unsure: bool,
+    /// The branches whose conditions it rests on.
+    asked: FxHashSet<u32>,
 }
 
 /// One evaluation: as seen from a spot.
-pub(super) struct Round<'a> {
+struct Round<'a> {
     from: u32,
     /// What phis of the loop that is followed are in this round.
     phis: &'a FxHashMap<u32, Values>,
@@ -88,43 +98,43 @@ pub(super) struct Round<'a> {
     left: u32,
     /// Whether a loop's phi was asked for.
     varies: bool,
-    /// Whether what is not known is made up.
-    trial: Option<Trial<'a>>,
+    /// The branches whose conditions were looked at.
+    asked: FxHashSet<u32>,
 }
 
 impl<'a> Round<'a> {
-    pub(super) fn new(from: u32, phis: &'a FxHashMap<u32, Values>, trial: Option<Trial<'a>>) -> Round<'a> {
-        Round { from, phis, memo: FxHashMap::default(), left: MAX_WORK, varies: false, trial }
-    }
-
-    /// How many nodes were computed.
-    pub(super) fn work(&self) -> usize {
-        self.memo.len()
+    fn new(from: u32, phis: &'a FxHashMap<u32, Values>) -> Round<'a> {
+        let (memo, asked) = (FxHashMap::default(), FxHashSet::default());
+        Round { from, phis, memo, left: MAX_WORK, varies: false, asked }
     }
 }
 
 impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
-    pub(super) fn new(solved: &'s Solved<'p, 'm>, decorations: &'s Decorations) -> Prover<'s, 'p, 'm> {
+    /// `ways` is whether somebody must be able to come to what is shown.
+    pub(super) fn new(solved: &'s Solved<'p, 'm>, decorations: &'s Decorations, ways: bool) -> Prover<'s, 'p, 'm> {
         let taken = solved.program.edges.iter().enumerate().filter(|(e, _)| solved.regions.taken[*e]);
         let edges: Vec<_> = taken.map(|(_, e)| (e.from as usize, e.to as usize)).collect();
         let graph = Graph::new(solved.program.spots.len(), &edges);
-        Prover {
-            solved,
-            decorations,
-            dom: DomTree::new(&graph, 0),
-            tried: RefCell::default(),
-            trials_left: Cell::new(MAX_TRIALS),
+        Prover { solved, decorations, dom: DomTree::new(&graph, 0), player: ways.then(OnceCell::new) }
+    }
+
+    /// Looks for a way to a goal.
+    fn play(&self, goal: &Goal) -> Option<(Pair, Way)> {
+        match &self.player {
+            Some(player) => player.get_or_init(|| Player::new(self.solved, self.decorations)).play(goal),
+            None => goal.pair.map(|pair| (pair, Way::default())),
         }
     }
 
-    /// Two invocations of which one can't execute `spot` because of a branch, at least not when the other does.
-    pub(super) fn parted(&self, branch: u32, spot: u32, scope: Uniformity) -> Option<Pair> {
+    /// Two invocations of which one can't execute `spot` because of a branch, at least not when the other does,
+    /// and how the other comes to it.
+    pub(super) fn parted(&self, branch: u32, spot: u32, scope: Uniformity) -> Option<(Pair, Way)> {
         let solved = self.solved;
         let condition = solved.graph.find(solved.graph.conditions[branch as usize]);
         let targets: Vec<u32> = solved.regions.next(branch).collect();
-        let ways: Vec<Way> = targets
+        let ways: Vec<Exit> = targets
             .iter()
-            .map(|t| Way {
+            .map(|t| Exit {
                 to: *t,
                 ever: self.reaches(0, spot, Some((branch, *t))),
                 again: *t == spot || self.reaches(*t, spot, None),
@@ -137,41 +147,45 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         if !with_it || ways.iter().all(|w| w.ever && w.again) {
             return None;
         }
+        let mut plays = MAX_PLAYS;
         self.in_rounds(branch, condition, |known| {
-            let Known { values, round, varies, unsure } = known;
+            let Known { values, round, varies, unsure, asked } = known;
             let way = |lane: usize| {
                 let to = self.target(branch, values.get(lane).copied().flatten()?)?;
                 ways.iter().find(|w| w.to == to)
             };
-            let all: Vec<Option<&Way>> = (0..solved.grid.lanes).map(way).collect();
+            let all: Vec<Option<&Exit>> = (0..solved.grid.lanes).map(way).collect();
+            // Those that can't execute it, in no round.
+            let never: Vec<bool> = all.iter().map(|w| !varies && w.is_some_and(|w| !w.ever)).collect();
             // The first executes it, or may, the second does not.
             let apart = |one: usize, other: usize| match (all[one], all[other]) {
-                (Some(one), Some(other)) => {
-                    (!varies && !other.ever && one.ever)
-                        || (!unsure && one.certain && !other.again && other.to != one.to)
+                (Some(to), Some(w)) => {
+                    (never[other] && to.ever) || (!unsure && to.certain && !w.again && w.to != to.to)
                 }
                 _ => false,
             };
-            let one_first = |(a, b): (usize, usize), apart: &dyn Fn(usize, usize) -> bool| {
+            let found = solved.grid.witness(scope, |a, b| apart(a, b) || apart(b, a));
+            let pair = found.map(|(a, b)| {
                 let (one, other) = if apart(a, b) { (a, b) } else { (b, a) };
                 Pair { one, other, round: *round }
-            };
-            if let Some(found) = solved.grid.witness(scope, |a, b| apart(a, b) || apart(b, a)) {
-                return Some(one_first(found, &apart));
-            }
-            // Of the first nothing is known, but that it can go there.
-            let never = |other: usize| !varies && all[other].is_some_and(|w| !w.ever);
-            solved.grid.witness(scope, |a, b| never(a) != never(b))?;
-            let tried = self.possible(branch, condition);
-            let can = |one: usize| tried[one].iter().any(|to| ways.iter().any(|w| w.to == *to && w.ever));
-            let apart = |one: usize, other: usize| all[one].is_none() && can(one) && never(other);
-            let found = solved.grid.witness(scope, |a, b| apart(a, b) || apart(b, a))?;
-            Some(one_first(found, &apart))
+            });
+            // Of the first nothing may be known; but some must be able to go there.
+            let may = |one: usize| all[one].is_none_or(|w| w.ever);
+            let pair = pair.or_else(|| {
+                let (a, b) = solved.grid.witness(scope, |a, b| never[a] && may(b) || never[b] && may(a))?;
+                let (one, other) = if never[b] { (a, b) } else { (b, a) };
+                Some(Pair { one, other, round: *round })
+            });
+            pair.filter(|_| plays > 0)?;
+            plays -= 1;
+            let goal =
+                Goal { branch: Some(branch), spot, scope, asked, pair, never: &never, round: *round, differ: None };
+            self.play(&goal)
         })
     }
 
-    /// Two invocations for which an operand differs.
-    pub(super) fn differ(&self, node: u32, spot: u32, scope: Uniformity) -> Option<(Pair, Option<(u64, u64)>)> {
+    /// Two invocations for which an operand differs, and how they come to it.
+    pub(super) fn differ(&self, node: u32, spot: u32, scope: Uniformity) -> Option<Shown> {
         let solved = self.solved;
         let mut n = solved.graph.find(node);
         // Below this, integers stay apart.
@@ -197,10 +211,13 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             && exact == u64::MAX
         {
             let (one, other) = solved.grid.witness(scope, |a, b| lanes[a] != lanes[b])?;
-            return Some((Pair { one, other, round: 0 }, None));
+            let pair = Pair { one, other, round: 0 };
+            let none = FxHashSet::default();
+            let (pair, way) = self.play(&Goal::operand(spot, scope, pair, Differing { node: n, exact }, &none))?;
+            return Some(Shown { pair, values: None, way });
         }
-        let mut values = (0, 0);
-        let pair = self.in_rounds(spot, n, |known| {
+        let (mut values, mut plays) = ((0, 0), MAX_PLAYS);
+        let (pair, way) = self.in_rounds(spot, n, |known| {
             // Whether it is executed in this very round is not known.
             (!known.varies).then_some(())?;
             let v = &known.values;
@@ -208,9 +225,11 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
                 .grid
                 .witness(scope, |a, b| matches!((v[a], v[b]), (Some(x), Some(y)) if x != y && x.max(y) <= exact))?;
             values = (v[one]?, v[other]?);
-            Some(Pair { one, other, round: known.round })
+            plays = u32::checked_sub(plays, 1)?;
+            let pair = Pair { one, other, round: known.round };
+            self.play(&Goal::operand(spot, scope, pair, Differing { node: n, exact }, &known.asked))
         })?;
-        Some((pair, Some(values)))
+        Some(Shown { pair, values: Some(values), way })
     }
 
     /// Up to which number a conversion to floats keeps all integers.
@@ -226,19 +245,28 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
     }
 
     /// Asks for the values of a node in the first round of all loops around a spot, and in later ones of the innermost.
-    fn in_rounds(&self, spot: u32, node: u32, mut judge: impl FnMut(&Known) -> Option<Pair>) -> Option<Pair> {
+    fn in_rounds(
+        &self,
+        spot: u32,
+        node: u32,
+        mut judge: impl FnMut(&Known) -> Option<(Pair, Way)>,
+    ) -> Option<(Pair, Way)> {
         let solved = self.solved;
         let mut phis: FxHashMap<u32, Values> = FxHashMap::default();
         let l = solved.program.spot(spot).in_loop;
         let mut work = 0;
+        let mut before = FxHashSet::default();
         for round in 0..MAX_ROUNDS {
-            let mut r = Round::new(spot, &phis, None);
+            let mut r = Round::new(spot, &phis);
+            r.asked = std::mem::take(&mut before);
             let values = self.values(node, &mut r, 0);
             let varies = r.varies;
             let unsure = varies && !self.comes_to(spot, &mut r);
-            if let Some(pair) = judge(&Known { values, round, varies, unsure }) {
-                return Some(pair);
+            let known = Known { values, round, varies, unsure, asked: std::mem::take(&mut r.asked) };
+            if let Some(found) = judge(&known) {
+                return Some(found);
             }
+            r.asked = known.asked;
             work += r.memo.len() as u64 * solved.grid.lanes as u64;
             if l == NONE || work > 4_000_000 || !self.all_stay(l, &mut r) {
                 return None;
@@ -254,7 +282,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             if next.is_empty() || next == phis {
                 return None;
             }
-            phis = next;
+            (phis, before) = (next, r.asked);
         }
         None
     }
@@ -286,6 +314,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
                 NONE => None,
                 c => self.values(c, r, 0).iter().map(|v| v.and_then(|v| self.target(s, v))).collect(),
             };
+            r.asked.extend(known.is_some().then_some(s));
             let next: Vec<u32> = known.unwrap_or_else(|| solved.regions.next(s).collect());
             let ends = next.is_empty() && program.terminator_op(s) != Some(Op::Unreachable);
             if ends || next.iter().any(|t| !program.in_loop(*t, l) || entries.contains(t) && *t != spot) {
@@ -314,6 +343,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             if !values.iter().all(stays) {
                 return false;
             }
+            r.asked.insert(s);
         }
         true
     }
@@ -340,11 +370,11 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         Rc::new(vec![None; self.solved.grid.lanes])
     }
 
-    pub(super) fn values(&self, n: u32, r: &mut Round, depth: u32) -> Values {
+    fn values(&self, n: u32, r: &mut Round, depth: u32) -> Values {
         let n = self.solved.graph.find(n);
         if let Some(v) = r.phis.get(&n).cloned() {
             r.varies = true;
-            return r.trial.map_or(v.clone(), |t| self.made_up(n, &v, r, t, depth));
+            return v;
         }
         if let Some(v) = r.memo.get(&n) {
             return v.clone();
@@ -355,10 +385,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         r.left -= 1;
         // Stands in for itself while it is looked for.
         r.memo.insert(n, self.unknown());
-        let mut values = self.find_values(n, r, depth);
-        if let Some(trial) = r.trial {
-            values = self.made_up(n, &values, r, trial, depth);
-        }
+        let values = self.find_values(n, r, depth);
         r.memo.insert(n, values.clone());
         values
     }
@@ -372,12 +399,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         match node.kind {
             Kind::Fold(f) => {
                 let ops: Vec<u32> = solved.graph.operands(n).map(|(op, _)| op).collect();
-                let width = |op: &u32| match u32::from(solved.graph.nodes[*op as usize].width) {
-                    // An argument of which nothing is known: numbers are made up for it.
-                    0 if r.trial.is_some() => 32,
-                    w => w,
-                };
-                let widths: Vec<u32> = ops.iter().map(width).collect();
+                let widths: Vec<u32> = ops.iter().map(|op| u32::from(solved.graph.nodes[*op as usize].width)).collect();
                 let args: Vec<Values> = ops.iter().map(|op| self.values(*op, r, depth + 1)).collect();
                 self.computed(f, u32::from(node.width), &args, &widths)
             }
@@ -431,6 +453,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             return self.unknown();
         }
         let condition = self.values(condition, r, depth + 1);
+        r.asked.insert(branch);
         let ops: Vec<(u32, u32)> = solved
             .graph
             .operands(n)
@@ -452,13 +475,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         let all: Vec<usize> = (0..ops.len()).collect();
         let same = |lane: usize, which: &[usize]| {
             let first = values[*which.first()?][lane]?;
-            let alike = which.iter().all(|i| values[*i][lane] == Some(first));
-            match r.trial {
-                Some(trial) if !alike => {
-                    values[*trial.pick((n, self.group(solved.graph.nodes[n as usize].over, lane)), which)?][lane]
-                }
-                _ => alike.then_some(first),
-            }
+            which.iter().all(|i| values[*i][lane] == Some(first)).then_some(first)
         };
         let one = |lane: usize| match condition[lane] {
             Some(c) => {
@@ -472,7 +489,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
     }
 
     /// Where a branch leads for a value of its condition.
-    pub(super) fn target(&self, branch: u32, value: u64) -> Option<u32> {
+    fn target(&self, branch: u32, value: u64) -> Option<u32> {
         let program = self.solved.program;
         let edges = || program.out(branch).map(|e| program.edge(e));
         let found = edges().find(|e| match e.case {

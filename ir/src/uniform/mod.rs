@@ -24,7 +24,7 @@
 //! variables of the invocation are seen through (`layout`, `pointers`, `cells`, `reaching`), `memory` tells what nothing
 //! writes; `flow` finds what a branch parts and where invocations meet
 //! again; `solve` computes the fixed point of both; `shape` and `lanes` compute with the values of single invocations,
-//! `trial` with some that are made up, and `explain` looks for witnesses and tells how it came to it.
+//! `play` looks for a way to what they show, and `explain` looks for witnesses and tells how it came to it.
 
 mod build;
 mod cells;
@@ -36,6 +36,7 @@ mod layout;
 mod marks;
 mod memory;
 mod nodes;
+mod play;
 mod pointers;
 mod reaching;
 mod reduced;
@@ -44,8 +45,9 @@ mod slice;
 mod solve;
 mod source;
 mod summary;
-mod trial;
 mod values;
+
+pub use play::{TURNS, Turn, Way};
 
 use crate::cfg::Cfgs;
 use crate::constant::Constants;
@@ -181,6 +183,8 @@ pub struct Doubt {
     pub scope: Uniformity,
     /// The proof, if there is one.
     pub witness: Option<Witness>,
+    /// How it can happen, if there is a proof: else nobody need come there.
+    pub way: Option<Box<Way>>,
     /// How it comes to it, the deciding branch (or the operand's value) first, and where values begin to differ last.
     pub chain: Vec<Step>,
 }
@@ -192,6 +196,8 @@ pub struct Options {
     pub subgroup_size: Option<u32>,
     /// Whether [`Analysis::value`] and [`Analysis::block`] will be asked.
     pub facts: bool,
+    /// Whether what is shown counts even if no way leads there: then none is looked for.
+    pub unreached: bool,
 }
 
 /// Why there is no analysis.
@@ -366,7 +372,7 @@ impl<'a> Analyzer<'a> {
         let subgroup_flow = maximal || entry.mode(ExecutionMode::SubgroupUniformControlFlowKHR).is_some();
         let mut solved = solve::Solved::new(&program, values, grid, (maximal, subgroup_flow));
         solved.run();
-        let found = explain::Explainer::new(&solved, &self.decorations).run();
+        let found = explain::Explainer::new(&solved, &self.decorations, !options.unreached).run();
         Ok(self.answer(&solved, found, options.facts))
     }
 

@@ -235,6 +235,12 @@ impl<'p, 'm> Solved<'p, 'm> {
         self.nodes_of.0[at]..self.nodes_of.0[at + 1]
     }
 
+    /// The nodes of a spot: phis first, then each after what it is made of.
+    pub(super) fn nodes_in(&self, s: u32) -> &[u32] {
+        let places = self.places_of(s);
+        &self.nodes_of.1[places.start as usize..places.end as usize]
+    }
+
     fn sweep(&mut self, dirty: &mut Dirty) {
         dirty.any = false;
         for w in 0..dirty.words.len() {

@@ -295,7 +295,7 @@ impl Builder<'_> {
                 (node.inst, node.assumes) = (Some(at), Assumptions::LENGTH);
                 self.set(inst.result, Val::Node(n));
             }
-            Op::GroupNonUniformBallotBitCount if inst.word(1) != Some(0) => self.give(inst, Uniformity::Divergent, at),
+            Op::GroupNonUniformBallotBitCount if inst.word(1) != Some(0) => self.grouped(at, inst, Group::Own, ty),
             // Functions of the ballot alone.
             Op::GroupNonUniformBallotBitCount
             | Op::GroupNonUniformBallotFindLSB

@@ -13,7 +13,9 @@ impl Gen<'_> {
             let [yes, no] = if and { [&more, &merge] } else { [&merge, &more] };
             self.put(&format!("OpBranchConditional {first} {yes} {no}"));
             self.start(&more);
+            self.depth += 1;
             let second = self.comparison();
+            self.depth -= 1;
             let to = self.label.clone();
             self.branch(&merge);
             self.start(&merge);
@@ -93,13 +95,13 @@ impl Gen<'_> {
                 let operation = self.e.pick(&["Reduce", "ExclusiveScan"]);
                 self.op(&format!("OpGroupNonUniformBallotBitCount %uint %c3 {operation} {ballot}"))
             }
-            4 => {
+            // Where the other is not active the value is undefined, so only where all are.
+            4 if self.is_whole() => {
                 let first = self.e.pick(&["%c0", "%c1", "%c2"]);
                 self.op(&format!("OpGroupNonUniformBroadcast %uint %c3 {a} {first}"))
             }
-            // Where the other is not active the value is undefined, so only where all are.
-            5 if self.depth == 0 => self.op(&format!("OpGroupNonUniformShuffleXor %uint %c3 {a} %c1")),
-            6 if self.depth == 0 => {
+            5 if self.is_whole() => self.op(&format!("OpGroupNonUniformShuffleXor %uint %c3 {a} %c1")),
+            6 if self.is_whole() => {
                 let other = self.leaf();
                 let other = self.op(&format!("OpBitwiseAnd %uint {other} %c3"));
                 self.op(&format!("OpGroupNonUniformShuffle %uint %c3 {a} {other}"))

@@ -2,20 +2,21 @@
 //!
 //! What a proof about a branch says holds whatever the branches around it do; but the conditions of these may be such
 //! that no input ever leads there, or that none is found, or something before it may be undefined. With conditions that
-//! are words of a buffer, and nothing undefined before, inputs do: [`Freed::script`] says which.
+//! are words of a buffer, and nothing undefined before, inputs do: [`Freed::data`] says which.
 
+mod given;
 mod quiet;
-mod script;
 
 use super::Diverging;
+use crate::cfg::{Cfg, Loops};
 use crate::decorate::Decorations;
 use crate::grammar::Op;
-use crate::module::{Block, Function, Id, Inst, InstRef, Module, Operand};
-use crate::uniform::Uniformity;
+use crate::module::{Function, Id, Inst, InstRef, Module, Operand};
+use crate::uniform::{TURNS, Uniformity};
 use rustc_hash::FxHashMap;
 use spirv::{BuiltIn, StorageClass};
 
-pub use script::Choice;
+pub use given::Given;
 
 /// What to leave as it is, and how far to go.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +26,6 @@ pub struct Free<'a> {
     /// Loads and stores of matrices of which only this operand is to differ: the pointer leads to the first element, or
     /// the stride is constant.
     pub alone: &'a [(InstRef, u32)],
-    /// Whether what else is computed from a condition is computed from the word.
-    pub everywhere: bool,
     /// Of what writes memory of others, of barriers, and of what is done with matrices, these alone remain.
     pub only: &'a [InstRef],
 }
@@ -40,29 +39,27 @@ pub struct Freed {
     pub words: u32,
     /// The branches that words decide.
     branches: Vec<Deciding>,
+    /// The words that elements of matrices became: the first of each.
+    elements: Vec<(InstRef, u32)>,
 }
 
 /// So many words are data: those of the first buffer, in place of the second, and in place of shared memory.
-pub const DATA: u32 = 3 * super::WORDS;
+const DATA: u32 = 3 * super::WORDS;
 
 /// A branch, and the words that decide it.
 #[derive(Clone, Copy, Debug)]
 struct Deciding {
     at: InstRef,
     first: u32,
+    /// How many in each round.
     count: u32,
-}
-
-/// The branches of a module that may lead to several places.
-pub fn branches(module: &Module) -> impl Iterator<Item = InstRef> {
-    let ends = module.functions.iter().flat_map(|f| &f.blocks).filter_map(Block::terminator);
-    ends.filter(|r| matches!(module.inst(*r).op, Op::BranchConditional | Op::Switch))
+    rounds: u32,
 }
 
 /// The module with words of the first buffer for conditions: one for each branch where the condition was uniform over
-/// the workgroup, as `over` says, one for each subgroup or each invocation where it was not. What other invocations may
-/// have written is read from that buffer too, and so are elements of matrices. What bounds loops remains, and what is
-/// made of constants. `None` if the module is none that the generator makes.
+/// the workgroup, as `over` says, one for each subgroup or each invocation where it was not; of branches in loops, as
+/// many for each of the first [`TURNS`] rounds. What other invocations may have written is read from that buffer too, and
+/// so are elements of matrices. `None` if the module is none that the generator makes.
 pub fn free(made: &Diverging, over: impl Fn(Id) -> Uniformity, how: Free<'_>) -> Option<Freed> {
     let mut module = made.module.clone();
     let mut freer = Freer::new(&mut module)?;
@@ -71,6 +68,8 @@ pub fn free(made: &Diverging, over: impl Fn(Id) -> Uniformity, how: Free<'_>) ->
     }
     for f in 0..freer.module.functions.len() {
         freer.buffer = freer.buffers[f];
+        let loops = Loops::new(&Cfg::new(freer.module, &freer.module.functions[f]));
+        freer.again = (0..freer.module.functions[f].blocks.len()).map(|b| loops.innermost(b).is_some()).collect();
         for b in 0..freer.module.functions[f].blocks.len() {
             freer.block(f, b, &over, how);
         }
@@ -80,8 +79,9 @@ pub fn free(made: &Diverging, over: impl Fn(Id) -> Uniformity, how: Free<'_>) ->
         }
     }
     freer.sweep(how.only);
-    let (branches, words) = (std::mem::take(&mut freer.branches), freer.next);
-    Some(Freed { made: Diverging { module, ..made.clone() }, words, branches })
+    let (branches, elements) = (std::mem::take(&mut freer.branches), std::mem::take(&mut freer.elements));
+    let words = freer.next;
+    Some(Freed { made: Diverging { module, ..made.clone() }, words, branches, elements })
 }
 
 struct Freer<'m> {
@@ -100,8 +100,9 @@ struct Freer<'m> {
     /// The first word that is not used yet.
     next: u32,
     branches: Vec<Deciding>,
-    /// Conditions that were replaced, and by which branch.
-    done: Vec<(Id, usize)>,
+    elements: Vec<(InstRef, u32)>,
+    /// By block of the function, whether it is in a loop.
+    again: Vec<bool>,
     /// The type of each matrix.
     matrices: FxHashMap<Id, Id>,
 }
@@ -153,7 +154,8 @@ impl<'m> Freer<'m> {
             subgroup,
             next: DATA,
             branches: Vec::new(),
-            done: Vec::new(),
+            elements: Vec::new(),
+            again: Vec::new(),
             matrices,
         })
     }
@@ -193,50 +195,18 @@ impl<'m> Freer<'m> {
         }
         let switch = inst.op == Op::Switch;
         let condition = inst.id(0)?;
-        if let Some((_, branch)) = self.done.iter().find(|d| d.0 == condition) {
-            let other = self.branches[*branch];
-            self.branches.push(Deciding { at: end, ..other });
-            return None;
-        }
-        let def = self.module.def_inst(condition)?;
-        // What is known beforehand stays known, and what bounds loops stays.
-        if script::fixed(self.module, condition, 0).is_some() || script::bound(self.module, (f, b), condition).is_some()
-        {
-            return None;
-        }
-        let counts = |id: Option<Id>| {
-            let less = id.and_then(|id| self.module.def_inst(id)).filter(|i| i.op == Op::ULessThan);
-            less.and_then(|i| i.id(0)).and_then(|id| self.module.def_inst(id)).map(|i| i.op)
-        };
-        let bound = match def.op {
-            // Of a way back, and so many times.
-            Op::LogicalAnd if matches!(counts(def.id(0)), Some(Op::Phi | Op::Load)) => def.id(0),
-            _ => None,
-        };
-        let movable = !matches!(def.op, Op::Phi | Op::FunctionParameter | Op::Load | Op::FunctionCall);
-        let defined = self.module.def(condition).filter(|_| how.everywhere && movable && !switch);
         // Cases alone, if the default leads to `OpUnreachable`.
         let cases = (inst.operands.len() as u32 / 2).saturating_sub(1).max(1);
-        let two = switch && inst.id(1).is_some_and(|id| script::leads_nowhere(self.module, f, id));
+        let two = switch && inst.id(1).is_some_and(|id| given::leads_nowhere(self.module, f, id));
         let mut made = Vec::new();
-        let word = self.word(over(condition), Some(end), &mut made);
+        let counter = if self.again[b] { Some(self.counter(f, &mut made)?) } else { None };
+        let word = self.word(over(condition), Some((end, counter)), &mut made);
         let cases = self.constant(cases);
-        let (op, operands) = match bound {
-            _ if two => (Op::UMod, vec![word, cases]),
-            _ if switch => (Op::CopyObject, vec![word]),
-            Some(bound) => {
-                let free = self.put(&mut made, Op::INotEqual, self.bool, &[word, self.zero]);
-                (Op::LogicalAnd, vec![bound, free])
-            }
-            None => (Op::INotEqual, vec![word, self.zero]),
+        let (op, operands) = match switch {
+            true if two => (Op::UMod, vec![word, cases]),
+            true => (Op::CopyObject, vec![word]),
+            false => (Op::INotEqual, vec![word, self.zero]),
         };
-        if let Some((at, place)) = defined.and_then(|r| Some((r, self.place(f, r)?))) {
-            let operands = operands.into_iter().map(Operand::Id);
-            self.module.replace(at, Inst::new(op, Some(self.bool), Some(condition), operands));
-            self.module.functions[f].blocks[place.0].insts.insert_from_slice(place.1, &made);
-            self.done.push((condition, self.branches.len() - 1));
-            return Some(());
-        }
         let ty = if switch { self.uint } else { self.bool };
         let free = self.put(&mut made, op, ty, &operands);
         // In front of the branch and the merge instruction that belongs to it.
@@ -265,27 +235,50 @@ impl<'m> Freer<'m> {
         }
     }
 
-    /// A word of the buffer, for a branch or for data.
-    fn word(&mut self, over: Uniformity, branch: Option<InstRef>, made: &mut Vec<InstRef>) -> Id {
+    /// How often an invocation has come here in this call, at most [`TURNS`] - 1.
+    fn counter(&mut self, f: usize, made: &mut Vec<InstRef>) -> Option<Id> {
+        let mut pointers = self.module.globals.iter().map(|r| self.module.inst(*r));
+        let own = StorageClass::Function as u32;
+        let is_own = |i: &&Inst| i.op == Op::TypePointer && i.word(0) == Some(own) && i.id(1) == Some(self.uint);
+        let pointer = pointers.find(is_own)?.result?;
+        let variable = self.module.fresh_id();
+        let operands = [Operand::Word(own), Operand::Id(self.zero)];
+        let r = self.module.add(Inst::new(Op::Variable, Some(pointer), Some(variable), operands));
+        self.module.functions[f].blocks[0].insts.insert(0, r);
+        let (one, last) = (self.constant(1), self.constant(TURNS - 1));
+        let n = self.put(made, Op::Load, self.uint, &[variable]);
+        let more = self.put(made, Op::IAdd, self.uint, &[n, one]);
+        let store = Inst::new(Op::Store, None, None, [Operand::Id(variable), Operand::Id(more)]);
+        made.push(self.module.add(store));
+        let less = self.put(made, Op::ULessThan, self.bool, &[n, last]);
+        Some(self.put(made, Op::Select, self.uint, &[less, n, last]))
+    }
+
+    /// A word of the buffer: for a branch, in the round that is given if there are several, or for data.
+    fn word(&mut self, over: Uniformity, branch: Option<(InstRef, Option<Id>)>, made: &mut Vec<InstRef>) -> Id {
         let count = match over {
             Uniformity::Workgroup => 1,
             Uniformity::Subgroup => super::MOST_INVOCATIONS / 4,
             Uniformity::Divergent => super::MOST_INVOCATIONS,
         };
         let first = self.next;
-        self.next += count;
-        if let Some(at) = branch {
-            self.branches.push(Deciding { at, first, count });
+        let round = branch.and_then(|b| b.1);
+        let rounds = if round.is_some() { TURNS } else { 1 };
+        self.next += count * rounds;
+        if let Some((at, _)) = branch {
+            self.branches.push(Deciding { at, first, count, rounds });
         }
-        let n = self.constant(first);
-        let index = match over {
-            Uniformity::Workgroup => n,
-            _ => {
-                let of = if over == Uniformity::Subgroup { self.subgroup } else { self.local_index };
-                let lane = self.put(made, Op::Load, self.uint, &[of]);
-                self.put(made, Op::IAdd, self.uint, &[lane, n])
-            }
-        };
+        let mut index = self.constant(first);
+        if let Some(round) = round {
+            let count = self.constant(count);
+            let of = self.put(made, Op::IMul, self.uint, &[round, count]);
+            index = self.put(made, Op::IAdd, self.uint, &[of, index]);
+        }
+        if over != Uniformity::Workgroup {
+            let of = if over == Uniformity::Subgroup { self.subgroup } else { self.local_index };
+            let lane = self.put(made, Op::Load, self.uint, &[of]);
+            index = self.put(made, Op::IAdd, self.uint, &[lane, index]);
+        }
         let place = self.element(self.pointer, self.buffer, index, made);
         self.put(made, Op::Load, self.uint, &[place])
     }

@@ -19,7 +19,7 @@ mod free;
 mod header;
 mod web;
 
-pub use free::{Choice, DATA, Free, Freed, branches, free};
+pub use free::{Free, Freed, Given, free};
 
 use super::entropy::Entropy;
 use crate::module::Module;
@@ -93,6 +93,8 @@ struct Gen<'a> {
     label: String,
     around: Around,
     depth: u32,
+    /// Whether some invocations may not be there any more.
+    left: bool,
     statements: u32,
     /// Whether it returns a number.
     returns: bool,
@@ -122,6 +124,7 @@ impl<'a> Gen<'a> {
             label: String::new(),
             around: Around { leave: None, again: None },
             depth: 0,
+            left: false,
             statements: 0,
             returns: false,
             known: Vec::new(),
@@ -254,6 +257,11 @@ impl<'a> Gen<'a> {
             (0..PUSH_WORDS).for_each(|i| head.push_str(&format!("%push{i} = OpFunctionParameter %uint\n")));
         }
         self.finish(&head, &entry);
+    }
+
+    /// Whether all invocations are here: not in functions, as only some may call them.
+    fn is_whole(&self) -> bool {
+        self.depth == 0 && !self.left && !self.returns
     }
 
     /// Whether buffers and push constants are at hand: those of kernels are arguments of the entry point.
@@ -456,7 +464,10 @@ impl<'a> Gen<'a> {
     }
 
     fn leave_function(&mut self) {
-        if self.kills && self.e.chance(230) {
+        let kill = self.kills && self.e.chance(230);
+        // Who returns from a function is there again behind the call.
+        self.left |= kill || !self.returns;
+        if kill {
             return self.put("OpKill");
         }
         if self.returns {
@@ -551,7 +562,9 @@ impl<'a> Gen<'a> {
         match shape {
             // Left in front.
             0 | 1 => {
+                self.depth += 1;
                 let condition = self.condition();
+                self.depth -= 1;
                 let both = self.op(&format!("OpLogicalAnd %bool {fewer} {condition}"));
                 let condition = if shape == 0 { fewer.clone() } else { both };
                 self.put(&format!("OpBranchConditional {condition} {body} {merge}"));
@@ -579,7 +592,9 @@ impl<'a> Gen<'a> {
         self.put(&format!("{more} = OpIAdd %uint {count} %c1"));
         if shape == 3 {
             // Of one block, which the phi names.
+            self.depth += 1;
             let condition = self.comparison();
+            self.depth -= 1;
             self.put(&format!("OpBranchConditional {condition} {header} {merge}"));
         } else {
             self.branch(&header);

@@ -26,7 +26,7 @@ pub(crate) fn check(cx: &Cx, options: &Options, out: &mut Sink) {
     }
     let analyzer = Analyzer::with(cx.module, &cx.constants, cx.decorations(), cx.calls(), cx.cfgs());
     callback::check(cx, &analyzer, out);
-    let asked = uniform::Options { subgroup_size: options.subgroups(), facts: false };
+    let asked = uniform::Options { subgroup_size: options.subgroups(), facts: false, unreached: false };
     let mut all = Found::default();
     for entry in cx.entries() {
         // An answer takes memory for each block. Recursion is a finding of its own.

@@ -36,6 +36,7 @@ impl Freer<'_> {
                 && inst.id(0).is_some_and(|id| self.matrices.contains_key(&id))
             {
                 let mut made = Vec::new();
+                self.elements.push((r, self.next));
                 let word = self.word(over(id), None, &mut made);
                 self.module.replace(r, Inst::new(Op::ConvertUToF, Some(ty), Some(id), [Operand::Id(word)]));
                 if let Some((_, at)) = self.place(f, r) {

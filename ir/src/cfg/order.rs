@@ -14,18 +14,21 @@
 
 use std::collections::HashMap;
 
-use coop_ir::cfg::{Cfg, ConstructKind, Constructs};
+use super::{Cfg, ConstructKind, Constructs};
 
 /// A node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum NodeKind {
+pub enum NodeKind {
+    /// A block.
     Block(usize),
     /// The way back to the header.
     Back(usize),
 }
 
 /// The numbering.
-pub(super) struct Order {
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The nodes, by number.
     pub nodes: Vec<NodeKind>,
     blocks: Vec<Option<u32>>,
     backs: HashMap<usize, u32>,
@@ -33,7 +36,8 @@ pub(super) struct Order {
 }
 
 impl Order {
-    pub(super) fn new(cfg: &Cfg) -> Order {
+    /// Numbers the nodes of a function.
+    pub fn new(cfg: &Cfg) -> Order {
         let count = cfg.len();
         let places: Vec<usize> = (0..count).map(|b| cfg.rpo_index(b).unwrap_or(usize::MAX)).collect();
         let goes_back = |from: usize, to: usize| places[to] <= places[from];
@@ -97,12 +101,12 @@ impl Order {
     }
 
     /// The node of a block; `None` if it is not reached.
-    pub(super) fn block(&self, block: usize) -> Option<u32> {
+    pub fn block(&self, block: usize) -> Option<u32> {
         self.blocks[block]
     }
 
     /// The node to which an edge leads.
-    pub(super) fn target(&self, from: usize, to: usize) -> Option<u32> {
+    pub fn target(&self, from: usize, to: usize) -> Option<u32> {
         if self.places[to] <= self.places[from]
             && let Some(back) = self.backs.get(&to)
         {
