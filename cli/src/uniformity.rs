@@ -21,7 +21,7 @@ mod data;
 use coop_exec::interp::{Config, Coverage, Finding, FindingKind, Interpreter, Reconvergence};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::smith::diverge::{Diverging, Free, diverge, free};
-use coop_ir::uniform::{Analysis, Analyzer, Options, Way, What, Witness};
+use coop_ir::uniform::{Analysis, Analyzer, Options, Turn, Uniformity, Way, What, Witness};
 use coop_ir::{InstRef, Module, Op};
 use data::{Data, Inputs, Kind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,9 +158,7 @@ pub fn try_entropy(entropy: &[u8], seed: u64, tally: &mut Tally) -> Result<(), B
             )?;
         }
         let freed = if said.unseen(&seen).next().is_some() {
-            let facts = analyzer.analyze(&entry, Options { subgroup_size: Some(size), facts: true, unreached: true });
-            let facts = facts.map_err(|e| wrong("refused", format!("{e:?}")))?;
-            freed(&made, &facts, (size, seed), (&said, &mut seen), tally)?
+            freed(&made, (size, seed), (&said, &mut seen), tally)?
         } else {
             BTreeSet::new()
         };
@@ -191,12 +189,11 @@ fn way(made: &Diverging, size: u32, seed: u64, round: u64) -> (u32, Reconvergenc
 /// The errors that no run has reached, and that one reaches where data decides the branches around them.
 fn freed(
     made: &Diverging,
-    facts: &Analysis,
     (size, seed): (u32, u64),
     (said, seen): (&Said, &mut Seen),
     tally: &mut Tally,
 ) -> Result<BTreeSet<Key>, Box<Wrong>> {
-    let finder = Finder { made, facts, size, seed, said };
+    let finder = Finder { made, size, seed, said };
     let all: Vec<Key> = said.unseen(seen).collect();
     let mut found = BTreeSet::new();
     for key in all {
@@ -210,22 +207,34 @@ fn freed(
 /// Looks for runs in which data decides the branches around errors.
 struct Finder<'a, 'm> {
     made: &'a Diverging,
-    facts: &'a Analysis,
     size: u32,
     seed: u64,
     said: &'a Said<'m>,
 }
 
 impl Finder<'_, '_> {
-    /// Goes the way to an error that the analysis has found, in a module in which data decides the branches on which the
-    /// proof does not rest. The analysis must name the error there, by the same branch.
+    /// Goes the way to an error that the analysis has found. Branches in loops may all go elsewhere in each round, or
+    /// else those alone that do: counting rounds makes more seem different than is.
     fn along(&self, key: Key, tally: &mut Tally) -> Result<Seen, Box<Wrong>> {
+        let Some(way) = self.said.ways.get(&key) else { return Ok(Seen::default()) };
+        let reached = self.follow(key, way, None, tally)?;
+        if reached.here.contains(&key) {
+            return Ok(reached);
+        }
+        let first = |t: &Turn| way.turns.iter().find(|o| (o.at, o.group) == (t.at, t.group)).map(|o| o.to);
+        let turning: Vec<InstRef> = way.turns.iter().filter(|t| first(t) != Some(t.to)).map(|t| t.at).collect();
+        self.follow(key, way, Some(&turning), tally)
+    }
+
+    /// Goes a way in a module in which data decides the branches on which the proof does not rest. The analysis must name
+    /// the error there, by the same branch.
+    fn follow(&self, key: Key, way: &Way, rounds: Option<&[InstRef]>, tally: &mut Tally) -> Result<Seen, Box<Wrong>> {
         let mut reached = Seen::default();
-        let Some(way) = self.said.ways.get(&key) else { return Ok(reached) };
         let (at, operand) = key;
         let alone: Vec<(InstRef, u32)> = operand.map(|i| (at, i)).into_iter().collect();
-        let how = Free { keep: &way.kept, alone: &alone, only: &[at] };
-        let Some(other) = free(self.made, |id| self.facts.value(id), how) else { return Ok(reached) };
+        let how = Free { keep: &way.kept, alone: &alone, rounds, only: &[at] };
+        let over = |at: InstRef| way.over.iter().find(|o| o.0 == at).map_or(Uniformity::Workgroup, |o| o.1);
+        let Some(other) = free(self.made, over, how) else { return Ok(reached) };
         if let Err(problems) = coop_ir::verify::verify(&other.made.module) {
             return Err(wrong("not well formed", problems[0].to_string()));
         }

@@ -46,6 +46,8 @@ pub const TURNS: u32 = 6;
 pub struct Way {
     /// The branches that go where their conditions say.
     pub kept: Vec<InstRef>,
+    /// Over what the conditions of branches, and elements of matrices, are the same, in all calls.
+    pub over: Vec<(InstRef, Uniformity)>,
     /// Where the others go.
     pub turns: Vec<Turn>,
     /// What was read from memory: the variable or argument, the last index, and what was there.
@@ -134,6 +136,8 @@ enum Index {
 /// What does not change from trial to trial.
 struct Plan<'a> {
     goal: &'a Goal<'a>,
+    /// Over what branches' conditions are the same in the calls that the goal is in.
+    over: FxHashMap<InstRef, Uniformity>,
     kept: FxHashSet<InstRef>,
     /// By node, where its values are, if they must be known.
     slots: FxHashMap<u32, usize>,
@@ -194,6 +198,7 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
         kept.extend(goal.asked.iter().chain(&goal.branch).filter_map(|s| program.terminator(*s)));
         let mut plan = Plan {
             goal,
+            over: self.over_in_calls(goal.spot),
             kept,
             slots: FxHashMap::default(),
             constants: Vec::new(),
@@ -208,13 +213,42 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
             work += trial.work;
             self.left.set(self.left.get().saturating_sub(trial.work));
             if let Some(pair) = found {
-                return Some((pair, trial.way()));
+                let mut way = trial.way();
+                let over = self.over.iter().filter(|(at, _)| self.is_data(**at));
+                way.over = over.map(|(at, of)| (*at, plan.over.get(at).copied().unwrap_or(*of))).collect();
+                way.over.sort_unstable();
+                return Some((pair, way));
             }
             if work > MAX_WORK || self.left.get() == 0 {
                 break;
             }
         }
         None
+    }
+
+    /// Over what the conditions of branches are the same in the calls around a spot: in others of the same functions they
+    /// may be less uniform.
+    fn over_in_calls(&self, spot: u32) -> FxHashMap<InstRef, Uniformity> {
+        let program = self.solved.program;
+        let mut over = FxHashMap::default();
+        let mut frame = program.spot(spot).frame;
+        loop {
+            for s in (0..program.spots.len() as u32).filter(|s| program.spot(*s).frame == frame) {
+                let condition = self.solved.graph.conditions[s as usize];
+                if let Some(at) = program.terminator(s).filter(|_| condition != NONE && self.solved.live[s as usize]) {
+                    raise(&mut over, at, node(self.solved, condition).over);
+                }
+            }
+            match program.frames[frame as usize].call {
+                NONE => return over,
+                call => frame = program.spot(call).frame,
+            }
+        }
+    }
+
+    /// Whether who lets data decide asks how uniform an instruction is.
+    fn is_data(&self, at: InstRef) -> bool {
+        matches!(self.solved.program.module.inst(at).op, Op::BranchConditional | Op::Switch | Op::CompositeExtract)
     }
 
     /// The nodes that must be known, and the constants that they are made of.
@@ -596,7 +630,7 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
             let default = || edges.iter().find(|e| program.edge(**e).case == Case::Default);
             return edges.iter().find(is).or_else(default).copied();
         }
-        let over = self.over.get(&at).copied().unwrap_or(Uniformity::Divergent);
+        let over = t.plan.over.get(&at).or(self.over.get(&at)).copied().unwrap_or(Uniformity::Divergent);
         let round = if self.comes_again(spot) {
             let call = t.calls.get(&(program.spot(spot).frame, lane)).copied().unwrap_or(0);
             let visits = t.visits.entry((spot, lane, call)).or_default();
@@ -729,7 +763,7 @@ impl<'a> Trial<'a> {
         memory.sort_unstable();
         let mut numbers: Vec<(InstRef, u32, u64)> = self.numbers.into_iter().map(|((at, g), v)| (at, g, v)).collect();
         numbers.sort_unstable();
-        Way { kept, turns, memory, numbers, workgroups: self.workgroups }
+        Way { kept, over: Vec::new(), turns, memory, numbers, workgroups: self.workgroups }
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Free<'a> {
     /// Loads and stores of matrices of which only this operand is to differ: the pointer leads to the first element, or
     /// the stride is constant.
     pub alone: &'a [(InstRef, u32)],
+    /// The branches in loops that may go elsewhere in each round; all of them, if `None`.
+    pub rounds: Option<&'a [InstRef]>,
     /// Of what writes memory of others, of barriers, and of what is done with matrices, these alone remain.
     pub only: &'a [InstRef],
 }
@@ -41,6 +43,8 @@ pub struct Freed {
     branches: Vec<Deciding>,
     /// The words that elements of matrices became: the first of each.
     elements: Vec<(InstRef, u32)>,
+    /// Those that words do not decide.
+    kept: Vec<InstRef>,
 }
 
 /// So many words are data: those of the first buffer, in place of the second, and in place of shared memory.
@@ -57,10 +61,10 @@ struct Deciding {
 }
 
 /// The module with words of the first buffer for conditions: one for each branch where the condition was uniform over
-/// the workgroup, as `over` says, one for each subgroup or each invocation where it was not; of branches in loops, as
+/// the workgroup, as `over` says of the branch, one for each subgroup or each invocation where it was not; of branches in loops, as
 /// many for each of the first [`TURNS`] rounds. What other invocations may have written is read from that buffer too, and
 /// so are elements of matrices. `None` if the module is none that the generator makes.
-pub fn free(made: &Diverging, over: impl Fn(Id) -> Uniformity, how: Free<'_>) -> Option<Freed> {
+pub fn free(made: &Diverging, over: impl Fn(InstRef) -> Uniformity, how: Free<'_>) -> Option<Freed> {
     let mut module = made.module.clone();
     let mut freer = Freer::new(&mut module)?;
     if freer.kernel {
@@ -81,7 +85,8 @@ pub fn free(made: &Diverging, over: impl Fn(Id) -> Uniformity, how: Free<'_>) ->
     freer.sweep(how.only);
     let (branches, elements) = (std::mem::take(&mut freer.branches), std::mem::take(&mut freer.elements));
     let words = freer.next;
-    Some(Freed { made: Diverging { module, ..made.clone() }, words, branches, elements })
+    let kept = how.keep.to_vec();
+    Some(Freed { made: Diverging { module, ..made.clone() }, words, branches, elements, kept })
 }
 
 struct Freer<'m> {
@@ -187,20 +192,20 @@ impl<'m> Freer<'m> {
         }
     }
 
-    fn block(&mut self, f: usize, b: usize, over: &impl Fn(Id) -> Uniformity, how: Free<'_>) -> Option<()> {
+    fn block(&mut self, f: usize, b: usize, over: &impl Fn(InstRef) -> Uniformity, how: Free<'_>) -> Option<()> {
         let end = self.module.functions[f].blocks[b].terminator()?;
         let inst = self.module.inst(end);
         if !matches!(inst.op, Op::BranchConditional | Op::Switch) || how.keep.contains(&end) {
             return None;
         }
         let switch = inst.op == Op::Switch;
-        let condition = inst.id(0)?;
         // Cases alone, if the default leads to `OpUnreachable`.
         let cases = (inst.operands.len() as u32 / 2).saturating_sub(1).max(1);
         let two = switch && inst.id(1).is_some_and(|id| given::leads_nowhere(self.module, f, id));
         let mut made = Vec::new();
-        let counter = if self.again[b] { Some(self.counter(f, &mut made)?) } else { None };
-        let word = self.word(over(condition), Some((end, counter)), &mut made);
+        let rounds = self.again[b] && how.rounds.is_none_or(|some| some.contains(&end));
+        let counter = if rounds { Some(self.counter(f, &mut made)?) } else { None };
+        let word = self.word(over(end), Some((end, counter)), &mut made);
         let cases = self.constant(cases);
         let (op, operands) = match switch {
             true if two => (Op::UMod, vec![word, cases]),

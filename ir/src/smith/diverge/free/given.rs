@@ -8,7 +8,6 @@ use crate::grammar::Op;
 use crate::module::{Id, InstRef, Module};
 use crate::uniform::Way;
 use spirv::StorageClass;
-use std::collections::VecDeque;
 
 /// What a module must be run with for a way to be taken.
 #[derive(Clone, Debug, Default)]
@@ -61,26 +60,31 @@ impl Freed {
         given
     }
 
-    /// Has the branches of a function lead to its end, by the shortest way.
+    /// Has the branches of a function lead to its end, by the shortest way, wherever those lead that words do not decide.
     fn to_the_end(&self, f: usize, given: &mut Given) {
         let module = &self.made.module;
+        let blocks = &module.functions[f].blocks;
         let cfg = Cfg::new(module, &module.functions[f]);
+        let is_kept = |b: usize| blocks[b].terminator().is_some_and(|r| self.kept.contains(&r));
+        let is_nowhere = |b: usize| blocks[b].terminator().is_none_or(|r| module.inst(r).op == Op::Unreachable);
         let mut far = vec![u32::MAX; cfg.len()];
-        let is_end = |b: usize| {
-            let end = module.functions[f].blocks[b].terminator();
-            end.is_some_and(|r| matches!(module.inst(r).op, Op::Return | Op::ReturnValue | Op::Kill))
-        };
-        let mut queue: VecDeque<usize> = (0..cfg.len()).filter(|b| is_end(*b)).collect();
-        queue.iter().for_each(|b| far[*b] = 0);
-        while let Some(b) = queue.pop_front() {
-            for p in cfg.predecessors(b).iter().copied() {
-                if far[p] == u32::MAX {
-                    far[p] = far[b] + 1;
-                    queue.push_back(p);
+        // Those that lead nowhere else; then whatever leads to them, and where that takes trust, that too.
+        for trusting in [false, true] {
+            loop {
+                let before = far.clone();
+                for b in (0..cfg.len()).filter(|b| !is_nowhere(*b)) {
+                    let next = cfg.successors(b).iter().map(|s| before[*s]);
+                    let next = if is_kept(b) && !trusting { next.max() } else { next.min() };
+                    if !trusting || before[b] == u32::MAX {
+                        far[b] = far[b].min(next.map_or(0, |n| n.saturating_add(1)));
+                    }
+                }
+                if far == before {
+                    break;
                 }
             }
         }
-        for (b, block) in module.functions[f].blocks.iter().enumerate() {
+        for (b, block) in blocks.iter().enumerate() {
             let Some(d) = self.branches.iter().find(|d| Some(d.at) == block.terminator()) else { continue };
             let next = cfg.successors(b).iter().min_by_key(|s| far[**s]);
             if let Some(value) = next.and_then(|s| self.value(d.at, cfg.label(*s))) {

@@ -9,7 +9,7 @@ use spirv::StorageClass;
 
 impl Freer<'_> {
     /// Drops what may be in the way of `only`. Elements of matrices become words of the buffer.
-    pub(super) fn quiet(&mut self, f: usize, b: usize, over: &impl Fn(Id) -> Uniformity, only: &[InstRef]) {
+    pub(super) fn quiet(&mut self, f: usize, b: usize, over: &impl Fn(InstRef) -> Uniformity, only: &[InstRef]) {
         for r in self.module.functions[f].blocks[b].insts.clone() {
             if only.contains(&r) {
                 self.constant_matrices(r, only);
@@ -37,7 +37,7 @@ impl Freer<'_> {
             {
                 let mut made = Vec::new();
                 self.elements.push((r, self.next));
-                let word = self.word(over(id), None, &mut made);
+                let word = self.word(over(r), None, &mut made);
                 self.module.replace(r, Inst::new(Op::ConvertUToF, Some(ty), Some(id), [Operand::Id(word)]));
                 if let Some((_, at)) = self.place(f, r) {
                     self.module.functions[f].blocks[b].insts.insert_from_slice(at, &made);
