@@ -140,6 +140,22 @@ fn generated_kernels_run_on_pocl() {
     assert_eq!(words, ["kernel", "scalar", "opencl", "24", "24", "0", "24", "24", "0"], "{text}");
 }
 
+/// What pocl gets wrong has its place on the page, and is defined.
+#[test]
+fn pocl_ends_at_what_its_page_says() {
+    let module = "testdata/drivers/pocl/nontemporal.spvasm";
+    let case_file = "testdata/drivers/pocl/nontemporal.toml";
+    let page = std::fs::read_to_string(repository().join("docs/drivers.md")).expect("the page");
+    assert!(page.contains(module));
+    let outcome = Interpreted::default().run(&words(module), &case(case_file), &RunOptions::default());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    assert!(outcome.faults.is_empty(), "{}", outcome.faults.join("\n"));
+    let Some((status, text)) = cooprun(Driver::Pocl, &["run", module, "--case", case_file, "--on", "opencl"]) else {
+        return;
+    };
+    assert_eq!(status, None, "no signal ended it: {text}");
+}
+
 /// Runs a tool on a file; what it says, if it fails.
 fn complaint(tool: &Path, arguments: &[&str]) -> Option<String> {
     let output =

@@ -8,6 +8,9 @@ use coop_ir::{Id, Inst, InstRef, Module, Op};
 /// The storage class.
 const PRIVATE: u32 = 6;
 
+/// The bit of memory operands.
+const NONTEMPORAL: u32 = 4;
+
 /// What a driver is known to get wrong: a part of its name, whether a module has it, and what it is.
 type Known = (&'static str, fn(&Module, &Constants) -> bool, &'static str);
 
@@ -34,6 +37,11 @@ const WRONG: &[Known] = &[
         steps_for_all,
         "known: NVIDIA loads factors for workgroups wrongly with an innermost stride, and with decode functions at edges",
     ),
+    (
+        "Portable Computing Language",
+        |m, _| reads_narrow_once(m),
+        "known: nontemporal loads of 8 or 16 bits may end pocl's compiler",
+    ),
 ];
 
 /// What may end a driver's compiler, but mostly does not: it is no reason until that has happened.
@@ -55,6 +63,17 @@ pub(super) fn may_end(module: &Module, constants: &Constants, device: &str) -> O
 
 fn find(list: &[Known], module: &Module, constants: &Constants, device: &str) -> Option<&'static str> {
     list.iter().find(|k| device.contains(k.0) && (k.1)(module, constants)).map(|k| k.2)
+}
+
+/// Whether a number of 8 or 16 bits is loaded with the hint that it is not needed again.
+fn reads_narrow_once(m: &Module) -> bool {
+    let narrow = |ty: Option<Id>| {
+        matches!(
+            ty.and_then(|t| coop_ir::types::scalar(m, t)),
+            Some(Scalar::Int { width: 8 | 16, .. } | Scalar::Float { width: 16 })
+        )
+    };
+    insts(m).any(|i| i.op == Op::Load && i.word(1).is_some_and(|mask| mask & NONTEMPORAL != 0) && narrow(i.ty))
 }
 
 fn insts(m: &Module) -> impl Iterator<Item = &Inst> {
