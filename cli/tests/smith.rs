@@ -8,7 +8,7 @@ use coop_exec::testing::Driver;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, vulkan_test};
 use coop_ir::smith::{Dialect, Limits, Profile, generate};
-use coop_ir::{Module, text};
+use coop_ir::{Module, Op, text};
 use coop_passes::Target;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -105,6 +105,22 @@ fn generated_kernels_are_interpreted_alike_lowered_and_not() {
     let row = tally.total();
     assert_eq!(count(&row, "scalar interp"), 52, "{row:?}");
     assert!(count(&row, "khr interp") > 20, "{row:?}");
+}
+
+/// Not even bfloat16, which becomes the integers of 16 bits that it was cast from.
+#[test]
+fn nothing_is_cast_to_its_own_type() {
+    let mut casts = 0;
+    for (dialect, seed) in (0..60).flat_map(|seed| [(Dialect::Kernel, seed), (Dialect::Intel, seed)]) {
+        let made = generate(Profile::any(dialect), &entropy(seed, 200));
+        let options = coop_passes::Options { subgroup_size: Some(16), ..coop_passes::Options::new(Target::Scalar) };
+        let Ok(lowered) = coop_passes::lower(&made.module, &options) else { continue };
+        let m = lowered.module;
+        let all = || m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r)).filter(|i| i.op == Op::Bitcast);
+        casts += all().count();
+        assert!(all().all(|i| i.id(0).and_then(|id| m.type_of(id)) != i.ty), "{} of seed {seed}", dialect.name());
+    }
+    assert!(casts > 20, "{casts} casts");
 }
 
 /// A module of `testdata/passes` (what generated modules led to) or `testdata/dialects` (written for each instruction).

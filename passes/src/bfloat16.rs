@@ -59,7 +59,18 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     }
     unify_types(m);
     sort_globals(m);
+    casts(m);
     Ok(())
+}
+
+/// What was a cast between bfloat16 and integers has one type on both sides now, which SPIR-V has no cast for.
+fn casts(m: &mut Module) {
+    for r in m.functions.iter().flat_map(|f| f.insts()).collect::<Vec<InstRef>>() {
+        let i = m.inst(r);
+        if i.op == Op::Bitcast && i.ty.is_some() && i.id(0).and_then(|id| m.type_of(id)) == i.ty {
+            m.inst_mut(r).op = Op::CopyObject;
+        }
+    }
 }
 
 struct Bf16 {

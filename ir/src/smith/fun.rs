@@ -145,13 +145,18 @@ impl Gen<'_> {
     /// An instruction with a result.
     pub(super) fn op(&mut self, op: Op, ty: Id, operands: impl IntoIterator<Item = Operand>) -> Id {
         let inst = Inst::new(op, Some(ty), None, operands);
-        if let (Op::Bitcast, Some(id)) = (op, inst.id(0).filter(|id| self.m.type_of(*id) == Some(ty))) {
+        if let (Op::Bitcast, Some(id)) = (op, inst.id(0).filter(|id| self.type_at_hand(*id) == Some(ty))) {
             // Only the sign was another.
             return id;
         }
         let id = self.m.fresh_id();
         self.push_inst(Inst { result: Some(id), ..inst });
         id
+    }
+
+    /// The type of a value; a kernel's arguments are not in the module yet.
+    fn type_at_hand(&self, id: Id) -> Option<Id> {
+        self.m.type_of(id).or_else(|| self.arguments.iter().find(|a| a.id == id).map(|a| a.ty))
     }
 
     /// An instruction whose operands are ids.

@@ -12,8 +12,8 @@ use spirv::{BuiltIn, Capability, ExecutionMode, MemoryAccess, StorageClass};
 
 /// An argument of the kernel.
 pub(super) struct Argument {
-    ty: Id,
-    id: Id,
+    pub(super) ty: Id,
+    pub(super) id: Id,
     /// What it is in the case file.
     text: String,
 }
