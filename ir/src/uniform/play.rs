@@ -15,22 +15,24 @@
 //!
 //! So whoever lets data decide the other branches sees it happen with the data of [`Way`].
 
+mod compute;
+mod trial;
+mod turns;
+
 use super::Uniformity;
-use super::graph::{End, NONE};
+use super::graph::NONE;
 use super::lanes::Pair;
 use super::nodes::Kind;
-use super::shape::{Arg, Shape, fold};
+use super::shape::Shape;
 use super::solve::Solved;
-use crate::cfg::{Case, Order};
+use crate::cfg::Case;
 use crate::decorate::Decorations;
 use crate::grammar::Op;
 use crate::module::{Id, InstRef};
-use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
-use spirv::BuiltIn;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
 
 /// So many trials for one way.
 const TRIALS: u64 = 256;
@@ -172,7 +174,7 @@ struct Trial<'a> {
 impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
     pub(super) fn new(solved: &'s Solved<'p, 'm>, decorations: &'s Decorations) -> Player<'s, 'p, 'm> {
         let program = solved.program;
-        let (turn, edge_turn) = turns(solved);
+        let (turn, edge_turn) = turns::turns(solved);
         let (mut closed, mut over) = (FxHashSet::default(), FxHashMap::default());
         for s in (0..program.spots.len() as u32).filter(|s| solved.live[*s as usize]) {
             let Some(at) = program.terminator(s) else { continue };
@@ -435,181 +437,6 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
         }
     }
 
-    fn compute(&self, t: &mut Trial, n: u32, lane: u32, here: &[(u32, u32)]) -> Option<u64> {
-        let solved = self.solved;
-        let node = node(solved, n);
-        let mask = |v: u64| match node.width {
-            0 => v & 0xffff_ffff,
-            w @ 1..64 => v & ((1 << w) - 1),
-            _ => v,
-        };
-        match node.kind {
-            Kind::Fold(f) => {
-                let ops: SmallVec<[u32; 4]> = solved.graph.operands(n).map(|(op, _)| op).collect();
-                let shapes: SmallVec<[Shape; 4]> =
-                    ops.iter().map(|op| self.value(t, *op, lane).map_or(Shape::Unknown, Shape::Const)).collect();
-                let args: SmallVec<[Arg; 4]> = shapes
-                    .iter()
-                    .zip(&ops)
-                    .map(|(s, op)| match u32::from(solved.graph.nodes[*op as usize].width) {
-                        // An argument of which nothing is known: numbers are made up for it.
-                        0 => (s, Uniformity::Divergent, 32),
-                        w => (s, Uniformity::Divergent, w),
-                    })
-                    .collect();
-                match fold(&solved.grid, f, u32::from(node.width), &args).0 {
-                    Shape::Const(v) => Some(v),
-                    _ => None,
-                }
-            }
-            Kind::Max => {
-                let (op, _) = solved.graph.operands(n).last()?;
-                let v = self.value(t, op, lane)?;
-                let counts = solved.program.module.inst(node.inst?).op == Op::GroupNonUniformBallotBitCount;
-                Some(if counts { u64::from(v.count_ones()) } else { v })
-            }
-            Kind::Load { .. } => {
-                let (base, indices) = self.place(n)?;
-                let indices: Option<SmallVec<[u64; 2]>> = indices
-                    .iter()
-                    .map(|i| match i {
-                        Index::Constant(v) => Some(*v),
-                        Index::Node(n) => self.value(t, *n, lane),
-                    })
-                    .collect();
-                let key = (base, indices?);
-                let v = mask(t.choose(&key));
-                Some(*t.memory.entry(key).or_insert(v))
-            }
-            Kind::Group(_) => self.grouped(t, n, lane, here).map(mask),
-            _ => None,
-        }
-    }
-
-    /// What a subgroup instruction gives those who execute it.
-    fn grouped(&self, t: &mut Trial, n: u32, lane: u32, here: &[(u32, u32)]) -> Option<u64> {
-        let (graph, size) = (&self.solved.graph, self.solved.grid.subgroup as u32);
-        let inst = self.solved.program.module.inst(node(self.solved, n).inst?);
-        let all: SmallVec<[u32; 64]> = here.iter().map(|h| h.0).filter(|l| l / size == lane / size).collect();
-        let first = *all.first()?;
-        let mut ops = graph.operands(n).map(|(op, _)| op);
-        let Some(op) = ops.next() else {
-            return (inst.op == Op::GroupNonUniformElect).then_some(u64::from(first == lane));
-        };
-        let from = |t: &mut Trial, other: u32| all.contains(&other).then(|| self.value(t, op, other)).flatten();
-        let named = ops.next().and_then(|n| self.value(t, n, lane));
-        let values: Option<SmallVec<[u64; 64]>> = all.iter().map(|l| self.value(t, op, *l)).collect();
-        let part = |values: &[u64]| -> SmallVec<[u64; 64]> {
-            let wanted = |l: u32| match inst.word(1) {
-                Some(1) => l <= lane,
-                Some(2) => l < lane,
-                _ => true,
-            };
-            all.iter().zip(values).filter(|(l, _)| wanted(**l)).map(|(_, v)| *v).collect()
-        };
-        Some(match inst.op {
-            Op::GroupNonUniformAll => u64::from(values?.iter().all(|v| *v != 0)),
-            Op::GroupNonUniformAny => u64::from(values?.iter().any(|v| *v != 0)),
-            Op::GroupNonUniformBroadcastFirst => from(t, first)?,
-            Op::GroupNonUniformBroadcast | Op::GroupNonUniformShuffle => {
-                let other = u32::try_from(named?).ok().filter(|o| *o < size)?;
-                from(t, lane / size * size + other)?
-            }
-            Op::GroupNonUniformShuffleXor => {
-                let other = u32::try_from(named?).ok().filter(|o| *o < size)?;
-                from(t, lane / size * size + ((lane % size) ^ other))?
-            }
-            Op::GroupNonUniformIAdd => part(&values?).iter().fold(0, |a, b| a.wrapping_add(*b)),
-            Op::GroupNonUniformUMax => part(&values?).iter().copied().max().unwrap_or(0),
-            Op::GroupNonUniformUMin => part(&values?).iter().copied().min().unwrap_or(u64::from(u32::MAX)),
-            Op::GroupNonUniformBallot if size <= 64 => {
-                let bits = all.iter().zip(values?).map(|(l, v)| u64::from(v != 0) << (l % size));
-                bits.fold(0, |a, b| a | b)
-            }
-            Op::GroupNonUniformBallotBitCount => {
-                let bits = self.value(t, op, lane)?;
-                let below = |n: u32| if n >= 64 { u64::MAX } else { (1 << n) - 1 };
-                u64::from(match inst.word(1) {
-                    Some(1) => (bits & below(lane % size + 1)).count_ones(),
-                    Some(2) => (bits & below(lane % size)).count_ones(),
-                    _ => bits.count_ones(),
-                })
-            }
-            // Others are made up, as uniform as they are.
-            _ => return Some(self.number(t, n, lane)),
-        })
-    }
-
-    /// What a node is for an invocation.
-    fn value(&self, t: &mut Trial, n: u32, lane: u32) -> Option<u64> {
-        let solved = self.solved;
-        let n = solved.graph.find(n);
-        let node = node(solved, n);
-        if let Some(v) = node.shape.value(lane as usize) {
-            return Some(v);
-        }
-        if let Some(slot) = t.plan.slots.get(&n) {
-            return t.values[slot * solved.grid.lanes + lane as usize];
-        }
-        if node.kind == Kind::Undef {
-            return None;
-        }
-        if let Some(v) = self.source(t, n, lane) {
-            return Some(v);
-        }
-        if let Shape::Offset { lanes, base, .. } = &node.shape {
-            let first = t.choose((n, self.group(*base, lane)));
-            return Some(u64::from(lanes[lane as usize].wrapping_add(first as u32)));
-        }
-        Some(self.number(t, n, lane))
-    }
-
-    /// A number that is made up for a node, as uniform as it is.
-    fn number(&self, t: &mut Trial, n: u32, lane: u32) -> u64 {
-        let node = node(self.solved, n);
-        let over = node.inst.and_then(|r| self.over.get(&r)).copied().unwrap_or(node.over).max(node.over);
-        let group = self.group(over, lane);
-        let element = node.inst.is_some_and(|r| self.solved.program.module.inst(r).op == Op::CompositeExtract);
-        let v = match node.inst {
-            Some(at) => t.choose((at, group)),
-            None => t.choose((n, group)),
-        };
-        let v = match node.width {
-            // Floats that are integers keep so many bits.
-            0 if element => v & 0xffff,
-            0 => v & 0xffff_ffff,
-            w @ 1..64 => v & ((1 << w) - 1),
-            _ => v,
-        };
-        if let Some(at) = node.inst {
-            t.numbers.insert((at, group), v);
-        }
-        v
-    }
-
-    /// A built-in of which only the place in a workgroup is known.
-    fn source(&self, t: &Trial, n: u32, lane: u32) -> Option<u64> {
-        let solved = self.solved;
-        let grid = &solved.grid;
-        let (variable, axis) = *solved.graph.source_of.get(&n)?;
-        let axis = axis as usize;
-        match BuiltIn::from_u32(self.decorations.built_in(variable)?)? {
-            BuiltIn::NumSubgroups => grid.size.map(|_| grid.lanes.div_ceil(grid.subgroup) as u64),
-            BuiltIn::SubgroupSize | BuiltIn::SubgroupMaxSize => Some(grid.subgroup as u64),
-            BuiltIn::WorkgroupId => t.workgroup.get(axis).copied(),
-            BuiltIn::NumWorkgroups => t.workgroups.get(axis).map(|n| u64::from(*n)),
-            BuiltIn::GlobalInvocationId => {
-                let size = grid.size?;
-                let first = *t.workgroup.get(axis)? * u64::from(*size.get(axis)?);
-                Some(match &node(solved, n).shape {
-                    Shape::Offset { lanes, .. } => first + u64::from(lanes[lane as usize]),
-                    _ => first,
-                })
-            }
-            _ => None,
-        }
-    }
-
     /// Along which edge an invocation goes on.
     fn leave(&self, t: &mut Trial, spot: u32, lane: u32) -> Option<u32> {
         let (solved, program) = (self.solved, self.solved.program);
@@ -688,85 +515,6 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
     }
 }
 
-impl<'a> Trial<'a> {
-    fn new(player: &Player, plan: &'a Plan<'a>, number: u64) -> Trial<'a> {
-        let lanes = player.solved.grid.lanes;
-        let mut t = Trial {
-            number,
-            plan,
-            values: vec![None; plan.slots.len() * lanes],
-            calls: FxHashMap::default(),
-            visits: FxHashMap::default(),
-            passed: vec![false; lanes],
-            waiting: BTreeMap::new(),
-            turns: FxHashMap::default(),
-            memory: FxHashMap::default(),
-            numbers: FxHashMap::default(),
-            workgroups: [1; 3],
-            workgroup: [0; 3],
-            rolls: 0,
-            work: (plan.slots.len() * lanes / 8) as u64,
-        };
-        let all = [[1, 1, 1], [2, 1, 1], [4, 1, 1], [2, 2, 1], [1, 4, 1]];
-        t.workgroups = all[t.roll() as usize % all.len()];
-        for axis in 0..3 {
-            t.workgroup[axis] = t.roll() % u64::from(t.workgroups[axis]);
-        }
-        t
-    }
-
-    fn hash(&self, key: impl Hash) -> u64 {
-        let mut h = FxHasher::default();
-        (self.number, key).hash(&mut h);
-        // The hasher leaves the lower bits little mixed.
-        let h = h.finish() ^ 0x9e37_79b9_7f4a_7c15;
-        let h = (h ^ (h >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let h = (h ^ (h >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        h ^ (h >> 31)
-    }
-
-    /// Any number, another one each time.
-    fn roll(&mut self) -> u64 {
-        self.rolls += 1;
-        self.hash(self.rolls)
-    }
-
-    /// A number: small, close to one that it may be compared with, or any.
-    fn choose(&self, key: impl Hash) -> u64 {
-        let h = self.hash(key);
-        let (kind, n) = (h % 8, h >> 8);
-        match kind {
-            0 => 0,
-            1 | 2 => n % 5,
-            3 => n % 71,
-            7 => n >> (n % 56),
-            _ => {
-                let near = (n >> 8) % 3;
-                let constants = &self.plan.constants;
-                let one = |n: u64| constants.get(n as usize % constants.len().max(1)).copied().unwrap_or(n % 9);
-                let c = if kind == 6 { one(n >> 16).wrapping_mul(one(n >> 24)) } else { one(n >> 16) };
-                c.wrapping_add(near).wrapping_sub(1)
-            }
-        }
-    }
-
-    /// What was made up.
-    fn way(self) -> Way {
-        let mut kept: Vec<InstRef> = self.plan.kept.iter().copied().collect();
-        kept.sort_unstable();
-        let mut turns: Vec<Turn> =
-            self.turns.into_iter().map(|((at, round, group), to)| Turn { at, round, group, to }).collect();
-        turns.sort_unstable_by_key(|t| (t.at, t.round, t.group));
-        let memory = self.memory.into_iter();
-        let mut memory: Vec<(Id, u64, u64)> =
-            memory.map(|((base, indices), v)| (base, indices.last().copied().unwrap_or(0), v)).collect();
-        memory.sort_unstable();
-        let mut numbers: Vec<(InstRef, u32, u64)> = self.numbers.into_iter().map(|((at, g), v)| (at, g, v)).collect();
-        numbers.sort_unstable();
-        Way { kept, over: Vec::new(), turns, memory, numbers, workgroups: self.workgroups }
-    }
-}
-
 fn node<'g>(solved: &'g Solved, n: u32) -> &'g super::nodes::Node {
     &solved.graph.nodes[solved.graph.find(n) as usize]
 }
@@ -778,47 +526,4 @@ fn raise(over: &mut FxHashMap<InstRef, Uniformity>, at: InstRef, to: Uniformity)
 
 fn is_conversion(op: Op) -> bool {
     matches!(op, Op::ConvertUToF | Op::ConvertSToF | Op::ConvertFToU | Op::ConvertFToS)
-}
-
-/// By spot and by edge, when it is the turn of those who come there: numbered so that those who parted meet as early as
-/// they can.
-fn turns(solved: &Solved) -> (Vec<u32>, Vec<u32>) {
-    let program = solved.program;
-    let orders: Vec<Option<Order>> =
-        program.bodies.iter().map(|b| b.as_ref().map(|body| Order::new(&body.cfg))).collect();
-    let order = |frame: u32| orders[program.frames[frame as usize].function].as_ref();
-    // A call is between what is before it and what is behind it.
-    let mut keys: Vec<Vec<u32>> = Vec::with_capacity(program.spots.len());
-    let prefix = |keys: &[Vec<u32>], frame: u32| match program.frames[frame as usize].call {
-        NONE => Vec::new(),
-        call => keys[call as usize].clone(),
-    };
-    for s in 0..program.spots.len() as u32 {
-        let spot = program.spot(s);
-        let mut key = prefix(&keys, spot.frame);
-        key.extend([order(spot.frame).and_then(|o| o.block(spot.block as usize)).unwrap_or(NONE), spot.from]);
-        keys.push(key);
-    }
-    let edges: Vec<Vec<u32>> = program
-        .edges
-        .iter()
-        .map(|e| {
-            let (from, to) = (program.spot(e.from), program.spot(e.to));
-            let plain = matches!(from.end, End::Terminator) && from.frame == to.frame;
-            let number = order(from.frame).filter(|_| plain);
-            match number.and_then(|o| o.target(from.block as usize, to.block as usize)) {
-                Some(node) => {
-                    let mut key = prefix(&keys, to.frame);
-                    key.extend([node, to.from]);
-                    key
-                }
-                None => keys[e.to as usize].clone(),
-            }
-        })
-        .collect();
-    let mut all: Vec<&[u32]> = keys.iter().chain(&edges).map(Vec::as_slice).collect();
-    all.sort_unstable();
-    all.dedup();
-    let number = |key: &Vec<u32>| all.binary_search(&key.as_slice()).unwrap_or(0) as u32;
-    (keys.iter().map(number).collect(), edges.iter().map(number).collect())
 }
