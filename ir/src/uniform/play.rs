@@ -124,6 +124,8 @@ pub(super) struct Player<'s, 'p, 'm> {
     closed: FxHashSet<InstRef>,
     /// Over what branches' conditions, and elements of matrices, are the same.
     over: FxHashMap<InstRef, Uniformity>,
+    /// The same of branches, in the calls in which it is least different.
+    least: FxHashMap<InstRef, Uniformity>,
     /// Work that is left.
     left: Cell<u64>,
 }
@@ -176,6 +178,7 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
         let program = solved.program;
         let (turn, edge_turn) = turns::turns(solved);
         let (mut closed, mut over) = (FxHashSet::default(), FxHashMap::default());
+        let mut least: FxHashMap<InstRef, Uniformity> = FxHashMap::default();
         for s in (0..program.spots.len() as u32).filter(|s| solved.live[*s as usize]) {
             let Some(at) = program.terminator(s) else { continue };
             if program.out(s).any(|e| !solved.regions.taken[e as usize]) {
@@ -184,13 +187,15 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
             let condition = solved.graph.conditions[s as usize];
             let of = if condition == NONE { Uniformity::Divergent } else { node(solved, condition).over };
             raise(&mut over, at, of);
+            let slot = least.entry(at).or_insert(of);
+            *slot = (*slot).min(of);
         }
         for (n, node) in solved.graph.nodes.iter().enumerate() {
             if let Some(at) = node.inst.filter(|_| solved.graph.alias[n] == n as u32) {
                 raise(&mut over, at, node.over);
             }
         }
-        Player { solved, decorations, turn, edge_turn, closed, over, left: Cell::new(MAX_ALL) }
+        Player { solved, decorations, turn, edge_turn, closed, over, least, left: Cell::new(MAX_ALL) }
     }
 
     /// Looks for a way.
@@ -200,7 +205,7 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
         kept.extend(goal.asked.iter().chain(&goal.branch).filter_map(|s| program.terminator(*s)));
         let mut plan = Plan {
             goal,
-            over: self.over_in_calls(goal.spot),
+            over: self.over_in_calls(goal),
             kept,
             slots: FxHashMap::default(),
             constants: Vec::new(),
@@ -228,17 +233,17 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
         None
     }
 
-    /// Over what the conditions of branches are the same in the calls around a spot: in others of the same functions they
-    /// may be less uniform.
-    fn over_in_calls(&self, spot: u32) -> FxHashMap<InstRef, Uniformity> {
+    /// Over what the conditions of branches are the same in the calls around a goal: in others of the same functions they
+    /// may be less uniform. Where an operand is to differ all must come there, so no branch may part more than it does.
+    fn over_in_calls(&self, goal: &Goal) -> FxHashMap<InstRef, Uniformity> {
         let program = self.solved.program;
-        let mut over = FxHashMap::default();
-        let mut frame = program.spot(spot).frame;
+        let mut over = if goal.differ.is_some() { self.least.clone() } else { FxHashMap::default() };
+        let mut frame = program.spot(goal.spot).frame;
         loop {
             for s in (0..program.spots.len() as u32).filter(|s| program.spot(*s).frame == frame) {
                 let condition = self.solved.graph.conditions[s as usize];
                 if let Some(at) = program.terminator(s).filter(|_| condition != NONE && self.solved.live[s as usize]) {
-                    raise(&mut over, at, node(self.solved, condition).over);
+                    over.insert(at, node(self.solved, condition).over);
                 }
             }
             match program.frames[frame as usize].call {

@@ -3,6 +3,7 @@
 use super::super::Uniformity;
 use super::super::nodes::Kind;
 use super::super::shape::{Arg, Shape, fold};
+use super::super::source;
 use super::{Index, Player, Trial, node};
 use crate::grammar::Op;
 use smallvec::SmallVec;
@@ -165,9 +166,10 @@ impl Player<'_, '_, '_> {
     fn source(&self, t: &Trial, n: u32, lane: u32) -> Option<u64> {
         let solved = self.solved;
         let grid = &solved.grid;
-        let (variable, axis) = *solved.graph.source_of.get(&n)?;
+        let (variable, component) = *solved.graph.source_of.get(&n)?;
+        let (number, axis) = source::which(solved.program.module, self.decorations, variable, component)?;
         let axis = axis as usize;
-        match BuiltIn::from_u32(self.decorations.built_in(variable)?)? {
+        match BuiltIn::from_u32(number)? {
             BuiltIn::NumSubgroups => grid.size.map(|_| grid.lanes.div_ceil(grid.subgroup) as u64),
             BuiltIn::SubgroupSize | BuiltIn::SubgroupMaxSize => Some(grid.subgroup as u64),
             BuiltIn::WorkgroupId => t.workgroup.get(axis).copied(),
