@@ -15,7 +15,7 @@
 //! 6. A function without blocks has an empty graph.
 //!
 //! The graph, reverse post-order and dominators are made at once. What fewer callers need is made from it on demand:
-//! [`PostDoms`], [`ControlDeps`], [`Frontiers`], [`Loops`], [`Constructs`]. Nothing recurses.
+//! [`PostDoms`], [`ControlDeps`], [`Frontiers`], [`Loops`], [`Constructs`], [`Order`]. Nothing recurses.
 
 mod dom;
 mod graph;
