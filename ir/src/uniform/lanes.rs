@@ -268,7 +268,8 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             }
             r.asked = known.asked;
             work += r.memo.len() as u64 * solved.grid.lanes as u64;
-            if l == NONE || work > 4_000_000 || !self.all_stay(l, &mut r) {
+            let one_entry = l != NONE && solved.program.loops[l as usize].entries.len() == 1;
+            if !one_entry || work > 4_000_000 || !self.all_stay(l, &mut r) {
                 return None;
             }
             let met: Vec<u32> = r.memo.keys().copied().chain(phis.keys().copied()).collect();
@@ -433,8 +434,8 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         let program = solved.program;
         let spot = solved.graph.nodes[n as usize].spot;
         if let Some(l) = program.headed_loop(spot) {
-            // The first round, for someone who is in it.
-            if !program.in_loop(r.from, l) {
+            // The first round, for someone who is in it; where a loop has several entries, no round begins at one of them.
+            if !program.in_loop(r.from, l) || program.loops[l as usize].entries.len() > 1 {
                 return self.unknown();
             }
             let mut entering = solved.graph.operands(n).filter(|(_, e)| {
