@@ -95,7 +95,13 @@ fn accumulated(program: &Program, graph: &Graph, own: u32, combined: u32) -> Opt
 fn covers(program: &Program, graph: &Graph, read: u32, own: u32) -> bool {
     let Some(variable) = shared_variable(program, graph, read) else { return false };
     let stored = graph.shared_stores.get(&variable).into_iter().flatten().map(|n| graph.find(*n));
-    let groups = slice(graph, stored.collect(), |n| matches!(graph.nodes[n as usize].kind, Kind::Group(_)));
+    // Who hands on the value of one invocation has reduced nothing.
+    let hands_on = |n: u32| {
+        let op = graph.nodes[n as usize].inst.map(|r| program.module.inst(r).op);
+        matches!(op, Some(Op::GroupNonUniformBroadcast | Op::GroupNonUniformBroadcastFirst))
+    };
+    let group = |n: u32| matches!(graph.nodes[n as usize].kind, Kind::Group(_)) && !hands_on(n);
+    let groups = slice(graph, stored.collect(), group);
     groups.into_iter().any(|g| !slice(graph, vec![g], |n| n == own).is_empty())
 }
 
