@@ -1,7 +1,15 @@
 //! The SPIR-V grammar: which operands an opcode takes, which parameters an enumerant adds, and their names.
 //!
-//! The tables are written at build time from rspirv's (SPIR-V SDK 1.4.341) and `grammar/supplement.rs`. Look-ups by
-//! opcode are one array access. What the tables don't know is not an error anywhere: see [`crate::binary`].
+//! `cooplab grammar` generates the tables in `grammar/tables.rs` from rspirv's (SPIR-V SDK 1.4.341), from what those
+//! lack (`lab/src/grammar/supplement.rs`), and from the class and effects of each opcode
+//! (`lab/src/grammar/properties.rs`). Look-ups by opcode are one array access. What the tables don't know is not an
+//! error anywhere: see [`crate::binary`].
+
+#[rustfmt::skip]
+mod tables;
+
+use tables::{ALIASES, GLSL_STD_450, OP_INDEX, OPENCL_STD, SHADER_DEBUG_INFO, TRAITS};
+pub use tables::{Kind, OPS};
 
 /// An opcode. Any 16-bit number is one; the named constants are those that the grammar knows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,6 +42,10 @@ pub struct OpInfo {
     pub capabilities: &'static [u32],
     /// Any one of these extensions enables it.
     pub extensions: &'static [&'static str],
+    /// The section of the specification that it belongs to.
+    pub class: Class,
+    /// What it does besides computing its result.
+    pub effects: Effects,
 }
 
 /// One value of an enumeration, or one bit of a mask.
@@ -76,7 +88,97 @@ struct Traits {
     ids: u8,
 }
 
-include!(concat!(env!("OUT_DIR"), "/grammar.rs"));
+/// The section of the SPIR-V specification that an instruction belongs to (chapter 3.3); extensions are with the
+/// section whose instructions they resemble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Class {
+    Annotation,
+    Arithmetic,
+    Atomic,
+    Barrier,
+    Bit,
+    Composite,
+    Constant,
+    ControlFlow,
+    Conversion,
+    CooperativeMatrix,
+    CooperativeVector,
+    Debug,
+    Derivative,
+    DeviceSideEnqueue,
+    Extension,
+    Fpga,
+    Function,
+    Graph,
+    Group,
+    Image,
+    Memory,
+    Miscellaneous,
+    ModeSetting,
+    MotionEstimation,
+    NodePayload,
+    /// Instructions among the invocations of a subgroup, those of Intel's extensions included.
+    NonUniform,
+    Pipe,
+    Primitive,
+    RayTracing,
+    Relational,
+    /// Tensors of SPV_ARM_tensors.
+    Tensor,
+    /// Layouts and views of SPV_NV_tensor_addressing.
+    TensorAddressing,
+    Type,
+}
+
+/// What an instruction does besides computing its result: a set.
+///
+/// This is what the opcode alone tells. An [`Op::ExtInst`] has no effects here, and a load that is `Volatile` has no
+/// more than another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Effects(u8);
+
+impl Effects {
+    /// None at all.
+    pub const NONE: Effects = Effects(0);
+    /// Reads memory or an image, or what else may change between two executions.
+    pub const READS: Effects = Effects(1);
+    /// Writes memory, an image or an output.
+    pub const WRITES: Effects = Effects(2);
+    /// Orders memory accesses or waits for other invocations.
+    pub const BARRIER: Effects = Effects(4);
+    /// Depends on which other invocations execute it, or on their operands.
+    pub const EXCHANGES: Effects = Effects(8);
+    /// Decides what is executed next, or ends the invocation.
+    pub const CONTROL: Effects = Effects(16);
+    /// Calls functions, which have effects of their own.
+    pub const CALLS: Effects = Effects(32);
+
+    /// Returns whether one of `others` is in the set.
+    pub const fn any(self, others: Effects) -> bool {
+        self.0 & others.0 != 0
+    }
+
+    /// Returns whether the set is empty.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl std::ops::BitOr for Effects {
+    type Output = Effects;
+
+    fn bitor(self, other: Effects) -> Effects {
+        Effects(self.0 | other.0)
+    }
+}
+
+impl std::fmt::Debug for Effects {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let all = ["READS", "WRITES", "BARRIER", "EXCHANGES", "CONTROL", "CALLS"];
+        f.debug_set().entries(all.iter().enumerate().filter(|(i, _)| self.0 & 1 << i != 0).map(|e| e.1)).finish()
+    }
+}
 
 impl Op {
     /// The table row, or `None` for an opcode that the grammar does not know.

@@ -34,6 +34,7 @@ mod section;
 #[cfg(feature = "smith")]
 pub mod smith;
 pub mod source;
+pub mod spv;
 pub mod text;
 pub mod types;
 pub mod uniform;

@@ -1,14 +1,12 @@
-// What the grammar of rspirv 0.13 (SPIR-V SDK 1.4.341) lacks. Numbers from the SPIR-V registry and headers as of
-// 2026-08; where an item is shipped in tools but not published, the row says so. A row goes away when the table that
-// it supplements learns it: the build script refuses a row that rspirv already has.
-//
-// Read by `build.rs` with `include!`, so it holds constants only.
+//! What the grammar of rspirv 0.13 (SPIR-V SDK 1.4.341) lacks. Numbers from the SPIR-V registry and headers as of
+//! 2026-08; where an item is shipped in tools but not published, the row says so. A row goes away when the table that
+//! it supplements learns it: the generator refuses a row that rspirv already has.
 
 /// Operand kind and quantifier (`""` one, `"?"` optional, `"*"` any number).
-type Shape = (&'static str, &'static str);
+pub(super) type Shape = (&'static str, &'static str);
 
 /// Opcode, name without `Op`, operands, capabilities, extensions.
-type OpRow = (u16, &'static str, &'static [Shape], &'static [u32], &'static [&'static str]);
+pub(super) type OpRow = (u16, &'static str, &'static [Shape], &'static [u32], &'static [&'static str]);
 
 const RT: Shape = ("IdResultType", "");
 const R: Shape = ("IdResult", "");
@@ -18,9 +16,15 @@ const MEM_OPT: Shape = ("MemoryAccess", "?");
 
 const INTEL_JM: &[&str] = &["SPV_INTEL_joint_matrix"];
 
-const OPS: &[OpRow] = &[
+pub(super) const OPS: &[OpRow] = &[
     // SPV_EXT_cooperative_matrix_maintenance1 r1 (2026-05-11).
-    (5363, "CooperativeMatrixGetCoordinateEXT", &[RT, R, ID, ID], &[5438], &["SPV_EXT_cooperative_matrix_maintenance1"]),
+    (
+        5363,
+        "CooperativeMatrixGetCoordinateEXT",
+        &[RT, R, ID, ID],
+        &[5438],
+        &["SPV_EXT_cooperative_matrix_maintenance1"],
+    ),
     // SPV_INTEL_joint_matrix r16 (2023-11-06).
     (6193, "CooperativeMatrixLoadCheckedINTEL", &[RT, R, ID, ID, ID, ID, ID, ID, ID_OPT, MEM_OPT], &[6192], INTEL_JM),
     (6194, "CooperativeMatrixStoreCheckedINTEL", &[ID, ID, ID, ID, ID, ID, ID, ID_OPT, MEM_OPT], &[6192], INTEL_JM),
@@ -42,9 +46,9 @@ const OPS: &[OpRow] = &[
 ];
 
 /// Kind, value or bit, name, parameters, capabilities.
-type EnumRow = (&'static str, u32, &'static str, &'static [Shape], &'static [u32]);
+pub(super) type EnumRow = (&'static str, u32, &'static str, &'static [Shape], &'static [u32]);
 
-const ENUMERANTS: &[EnumRow] = &[
+pub(super) const ENUMERANTS: &[EnumRow] = &[
     // SPV_EXT_cooperative_matrix_maintenance1 r1.
     ("Capability", 5429, "CooperativeMatrixConversionsEXT", &[], &[]),
     ("Capability", 5438, "CooperativeMatrixGetCoordinateEXT", &[], &[]),
@@ -82,7 +86,7 @@ const ENUMERANTS: &[EnumRow] = &[
 
 /// Second names for what the table has: kind (`"Op"` for opcodes), value, name.
 /// SPV_EXT_cooperative_matrix_maintenance1 renamed the NV2 instructions that it shares.
-const ALIASES: &[(&str, u32, &str)] = &[
+pub(super) const ALIASES: &[(&str, u32, &str)] = &[
     ("Op", 5293, "CooperativeMatrixConvertUseEXT"),
     ("Op", 5366, "CooperativeMatrixReduceEXT"),
     ("Op", 5369, "CooperativeMatrixPerElementOpEXT"),
@@ -107,5 +111,5 @@ const ALIASES: &[(&str, u32, &str)] = &[
 ];
 
 /// Instructions of `NonSemantic.Shader.DebugInfo` after revision 100: number, name, how many operands (all ids).
-const DEBUG_INFO: &[(u32, &str, usize)] =
+pub(super) const DEBUG_INFO: &[(u32, &str, usize)] =
     &[(109, "DebugTypeVectorIdEXT", 2), (110, "DebugTypeCooperativeMatrixKHR", 5)];

@@ -1,0 +1,122 @@
+//! The enumerations of SPIR-V, with every value that the grammar knows as a constant.
+//!
+//! A value is a number with a name where the grammar has one: what an enumeration does not know is kept, compared and
+//! printed like any other value.
+
+use crate::grammar::Kind;
+
+/// Defines an enumeration as a number with named values.
+macro_rules! enumeration {
+    ($name:ident: $($value:ident = $number:literal,)*) => {
+        define!($name);
+
+        #[allow(non_upper_case_globals, missing_docs)]
+        impl $name {
+            $(pub const $value: $name = $name($number);)*
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match Kind::$name.enumerant(self.0) {
+                    Some(e) => f.write_str(e.name),
+                    None => write!(f, "{}", self.0),
+                }
+            }
+        }
+    };
+}
+
+/// Defines a mask as a number with named bits.
+macro_rules! mask {
+    ($name:ident: $($value:ident = $number:literal,)*) => {
+        define!($name);
+
+        #[allow(non_upper_case_globals, missing_docs)]
+        impl $name {
+            $(pub const $value: $name = $name($number);)*
+
+            /// Returns whether every bit of `bits` is set.
+            #[inline]
+            pub const fn contains(self, bits: $name) -> bool {
+                self.0 & bits.0 == bits.0
+            }
+
+            /// Returns whether one bit of `bits` is set.
+            #[inline]
+            pub const fn intersects(self, bits: $name) -> bool {
+                self.0 & bits.0 != 0
+            }
+        }
+
+        impl std::ops::BitOr for $name {
+            type Output = $name;
+
+            #[inline]
+            fn bitor(self, other: $name) -> $name {
+                $name(self.0 | other.0)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                if self.0 == 0 {
+                    return f.write_str("None");
+                }
+                let mut between = "";
+                for bit in (0..u32::BITS).map(|b| 1 << b).filter(|b| self.0 & b != 0) {
+                    match Kind::$name.enumerant(bit) {
+                        Some(e) => write!(f, "{between}{}", e.name)?,
+                        None => write!(f, "{between}{bit:#x}")?,
+                    }
+                    between = "|";
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+/// Defines the number behind an enumeration or a mask.
+macro_rules! define {
+    ($name:ident) => {
+        #[doc = concat!("`", stringify!($name), "` of the SPIR-V grammar.")]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub u32);
+
+        impl From<$name> for u32 {
+            #[inline]
+            fn from(value: $name) -> u32 {
+                value.0
+            }
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "{self}")
+            }
+        }
+    };
+}
+
+#[rustfmt::skip]
+mod tables {
+    use super::Kind;
+
+    include!("spv/tables.rs");
+}
+
+pub use tables::*;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_print_by_their_names() {
+        assert_eq!(Capability::CooperativeMatrixKHR.to_string(), "CooperativeMatrixKHR");
+        assert_eq!(Capability(60000).to_string(), "60000");
+        assert_eq!((MemoryAccess::Volatile | MemoryAccess(1 << 30)).to_string(), "Volatile|0x40000000");
+        assert_eq!(MemoryAccess(0).to_string(), "None");
+        assert_eq!(u32::from(StorageClass::PhysicalStorageBuffer), spirv::StorageClass::PhysicalStorageBuffer as u32);
+    }
+}

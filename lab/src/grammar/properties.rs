@@ -1,0 +1,190 @@
+//! The class and the effects of every opcode.
+//!
+//! The classes are the sections of chapter 3.3 of the SPIR-V specification; extensions are put with the section whose
+//! instructions they resemble. An opcode that no row names stops the generator, and so does one that two rows name.
+
+use std::ops::RangeInclusive;
+
+/// Bits of `Effects` in `ir/src/grammar.rs`.
+const READS: u8 = 1;
+const WRITES: u8 = 2;
+const BARRIER: u8 = 4;
+const EXCHANGES: u8 = 8;
+const CONTROL: u8 = 16;
+const CALLS: u8 = 32;
+/// What an instruction may do of which nothing more is known.
+const ANYTHING: u8 = READS | WRITES | EXCHANGES | CONTROL | CALLS;
+
+/// A class, what its instructions do, and their opcodes.
+type Row = (&'static str, u8, &'static [RangeInclusive<u16>]);
+
+const ROWS: &[Row] = &[
+    ("Miscellaneous", 0, &[0..=1, 321..=321, 5631..=5631, 6145..=6145]),
+    // OpAssumeTrueKHR: its removal is always right, its motion is not.
+    ("Miscellaneous", CONTROL, &[5630..=5630]),
+    // OpReadClockKHR: two reads differ.
+    ("Miscellaneous", READS, &[5056..=5056]),
+    // OpIsHelperInvocationEXT changes during an invocation; OpSamplerImageAddressingModeNV is a mode of the module.
+    ("Miscellaneous", READS, &[5381..=5381]),
+    ("Debug", 0, &[2..=8, 317..=317, 330..=330]),
+    ("Annotation", 0, &[71..=75, 332..=332, 5127..=5127, 5632..=5633, 5911..=5913]),
+    ("Extension", 0, &[10..=11, 6248..=6248]),
+    // The extended instruction sets have a table of their own.
+    ("Extension", 0, &[12..=12, 4433..=4433]),
+    ("ModeSetting", 0, &[14..=17, 331..=331, 5397..=5397, 6249..=6250]),
+    (
+        "Type",
+        0,
+        &[
+            19..=39,
+            322..=322,
+            327..=327,
+            4163..=4163,
+            4190..=4190,
+            4417..=4417,
+            4456..=4456,
+            4472..=4472,
+            5076..=5076,
+            5115..=5115,
+            5281..=5281,
+            5288..=5288,
+            5313..=5313,
+            5341..=5341,
+            5358..=5358,
+            5370..=5371,
+            5700..=5712,
+            6086..=6086,
+            6090..=6090,
+            6199..=6199,
+        ],
+    ),
+    (
+        "Constant",
+        0,
+        &[41..=52, 323..=323, 4461..=4462, 5103..=5104, 5129..=5129, 5600..=5600, 6091..=6092, 6251..=6253],
+    ),
+    // Variables, access chains, array lengths, comparisons of pointers, prefetches.
+    (
+        "Memory",
+        0,
+        &[
+            59..=60,
+            65..=70,
+            401..=403,
+            4418..=4420,
+            4423..=4426,
+            5119..=5119,
+            5126..=5126,
+            5398..=5398,
+            5818..=5818,
+            6244..=6244,
+        ],
+    ),
+    ("Memory", READS, &[61..=61, 6428..=6428]),
+    ("Memory", WRITES, &[62..=62, 6429..=6429]),
+    ("Memory", READS | WRITES, &[63..=64]),
+    // OpSaveMemoryINTEL and OpRestoreMemoryINTEL bound the life of arrays on the stack.
+    ("Memory", WRITES, &[5819..=5820]),
+    ("Function", 0, &[54..=56, 5609..=5610]),
+    ("Function", CALLS, &[57..=57]),
+    ("Function", ANYTHING, &[5601..=5601, 5611..=5611]),
+    // OpSampledImage, OpImage, queries.
+    ("Image", 0, &[86..=86, 100..=107, 316..=316]),
+    ("Image", READS, &[87..=98, 305..=315, 320..=320, 4160..=4162, 4480..=4483, 4500..=4503, 5011..=5012, 5283..=5283]),
+    ("Image", WRITES, &[99..=99]),
+    (
+        "Conversion",
+        0,
+        &[
+            109..=124,
+            4195..=4195,
+            4447..=4447,
+            4497..=4497,
+            5391..=5396,
+            5934..=5934,
+            5938..=5938,
+            6116..=6117,
+            6426..=6426,
+            6529..=6531,
+        ],
+    ),
+    ("Composite", 0, &[77..=84, 400..=400, 4463..=4463, 4540..=4542, 6096..=6096, 6254..=6254]),
+    ("Arithmetic", 0, &[126..=152, 4427..=4427, 4450..=4455, 5585..=5598, 5840..=5882, 5923..=5933, 6916..=6918]),
+    ("Bit", 0, &[194..=205, 6242..=6242]),
+    ("Relational", 0, &[154..=191]),
+    // Neighbours in a quad.
+    ("Derivative", EXCHANGES, &[207..=215]),
+    ("Primitive", WRITES, &[218..=221, 5295..=5295, 5299..=5299]),
+    // Fragment shader interlock.
+    ("Primitive", BARRIER, &[5364..=5365]),
+    ("Barrier", BARRIER, &[224..=225, 329..=329, 6142..=6143]),
+    ("Barrier", 0, &[328..=328]),
+    ("Atomic", READS, &[227..=227]),
+    ("Atomic", WRITES, &[228..=228, 319..=319]),
+    ("Atomic", READS | WRITES, &[229..=242, 318..=318, 5614..=5615, 6035..=6035]),
+    // Phis, labels, merges, the ends of lifetimes.
+    ("ControlFlow", 0, &[245..=248, 5887..=5887]),
+    ("ControlFlow", WRITES, &[256..=257]),
+    ("ControlFlow", CONTROL, &[249..=255, 4416..=4416, 4448..=4449, 5294..=5294, 5335..=5336, 5380..=5380]),
+    ("Group", READS | WRITES | EXCHANGES, &[259..=259, 4434..=4434]),
+    ("Group", BARRIER | EXCHANGES, &[260..=260]),
+    ("Group", EXCHANGES, &[261..=271, 5000..=5007, 6401..=6408]),
+    ("NonUniform", EXCHANGES, &[333..=366, 4421..=4422, 4428..=4432, 5110..=5111, 5296..=5296]),
+    // SPV_INTEL_subgroups and its relatives: shuffles, block accesses, products.
+    ("NonUniform", EXCHANGES, &[5571..=5574, 6237..=6237]),
+    ("NonUniform", READS | EXCHANGES, &[5575..=5575, 5577..=5577, 5580..=5580]),
+    ("NonUniform", WRITES | EXCHANGES, &[5576..=5576, 5578..=5578, 5581..=5581]),
+    ("NonUniform", EXCHANGES, &[6221..=6221, 6234..=6234]),
+    // The two-dimensional block loads write through a pointer to private memory.
+    ("NonUniform", READS | WRITES | EXCHANGES, &[6231..=6233, 6235..=6235]),
+    ("Pipe", READS | WRITES | EXCHANGES, &[274..=288, 324..=324, 5946..=5947]),
+    ("DeviceSideEnqueue", READS | WRITES, &[291..=304, 325..=326]),
+    (
+        "RayTracing",
+        ANYTHING,
+        &[
+            4445..=4446,
+            4473..=4479,
+            5249..=5280,
+            5300..=5301,
+            5304..=5312,
+            5314..=5334,
+            5337..=5340,
+            5344..=5352,
+            5427..=5439,
+            6016..=6032,
+        ],
+    ),
+    ("CooperativeMatrix", 0, &[4460..=4460, 5362..=5362, 5363..=5363, 6440..=6440]),
+    // Products, conversions and constructions of matrices are whole in their scope.
+    ("CooperativeMatrix", EXCHANGES, &[4459..=4459, 5293..=5293, 5361..=5361, 5390..=5390, 6195..=6195]),
+    // With functions of the module.
+    ("CooperativeMatrix", EXCHANGES | CALLS, &[5366..=5366, 5369..=5369, 6448..=6448]),
+    ("CooperativeMatrix", READS | EXCHANGES, &[4457..=4457, 5359..=5359, 6193..=6193, 6239..=6239]),
+    ("CooperativeMatrix", READS | EXCHANGES | CALLS, &[5367..=5367]),
+    ("CooperativeMatrix", WRITES | EXCHANGES, &[4458..=4458, 5360..=5360, 5368..=5368, 6194..=6194, 6240..=6240]),
+    ("CooperativeMatrix", EXCHANGES, &[6449..=6449]),
+    ("TensorAddressing", 0, &[5372..=5379, 5382..=5382, 5384..=5384]),
+    ("Tensor", READS, &[4164..=4164]),
+    ("Tensor", WRITES, &[4165..=4165]),
+    ("Tensor", 0, &[4166..=4166]),
+    ("CooperativeVector", READS, &[5289..=5289, 5292..=5292, 5302..=5302]),
+    ("CooperativeVector", READS | WRITES, &[5290..=5291]),
+    ("CooperativeVector", WRITES, &[5303..=5303]),
+    ("Graph", ANYTHING, &[4181..=4186]),
+    ("MotionEstimation", READS | EXCHANGES, &[5699..=5699, 5713..=5816]),
+    ("NodePayload", ANYTHING, &[5074..=5075, 5078..=5078, 5090..=5090, 5101..=5101]),
+    ("Fpga", ANYTHING, &[5949..=5949, 6163..=6166]),
+];
+
+/// Returns the class of an opcode and the bits of its effects.
+///
+/// # Panics
+///
+/// Where no row names the opcode, or more than one does.
+pub(super) fn of(op: u16, name: &str) -> (&'static str, u8) {
+    let mut rows = ROWS.iter().filter(|(_, _, ranges)| ranges.iter().any(|r| r.contains(&op)));
+    let row = rows.next().unwrap_or_else(|| panic!("properties: no row has opcode {op} (Op{name})"));
+    assert!(rows.next().is_none(), "properties: two rows have opcode {op} (Op{name})");
+    (row.0, row.1)
+}
