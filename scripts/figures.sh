@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# figures.sh: packs what `cooprun figures` needs into a folder that runs on any machine with a Vulkan driver.
+# figures.sh: packs what `cooplab figures` needs into a folder that runs on any machine with a Vulkan driver.
 #
 #   figures.sh FOLDER    builds cooprun, and writes it, testdata/bench and run.sh into FOLDER
 #
-# There, FOLDER/run.sh [OPTIONS of cooprun figures] prints the table. Libraries in FOLDER/lib, if there are any, are found first.
+# There, FOLDER/run.sh [OPTIONS of cooplab figures] prints the table. Libraries in FOLDER/lib, if there are any, are found first.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

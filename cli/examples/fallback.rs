@@ -5,8 +5,8 @@
 //! An engine fills a [`Profile`] in from what Vulkan tells of the device (`coop_exec` does that with ash, `cooprun profile` writes
 //! it down), and does this where it makes a pipeline, with the values of specialization constants that it gives the pipeline.
 
+use coop_device::Profile;
 use coop_ir::constant::{SpecValue, Specialization};
-use coop_ir::profile::Profile;
 use coop_ir::{Module, binary};
 use coop_passes::{Target, lower};
 use coop_validate::{Device, Level, check_device};

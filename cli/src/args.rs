@@ -2,8 +2,8 @@
 
 use crate::io::{self, FileError};
 use clap::{Args, ValueEnum};
+use coop_device::Profile;
 use coop_ir::constant::{SpecValue, Specialization};
-use coop_ir::profile::Profile;
 use coop_passes::Target;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};

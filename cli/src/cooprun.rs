@@ -6,16 +6,10 @@
 mod case;
 mod compare;
 mod devices;
-mod execute;
-mod figures;
+pub mod execute;
 mod json;
-mod mutants;
-mod on;
-mod record;
-mod replay;
-mod smith;
-mod uniformity;
-mod verify;
+pub mod on;
+pub mod verify;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -37,8 +31,6 @@ Examples:
   cooprun run gemm.spv --case gemm.toml --on interp
   cooprun compare gemm.spv lowered.spv --case gemm.toml
   cooprun verify gemm.spv --target scalar --case gemm.toml
-  cooprun record testdata/hardware --device 0 -o testdata/hardware/h100
-  cooprun replay testdata/hardware --on interp --semantics nvidia
 
 Exit status:
   0    done, nothing differs
@@ -72,23 +64,11 @@ enum Command {
     Compare(compare::Compare),
     /// Lower a module, run the result, and compare it with the original and with what the case expects
     Verify(verify::Verify),
-    /// Run every module of a folder on a device and keep what it wrote
-    Record(record::Record),
-    /// Run every module of a folder, as it is or lowered, and compare with what a device wrote
-    Replay(replay::Replay),
-    /// Generate modules, run each in every way there is, and compare
-    Smith(smith::Smith),
-    /// Generate modules with all kinds of control flow, and compare what is called uniform with what is executed
-    Uniformity(uniformity::Uniformity),
-    /// Break the rules of generated modules, and count how many coopcheck finds
-    Mutants(mutants::Mutants),
-    /// Measure kernels, and what the lowerings make of them, beside hand-written ones
-    Figures(figures::Figures),
 }
 
 /// Why a subcommand could not do what it was asked.
 #[derive(Debug)]
-enum Failure {
+pub enum Failure {
     /// A file can't be read or written.
     File(FileError),
     /// A case, a module or a device is not fit for a run.
@@ -124,38 +104,40 @@ impl From<Error> for Failure {
 
 /// Which device, and how it is watched.
 #[derive(Args, Debug)]
-struct DeviceArgs {
+pub struct DeviceArgs {
     /// The device: its index, or a part of its name
     #[arg(long, value_name = "N|NAME")]
-    device: Option<String>,
+    pub device: Option<String>,
     /// Leave the Khronos validation layer out
     #[arg(long)]
-    no_validation: bool,
+    pub no_validation: bool,
     /// Give the driver modules of SPV_EXT_cooperative_matrix_maintenance1 in the words of another extension, and count the
     /// device as one that has the first
     #[arg(long, value_enum, value_name = "EXTENSION")]
-    spell_as: Option<Spelling>,
+    pub spell_as: Option<Spelling>,
 }
 
 /// What to say instead of SPV_EXT_cooperative_matrix_maintenance1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Spelling {
+pub enum Spelling {
     /// SPV_NV_cooperative_matrix2, which has the same instructions but coordinates (made of per-element operations),
     /// conversions of factors to accumulators, and transposition to A
     Nv2,
 }
 
 impl DeviceArgs {
-    fn open(&self) -> Result<Vulkan, Error> {
+    /// Opens Vulkan.
+    pub fn open(&self) -> Result<Vulkan, Error> {
         Vulkan::open(!self.no_validation)
     }
 
     /// The device that was asked for.
-    fn name(&self) -> Option<&str> {
+    pub fn name(&self) -> Option<&str> {
         self.device.as_deref()
     }
 
-    fn executor<'a>(&self, vulkan: &'a Vulkan) -> Result<VulkanExecutor<'a>, Error> {
+    /// Opens the device that was asked for.
+    pub fn executor<'a>(&self, vulkan: &'a Vulkan) -> Result<VulkanExecutor<'a>, Error> {
         let device = vulkan.device(self.device.as_deref())?;
         match self.spell_as {
             Some(Spelling::Nv2) => device.respelled(),
@@ -224,13 +206,12 @@ pub fn main() -> Status {
         Command::Run(command) => (command.run(&cli.style), command.json()),
         Command::Compare(command) => (command.run(&cli.style), command.json()),
         Command::Verify(command) => (command.run(&cli.style), command.json()),
-        Command::Record(command) => (command.run(), false),
-        Command::Replay(command) => (command.run(&cli.style), false),
-        Command::Smith(command) => (command.run(), false),
-        Command::Uniformity(command) => (command.run(), false),
-        Command::Mutants(command) => (command.run(), false),
-        Command::Figures(command) => (command.run(), false),
     };
+    report(result, json)
+}
+
+/// Prints why a subcommand failed, as JSON where that is asked for, and returns the exit status.
+pub fn report(result: Result<Status, Failure>, json: bool) -> Status {
     match result {
         Ok(status) => status,
         Err(failure) => {
@@ -250,7 +231,7 @@ pub fn main() -> Status {
 }
 
 /// Writes to stdout, with one newline at the end.
-fn print(text: &str) {
+pub fn print(text: &str) {
     io::print(&format!("{}\n", text.trim_end()));
 }
 
@@ -260,7 +241,7 @@ fn write_text(path: Option<&Path>, text: &str) -> Result<(), FileError> {
 }
 
 /// The words of the module in a file, in this machine's byte order.
-fn read_words(path: &Path) -> Result<Vec<u32>, FileError> {
+pub fn read_words(path: &Path) -> Result<Vec<u32>, FileError> {
     Ok(coop_ir::binary::write_words(&io::load(path)?.module))
 }
 

@@ -11,8 +11,6 @@ pub mod io;
 pub mod json;
 pub mod lower;
 pub mod render;
-pub mod smith;
-pub mod uniformity;
 
 use std::process::ExitCode;
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use coop_device::{Feature, Profile};
 use coop_exec::testing::{Driver, repository};
-use coop_ir::profile::{Feature, Profile};
 
 struct Ran {
     status: i32,

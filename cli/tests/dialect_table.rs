@@ -6,13 +6,13 @@
 
 mod every_type;
 
+use coop_device::Profile;
 use coop_exec::interp::{Config, Coverage, Interpreted};
 use coop_exec::testing::{repository, wrong};
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::vulkan_test;
 use coop_exec::{Case, Executor, RunOptions};
 use coop_ir::constant::{Constants, Specialization};
-use coop_ir::profile::Profile;
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Inst, InstRef, Module, Op, binary, text};
 use coop_passes::{Options, Target, lower};

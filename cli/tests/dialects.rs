@@ -1,10 +1,10 @@
 //! What options of the lowering mean for other dialects, and what is dropped and refused. (`smith.rs` runs
 //! `testdata/dialects` without options.)
 
+use coop_device::Profile;
 use coop_exec::interp::{Config, Interpreted};
 use coop_exec::{Case, Outcome};
 use coop_ir::builder::Globals;
-use coop_ir::profile::Profile;
 use coop_ir::{Inst, Module, Op, Operand, text};
 use coop_passes::{Checked, Error, Lowered, Options, Refusal, Target, Tf32, lower};
 use std::path::{Path, PathBuf};

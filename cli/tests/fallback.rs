@@ -3,9 +3,9 @@
 #[path = "../examples/fallback.rs"]
 mod fallback;
 
+use coop_device::Profile;
 use coop_ir::binary;
 use coop_ir::constant::{SpecValue, Specialization};
-use coop_ir::profile::Profile;
 use std::path::Path;
 
 #[test]

@@ -6,9 +6,9 @@
 
 mod every_type;
 
+use coop_device::Profile;
 use coop_exec::Case;
 use coop_ir::constant::Specialization;
-use coop_ir::profile::Profile;
 use coop_ir::types::Type;
 use coop_ir::{Id, Inst, Module, Op, binary, text};
 use coop_passes::{Error, Options, REFUSALS, Target, lower};

@@ -10,10 +10,10 @@
 
 mod llama_modules;
 
+use coop_device::Profile;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Difference, Executor, Outcome, RunOptions, testing, vulkan_test};
 use coop_ir::constant::SpecValue;
-use coop_ir::profile::Profile;
 use coop_ir::{Module, binary};
 use coop_passes::{Error, Lanes, Options, Target, lower};
 use coop_validate::Level;

@@ -126,20 +126,6 @@ fn scalar_code_of_kernels_runs_on_intels_runtime() {
     }
 }
 
-/// Generated kernels: scalar code on pocl, with one subgroup to a workgroup and with several, in their own lanes and by place.
-#[test]
-fn generated_kernels_run_on_pocl() {
-    let keep = concat!(env!("CARGO_TARGET_TMPDIR"), "/kernels-found");
-    let on = ["smith", "--dialect", "kernel", "--on", "interp,opencl", "--keep", keep, "--shrink", "0"];
-    let which = ["--count", "24", "--bytes", "60", "--placements", "1", "--target", "scalar"];
-    let Some((status, text)) = cooprun(Driver::Pocl, &[&on[..], &which].concat()) else { return };
-    assert_eq!(status, Some(0), "{text}");
-    let line = text.lines().find(|line| line.starts_with("kernel ") && line.contains(" scalar opencl "));
-    let words: Vec<&str> = line.unwrap_or_else(|| panic!("{text}")).split_whitespace().collect();
-    // Modules, lowered, refused, run, alike, troubles.
-    assert_eq!(words, ["kernel", "scalar", "opencl", "24", "24", "0", "24", "24", "0"], "{text}");
-}
-
 /// What pocl gets wrong has its place on the page, and is defined.
 #[test]
 fn pocl_ends_at_what_its_page_says() {
@@ -284,7 +270,7 @@ fn deviations_of_compilers_are_accepted() {
 
 /// A module, and what comes of it as scalar code and with matrices of Intel's devices.
 fn lowered_both_ways(module: &Module) -> [(&'static str, Vec<u32>); 3] {
-    let profile = coop_ir::profile::Profile::builtin("intel-opencl-gpu");
+    let profile = coop_device::Profile::builtin("intel-opencl-gpu");
     let lowered = |target| {
         let options = coop_passes::Options { profile: profile.as_ref(), ..coop_passes::Options::new(target) };
         let lowered = coop_passes::lower(module, &options).unwrap_or_else(|error| panic!("{error}"));

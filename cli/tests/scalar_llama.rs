@@ -7,10 +7,10 @@
 
 mod llama_modules;
 
+use coop_device::Profile;
 use coop_exec::interp::Interpreted;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Executor, Outcome, RunOptions, vulkan_test};
-use coop_ir::profile::Profile;
 use coop_ir::{Module, binary};
 use coop_passes::{Lowered, Options, Target, lower};
 use coop_validate::testing::complaints;

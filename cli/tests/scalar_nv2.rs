@@ -2,11 +2,11 @@
 //! in the interpreter, there and on the current lavapipe and on Debian 12's; and spirv-val and our own rules have nothing
 //! against it.
 
+use coop_device::Profile;
 use coop_exec::case::Number;
 use coop_exec::interp::Interpreted;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Executor, Outcome, RunOptions, vulkan_test};
-use coop_ir::profile::Profile;
 use coop_ir::{Module, Op, binary};
 use coop_passes::{Lanes, Lowered, Options, Target, lower};
 use coop_validate::testing::complaints;

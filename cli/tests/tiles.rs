@@ -3,12 +3,12 @@
 
 mod llama_modules;
 
+use coop_device::{ComponentType, MatrixProperties, Profile};
 use coop_exec::case::Number;
 use coop_exec::interp::Interpreted;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Executor, RunOptions, Tolerance, testing, vulkan_test};
 use coop_ir::constant::{SpecValue, Specialization};
-use coop_ir::profile::{ComponentType, MatrixProperties, Profile};
 use coop_ir::types::Type;
 use coop_ir::{Module, Op, binary};
 use coop_passes::{Lowered, Options, Target, lower};

@@ -2,12 +2,12 @@
 //! the case expects and what the kernel does in the interpreter. Graphs of any shape leave the same trace once they are
 //! structured.
 
+use coop_device::Profile;
 use coop_exec::interp::{Config, Interpreted, Interpreter, Memory, Reconvergence, base_address};
 use coop_exec::testing::{case, repository, words};
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Executor, Outcome, RunOptions, vulkan_test};
 use coop_ir::constant::Specialization;
-use coop_ir::profile::Profile;
 use coop_ir::{Module, binary, text};
 use coop_passes::{Lanes, Lowered, Options, Target, Vulkan, lower};
 use std::fmt::Write as _;

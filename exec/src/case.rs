@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use coop_device::ComponentType;
 use coop_ir::constant::{SpecValue, Specialization};
-use coop_ir::profile::ComponentType;
 use serde::Deserialize;
 
 use crate::compare::Tolerance;

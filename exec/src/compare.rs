@@ -334,7 +334,7 @@ fn compare_sums(
         groups.flat_map(|group| group.iter().map(|value| value.to_f64()).sum::<f64>().to_le_bytes()).collect()
     };
     let (got, wanted) = (sums(got), sums(wanted));
-    let element = coop_ir::profile::ComponentType::F64;
+    let element = coop_device::ComponentType::F64;
     let count = buffer.count.div_ceil(group);
     let sums = Buffer { element, count, row_stride: None, tolerance, ..buffer.clone() };
     Ok(compare(&sums, &got, &wanted)?.map(|difference| Difference { tolerance: buffer.tolerance, ..difference }))

@@ -55,8 +55,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// A fault of the case.
-    pub(crate) fn case(message: impl Into<String>) -> Error {
+    /// Makes an error of the case.
+    pub fn case(message: impl Into<String>) -> Error {
         Error::Case(message.into())
     }
 

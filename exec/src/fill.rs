@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use coop_ir::profile::ComponentType;
+use coop_device::ComponentType;
 use serde::Deserialize;
 
 use crate::case::{Buffer, Number};

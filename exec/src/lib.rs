@@ -9,7 +9,6 @@ pub mod case;
 pub mod compare;
 pub mod error;
 pub mod facts;
-pub mod figures;
 pub mod fill;
 pub mod interp;
 pub mod layout;
@@ -18,7 +17,6 @@ pub mod number;
 pub mod opencl;
 pub mod quantised;
 pub mod random;
-pub mod record;
 pub mod reference;
 pub mod respell;
 #[cfg(feature = "testing")]

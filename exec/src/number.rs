@@ -3,7 +3,7 @@
 //! Integers are `i128`, which holds every 64-bit value of either sign; floats are `f64`, which holds every
 //! value of the narrower types. Encoding a float rounds once, to nearest even, whatever the type.
 
-use coop_ir::profile::ComponentType;
+use coop_device::ComponentType;
 
 /// One element of a buffer.
 #[derive(Clone, Copy, PartialEq, Debug)]

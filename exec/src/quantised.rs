@@ -4,7 +4,7 @@ mod decode;
 
 use serde::Deserialize;
 
-use coop_ir::profile::ComponentType;
+use coop_device::ComponentType;
 
 use crate::number::{self, Value};
 use crate::random::Random;

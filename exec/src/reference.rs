@@ -8,7 +8,7 @@ mod convolution;
 mod gemm;
 mod map;
 
-use coop_ir::profile::ComponentType;
+use coop_device::ComponentType;
 use serde::Deserialize;
 
 use crate::case::{Case, Number};

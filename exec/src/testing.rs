@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use coop_ir::profile::Feature;
+use coop_device::Feature;
 
 use crate::vulkan::VulkanExecutor;
 use crate::{Case, Error, Executor, Outcome, RunOptions, Vulkan};

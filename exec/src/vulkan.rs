@@ -25,8 +25,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use ash::vk;
+use coop_device::{Feature, Profile};
 use coop_ir::Module;
-use coop_ir::profile::{Feature, Profile};
 
 use crate::error::Error;
 use crate::measure::{Measure, MeasureOptions, Measured};

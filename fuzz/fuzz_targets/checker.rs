@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| coop_validate::fuzz::checker(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| coop_lab::fuzz::checker(bytes));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| coop_passes::fuzz::lowering(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| coop_lab::fuzz::lowering(bytes));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| coop_ir::fuzz::parser(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| coop_lab::fuzz::parser(bytes));

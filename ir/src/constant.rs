@@ -561,9 +561,9 @@ fn fold_scalar(module: &Module, op: Op, ty: Id, args: &[Arg]) -> Option<Value> {
     bits.map(Value::Scalar)
 }
 
-/// One operation on integers or Booleans (of width 1): the bits of the result, `out` wide. Operands are bits and
+/// Folds one operation on integers or Booleans (of width 1) to the bits of its result, `out` wide. Operands are bits and
 /// widths. `None` if the operation is not folded, or is not defined for these operands.
-pub(crate) fn fold_int(op: Op, out: u32, args: &[(u64, u32)]) -> Option<u64> {
+pub fn fold_int(op: Op, out: u32, args: &[(u64, u32)]) -> Option<u64> {
     let &(a, aw) = args.first()?;
     let sa = signed(a, aw);
     let unary = match op {

@@ -24,24 +24,20 @@ pub mod constant;
 pub mod decode;
 pub mod decorate;
 pub mod entry;
-#[doc(hidden)]
-pub mod fuzz;
 pub mod grammar;
+pub mod isomorphic;
 mod module;
-pub mod profile;
 pub mod rewrite;
 mod section;
-#[cfg(feature = "smith")]
-pub mod smith;
 pub mod source;
 pub mod spv;
 pub mod text;
 pub mod types;
-pub mod uniform;
 pub mod uses;
 pub mod verify;
 
 pub use grammar::{Kind, Op};
 pub use module::{
-    Block, Function, Header, Id, IdMap, Inst, InstList, InstRef, Module, Operand, OperandList, string_operands,
+    Block, Function, Header, Id, IdIndex, IdMap, IdSet, IdTable, Inst, InstList, InstRef, Module, Operand, OperandList,
+    string_operands,
 };

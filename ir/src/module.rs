@@ -354,49 +354,54 @@ impl<T> IdMap<T> {
     }
 }
 
-/// A place in a list, or a number of things: of each id at most one. In four bytes an id, as "none" is one of them: memory
-/// that is touched for the first time is what a short process pays for most.
+/// A map from ids to numbers below `u32::MAX`, in four bytes an id: memory that is touched for the first time is what a
+/// short process pays for most.
 #[derive(Clone, Debug)]
-pub(crate) struct IdIndex(IdMap<NonZeroU32>);
+pub struct IdIndex(IdMap<NonZeroU32>);
 
 impl IdIndex {
-    pub(crate) fn new(module: &Module) -> IdIndex {
+    /// Makes an empty map for a module's ids.
+    pub fn new(module: &Module) -> IdIndex {
         IdIndex(module.id_map())
     }
 
+    /// Returns the number of `id`.
     #[inline]
-    pub(crate) fn get(&self, id: Id) -> Option<u32> {
+    pub fn get(&self, id: Id) -> Option<u32> {
         self.0.get(id).map(|n| n.get() - 1)
     }
 
     /// Sets the number of `id`, which is below `u32::MAX`: there are not as many of anything in a module.
     #[inline]
-    pub(crate) fn insert(&mut self, id: Id, number: u32) {
+    pub fn insert(&mut self, id: Id, number: u32) {
         if let Some(n) = number.checked_add(1).and_then(NonZeroU32::new) {
             self.0.insert(id, n);
         }
     }
 }
 
-/// A map for few of a module's ids and entries that are large: those lie side by side.
+/// A map for few of a module's ids and entries that are large, which lie side by side.
 #[derive(Clone, Debug)]
-pub(crate) struct IdTable<T> {
+pub struct IdTable<T> {
     /// The place in `items`.
     index: IdIndex,
     items: Vec<T>,
 }
 
 impl<T> IdTable<T> {
-    pub(crate) fn new(module: &Module) -> IdTable<T> {
+    /// Makes an empty map for a module's ids.
+    pub fn new(module: &Module) -> IdTable<T> {
         IdTable { index: IdIndex::new(module), items: Vec::new() }
     }
 
+    /// Returns the entry of `id`.
     #[inline]
-    pub(crate) fn get(&self, id: Id) -> Option<&T> {
+    pub fn get(&self, id: Id) -> Option<&T> {
         self.items.get(self.index.get(id)? as usize)
     }
 
-    pub(crate) fn insert(&mut self, id: Id, item: T) {
+    /// Sets the entry of `id`.
+    pub fn insert(&mut self, id: Id, item: T) {
         match self.index.get(id) {
             Some(at) => self.items[at as usize] = item,
             None => {
@@ -409,7 +414,7 @@ impl<T> IdTable<T> {
 
 /// A set of ids: a bit for each, and a list of those that are enormous.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct IdSet {
+pub struct IdSet {
     words: Vec<u64>,
     sparse: FxHashSet<Id>,
 }
@@ -418,8 +423,9 @@ impl IdSet {
     /// Ids from here on have no bits.
     const DENSE: u32 = 1 << 22;
 
+    /// Returns whether `id` is in the set.
     #[inline]
-    pub(crate) fn contains(&self, id: Id) -> bool {
+    pub fn contains(&self, id: Id) -> bool {
         let n = id.get();
         match self.words.get(n as usize / 64) {
             Some(w) => w >> (n % 64) & 1 == 1,
@@ -427,8 +433,8 @@ impl IdSet {
         }
     }
 
-    /// Whether it was not there.
-    pub(crate) fn insert(&mut self, id: Id) -> bool {
+    /// Adds `id`, and returns whether it was not in the set before.
+    pub fn insert(&mut self, id: Id) -> bool {
         let n = id.get();
         if n >= IdSet::DENSE {
             return self.sparse.insert(id);
@@ -588,9 +594,9 @@ impl Module {
         self.globals.iter().copied().chain(functions).chain(self.trailing.iter().copied())
     }
 
-    /// Shows every instruction of a block, labels and what leads them not included, in file order.
+    /// Calls `f` with every instruction of every block in file order; labels and what precedes them are left out.
     #[inline]
-    pub(crate) fn in_blocks<'a>(&'a self, mut f: impl FnMut(InstRef, &'a Inst)) {
+    pub fn in_blocks<'a>(&'a self, mut f: impl FnMut(InstRef, &'a Inst)) {
         for function in &self.functions {
             for block in &function.blocks {
                 for &r in &block.insts {

@@ -8,8 +8,8 @@
 
 use crate::Refusal;
 use crate::pipeline::PassCx;
+use coop_device::Feature;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
-use coop_ir::profile::Feature;
 use coop_ir::rewrite::{sort_globals, unify_types};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};

@@ -4,7 +4,6 @@
 //! it needs from the pipeline, or with a [`Refusal`] that says why not and what to do. Entry points, bindings, push
 //! constants, workgroup size and the SpecIds that no matrix depends on stay as they were.
 
-pub mod fuzz;
 pub mod placement;
 
 mod alike;
@@ -27,8 +26,8 @@ mod tidy;
 mod tiles;
 mod vulkan;
 
+use coop_device::Profile;
 use coop_ir::constant::Specialization;
-use coop_ir::profile::Profile;
 use coop_ir::{InstRef, Module};
 use std::collections::BTreeMap;
 use std::fmt;

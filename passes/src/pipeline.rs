@@ -4,7 +4,7 @@ use crate::{
     Error, Lowered, Options, Refusal, Report, Size, Target, Timing, bfloat16, cleanup, dialect, inline, kernel, scalar,
     specialize, tensor, tiles, vulkan,
 };
-use coop_ir::profile::Feature;
+use coop_device::Feature;
 use coop_ir::{InstRef, Module, Op, binary};
 use std::time::Instant;
 

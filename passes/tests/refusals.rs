@@ -3,8 +3,8 @@
 //! A module `ID.spvasm` or `ID.NAME.spvasm` says in comments how it is lowered (`; target: khr`, `; profile: NAME`,
 //! `; subgroup-size: N`, `; lanes: local-index`, `; spec: ID=VALUE`), and in `; says: TEXT` what the refusal has to mention.
 
+use coop_device::Profile;
 use coop_ir::constant::{SpecValue, Specialization};
-use coop_ir::profile::Profile;
 use coop_passes::{Error, Lanes, Options, REFUSALS, Refusal, Target, lower};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

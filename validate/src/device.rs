@@ -1,6 +1,6 @@
 //! The device that a module is checked for.
 
-use coop_ir::profile::Profile;
+use coop_device::Profile;
 
 /// The device that a module is checked for, and what is known of the pipeline.
 #[derive(Clone, Debug)]

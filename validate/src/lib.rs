@@ -16,7 +16,6 @@ mod cx;
 mod device;
 pub mod dynamic;
 mod env;
-pub mod fuzz;
 mod options;
 mod producer;
 mod report;

@@ -7,8 +7,8 @@
 //! built-in profile, or of a file beside the module) and after it `; subgroup-size: 32`.
 
 use crate::{Device, Level, Options};
+use coop_device::Profile;
 use coop_ir::constant::SpecValue;
-use coop_ir::profile::Profile;
 use coop_ir::{InstRef, Module, text};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

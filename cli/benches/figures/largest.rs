@@ -3,9 +3,9 @@
 
 use crate::llama_modules::{groups_of, largest, members, modules, read, stem};
 use coop_cli::io;
+use coop_device::Profile;
 use coop_ir::binary;
 use coop_ir::constant::{SpecValue, Specialization};
-use coop_ir::profile::Profile;
 use coop_passes::{Options, Target, lower};
 use nix::sys::resource::{UsageWho, getrusage};
 use std::path::Path;

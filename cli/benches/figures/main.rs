@@ -17,9 +17,9 @@ mod process;
 
 use clock::CpuTime;
 use coop_cli::io;
+use coop_device::Profile;
 use coop_exec::Case;
 use coop_exec::interp::{Config, Interpreted};
-use coop_ir::profile::Profile;
 use coop_ir::{Module, binary, text, verify};
 use coop_passes::{Options, Target, lower};
 use criterion::measurement::Measurement;

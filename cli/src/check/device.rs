@@ -1,8 +1,8 @@
 //! Profiles by name: built in, from a file, or of this machine's devices.
 
 use crate::args::ProfileArgs;
+use coop_device::Profile;
 use coop_exec::Vulkan;
-use coop_ir::profile::Profile;
 
 /// A built-in profile, or one in a file.
 pub(super) fn named(name: &str) -> Result<Profile, String> {

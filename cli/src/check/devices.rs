@@ -3,8 +3,8 @@
 use super::{Cli, DevicesArgs, DevicesFormat, device};
 use crate::Status;
 use crate::io::{self, Loaded};
+use coop_device::Profile;
 use coop_ir::constant::Specialization;
-use coop_ir::profile::Profile;
 use coop_passes::{Error, PASSES, Target, lower};
 use coop_validate::{Device, Level, Options, Report};
 use serde_json::{Value, json};

@@ -230,7 +230,7 @@ fn default_value(spec: &SpecConstant) -> String {
         Some(Scalar::Float { width: 32 }) => float(f32::from_bits(bits as u32).into()),
         Some(Scalar::Float { width: 64 }) => float(f64::from_bits(bits)),
         Some(Scalar::Float { width: 16 }) => {
-            let half = coop_exec::number::decode(coop_ir::profile::ComponentType::F16, &(bits as u16).to_le_bytes());
+            let half = coop_exec::number::decode(coop_device::ComponentType::F16, &(bits as u16).to_le_bytes());
             float(half.to_f64())
         }
         Some(_) => bits.to_string(),
@@ -244,7 +244,7 @@ fn float(value: f64) -> String {
 
 fn type_name(scalar: Scalar) -> String {
     let name = scalar.to_string();
-    match name.parse::<coop_ir::profile::ComponentType>() {
+    match name.parse::<coop_device::ComponentType>() {
         Ok(kind) if coop_exec::number::is_element_type(kind) => name,
         _ => "u8".into(),
     }

@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use coop_device::{Feature, MatrixProperties, Profile};
 use coop_exec::{Error, Vulkan};
-use coop_ir::profile::{Feature, MatrixProperties, Profile};
 
 use super::{DeviceArgs, Failure, print, write_text};
 use crate::Status;

@@ -124,7 +124,7 @@ pub(super) fn expected(case: &Case) -> Vec<&str> {
 }
 
 /// Operations in a second, in 10^12.
-pub(super) fn tera_operations(case: &Case, time: Duration) -> Option<f64> {
+pub fn tera_operations(case: &Case, time: Duration) -> Option<f64> {
     case.operations.filter(|_| !time.is_zero()).map(|operations| operations / time.as_secs_f64() / 1e12)
 }
 

@@ -4,12 +4,12 @@ use std::cell::OnceCell;
 use std::fmt::Write;
 
 use clap::{Args, ValueEnum};
+use coop_device::Profile;
 use coop_exec::interp::{Finding, Interpreted, Placement};
 use coop_exec::opencl::OpenClExecutor;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Bounds, Case, Difference, Error, Executor, OpenCl, Outcome, RunOptions, Vulkan};
 use coop_ir::Module;
-use coop_ir::profile::Profile;
 
 use super::{DeviceArgs, Failure};
 use crate::args::OutputStyle;
@@ -19,14 +19,15 @@ use crate::render::{self, Renderer};
 
 /// Where to run, and how.
 #[derive(Args, Debug)]
-pub(super) struct OnArgs {
+pub struct OnArgs {
     /// Where to run
     #[arg(long, value_enum, default_value_t)]
     on: OnName,
     #[command(flatten)]
     device: DeviceArgs,
+    /// Options of the interpreter.
     #[command(flatten)]
-    pub(super) interp: InterpArgs,
+    pub interp: InterpArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
@@ -59,22 +60,22 @@ impl OnName {
 }
 
 /// The loaders that were opened.
-pub(super) struct Opened {
+pub struct Opened {
     vulkan: Option<Vulkan>,
     opencl: Option<OpenCl>,
 }
 
 impl Opened {
     /// Whether a device runs modules here, which can be measured.
-    pub(super) fn has_device(&self) -> bool {
+    pub fn has_device(&self) -> bool {
         self.vulkan.is_some() || self.opencl.is_some()
     }
 }
 
 /// One place to run modules.
-pub(super) struct Runner<'a> {
+pub struct Runner<'a> {
     /// What `--dump-dir` calls it.
-    pub(super) key: String,
+    pub key: String,
     name: String,
     validated: bool,
     how: How<'a>,
@@ -87,24 +88,28 @@ enum How<'a> {
 }
 
 /// What a run left.
-pub(super) struct Ran {
-    pub(super) outcome: Outcome,
+pub struct Ran {
+    /// The buffers, times and messages.
+    pub outcome: Outcome,
     /// What the interpreter found, or nothing where it was not the interpreter that ran.
-    pub(super) findings: Option<Vec<Finding>>,
+    pub findings: Option<Vec<Finding>>,
     /// Whether the validation layer watched.
-    pub(super) validated: bool,
+    pub validated: bool,
 }
 
 /// How two places differ.
-pub(super) struct Comparison {
-    pub(super) device: String,
-    pub(super) with: String,
-    pub(super) differences: Vec<Difference>,
+pub struct Comparison {
+    /// Where the one ran.
+    pub device: String,
+    /// Where the other ran.
+    pub with: String,
+    /// Elements that differ, by buffer.
+    pub differences: Vec<Difference>,
 }
 
 impl OnArgs {
     /// Opens the loaders that are needed.
-    pub(super) fn open(&self) -> Result<Opened, Failure> {
+    pub fn open(&self) -> Result<Opened, Failure> {
         if !self.on.on_interpreter()
             && let Some(option) = self.interp.given()
         {
@@ -116,7 +121,7 @@ impl OnArgs {
     }
 
     /// Where to run: the interpreters first, so that what follows is measured against them.
-    pub(super) fn runners<'a>(
+    pub fn runners<'a>(
         &self,
         opened: &'a Opened,
         case: &Case,
@@ -146,7 +151,7 @@ impl OnArgs {
     }
 
     /// How far right results of a module may be apart.
-    pub(super) fn bounds(&self, runners: &[Runner<'_>], module: &Module, case: &Case) -> Bounds {
+    pub fn bounds(&self, runners: &[Runner<'_>], module: &Module, case: &Case) -> Bounds {
         let device = OnArgs::profile(runners).map(|profile| profile.limits.subgroup_size);
         let (size, _) = self.interp.subgroup_size(case, device);
         let config = self.interp.interpreters(size).first().map(|interpreted| interpreted.config).unwrap_or_default();
@@ -154,7 +159,7 @@ impl OnArgs {
     }
 
     /// The profile of the device, if one is among the places.
-    pub(super) fn profile<'a>(runners: &'a [Runner<'_>]) -> Option<&'a Profile> {
+    pub fn profile<'a>(runners: &'a [Runner<'_>]) -> Option<&'a Profile> {
         runners.iter().find_map(|runner| match &runner.how {
             How::Vulkan(executor) => Some(executor.profile()),
             How::OpenCl(_) | How::Interp(_) => None,
@@ -176,7 +181,7 @@ impl Runner<'_> {
     }
 
     /// Whether this is the interpreter.
-    pub(super) fn is_interpreter(&self) -> bool {
+    pub fn is_interpreter(&self) -> bool {
         matches!(self.how, How::Interp(_))
     }
 
@@ -191,7 +196,8 @@ impl Runner<'_> {
         Ok(Ran { outcome, findings: None, validated: self.validated })
     }
 
-    pub(super) fn run(&self, module: &Module, case: &Case, options: &RunOptions) -> Result<Ran, Error> {
+    /// Runs a module with a case.
+    pub fn run(&self, module: &Module, case: &Case, options: &RunOptions) -> Result<Ran, Error> {
         match &self.how {
             How::Vulkan(executor) => self.on_device(executor, module, case, options),
             How::OpenCl(executor) => self.on_device(executor, module, case, options),
@@ -207,12 +213,12 @@ impl Runner<'_> {
 
 impl Ran {
     /// Whether nothing is wrong with the run itself.
-    pub(super) fn is_clean(&self) -> bool {
+    pub fn is_clean(&self) -> bool {
         self.outcome.messages.is_empty() && self.outcome.faults.is_empty()
     }
 
     /// What the validation layer, the guards and the interpreter have to say.
-    pub(super) fn complaints(&self, loaded: &Loaded, style: &OutputStyle) -> String {
+    pub fn complaints(&self, loaded: &Loaded, style: &OutputStyle) -> String {
         let mut text = String::new();
         if let Some(findings) = &self.findings {
             text = draw(Renderer::for_file(loaded, style.color.on_stdout(), render::width()), findings);
@@ -225,7 +231,7 @@ impl Ran {
     }
 
     /// How this run differs from another of the same case.
-    pub(super) fn compare(&self, other: &Ran, judge: &Judge<'_>) -> Result<Comparison, Error> {
+    pub fn compare(&self, other: &Ran, judge: &Judge<'_>) -> Result<Comparison, Error> {
         Ok(Comparison {
             device: self.outcome.device.clone(),
             with: other.outcome.device.clone(),
@@ -235,8 +241,9 @@ impl Ran {
 }
 
 /// Compares runs of a case; derives the tolerances that it leaves open, once, when they are needed.
-pub(super) struct Judge<'a> {
-    pub(super) case: &'a Case,
+pub struct Judge<'a> {
+    /// The case that the runs are of.
+    pub case: &'a Case,
     derive: Box<dyn Fn() -> Bounds + 'a>,
     bounds: OnceCell<Bounds>,
     exact: bool,
@@ -244,7 +251,7 @@ pub(super) struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     /// For a case of a module.
-    pub(super) fn new(on: &'a OnArgs, runners: &'a [Runner<'_>], module: &'a Module, case: &'a Case) -> Judge<'a> {
+    pub fn new(on: &'a OnArgs, runners: &'a [Runner<'_>], module: &'a Module, case: &'a Case) -> Judge<'a> {
         Judge {
             case,
             derive: Box::new(move || on.bounds(runners, module, case)),
@@ -254,12 +261,12 @@ impl<'a> Judge<'a> {
     }
 
     /// The bounds of the case.
-    pub(super) fn bounds(&self) -> &Bounds {
+    pub fn bounds(&self) -> &Bounds {
         self.bounds.get_or_init(&self.derive)
     }
 
     /// How one run of the case's module, or of another that should do the same, differs from another.
-    pub(super) fn compare(&self, ran: &Ran, with: &Ran) -> Result<Vec<Difference>, Error> {
+    pub fn compare(&self, ran: &Ran, with: &Ran) -> Result<Vec<Difference>, Error> {
         let differences = ran.outcome.compare(&with.outcome, self.case)?;
         if differences.is_empty() {
             return Ok(differences);
@@ -271,13 +278,13 @@ impl<'a> Judge<'a> {
 }
 
 /// How the runs of one module in several places differ from the first.
-pub(super) fn across<'a>(mut runs: impl Iterator<Item = &'a Ran>, judge: &Judge<'_>) -> Result<Vec<Comparison>, Error> {
+pub fn across<'a>(mut runs: impl Iterator<Item = &'a Ran>, judge: &Judge<'_>) -> Result<Vec<Comparison>, Error> {
     let Some(first) = runs.next() else { return Ok(Vec::new()) };
     runs.map(|ran| ran.compare(first, judge)).collect()
 }
 
 /// Comparisons as lines: what differs, or that nothing does.
-pub(super) fn describe(comparisons: &[Comparison]) -> String {
+pub fn describe(comparisons: &[Comparison]) -> String {
     let mut text = String::new();
     for Comparison { device, with, differences } in comparisons {
         for difference in differences {
@@ -291,6 +298,6 @@ pub(super) fn describe(comparisons: &[Comparison]) -> String {
 }
 
 /// Whether places agree.
-pub(super) fn agree(comparisons: &[Comparison]) -> bool {
+pub fn agree(comparisons: &[Comparison]) -> bool {
     comparisons.iter().all(|comparison| comparison.differences.is_empty())
 }

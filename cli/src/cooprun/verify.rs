@@ -8,9 +8,9 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use coop_device::Profile;
 use coop_exec::{Case, Difference, Error, RunOptions};
 use coop_ir::Module;
-use coop_ir::profile::Profile;
 use coop_passes::{Lanes, Lowered, Options, Report};
 
 use super::execute::dump;
@@ -42,8 +42,9 @@ pub(super) struct Verify {
     output: Option<PathBuf>,
 }
 
+/// `--lanes`.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub(super) enum LanesName {
+pub enum LanesName {
     /// Invocations of a subgroup of the device
     #[default]
     Subgroup,
@@ -119,7 +120,7 @@ impl Verify {
 }
 
 /// Lowers a module for how a case runs it.
-pub(super) fn lower(
+pub fn lower(
     module: &Module,
     case: &Case,
     target: TargetArg,
@@ -145,7 +146,7 @@ pub(super) fn lower(
 }
 
 /// The case with what a lowered module asks of the pipeline.
-pub(super) fn asked(case: &Case, report: &Report) -> Case {
+pub fn asked(case: &Case, report: &Report) -> Case {
     let mut asked = case.clone();
     asked.subgroup_size = report.required_subgroup_size.or(case.subgroup_size);
     asked.full_subgroups |= report.full_subgroups;

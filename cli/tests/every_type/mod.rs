@@ -1,6 +1,6 @@
 //! A device that has matrices of every type, which none of ours is.
 
-use coop_ir::profile::{ComponentType, Feature, MatrixProperties, Profile};
+use coop_device::{ComponentType, Feature, MatrixProperties, Profile};
 
 /// lavapipe, if it had matrices of every type.
 pub(crate) fn every_type() -> Profile {

@@ -1,6 +1,6 @@
 //! One element of a block.
 
-use coop_ir::profile::ComponentType;
+use coop_device::ComponentType;
 
 use super::Blocks;
 use crate::number;

@@ -1,6 +1,6 @@
 //! O = softmax(scale * Q * transpose(K)) * V, head by head.
 
-use coop_ir::profile::ComponentType;
+use coop_device::ComponentType;
 use serde::Deserialize;
 
 use super::{locate, outside, put};

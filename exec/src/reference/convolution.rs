@@ -1,6 +1,6 @@
 //! Convolutions in up to three dimensions, channels first.
 
-use coop_ir::profile::ComponentType;
+use coop_device::ComponentType;
 use serde::Deserialize;
 
 use super::{locate, outside, put};

@@ -1,6 +1,6 @@
 //! D = f(alpha * A * B + beta * C).
 
-use coop_ir::profile::ComponentType;
+use coop_device::ComponentType;
 use serde::Deserialize;
 
 use super::{locate, outside, put};

@@ -8,8 +8,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use coop_device::ComponentType;
 use coop_ir::constant::SpecValue;
-use coop_ir::profile::ComponentType;
 use serde::Deserialize;
 
 use super::{elements, locate, outside, put};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 
 use ash::vk;
-use coop_ir::profile::Feature;
+use coop_device::Feature;
 
 use super::check;
 use super::device::Device;

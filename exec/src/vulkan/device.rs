@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ffi::CString;
 
 use ash::vk;
-use coop_ir::profile::{
+use coop_device::{
     ApiVersion, Feature, Features, Profile, Requirement, VulkanExtension, capability_requirement, spirv_extension,
 };
 

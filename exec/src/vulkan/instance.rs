@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_void};
 use std::sync::Mutex;
 
 use ash::{ext, vk};
-use coop_ir::profile::ApiVersion;
+use coop_device::ApiVersion;
 
 use super::check;
 use crate::error::Error;

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use ash::vk;
-use coop_ir::profile::{
+use coop_device::{
     ApiVersion, ComponentType, Feature, Features, FlexibleProperties, Limits, MatrixProperties, NvProperties, Origin,
     Profile, Properties2, Scope, SubgroupOperations,
 };

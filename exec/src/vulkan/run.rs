@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ash::vk;
-use coop_ir::profile::ApiVersion;
+use coop_device::ApiVersion;
 
 use super::buffers::Buffers;
 use super::device::{Device, Needs};

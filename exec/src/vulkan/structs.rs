@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 
 use ash::vk;
-use coop_ir::profile::{ApiVersion, Feature};
+use coop_device::{ApiVersion, Feature};
 
 /// A structure of `N` 32-bit members. `#[repr(C)]` gives it the size and padding of the C one.
 #[repr(C)]

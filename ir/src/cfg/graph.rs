@@ -1,8 +1,5 @@
 //! Directed graphs on the numbers below some `len`, as two tables of lists.
 
-use petgraph::algo::kosaraju_scc;
-use petgraph::graph::DiGraph;
-
 /// A list of nodes for every node, in two allocations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lists {
@@ -139,17 +136,60 @@ impl Graph {
         self.pred.of(node)
     }
 
-    /// The strongly connected component of each node, as numbers from 0; components come after those that their edges
-    /// lead to.
+    /// Returns the strongly connected component of each node, as numbers from 0; components come after those that their
+    /// edges lead to.
+    ///
+    /// Tarjan's algorithm with a stack of its own: a long chain of blocks must not recurse.
     pub fn components(&self) -> Vec<usize> {
-        let nodes = 0..self.len() as u32;
-        let mut graph: DiGraph<(), (), u32> = DiGraph::with_capacity(self.len(), self.succ.items.len());
-        nodes.for_each(|_| _ = graph.add_node(()));
-        graph.extend_with_edges(self.edges().map(|(a, b)| (a as u32, b as u32)));
-        let mut component = vec![0; self.len()];
-        // Kosaraju's method: petgraph's Tarjan recurses, which a long chain of blocks must not make us do.
-        for (number, members) in kosaraju_scc(&graph).into_iter().enumerate() {
-            members.into_iter().for_each(|n| component[n.index()] = number);
+        let len = self.len();
+        let mut component = vec![usize::MAX; len];
+        let mut found = 0;
+        // Numbers from 1 in the order of discovery; 0 is not discovered yet.
+        let mut number = vec![0u32; len];
+        let mut low = vec![0u32; len];
+        let mut discovered = 0;
+        // Discovered nodes without a component, and the nodes being walked, each with the number of its next edge.
+        let (mut open, mut walk): (Vec<usize>, Vec<(usize, usize)>) = (Vec::new(), Vec::new());
+        for root in 0..len {
+            if number[root] != 0 {
+                continue;
+            }
+            walk.push((root, 0));
+            while let Some((node, edge)) = walk.pop() {
+                if edge == 0 {
+                    discovered += 1;
+                    (number[node], low[node]) = (discovered, discovered);
+                    open.push(node);
+                } else {
+                    low[node] = low[node].min(low[self.successors(node)[edge - 1]]);
+                }
+                let mut rest = self.successors(node).iter().enumerate().skip(edge);
+                let unknown = rest.find_map(|(i, &next)| match number[next] {
+                    0 => Some((i, next)),
+                    at => {
+                        if component[next] == usize::MAX {
+                            low[node] = low[node].min(at);
+                        }
+                        None
+                    }
+                });
+                if let Some((i, next)) = unknown {
+                    walk.push((node, i + 1));
+                    walk.push((next, 0));
+                    continue;
+                }
+                if low[node] == number[node] {
+                    while let Some(member) = open.pop() {
+                        component[member] = found;
+                        // A closed component lowers nobody's number any more.
+                        low[member] = u32::MAX;
+                        if member == node {
+                            break;
+                        }
+                    }
+                    found += 1;
+                }
+            }
         }
         component
     }

@@ -10,7 +10,7 @@ use super::surface;
 use crate::kernel::is_kernel;
 use crate::pipeline::PassCx;
 use crate::{Checked, Refusal};
-use coop_ir::profile::{ComponentType, Profile};
+use coop_device::{ComponentType, Profile};
 use coop_ir::rewrite::{remove_globals, replace_uses, sort_globals};
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, InstRef, Module, Op, Operand};

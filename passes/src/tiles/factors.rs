@@ -8,8 +8,8 @@
 
 use super::shape::multiplies;
 use crate::ssa;
+use coop_device::Profile;
 use coop_ir::constant::Constants;
-use coop_ir::profile::Profile;
 use coop_ir::rewrite::remove_globals;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::uses::Users;

@@ -12,8 +12,8 @@ use super::tensor::Key;
 use super::{Parts, Tiles};
 use crate::pipeline::PassCx;
 use crate::{Target, placement::Use};
+use coop_device::Feature;
 use coop_ir::builder::{FunctionBuilder, Index, add_global};
-use coop_ir::profile::Feature;
 use coop_ir::{Id, Inst, Op, Operand};
 
 /// The decoration CooperativeMatrixTransposeEXT.

@@ -18,8 +18,8 @@
 use crate::Refusal;
 use crate::arena::Elem;
 use crate::placement::{Grid, Shape, Use, choose};
+use coop_device::{ComponentType, MatrixProperties, Profile, Scope};
 use coop_ir::constant::Constants;
-use coop_ir::profile::{ComponentType, MatrixProperties, Profile, Scope};
 use coop_ir::types::{self, CoopMat, Scalar};
 use coop_ir::{Id, InstRef, Module, Op};
 use rustc_hash::FxHashMap;

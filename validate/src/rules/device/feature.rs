@@ -4,8 +4,8 @@ use super::On;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use crate::rules::requirements::capability_name;
+use coop_device::{Feature, Requirement, spirv_extension};
 use coop_ir::Op;
-use coop_ir::profile::{Feature, Requirement, spirv_extension};
 
 declare_rule! {
     /// ## What it checks

@@ -7,8 +7,8 @@
 use super::On;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
+use coop_device::{ComponentType, Feature, MatrixProperties, Scope};
 use coop_ir::constant::Const;
-use coop_ir::profile::{ComponentType, Feature, MatrixProperties, Scope};
 use coop_ir::types::{CoopMatView, Scalar, scope_name, use_name};
 use coop_ir::{InstRef, Op};
 use spirv::CooperativeMatrixOperands as Mask;
@@ -187,7 +187,7 @@ impl On<'_, '_> {
             _ => 0,
         };
         if flexible {
-            let suits = |r: &&coop_ir::profile::FlexibleProperties| {
+            let suits = |r: &&coop_device::FlexibleProperties| {
                 r.granularity.scope == scope
                     && (scope != Scope::Workgroup || u64::from(r.workgroup_invocations) == invocations)
             };
@@ -196,7 +196,7 @@ impl On<'_, '_> {
         }
         if properties2 {
             let size = self.device.subgroup_size.unwrap_or(0);
-            let suits = |q: &&coop_ir::profile::Properties2| {
+            let suits = |q: &&coop_device::Properties2| {
                 q.scope == scope
                     && (scope != Scope::Workgroup || u64::from(q.invocations) == invocations)
                     && (q.subgroup_size == 0 || q.subgroup_size == size || size == 0)

@@ -4,7 +4,7 @@ use super::On;
 use crate::cx::NvMatrix;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
-use coop_ir::profile::{ComponentType, Feature, NvProperties, Scope};
+use coop_device::{ComponentType, Feature, NvProperties, Scope};
 use coop_ir::types::Scalar;
 use coop_ir::{InstRef, Op};
 

@@ -3,8 +3,8 @@
 use super::On;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
+use coop_device::{Feature, Limits};
 use coop_ir::entry::EntryPoint;
-use coop_ir::profile::{Feature, Limits};
 use coop_ir::types::{Type, scalar_or_vector};
 use coop_ir::{Id, InstRef, Op};
 use spirv::{Capability, ExecutionModel, StorageClass};

@@ -4,8 +4,8 @@ use super::CALLBACK;
 use crate::cx::{Class, Cx};
 use crate::report::{Draft, Part, Sink};
 use coop_ir::entry::CallKind;
-use coop_ir::uniform::Analyzer;
 use coop_ir::{Inst, InstRef, Op};
+use coop_uniformity::Analyzer;
 use std::collections::VecDeque;
 
 /// How a function comes to be called back.

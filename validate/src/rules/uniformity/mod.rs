@@ -1,6 +1,6 @@
 //! Rules about who executes matrix instructions: all invocations of the scope together, with the same operands.
 //!
-//! What is uniform is found by [`coop_ir::uniform`]. A proof that two invocations disagree is an error; where they
+//! What is uniform is found by [`coop_uniformity`]. A proof that two invocations disagree is an error; where they
 //! may, it is a warning; what the answer rests on is a note, one for each assumption. Instructions for which the same
 //! branch decides make one finding.
 
@@ -12,8 +12,8 @@ pub(crate) use declare::{ASSUMED, BARRIER, CALLBACK, FLOW, OPERAND, RECURSION};
 use crate::cx::Cx;
 use crate::options::Options;
 use crate::report::{Draft, Part, Sink};
-use coop_ir::uniform::{self, Analyzer, Assumption, Doubt, Refusal, Uniformity, What, Witness};
 use coop_ir::{InstRef, Op};
+use coop_uniformity::{Analyzer, Assumption, Doubt, Refusal, Uniformity, What, Witness};
 use std::collections::BTreeMap;
 
 /// So many other instructions of one finding are named.
@@ -26,7 +26,7 @@ pub(crate) fn check(cx: &Cx, options: &Options, out: &mut Sink) {
     }
     let analyzer = Analyzer::with(cx.module, &cx.constants, cx.decorations(), cx.calls(), cx.cfgs());
     callback::check(cx, &analyzer, out);
-    let asked = uniform::Options { subgroup_size: options.subgroups(), facts: false, unreached: false };
+    let asked = coop_uniformity::Options { subgroup_size: options.subgroups(), facts: false, unreached: false };
     let mut all = Found::default();
     for entry in cx.entries() {
         // An answer takes memory for each block. Recursion is a finding of its own.
@@ -53,7 +53,7 @@ struct Found {
 }
 
 impl Found {
-    fn add(&mut self, analysis: uniform::Analysis) {
+    fn add(&mut self, analysis: coop_uniformity::Analysis) {
         for d in analysis.doubts {
             let key = (d.at, rank(d.what));
             let worse = self.doubts.get(&key).is_none_or(|old| old.witness.is_none() && d.witness.is_some());

@@ -1,0 +1,540 @@
+//! `cooplab campaign`.
+//!
+//! With the interpreter alone, jobs are threads. With a device each job is a process of its own: drivers crash, hang
+//! and share locks. A job writes down what it is at and what it has done, so that another can go on behind what took
+//! it down.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use coop_exec::opencl::OpenClExecutor;
+use coop_exec::vulkan::VulkanExecutor;
+use coop_exec::{Case, Executor, OpenCl, Vulkan};
+use coop_lab::generator::{Dialect, Limits, Profile, generate};
+
+use coop_cli::Status;
+use coop_cli::args::TargetArg;
+use coop_cli::cooprun::{DeviceArgs, Failure, print};
+use coop_cli::io;
+use coop_lab::campaign::{
+    Differential, Tally, Trouble, entropy, keep, may_end, may_end_lowered, reduce, salt, shrink, try_seed,
+};
+
+/// The exit status of a process whose device did not answer in time.
+const GIVEN_UP: i32 = 102;
+
+/// Who runs modules.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Where {
+    /// The reference interpreter
+    Interp,
+    /// A Vulkan device
+    Vulkan,
+    /// An OpenCL device, which runs kernels (--dialect kernel)
+    Opencl,
+}
+
+/// What modules keep to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum LimitsArg {
+    /// Of each in turn: what the device runs, if there is one; what can be lowered to tiles, if that is asked for; and
+    /// the specification only
+    Auto,
+    /// The specification only
+    Any,
+    /// Types and sizes that can be lowered to matrices of 8 x 8 x 8
+    Tiles,
+    /// What lavapipe runs
+    Lavapipe,
+    /// What an NVIDIA GPU runs
+    Nvidia,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Campaign {
+    /// Instructions that modules have, each dialect in its turn: khr, nv2 and so on, or all; kernel makes kernels of OpenCL
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "khr")]
+    dialect: Vec<String>,
+    /// How many modules of each dialect: one that is named twice has twice as many
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    count: u64,
+    /// The seed of the first; each module has the next
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// The most entropy for a module, which is how large it may become
+    #[arg(long, value_name = "BYTES", default_value_t = 600)]
+    bytes: usize,
+    /// Threads that share the work, or processes where there is a device
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    jobs: u64,
+    /// Who runs them
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "interp,vulkan")]
+    on: Vec<Where>,
+    /// With how many placements of elements the interpreter runs them as they are, 1 to 3
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    placements: usize,
+    /// Leave the device what is lowered only
+    #[arg(long)]
+    lowered_only: bool,
+    /// Ask the driver for pipelines without optimisation, which some make sooner
+    #[arg(long)]
+    unoptimized: bool,
+    /// What they are lowered to; none with an empty word
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "scalar")]
+    target: Vec<String>,
+    /// A built-in profile of the device that matrices are cut for; else the device itself, or lavapipe
+    #[arg(long, value_name = "NAME")]
+    cut_for: Option<String>,
+    /// What modules keep to
+    #[arg(long, value_enum, default_value = "auto")]
+    limits: LimitsArg,
+    /// Keep what fails here, shrunk
+    #[arg(long, value_name = "DIR", default_value = "smith-found")]
+    keep: PathBuf,
+    /// Begin no module after so many seconds
+    #[arg(long, value_name = "SECONDS")]
+    most_seconds: Option<u64>,
+    /// How often to try to make what fails smaller, in each of two ways
+    #[arg(long, value_name = "TRIES", default_value_t = 400)]
+    shrink: u32,
+    /// Ask spirv-val about every module too
+    #[arg(long, value_name = "PROGRAM", num_args = 0..=1, default_missing_value = "spirv-val")]
+    spirv_val: Option<PathBuf>,
+    /// End a process that is at one module for longer
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    patience: u64,
+    /// Also say how often each construct was made
+    #[arg(long)]
+    constructs: bool,
+    /// Run one again: entropy (FILE.bin), or a module with the case beside it (FILE.spv or .spvasm, and FILE.toml)
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    again: Option<PathBuf>,
+    /// The profile that it is of: khr, nv2-lavapipe and so on
+    #[arg(long, value_name = "NAME", value_parser = profile_named)]
+    profile: Option<Profile>,
+    /// Which of the jobs this process is, and the first module for it
+    #[arg(long, value_name = "JOB,FIRST", value_delimiter = ',', hide = true)]
+    worker: Option<Vec<u64>>,
+    #[command(flatten)]
+    device: DeviceArgs,
+}
+
+fn profile_named(name: &str) -> Result<Profile, String> {
+    Profile::from_name(name).ok_or_else(|| format!("there is no profile '{name}'"))
+}
+
+/// Who runs modules besides the interpreter.
+#[derive(Default)]
+struct Devices<'v> {
+    vulkan: Option<VulkanExecutor<'v>>,
+    opencl: Option<OpenClExecutor<'v>>,
+}
+
+impl Devices<'_> {
+    /// What the device is called, if there is one.
+    fn name(&self) -> Option<String> {
+        let vulkan = self.vulkan.as_ref().map(|d| d.profile().device.clone());
+        vulkan.or_else(|| self.opencl.as_ref().map(Executor::name))
+    }
+}
+
+/// What all jobs have to know.
+struct Plan {
+    dialects: Vec<Dialect>,
+    targets: Vec<coop_passes::Target>,
+    limits: Option<Limits>,
+    cut_for: Option<coop_device::Profile>,
+}
+
+impl Campaign {
+    pub(crate) fn run(&self) -> Result<Status, Failure> {
+        let plan = self.plan()?;
+        if let Some(worker) = &self.worker {
+            let opened = self.open()?;
+            let devices = self.devices(&opened)?;
+            let devices = Devices { vulkan: devices.vulkan.map(VulkanExecutor::frugal), ..devices };
+            let (job, first) = (worker.first().copied().unwrap_or(0), worker.get(1).copied().unwrap_or(0));
+            // What is wrong inside is trouble of its module, not the end.
+            std::panic::set_hook(Box::new(|_| {}));
+            let tally = self.work(&plan, &devices, job, first);
+            return Ok(self.status(&tally));
+        }
+        if let (Some(file), Some(profile)) = (&self.again, self.profile) {
+            return self.once_more(&plan, file, profile);
+        }
+        let start = Instant::now();
+        std::fs::create_dir_all(&self.keep).map_err(|e| Failure::Usage(format!("{}: {e}", self.keep.display())))?;
+        let device = self.on.iter().any(|w| *w != Where::Interp);
+        let jobs = 0..self.jobs.max(1);
+        if !device {
+            std::panic::set_hook(Box::new(|_| {}));
+        }
+        let alone = |job| self.work(&plan, &Devices::default(), job, job);
+        let tallies: Vec<Tally> = std::thread::scope(|scope| {
+            let one = |job| if device { self.processes(job) } else { alone(job) };
+            let threads: Vec<_> = jobs.map(|job| scope.spawn(move || one(job))).collect();
+            threads.into_iter().filter_map(|t| t.join().ok()).collect()
+        });
+        let mut tally = Tally::default();
+        tallies.iter().for_each(|t| tally.add(t));
+        let mut text = tally.table(start.elapsed().as_secs_f64());
+        if self.constructs {
+            text.push_str(&format!("made: {}\n", tally.constructs()));
+        }
+        print(text.trim_end());
+        Ok(self.status(&tally))
+    }
+
+    fn plan(&self) -> Result<Plan, Failure> {
+        let unknown = |what: &str, name: &str| Failure::Usage(format!("there is no {what} '{name}'"));
+        let mut dialects = Vec::new();
+        for name in &self.dialect {
+            match Dialect::from_name(name) {
+                Some(d) => dialects.push(d),
+                None if name == "all" => dialects.extend(Dialect::ALL),
+                None => return Err(unknown("dialect", name)),
+            }
+        }
+        let names = self.target.iter().filter(|n| !n.is_empty());
+        let targets = names
+            .map(|n| TargetArg::from_str(n, true).map(Into::into).map_err(|_| unknown("target", n)))
+            .collect::<Result<_, _>>()?;
+        let limits = match self.limits {
+            LimitsArg::Auto => None,
+            LimitsArg::Any => Some(Limits::Any),
+            LimitsArg::Tiles => Some(Limits::Tiles),
+            LimitsArg::Lavapipe => Some(Limits::Lavapipe),
+            LimitsArg::Nvidia => Some(Limits::Nvidia),
+        };
+        let profile = |name: &String| coop_device::Profile::builtin(name).ok_or_else(|| unknown("profile", name));
+        let cut_for = self.cut_for.as_ref().map(profile).transpose()?;
+        Ok(Plan { dialects, targets, limits, cut_for })
+    }
+
+    /// One module in every way, without more ado.
+    fn once_more(&self, plan: &Plan, file: &Path, profile: Profile) -> Result<Status, Failure> {
+        let opened = self.open()?;
+        let devices = self.devices(&opened)?;
+        let differential = self.differential(plan, &devices);
+        let mut tally = Tally::default();
+        let result = if file.extension().is_some_and(|e| e == "bin") {
+            let bytes = std::fs::read(file).map_err(|e| Failure::Usage(format!("{}: {e}", file.display())))?;
+            try_seed(&differential, (self.seed, &bytes), profile, None, &mut tally)
+        } else {
+            let module = io::load(file)?.module;
+            let case = Case::load(&file.with_extension("toml"))?;
+            differential.check_case(profile, &module, &case, salt(self.seed), tally.row(profile))
+        };
+        print(tally.table(0.0).trim_end());
+        match result {
+            Ok(()) => Ok(Status::Success),
+            Err(trouble) => {
+                print(&format!("{}\n{}", trouble.class, trouble.message));
+                Ok(Status::Findings)
+            }
+        }
+    }
+
+    fn executor<'a>(&self, vulkan: &'a Vulkan) -> Result<VulkanExecutor<'a>, Failure> {
+        let device = self.device.executor(vulkan)?;
+        Ok(if self.unoptimized { device.unoptimized() } else { device })
+    }
+
+    /// Opens the loaders that are needed.
+    fn open(&self) -> Result<(Option<Vulkan>, Option<OpenCl>), Failure> {
+        let vulkan = self.on.contains(&Where::Vulkan).then(|| self.device.open()).transpose()?;
+        let opencl = self.on.contains(&Where::Opencl).then(OpenCl::open).transpose()?;
+        Ok((vulkan, opencl))
+    }
+
+    fn devices<'v>(&self, (vulkan, opencl): &'v (Option<Vulkan>, Option<OpenCl>)) -> Result<Devices<'v>, Failure> {
+        let vulkan = vulkan.as_ref().map(|v| self.executor(v)).transpose()?;
+        let opencl = opencl.as_ref().map(|o| o.device(self.device.name())).transpose()?;
+        Ok(Devices { vulkan, opencl })
+    }
+
+    fn differential<'a, 'v>(&'a self, plan: &'a Plan, devices: &'a Devices<'v>) -> Differential<'a, 'v> {
+        Differential {
+            device: devices.vulkan.as_ref(),
+            opencl: devices.opencl.as_ref(),
+            lowered_only: self.lowered_only,
+            interpret: self.on.contains(&Where::Interp),
+            placements: self.placements.clamp(1, 3),
+            targets: plan.targets.clone(),
+            cut_for: plan.cut_for.as_ref(),
+            validator: self.spirv_val.as_deref(),
+        }
+    }
+
+    fn status(&self, tally: &Tally) -> Status {
+        if tally.total().failed.is_empty() { Status::Success } else { Status::Findings }
+    }
+
+    /// What the module of a seed keeps to.
+    fn limits(&self, plan: &Plan, dialect: Dialect, seed: u64, device: Option<&VulkanExecutor<'_>>) -> Limits {
+        let lowers = plan.targets.iter().any(|t| *t != coop_passes::Target::Scalar);
+        let native = device.map(|d| match d.profile().limits.subgroup_size {
+            32 => Limits::Nvidia,
+            _ => Limits::Lavapipe,
+        });
+        let all = [Some(Limits::Any), native, lowers.then_some(Limits::Tiles)];
+        let all: Vec<Limits> = all.into_iter().flatten().filter(|l| dialect.has(*l)).collect();
+        // Jobs take every so many-th seed: each shall have all of them.
+        let turn = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        let wanted = plan.limits.unwrap_or(all[turn as usize % all.len()]);
+        if dialect.has(wanted) { wanted } else { Limits::Any }
+    }
+
+    fn at(&self, job: u64, what: &str) -> PathBuf {
+        self.keep.join(format!("job-{job}.{what}"))
+    }
+
+    /// Every so many-th module from number `first` on.
+    fn work(&self, plan: &Plan, devices: &Devices<'_>, job: u64, first: u64) -> Tally {
+        let differential = self.differential(plan, devices);
+        let name = devices.name();
+        let (start, mut said) = (Instant::now(), Instant::now());
+        let mut tally = Tally::default();
+        let total = self.count * plan.dialects.len() as u64;
+        let mut number = first;
+        while number < total && self.most_seconds.is_none_or(|most| start.elapsed().as_secs() < most) {
+            // In turns, so that all have their share when the time is up.
+            let (dialect, seed) = (plan.dialects[(number % plan.dialects.len() as u64) as usize], self.seed + number);
+            let limits = self.limits(plan, dialect, seed, devices.vulkan.as_ref());
+            let profile = Profile { dialect, limits };
+            let bytes = entropy(seed, self.bytes);
+            if let Some(name) = &name {
+                // Should the driver take the process down, this says with what.
+                let _ = std::fs::write(self.at(job, "now"), format!("{number} {seed} {profile} {name}"));
+                let _ = std::fs::write(self.at(job, "json"), tally.to_json().to_string());
+            }
+            let before = Instant::now();
+            let result = try_seed(&differential, (seed, &bytes), profile, Some((&self.keep, self.shrink)), &mut tally);
+            tally.row(profile).seconds += before.elapsed().as_secs_f64();
+            if let Err(trouble) = result {
+                io::error(&format!("seed {seed} ({profile}): {}", trouble.message));
+                if trouble.is_timeout() {
+                    let _ = std::fs::write(self.at(job, "json"), tally.to_json().to_string());
+                    std::process::exit(GIVEN_UP);
+                }
+            }
+            if job == 0 && said.elapsed() > Duration::from_secs(30) {
+                said = Instant::now();
+                let row = tally.total();
+                let (n, bad) = (row.modules, row.failed.values().sum::<u64>());
+                let rate = n as f64 / start.elapsed().as_secs_f64();
+                io::error(&format!(
+                    "{n} modules ({profile}), {rate:.1} a second, {bad} failed; of {} jobs one",
+                    self.jobs
+                ));
+            }
+            number += self.jobs.max(1);
+        }
+        if name.is_some() {
+            let _ = std::fs::write(self.at(job, "json"), tally.to_json().to_string());
+        }
+        tally
+    }
+
+    /// One job, in a process and in others behind what takes one down.
+    fn processes(&self, job: u64) -> Tally {
+        let mut tally = Tally::default();
+        let (mut first, start) = (job, Instant::now());
+        loop {
+            let left = self.most_seconds.map(|most| most.saturating_sub(start.elapsed().as_secs()));
+            if left == Some(0) {
+                return tally;
+            }
+            let [json, now] = ["json", "now"].map(|w| self.at(job, w));
+            let (_, _) = (std::fs::remove_file(&json), std::fs::remove_file(&now));
+            let ended = match self.command(job, first, left).spawn() {
+                Ok(child) => self.watch(child, &now),
+                Err(error) => {
+                    io::error(&format!("a process could not be started: {error}"));
+                    return tally;
+                }
+            };
+            let text = std::fs::read_to_string(&json).unwrap_or_default();
+            tally.add(&Tally::from_json(&serde_json::from_str(&text).unwrap_or_default()));
+            let signalled = ended.as_ref().is_ok_and(|status| status.code().is_none());
+            let why = match ended {
+                Ok(status) if matches!(status.code(), Some(0 | 1)) => {
+                    let (_, _) = (std::fs::remove_file(&json), std::fs::remove_file(&now));
+                    return tally;
+                }
+                Ok(status) if status.code() == Some(GIVEN_UP) => None,
+                Ok(status) => Some(format!("the process ended with {status}")),
+                Err(seconds) => Some(format!("nothing happened for {seconds} seconds")),
+            };
+            let Some((number, seed, profile, name)) = running(&now) else {
+                io::error(&why.unwrap_or_else(|| "a process gave up".into()));
+                return tally;
+            };
+            let known = if signalled { self.explained(seed, profile, &name) } else { None };
+            if let Some(known) = known {
+                let row = tally.row(profile);
+                row.modules += 1;
+                *row.skipped.entry(known).or_default() += 1;
+            } else if let Some(why) = why {
+                *tally.row(profile).failed.entry(why.clone()).or_default() += 1;
+                let small = self.crashed(seed, profile, &why, ended.is_err());
+                io::error(&format!("seed {seed} ({profile}): {why}; kept in {}", small.display()));
+            }
+            first = number + self.jobs.max(1);
+        }
+    }
+
+    /// What the driver of a device is known to end at, if the module of a seed is such and ends it again, as it is or
+    /// lowered for one target.
+    fn explained(&self, seed: u64, profile: Profile, device: &str) -> Option<String> {
+        let bytes = entropy(seed, self.bytes);
+        let made = generate(profile, &bytes);
+        let spec = Case::parse(&made.case, Path::new("")).ok()?.specialization().ok()?;
+        let file = self.keep.join(format!("{profile}-{seed}.bin"));
+        std::fs::write(&file, &bytes).ok()?;
+        let why = may_end(&made.module, &spec, device).filter(|_| self.goes_down(&file, seed, profile, &[]));
+        let why = why.map(|why| format!("original vulkan: {why}")).or_else(|| {
+            self.target.iter().find_map(|name| {
+                let target = TargetArg::from_str(name, true).ok()?.into();
+                let why = may_end_lowered(profile, &made.module, &spec, target, device)?;
+                let again = self.goes_down(&file, seed, profile, std::slice::from_ref(name));
+                again.then(|| format!("{name} vulkan: {why}"))
+            })
+        });
+        let _ = std::fs::remove_file(&file);
+        why
+    }
+
+    /// Keeps what took a process down, shrunk if that is quick.
+    fn crashed(&self, seed: u64, profile: Profile, why: &str, slow: bool) -> PathBuf {
+        let bytes = entropy(seed, self.bytes);
+        let trouble = Trouble { class: why.to_owned(), message: why.to_owned(), modules: Vec::new() };
+        let folder = self.keep.join(format!("{profile}-{seed}-ended"));
+        let _ = keep(&folder.join("whole"), profile, &generate(profile, &bytes), &bytes, &trouble);
+        if slow || self.shrink == 0 {
+            return folder;
+        }
+        let (bin, spv) = (folder.join("try.bin"), folder.join("try.spv"));
+        let small = shrink(&bytes, self.shrink.min(120), &mut |candidate| {
+            std::fs::write(&bin, candidate).is_ok() && self.goes_down(&bin, seed, profile, &self.target)
+        });
+        let mut made = generate(profile, &small);
+        let _ = std::fs::write(spv.with_extension("toml"), &made.case);
+        made.module = reduce(&made.module, self.shrink.min(120), &mut |module| {
+            std::fs::write(&spv, coop_ir::binary::write(module)).is_ok()
+                && self.goes_down(&spv, seed, profile, &self.target)
+        });
+        [bin, spv.with_extension("toml"), spv].iter().for_each(|f| drop(std::fs::remove_file(f)));
+        let _ = keep(&folder, profile, &made, &small, &trouble);
+        folder
+    }
+
+    /// Whether a process that runs this, as it is and lowered, ends by a signal.
+    fn goes_down(&self, file: &Path, seed: u64, profile: Profile, targets: &[String]) -> bool {
+        let mut command = self.tool();
+        self.common(&mut command, targets);
+        command.args(["--seed", &seed.to_string(), "--profile", &profile.to_string(), "--again"]).arg(file);
+        let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|s| s.code().is_none_or(|c| c > 128))
+    }
+
+    /// Waits for a process, as long as it goes on with new modules.
+    fn watch(&self, mut child: Child, now: &Path) -> Result<ExitStatus, u64> {
+        let (mut last, mut since) = (String::new(), Instant::now());
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) => {}
+                Err(_) => return Err(0),
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            let at = std::fs::read_to_string(now).unwrap_or_default();
+            if at != last {
+                (last, since) = (at, Instant::now());
+            } else if since.elapsed() > Duration::from_secs(self.patience) {
+                let (_, _) = (child.kill(), child.wait());
+                return Err(self.patience);
+            }
+        }
+    }
+
+    /// This program.
+    fn tool(&self) -> Command {
+        let program = std::env::args_os().next().unwrap_or_default();
+        let mut command = match std::env::var_os("COOP_RUNNER") {
+            Some(runner) => {
+                let mut command = Command::new(runner);
+                command.arg(&program);
+                command
+            }
+            None => Command::new(&program),
+        };
+        command.arg("smith").stdin(Stdio::null());
+        // Jobs are enough threads.
+        if std::env::var_os("LP_NUM_THREADS").is_none() {
+            command.env("LP_NUM_THREADS", "1");
+        }
+        command
+    }
+
+    /// The options that every process has.
+    fn common(&self, command: &mut Command, targets: &[String]) {
+        let on: Vec<String> =
+            self.on.iter().filter_map(|w| Some(w.to_possible_value()?.get_name().to_owned())).collect();
+        command.args(["--on", &on.join(","), "--target", &targets.join(",")]);
+        command.args(["--placements", &self.placements.to_string()]);
+        if let Some(program) = &self.spirv_val {
+            command.arg("--spirv-val").arg(program);
+        }
+        if let Some(device) = &self.device.device {
+            command.args(["--device", device]);
+        }
+        if self.device.no_validation {
+            command.arg("--no-validation");
+        }
+        if let Some(spelling) = self.device.spell_as.and_then(|s| s.to_possible_value()) {
+            command.args(["--spell-as", spelling.get_name()]);
+        }
+        for (name, set) in [("--unoptimized", self.unoptimized), ("--lowered-only", self.lowered_only)] {
+            if set {
+                command.arg(name);
+            }
+        }
+    }
+
+    fn command(&self, job: u64, first: u64, seconds: Option<u64>) -> Command {
+        let limits = self.limits.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
+        let mut command = self.tool();
+        self.common(&mut command, &self.target);
+        for (name, value) in [
+            ("--dialect", self.dialect.join(",")),
+            ("--count", self.count.to_string()),
+            ("--seed", self.seed.to_string()),
+            ("--bytes", self.bytes.to_string()),
+            ("--jobs", self.jobs.to_string()),
+            ("--limits", limits),
+            ("--worker", format!("{job},{first}")),
+            ("--shrink", self.shrink.to_string()),
+        ] {
+            command.args([name, &value]);
+        }
+        if let Some(name) = &self.cut_for {
+            command.args(["--cut-for", name]);
+        }
+        if let Some(seconds) = seconds {
+            command.args(["--most-seconds", &seconds.to_string()]);
+        }
+        command.arg("--keep").arg(&self.keep);
+        command
+    }
+}
+
+/// Number, seed and profile of the module that a job was at, and the device's name.
+fn running(now: &Path) -> Option<(u64, u64, Profile, String)> {
+    let text = std::fs::read_to_string(now).ok()?;
+    let mut words = text.splitn(4, ' ');
+    let (number, seed) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    Some((number, seed, Profile::from_name(words.next()?)?, words.next().unwrap_or("").to_owned()))
+}

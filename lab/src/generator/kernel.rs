@@ -1,0 +1,185 @@
+//! Modules as kernels of OpenCL: pointers with addresses, arguments instead of buffers and push constants, integers without
+//! signs, built-in numbers of 64 bits, and, now and then, control flow without merges.
+
+use super::access::Access;
+use super::emit::Gen;
+use coop_ir::builder::add_global;
+use coop_ir::grammar::Op;
+use coop_ir::types::Scalar;
+use coop_ir::{Id, Inst, InstRef, Operand, string_operands};
+use rustc_hash::FxHashMap;
+use spirv::{BuiltIn, Capability, ExecutionMode, MemoryAccess, StorageClass};
+
+/// An argument of the kernel.
+pub(super) struct Argument {
+    pub(super) ty: Id,
+    pub(super) id: Id,
+    /// What it is in the case file.
+    text: String,
+}
+
+/// Kernels have no more than this: what devices must take is 1024 bytes.
+const MOST_ARGUMENTS: usize = 100;
+
+impl Gen<'_> {
+    /// What every kernel declares.
+    pub(super) fn kernel_capabilities(&mut self) {
+        for capability in [Capability::Addresses, Capability::Kernel, Capability::Int64, Capability::SubgroupDispatch] {
+            self.capability(capability as u32);
+        }
+    }
+
+    /// A new argument, if there may be another.
+    pub(super) fn argument(&mut self, ty: Id, text: String) -> Option<Id> {
+        if self.arguments.len() >= MOST_ARGUMENTS {
+            return None;
+        }
+        let id = self.m.fresh_id();
+        self.arguments.push(Argument { ty, id, text });
+        Some(id)
+    }
+
+    /// The argument that points to a buffer of such numbers, and its type.
+    pub(super) fn buffer_argument(&mut self, unit: (Scalar, u32), name: &str) -> (Id, Id) {
+        self.scalar_capabilities(unit.0);
+        let elem = self.unit_type(unit);
+        let ty = self.g.pointer(&mut self.m, StorageClass::CrossWorkgroup as u32, elem);
+        let id = self.m.fresh_id();
+        self.arguments.push(Argument { ty, id, text: format!("address = \"{name}\"") });
+        (id, ty)
+    }
+
+    /// The pointer `at` numbers behind another, maybe a Generic one, and its storage class.
+    pub(super) fn stepped(&mut self, from: Id, elem: Id, at: Id) -> (Id, StorageClass) {
+        let op = self.e.pick(&[Op::InBoundsPtrAccessChain, Op::PtrAccessChain]);
+        let mut storage = StorageClass::CrossWorkgroup;
+        let mut pointer = self.g.pointer(&mut self.m, storage as u32, elem);
+        let generic = self.e.below(6);
+        let mut from = from;
+        if generic == 0 {
+            (pointer, storage) = self.generic(elem);
+            from = self.ids(Op::PtrCastToGeneric, pointer, &[from]);
+        }
+        let mut id = self.ids(op, pointer, &[from, at]);
+        if generic == 1 {
+            (pointer, storage) = self.generic(elem);
+            id = self.ids(Op::PtrCastToGeneric, pointer, &[id]);
+        }
+        (id, storage)
+    }
+
+    fn generic(&mut self, elem: Id) -> (Id, StorageClass) {
+        self.capability(Capability::GenericPointer as u32);
+        self.note("generic pointer");
+        (self.g.pointer(&mut self.m, StorageClass::Generic as u32, elem), StorageClass::Generic)
+    }
+
+    /// One component of a built-in variable: numbers of 64 bits there.
+    pub(super) fn kernel_builtin(&mut self, builtin: BuiltIn, component: u32) -> Id {
+        let (uint, ulong) = (self.uint(), self.g.uint(&mut self.m, 64));
+        let all = self.g.vector(&mut self.m, ulong, 3);
+        let variable = self.builtin(builtin, all);
+        let all = self.ids(Op::Load, all, &[variable]);
+        let one = self.op(Op::CompositeExtract, ulong, [all.into(), component.into()]);
+        self.ids(Op::UConvert, uint, &[one])
+    }
+
+    /// Memory operands with their mask: there are no others in kernels.
+    pub(super) fn kernel_memory_operands(&mut self, align: u32, kind: Access) -> Vec<Operand> {
+        let mut mask = MemoryAccess::NONE;
+        let mut words = Vec::new();
+        if self.e.chance(20) && kind == Access::Load {
+            mask |= MemoryAccess::NONTEMPORAL;
+        }
+        if self.e.chance(60) {
+            mask |= MemoryAccess::ALIGNED;
+            words.push(Operand::Word(align));
+        }
+        [Operand::Word(mask.bits())].into_iter().chain(words).collect()
+    }
+
+    /// Entry point, modes and arguments, when all functions are made.
+    pub(super) fn finish_kernel(&mut self, main: Id) {
+        add_global(&mut self.m, Inst::new(Op::MemoryModel, None, None, [2, 2].map(Operand::Word)));
+        let interface = self.globals.iter().copied().map(Operand::Id);
+        let operands = [Operand::Word(6), Operand::Id(main)].into_iter().chain(string_operands("main"));
+        let entry = Inst::new(Op::EntryPoint, None, None, operands.chain(interface));
+        add_global(&mut self.m, entry);
+        let mut mode = |mode: ExecutionMode, words: &[u32]| {
+            let operands = [Operand::Id(main), Operand::Word(mode as u32)];
+            let operands = operands.into_iter().chain(words.iter().copied().map(Operand::Word));
+            add_global(&mut self.m, Inst::new(Op::ExecutionMode, None, None, operands));
+        };
+        let lanes = self.profile.lanes();
+        mode(ExecutionMode::SubgroupSize, &[lanes]);
+        if self.sized {
+            mode(ExecutionMode::LocalSize, &[self.subgroups * lanes, 1, 1]);
+        }
+        self.hand_arguments_down(main);
+        if self.loose {
+            self.without_merges();
+        }
+    }
+
+    /// Gives every function the kernel's arguments, as all may use them.
+    fn hand_arguments_down(&mut self, main: Id) {
+        let types: Vec<Id> = self.arguments.iter().map(|a| a.ty).collect();
+        let ids: Vec<Id> = self.arguments.iter().map(|a| a.id).collect();
+        for f in 0..self.m.functions.len() {
+            let def = self.m.functions[f].def;
+            let own: Vec<Id> = match self.m.inst(def).result {
+                Some(id) if id == main => ids.clone(),
+                _ => ids.iter().map(|_| self.m.fresh_id()).collect(),
+            };
+            let map: FxHashMap<Id, Id> = ids.iter().copied().zip(own.iter().copied()).collect();
+            for r in self.m.functions[f].insts().collect::<Vec<InstRef>>() {
+                let inst = self.m.inst_mut(r);
+                for operand in &mut inst.operands {
+                    if let Operand::Id(id) = operand {
+                        *id = map.get(id).copied().unwrap_or(*id);
+                    }
+                }
+                if inst.op == Op::FunctionCall {
+                    inst.operands.extend(own.iter().copied().map(Operand::Id));
+                }
+            }
+            let (ret, params) = (self.m.inst(def).ty, self.m.functions[f].params.clone());
+            let params: Vec<Id> = params.iter().filter_map(|r| self.m.inst(*r).ty).chain(types.clone()).collect();
+            let Some(ret) = ret else { continue };
+            let ty = self.g.function(&mut self.m, ret, &params);
+            self.m.inst_mut(def).operands[1] = ty.into();
+            for (ty, id) in types.iter().zip(own) {
+                let param = self.m.add(Inst::new(Op::FunctionParameter, Some(*ty), Some(id), []));
+                self.m.functions[f].params.push(param);
+            }
+        }
+    }
+
+    /// Leaves merges out, as compilers of kernels do.
+    fn without_merges(&mut self) {
+        for f in 0..self.m.functions.len() {
+            for b in 0..self.m.functions[f].blocks.len() {
+                let insts = self.m.functions[f].blocks[b].insts.iter().copied().collect::<Vec<InstRef>>();
+                let kept = |r: &InstRef| !matches!(self.m.inst(*r).op, Op::SelectionMerge | Op::LoopMerge);
+                let kept: Vec<InstRef> = insts.into_iter().filter(kept).collect();
+                self.m.functions[f].blocks[b].insts = kept.into_iter().collect();
+            }
+        }
+        self.note("control flow without merges");
+    }
+
+    /// Sizes and arguments in the case file.
+    pub(super) fn kernel_case(&self) -> String {
+        let lanes = self.profile.lanes();
+        let mut out = format!("subgroup-size = {lanes}\n");
+        if !self.sized {
+            out.push_str(&format!("local-size = [{}, 1, 1]\n", self.subgroups * lanes));
+        }
+        out.push_str("push = [\n");
+        for argument in &self.arguments {
+            out.push_str(&format!("    {{ {} }},\n", argument.text));
+        }
+        out.push_str("]\n");
+        out
+    }
+}

@@ -1,0 +1,164 @@
+//! Rules about the module as a whole: capabilities, extensions, versions, barriers.
+
+use super::{F32, Mutant, Rows, U32};
+use coop_ir::grammar::Op;
+use coop_ir::types::Scalar;
+use coop_ir::{Inst, Operand};
+
+pub(super) const ROWS: Rows = &[
+    ("component-int4-memory", |x| {
+        let four = x.scalar(Scalar::Int { width: 4, signed: false });
+        x.capability(5112);
+        coop_ir::builder::require_extension(&mut x.m, "SPV_INTEL_int4");
+        x.variable(4, four);
+        Some(())
+    }),
+    ("component-interface", |x| {
+        let bf16 = x.scalar(Scalar::BF16);
+        x.capability(5116);
+        coop_ir::builder::require_extension(&mut x.m, "SPV_KHR_bfloat16");
+        let variable = x.variable(1, bf16);
+        x.annotation(Inst::new(Op::Decorate, None, None, [variable.into(), Operand::Word(30), Operand::Word(0)]));
+        Some(())
+    }),
+    ("component-width-capability", |x| {
+        let used = |x: &Mutant<'_>, s: Scalar| {
+            x.m.globals_with(Op::TypeCooperativeMatrixKHR)
+                .any(|r| x.m.inst(r).id(0).and_then(|c| coop_ir::types::scalar(&x.m, c)) == Some(s))
+        };
+        let int = |width, signed| Scalar::Int { width, signed };
+        let both = |x: &Mutant<'_>, w| used(x, int(w, true)) || used(x, int(w, false));
+        let all = [
+            (&[39, 4448][..], both(x, 8)),
+            (&[11], both(x, 64)),
+            (&[9, 22, 4433], both(x, 16) || used(x, Scalar::Float { width: 16 })),
+            (&[10], used(x, Scalar::Float { width: 64 })),
+        ];
+        let all: Vec<&[u32]> = all.iter().filter(|c| c.1).map(|c| c.0).collect();
+        if all.is_empty() {
+            return None;
+        }
+        let some = x.e.pick(&all);
+        while x.drop_capability(some).is_some() {}
+        Some(())
+    }),
+    ("module-capability-missing", |x| {
+        // Those that something in the module needs: the generator declares no others.
+        let mut all = vec![5118, 5430, 5431, 5432, 5433, 5439, 5447, 5429, 5438, 5357, 4496];
+        // Others imply these.
+        if [4496, 4201, 5118, 6434, 6436, 6437].iter().all(|c| !x.m.has_capability(*c)) {
+            all.push(6022);
+        }
+        if !x.m.has_capability(5447) {
+            all.push(5434);
+        }
+        x.drop_capability(&all)
+    }),
+    ("module-extension-missing", |x| {
+        let all = [
+            ("SPV_KHR_cooperative_matrix", [6022, 6022]),
+            ("SPV_NV_cooperative_matrix", [5357, 5357]),
+            ("SPV_NV_cooperative_matrix2", [5431, 5433]),
+            ("SPV_NV_tensor_addressing", [5439, 5439]),
+            ("SPV_NV_cooperative_matrix_decode_vector", [5447, 5447]),
+            ("SPV_EXT_cooperative_matrix_maintenance1", [5429, 5438]),
+            ("SPV_QCOM_cooperative_matrix_conversion", [4496, 4496]),
+            ("SPV_ARM_cooperative_matrix_layouts", [4201, 4201]),
+            ("SPV_INTEL_joint_matrix", [6192, 6434]),
+            ("SPV_KHR_bfloat16", [5116, 5118]),
+        ];
+        let used: Vec<&str> =
+            all.iter().filter(|(_, c)| c.iter().any(|c| x.m.has_capability(*c))).map(|(name, _)| *name).collect();
+        let name = if used.is_empty() { return None } else { x.e.pick(&used) };
+        let r = x.find(|_, i| i.op == Op::Extension && i.string(0).is_some_and(|(s, _)| s == name))?;
+        x.remove(r);
+        Some(())
+    }),
+    ("module-memory-model", |x| {
+        // The first extension wants no memory model.
+        let r = x.op(Op::MemoryModel).filter(|_| !x.m.has_capability(5357))?;
+        x.set(r, 1, 1u32)
+    }),
+    ("module-version-too-old", |x| {
+        if x.m.has_capability(5357) {
+            return None;
+        }
+        x.m.header.version = 0x10200;
+        Some(())
+    }),
+    ("module-version-extension", |x| {
+        x.find(|_, i| i.op == Op::Extension && i.string(0).is_some_and(|(s, _)| s == "SPV_NV_cooperative_matrix2"))?;
+        x.m.header.version = 0x10500;
+        Some(())
+    }),
+    ("module-workgroup-size", |x| {
+        let workgroup =
+            x.m.globals_with(Op::TypeCooperativeMatrixKHR)
+                .any(|r| x.m.inst(r).id(1).and_then(|s| x.value(s)) == Some(2));
+        if !workgroup {
+            return None;
+        }
+        let modes = [Op::ExecutionMode, Op::ExecutionModeId];
+        let all: Vec<_> = x.m.globals.iter().copied().filter(|r| modes.contains(&x.m.inst(*r).op)).collect();
+        all.into_iter().for_each(|r| x.remove(r));
+        // A constant may say it too.
+        while let Some(r) = x.find(|_, i| i.op == Op::Decorate && i.word(1) == Some(11) && i.word(2) == Some(25)) {
+            x.remove(r);
+        }
+        Some(())
+    }),
+    ("sync-execution-scope", |x| {
+        let (copy, scope) = (x.copy_of(Op::ControlBarrier)?, x.u32(1));
+        x.set(copy, 0, scope)
+    }),
+    ("sync-scope-not-constant", |x| {
+        let (copy, two) = (x.copy_of(Op::ControlBarrier)?, x.u32(2));
+        let (scope, at) = (x.computed(copy, two)?, x.e.pick(&[0, 1]));
+        x.set(copy, at, scope)
+    }),
+    ("sync-semantics-not-constant", |x| {
+        let copy = x.copy_of(Op::ControlBarrier)?;
+        let old = x.inst(copy).id(2)?;
+        let semantics = x.computed(copy, old)?;
+        x.set(copy, 2, semantics)
+    }),
+    ("type-size-of", |x| {
+        let r = x.find(|m, i| i.op == Op::Load && i.ty.is_some_and(|t| coop_ir::types::coop_mat(m, t).is_some()))?;
+        let (pointer, uint) = (x.inst(r).id(0)?, x.scalar(U32));
+        x.before(r, Op::SizeOf, uint, [pointer.into()]).map(drop)
+    }),
+    ("component-microscaling", |x| {
+        let r = x.op(Op::TypeCooperativeMatrixKHR)?;
+        let mut ids: Vec<_> = x.inst(r).ids().collect();
+        x.capability(4229);
+        coop_ir::builder::require_extension(&mut x.m, "SPV_EXT_ocp_microscaling_types");
+        ids[0] = x.scalar(Scalar::Encoded { width: 4, encoding: 4225 });
+        x.matrix_type(&ids);
+        Some(())
+    }),
+    ("arithmetic-scalar-integer", |x| {
+        let (r, id, ty) = x.matrix(|x, t| x.component(t) == Some(U32))?;
+        let two = x.u32(2);
+        x.after(r, Op::MatrixTimesScalar, ty.id, &[id, two]).map(drop)
+    }),
+    ("access-untyped-stride", |x| {
+        // A matrix of floats in bytes, lines 18 bytes apart.
+        let (r, _, ty) = x.matrix(|x, t| x.component(t) == Some(F32))?;
+        x.capability(4473);
+        coop_ir::builder::require_extension(&mut x.m, "SPV_KHR_untyped_pointers");
+        let float = x.scalar(F32);
+        let array = x.array(float, 4096);
+        let pointer = x.type_with(Op::TypeUntypedPointerKHR, vec![Operand::Word(4)]);
+        let variable = x.m.fresh_id();
+        let operands = [Operand::Word(4), array.into()];
+        x.global(Inst::new(Op::UntypedVariableKHR, Some(pointer), Some(variable), operands));
+        let entry = x.m.globals_with(Op::EntryPoint).next();
+        if let Some(entry) = entry {
+            x.m.inst_mut(entry).operands.push(variable.into());
+        }
+        let (zero, stride) = (x.u32(0), x.u32(18));
+        let at = x.after(r, Op::UntypedAccessChainKHR, pointer, &[array, variable, zero])?;
+        let chain = x.m.def(at)?;
+        x.after(chain, Op::CooperativeMatrixLoadKHR, ty.id, &[at, zero, stride]).map(drop)
+    }),
+];

@@ -1,0 +1,540 @@
+//! From a [`Program`] to a graph of values.
+//!
+//! A *node* is a value at one place of the program. Every id has a [`Val`] in each frame: a node, or one for each leaf
+//! of its type (see `layout`), or a place in memory. Variables of the storage classes Function and Private are no
+//! memory here: each of their leaves is a *cell*, and what a load gives is the node that was stored last, or a phi
+//! where several stores may have been the last. A variable whose address goes where it can't be followed is opaque.
+//!
+//! What is true of the nodes:
+//!
+//! 1. Operands are nodes; those of a phi come in pairs with the edge along which each comes.
+//! 2. Nodes that stand for the same value by construction are one ([`Graph::find`]).
+//! 3. A node without an instruction is a phi of a cell, or a value from before the first instruction.
+
+use super::cells::{Cell, Current};
+use super::graph::{End, NONE, Program};
+use super::layout::Layouts;
+use super::marks::Marks;
+use super::memory::{Intervals, Writes};
+use super::nodes::{Graph, Kind, List, Node, Val};
+use super::pointers::{Place, pointee};
+use super::shape::{Grid, Shape};
+use super::values::Sets;
+use super::{Assumptions, Uniformity};
+use coop_ir::cfg::Case;
+use coop_ir::constant::Constants;
+use coop_ir::decorate::Decorations;
+use coop_ir::grammar::Op;
+use coop_ir::types::Type;
+use coop_ir::{Id, IdIndex, IdSet, IdTable, Inst, InstRef, Module};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::smallvec;
+use spirv::StorageClass;
+
+/// A phi whose operands are found when all spots were walked.
+enum Pending {
+    /// `OpPhi`.
+    Phi { spot: u32, at: InstRef, nodes: Vec<u32> },
+    /// The result of a call that was followed.
+    Return { callee: u32, after: u32, nodes: Vec<u32> },
+}
+
+/// What the builder is given.
+pub(super) struct Given<'a> {
+    pub(super) module: &'a Module,
+    pub(super) program: &'a Program<'a>,
+    pub(super) constants: &'a Constants,
+    pub(super) decorations: &'a Decorations,
+    pub(super) layouts: &'a Layouts,
+    pub(super) writes: &'a Writes,
+    pub(super) escaped: &'a FxHashSet<Id>,
+    /// The number of each value of a function.
+    pub(super) numbers: &'a IdIndex,
+    pub(super) grid: Grid,
+    /// Private variables that functions write which instructions run themselves.
+    pub(super) callback_privates: &'a [Id],
+    /// The values that decide anything, unless all are asked for.
+    pub(super) wanted: Option<&'a IdSet>,
+    pub(super) marks: &'a Marks,
+    pub(super) sets: &'a Sets,
+}
+
+pub(super) struct Builder<'a> {
+    pub(super) given: Given<'a>,
+    pub(super) graph: Graph,
+    pub(super) places: Vec<Place>,
+    globals: IdTable<Val>,
+    pub(super) cells: Vec<Cell>,
+    /// The cells of Private variables.
+    pub(super) privates: FxHashMap<Id, (u32, u32)>,
+    pub(super) current: Vec<Current>,
+    /// The cells that the spot has read or written.
+    pub(super) touched: Vec<u32>,
+    pending: Vec<Pending>,
+    pub(super) phis: Vec<u32>,
+    inputs: FxHashMap<(Id, u32), u32>,
+    pub(super) intervals: Intervals<'a>,
+    pub(super) spot: u32,
+    /// Which of the spot's instructions is looked at.
+    pub(super) place_in_spot: usize,
+    /// The node of whatever is the same everywhere.
+    pub(super) uniform: u32,
+    pub(super) undef: u32,
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(given: Given<'a>) -> Builder<'a> {
+        // As a rule fewer values decide anything than there are; room that is not used costs nothing.
+        let about = given.program.values as usize * 4 / 5 + 64;
+        let graph = Graph {
+            nodes: Vec::with_capacity(about),
+            ops: Vec::with_capacity(about * 2),
+            alias: Vec::with_capacity(about),
+            parts: Vec::new(),
+            vals: vec![Val::None; given.program.values as usize],
+            conditions: vec![NONE; given.program.spots.len()],
+            checks: Vec::new(),
+            cell_of: FxHashMap::default(),
+            source_of: FxHashMap::default(),
+            shared_stores: FxHashMap::default(),
+        };
+        let intervals = Intervals::new(given.program, given.constants, given.writes, given.marks);
+        let mut this = Builder {
+            globals: IdTable::new(given.module),
+            given,
+            graph,
+            places: Vec::new(),
+            cells: Vec::new(),
+            privates: FxHashMap::default(),
+            current: Vec::new(),
+            touched: Vec::new(),
+            pending: Vec::new(),
+            phis: Vec::new(),
+            inputs: FxHashMap::default(),
+            intervals,
+            spot: 0,
+            place_in_spot: 0,
+            uniform: 0,
+            undef: 0,
+        };
+        this.uniform = this.fixed(Uniformity::Workgroup, None);
+        this.undef = this.node(Kind::Undef, &[], None, 0);
+        this
+    }
+
+    /// Walks all spots.
+    pub(super) fn run(mut self) -> Graph {
+        self.entry_parameters();
+        for &s in &self.given.program.order {
+            self.spot = s;
+            self.walk(s);
+            self.leave();
+        }
+        for p in std::mem::take(&mut self.pending) {
+            self.resolve(&p);
+        }
+        self.resolve_cells();
+        self.simplify();
+        self.graph
+    }
+
+    // Nodes.
+
+    pub(super) fn node(&mut self, kind: Kind, ops: &[u32], inst: Option<InstRef>, width: u32) -> u32 {
+        let start = self.graph.ops.len() as u32;
+        self.graph.ops.extend_from_slice(ops);
+        let id = self.graph.nodes.len() as u32;
+        self.graph.alias.push(id);
+        self.graph.nodes.push(Node {
+            kind,
+            ops: (start, self.graph.ops.len() as u32),
+            spot: self.spot,
+            inst,
+            width: u8::try_from(width).unwrap_or(0),
+            over: Uniformity::Workgroup,
+            assumes: Assumptions::NONE,
+            shape: Shape::Top,
+            shape_assumes: Assumptions::NONE,
+        });
+        id
+    }
+
+    /// A node of which all is known.
+    pub(super) fn fixed(&mut self, over: Uniformity, inst: Option<InstRef>) -> u32 {
+        let n = self.node(Kind::Fixed, &[], inst, 0);
+        (self.graph.nodes[n as usize].over, self.graph.nodes[n as usize].shape) = (over, Shape::Unknown);
+        n
+    }
+
+    pub(super) fn shaped(&mut self, over: Uniformity, shape: Shape, width: u32, assumes: Assumptions) -> u32 {
+        let n = self.fixed(over, None);
+        let node = &mut self.graph.nodes[n as usize];
+        (node.shape, node.width, node.shape_assumes) = (shape, width as u8, assumes);
+        n
+    }
+
+    /// Several nodes as a value of a type.
+    pub(super) fn assemble(&mut self, nodes: &[u32]) -> Val {
+        if let [one] = nodes {
+            return Val::Node(*one);
+        }
+        let start = self.graph.parts.len() as u32;
+        self.graph.parts.extend_from_slice(nodes);
+        Val::Parts(start, nodes.len() as u32)
+    }
+
+    /// A leaf of a value; the value itself if that has but one.
+    pub(super) fn leaf(&mut self, val: Val, k: u32) -> u32 {
+        match val {
+            Val::Parts(start, len) if k < len => self.graph.parts[(start + k) as usize],
+            Val::Parts(..) | Val::Node(_) => self.whole(val, None),
+            Val::Place(p) => self.address(p),
+            Val::None => self.fixed(Uniformity::Divergent, None),
+        }
+    }
+
+    /// One node for a value.
+    pub(super) fn whole(&mut self, val: Val, inst: Option<InstRef>) -> u32 {
+        match val {
+            Val::Node(n) => n,
+            Val::Parts(start, len) => {
+                let parts = self.graph.parts[start as usize..(start + len) as usize].to_vec();
+                self.node(Kind::Max, &parts, inst, 0)
+            }
+            Val::Place(p) => self.address(p),
+            Val::None => self.fixed(Uniformity::Divergent, inst),
+        }
+    }
+
+    /// What decides where a pointer points.
+    fn address(&mut self, p: u32) -> u32 {
+        match &self.places[p as usize] {
+            Place::Cells { deps, .. } if deps.is_empty() => self.uniform,
+            Place::Cells { deps, .. } => {
+                let deps = deps.clone();
+                self.node(Kind::Max, &deps, None, 0)
+            }
+            Place::Input { .. } => self.uniform,
+            Place::Memory { node, .. } => *node,
+        }
+    }
+
+    // Ids.
+
+    /// Where the value of an id is, if it is one of the frame's function.
+    fn slot(&self, id: Id) -> Option<u32> {
+        self.given.program.frame_of(self.spot).slot(self.given.numbers.get(id)?)
+    }
+
+    /// What an id is here.
+    pub(super) fn val(&mut self, id: Id) -> Val {
+        if let Some(number) = self.given.numbers.get(id) {
+            // In a module that is not well formed it may be another function's: of that nothing is known.
+            let slot = self.given.program.frame_of(self.spot).slot(number);
+            return slot.map_or(Val::None, |slot| self.graph.vals[slot as usize]);
+        }
+        if let Some(val) = self.globals.get(id) {
+            return *val;
+        }
+        let val = self.global(id, 0);
+        self.globals.insert(id, val);
+        val
+    }
+
+    pub(super) fn set(&mut self, id: Option<Id>, val: Val) {
+        if let Some(slot) = id.and_then(|id| self.slot(id)) {
+            self.graph.vals[slot as usize] = val;
+        }
+    }
+
+    /// A node for an operand.
+    pub(super) fn operand(&mut self, id: Id) -> u32 {
+        let val = self.val(id);
+        self.whole(val, None)
+    }
+
+    /// A constant or a variable.
+    fn global(&mut self, id: Id, depth: u32) -> Val {
+        let module = self.given.module;
+        let Some(inst) = module.def_inst(id) else { return Val::None };
+        let Some(ty) = inst.ty else { return Val::None };
+        if matches!(inst.op, Op::Variable | Op::UntypedVariableKHR) {
+            return self.global_variable(id, ty);
+        }
+        let leaves = self.given.layouts.leaves(ty);
+        match inst.op {
+            Op::Undef => Val::Node(self.undef),
+            Op::ConstantComposite | Op::SpecConstantComposite if leaves > 1 && depth < 8 => {
+                let mut nodes = Vec::new();
+                for part in inst.ids() {
+                    if nodes.len() as u32 > leaves {
+                        break;
+                    }
+                    let val = match self.is_variable(part) {
+                        true => Val::Node(self.uniform),
+                        false => self.global(part, depth + 1),
+                    };
+                    let part_ty = module.type_of(part);
+                    let n = part_ty.map_or(1, |t| self.given.layouts.leaves(t));
+                    nodes.extend((0..n).map(|k| self.leaf(val, k)));
+                }
+                if nodes.len() as u32 == leaves { self.assemble(&nodes) } else { Val::Node(self.uniform) }
+            }
+            Op::ConstantNull if leaves > 1 && self.number_width(ty) > 0 => {
+                let (zero, w) = (Shape::Const(0), self.number_width(ty));
+                let zero = self.shaped(Uniformity::Workgroup, zero, w, Assumptions::NONE);
+                self.assemble(&vec![zero; leaves as usize])
+            }
+            _ => match (self.given.constants.get(id).fixed(), self.given.layouts.width(ty)) {
+                (Some(v), w) if w > 0 => {
+                    let none = Assumptions::NONE;
+                    Val::Node(self.shaped(Uniformity::Workgroup, Shape::Const(v), w, none))
+                }
+                (_, w) => Val::Node(self.shaped(Uniformity::Workgroup, Shape::Unknown, w, Assumptions::NONE)),
+            },
+        }
+    }
+
+    /// The width of the integers that a vector, or an array of arrays, is made of.
+    fn number_width(&self, mut ty: Id) -> u32 {
+        for _ in 0..8 {
+            match self.given.module.def_inst(ty) {
+                Some(i) if matches!(i.op, Op::TypeVector | Op::TypeArray) => match i.id(0) {
+                    Some(element) => ty = element,
+                    None => return 0,
+                },
+                _ => break,
+            }
+        }
+        self.given.layouts.width(ty)
+    }
+
+    fn is_variable(&self, id: Id) -> bool {
+        let inst = self.given.module.def_inst(id);
+        inst.is_some_and(|i| matches!(i.op, Op::Variable | Op::UntypedVariableKHR))
+    }
+
+    fn global_variable(&mut self, id: Id, ty: Id) -> Val {
+        let module = self.given.module;
+        let class = self.given.layouts.storage(ty).unwrap_or(NONE);
+        let place = match StorageClass::from_u32(class) {
+            Some(StorageClass::Input) => Place::Input { variable: id, component: None },
+            Some(StorageClass::Private) if !self.given.escaped.contains(&id) => {
+                let pointee = pointee(module, ty);
+                let init = module.def_inst(id).and_then(|i| i.id(1));
+                let base = self.new_cells(id, pointee, init);
+                self.privates.insert(id, (base, pointee.map_or(1, |t| self.given.layouts.leaves(t))));
+                Place::Cells { bases: smallvec![base], ty: pointee, deps: List::new(), part: false, element: false }
+            }
+            _ => Place::Memory { class, root: Some(id), node: self.uniform },
+        };
+        self.place(place)
+    }
+
+    pub(super) fn place(&mut self, place: Place) -> Val {
+        self.places.push(place);
+        Val::Place((self.places.len() - 1) as u32)
+    }
+
+    /// Cells for a variable, holding its initializer or nothing.
+    fn new_cells(&mut self, variable: Id, ty: Option<Id>, init: Option<Id>) -> u32 {
+        let base = self.cells.len() as u32;
+        let leaves = ty.map_or(1, |t| self.given.layouts.leaves(t));
+        // The address of a variable is the same everywhere. Those may refer to each other, if they are not well formed.
+        let init = init.map(|id| if self.is_variable(id) { Val::Node(self.uniform) } else { self.val(id) });
+        for k in 0..leaves {
+            let node = match init {
+                Some(val) => self.leaf(val, k),
+                None => self.undef,
+            };
+            self.cells.push(Cell { variable, first: node, reads: smallvec![], stores: smallvec![] });
+            self.current.push(Current { spot: NONE, node: 0, stored: false });
+        }
+        base
+    }
+
+    /// The entry point's parameters: those of kernels are the same everywhere.
+    fn entry_parameters(&mut self) {
+        let program = self.given.program;
+        let Some(frame) = program.frames.first() else { return };
+        for r in &self.given.module.functions[frame.function].params {
+            let inst = self.given.module.inst(*r);
+            let Some(ty) = inst.ty.filter(|_| inst.op == Op::FunctionParameter) else { continue };
+            let val = match self.given.layouts.storage(ty) {
+                Some(class) => {
+                    let node = self.uniform;
+                    self.place(Place::Memory { class, root: None, node })
+                }
+                None => Val::Node(self.fixed(Uniformity::Workgroup, Some(*r))),
+            };
+            self.set(inst.result, val);
+        }
+    }
+
+    // Spots.
+
+    fn walk(&mut self, s: u32) {
+        let module = self.given.module;
+        let program = self.given.program;
+        let insts = program.insts(s);
+        for (i, &r) in insts.iter().enumerate() {
+            self.place_in_spot = i;
+            self.instruction(r, module.inst(r));
+        }
+        if let End::Call(callee) = program.spot(s).end
+            && let Some(&r) = insts.last()
+        {
+            self.call(callee, r);
+        }
+        if let Some(r) = program.terminator(s) {
+            let inst = module.inst(r);
+            if matches!(inst.op, Op::BranchConditional | Op::Switch)
+                && let Some(id) = inst.id(0)
+            {
+                self.graph.conditions[s as usize] = self.operand(id);
+            } else if program.out(s).len() > 1 || program.out(s).any(|e| program.edge(e).case == Case::Possible) {
+                self.graph.conditions[s as usize] = self.fixed(Uniformity::Divergent, Some(r));
+            }
+        }
+    }
+
+    /// A variable of storage class Function, at the beginning of its function.
+    pub(super) fn local_variable(&mut self, inst: &Inst) {
+        let (Some(id), Some(ty)) = (inst.result, inst.ty) else { return };
+        let class = self.given.layouts.storage(ty).unwrap_or(NONE);
+        if class != StorageClass::Function as u32 || self.given.escaped.contains(&id) {
+            let node = self.uniform;
+            let val = self.place(Place::Memory { class: NONE, root: Some(id), node });
+            self.set(Some(id), val);
+            return;
+        }
+        let pointee = pointee(self.given.module, ty);
+        let base = self.new_cells(id, pointee, inst.id(1));
+        for cell in base..self.cells.len() as u32 {
+            self.define(cell, self.cells[cell as usize].first);
+        }
+        let place =
+            Place::Cells { bases: smallvec![base], ty: pointee, deps: List::new(), part: false, element: false };
+        let val = self.place(place);
+        self.set(Some(id), val);
+    }
+
+    fn call(&mut self, callee: u32, at: InstRef) {
+        let module = self.given.module;
+        let program = self.given.program;
+        let inst = module.inst(at);
+        let frame = &program.frames[callee as usize];
+        let params = program.function(callee).params.iter().filter_map(|r| {
+            let p = module.inst(*r);
+            (p.op == Op::FunctionParameter).then_some(p.result)?
+        });
+        for (param, arg) in params.zip(inst.ids_from(1)) {
+            let val = self.val(arg);
+            if let Some(slot) = self.given.numbers.get(param).and_then(|n| frame.slot(n)) {
+                self.graph.vals[slot as usize] = val;
+            }
+        }
+        let Some(ty) = inst.ty.filter(|t| !matches!(Type::of(module, *t), Some(Type::Void) | None)) else { return };
+        let was = std::mem::replace(&mut self.spot, frame.after);
+        let nodes = self.phis(ty, Some(at));
+        self.spot = was;
+        let val = match self.given.layouts.storage(ty) {
+            Some(_) => self.pointer(ty, nodes[0], None),
+            None => self.assemble(&nodes),
+        };
+        self.set(inst.result, val);
+        self.pending.push(Pending::Return { callee, after: frame.after, nodes });
+    }
+
+    /// A phi for each leaf of a type.
+    fn phis(&mut self, ty: Id, at: Option<InstRef>) -> Vec<u32> {
+        let leaves = self.given.layouts.leaves(ty);
+        let w = self.given.layouts.width(ty);
+        let nodes: Vec<u32> = (0..leaves).map(|_| self.node(Kind::Phi, &[], at, w)).collect();
+        self.phis.extend(&nodes);
+        nodes
+    }
+
+    pub(super) fn phi(&mut self, inst: &Inst, at: InstRef) {
+        let Some(ty) = inst.ty else { return };
+        let nodes = self.phis(ty, Some(at));
+        let val = match self.given.layouts.storage(ty) {
+            Some(_) => self.pointer(ty, nodes[0], None),
+            None => self.assemble(&nodes),
+        };
+        self.set(inst.result, val);
+        self.pending.push(Pending::Phi { spot: self.spot, at, nodes });
+    }
+
+    fn resolve(&mut self, p: &Pending) {
+        let module = self.given.module;
+        let program = self.given.program;
+        match p {
+            Pending::Phi { spot, at, nodes } => {
+                let inst = module.inst(*at);
+                let mut values = Vec::new();
+                for &e in program.into(*spot) {
+                    let from = program.spot(program.edge(e).from);
+                    let label = program.body(from.frame).cfg.label(from.block as usize);
+                    let pair = inst.operands.chunks_exact(2).find(|c| c[1].id() == label);
+                    // Operands are values of the frame, whose spot this is.
+                    self.spot = *spot;
+                    let val = pair.and_then(|c| c[0].id()).map_or(Val::None, |id| self.val(id));
+                    values.push((e, val));
+                }
+                self.fill(nodes, &values, *spot);
+            }
+            Pending::Return { callee, after, nodes } => {
+                let mut values = Vec::new();
+                for &e in program.into(*after) {
+                    let from = program.edge(e).from;
+                    if program.spot(from).frame != *callee {
+                        continue;
+                    }
+                    self.spot = from;
+                    let value = program.terminator(from).and_then(|r| module.inst(r).id(0));
+                    let val = value.map_or(Val::None, |id| self.val(id));
+                    values.push((e, val));
+                }
+                self.fill(nodes, &values, *after);
+            }
+        }
+    }
+
+    fn fill(&mut self, nodes: &[u32], values: &[(u32, Val)], spot: u32) {
+        for (k, n) in nodes.iter().enumerate() {
+            let mut ops = Vec::with_capacity(values.len() * 2);
+            for (e, val) in values {
+                self.spot = self.given.program.edge(*e).from;
+                ops.extend([self.leaf(*val, k as u32), *e]);
+            }
+            self.spot = spot;
+            self.set_ops(*n, &ops);
+        }
+    }
+
+    // Inputs.
+
+    /// What a built-in or another input gives.
+    pub(super) fn input(&mut self, variable: Id, component: Option<u32>, ty: Option<Id>) -> Val {
+        let (first, leaves) = (component.unwrap_or(0), ty.map_or(1, |t| self.given.layouts.leaves(t)));
+        let nodes: List = (first..first + leaves).map(|k| self.input_node(variable, k)).collect();
+        self.assemble(&nodes)
+    }
+
+    fn input_node(&mut self, variable: Id, component: u32) -> u32 {
+        if let Some(n) = self.inputs.get(&(variable, component)) {
+            return *n;
+        }
+        let was = std::mem::take(&mut self.spot);
+        let built_in = super::source::which(self.given.module, self.given.decorations, variable, component);
+        let n = match built_in.map(|(b, axis)| super::source::built_in(&self.given.grid, b, axis)) {
+            Some(source) => self.shaped(source.over, source.shape, 32, source.assumes),
+            None => self.fixed(Uniformity::Divergent, None),
+        };
+        self.spot = was;
+        self.inputs.insert((variable, component), n);
+        self.graph.source_of.insert(n, (variable, component));
+        n
+    }
+}

@@ -1,0 +1,169 @@
+//! Variables of the invocation as cells: what is stored, what is read, and phis where several stores may be the last.
+
+use super::build::Builder;
+use super::nodes::{Kind, List};
+use super::reaching::{Found, Reaching, Tree};
+use coop_ir::Id;
+use smallvec::SmallVec;
+
+/// One leaf of a variable, and who reads and writes it.
+pub(super) struct Cell {
+    pub(super) variable: Id,
+    /// What it holds first.
+    pub(super) first: u32,
+    /// By spot: the node that stands for what it holds where that begins.
+    pub(super) reads: SmallVec<[(u32, u32); 2]>,
+    /// By spot: what it holds where that ends, if the spot stores into it.
+    pub(super) stores: SmallVec<[(u32, u32); 2]>,
+}
+
+/// What a cell holds in the spot that is walked.
+#[derive(Clone, Copy)]
+pub(super) struct Current {
+    pub(super) spot: u32,
+    pub(super) node: u32,
+    pub(super) stored: bool,
+}
+
+impl Builder<'_> {
+    pub(super) fn read_cell(&mut self, cell: u32) -> u32 {
+        let at = self.current[cell as usize];
+        if at.spot == self.spot {
+            return at.node;
+        }
+        // What it holds where the spot begins is found when all stores are known.
+        let node = self.node(Kind::Phi, &[], None, 0);
+        self.cells[cell as usize].reads.push((self.spot, node));
+        self.touched.push(cell);
+        self.current[cell as usize] = Current { spot: self.spot, node, stored: false };
+        node
+    }
+
+    pub(super) fn define(&mut self, cell: u32, node: u32) {
+        if self.current[cell as usize].spot != self.spot {
+            self.touched.push(cell);
+        }
+        self.current[cell as usize] = Current { spot: self.spot, node, stored: true };
+    }
+
+    pub(super) fn leave(&mut self) {
+        for cell in self.touched.drain(..) {
+            let at = self.current[cell as usize];
+            if at.stored {
+                self.cells[cell as usize].stores.push((self.spot, at.node));
+            }
+        }
+    }
+
+    /// Finds for every read which store, or which phi of stores, it reads.
+    pub(super) fn resolve_cells(&mut self) {
+        let program = self.given.program;
+        let edges: Vec<(usize, usize)> = program.edges.iter().map(|e| (e.from as usize, e.to as usize)).collect();
+        let tree = Tree::new(program.spots.len(), &edges);
+        let mut work = Vec::new();
+        for cell in std::mem::take(&mut self.cells) {
+            if !cell.reads.is_empty() {
+                self.resolve_cell(&tree, &cell, &mut work);
+            }
+        }
+    }
+
+    /// `work` comes and goes empty.
+    fn resolve_cell(&mut self, tree: &Tree, cell: &Cell, work: &mut Vec<(u32, u32)>) {
+        let program = self.given.program;
+        let mut reach = Reaching::new(tree, cell);
+        for (spot, node) in &cell.reads {
+            let value = self.reaching(&mut reach, *spot, true, work);
+            self.graph.alias[*node as usize] = value;
+        }
+        let mut ops = List::new();
+        while let Some((spot, phi)) = work.pop() {
+            ops.clear();
+            for e in program.into(spot) {
+                ops.extend([self.reaching(&mut reach, program.edge(*e).from, false, work), *e]);
+            }
+            self.set_ops(phi, &ops);
+        }
+    }
+
+    /// What a cell holds at the beginning or the end of a spot.
+    pub(super) fn reaching(&mut self, reach: &mut Reaching, spot: u32, begin: bool, work: &mut Vec<(u32, u32)>) -> u32 {
+        let (spot, what) = reach.find(spot, begin);
+        match what {
+            Found::Store(n) => n,
+            Found::First => reach.cell.first,
+            Found::Phi => {
+                if let Some(n) = reach.phis.get(&spot) {
+                    return *n;
+                }
+                let was = std::mem::replace(&mut self.spot, spot);
+                let n = self.node(Kind::Phi, &[], None, 0);
+                self.spot = was;
+                self.graph.cell_of.insert(n, reach.cell.variable);
+                reach.phis.insert(spot, n);
+                self.phis.push(n);
+                work.push((spot, n));
+                n
+            }
+        }
+    }
+
+    pub(super) fn set_ops(&mut self, node: u32, ops: &[u32]) {
+        let start = self.graph.ops.len() as u32;
+        self.graph.ops.extend_from_slice(ops);
+        self.graph.nodes[node as usize].ops = (start, self.graph.ops.len() as u32);
+    }
+
+    /// Phis of one value are that value.
+    pub(super) fn simplify(&mut self) {
+        // Each pass sees through one more level of loops; what is left is no error, only less known.
+        for _ in 0..16 {
+            let mut changed = false;
+            for i in 0..self.phis.len() {
+                let n = self.phis[i];
+                if self.graph.alias[n as usize] != n {
+                    continue;
+                }
+                let mut only = None;
+                let mut many = false;
+                for [op, _] in self.graph.incoming(n) {
+                    let op = self.graph.find(*op);
+                    if op != n && only != Some(op) {
+                        many |= only.is_some();
+                        only = Some(op);
+                    }
+                }
+                if let (Some(only), false) = (only, many) {
+                    self.graph.alias[n as usize] = only;
+                    changed = true;
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        self.graph.settle();
+        self.widths();
+    }
+
+    /// A phi is as wide as its operands; through loops, that takes another pass for each.
+    pub(super) fn widths(&mut self) {
+        for _ in 0..4 {
+            let mut changed = false;
+            for i in 0..self.phis.len() {
+                let n = self.phis[i];
+                if self.graph.nodes[n as usize].width != 0 {
+                    continue;
+                }
+                let width = self.graph.operands(n).map(|(op, _)| self.graph.nodes[op as usize].width).max();
+                if let Some(width) = width.filter(|w| *w != 0) {
+                    self.graph.nodes[n as usize].width = width;
+                    changed = true;
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+    }
+}

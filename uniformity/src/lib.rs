@@ -1,0 +1,551 @@
+//! Which invocations agree: over what a value is the same, and over what an instruction is executed together.
+//!
+//! # The question
+//!
+//! Matrices belong to a subgroup or a workgroup as a whole. An instruction that has one must be executed by all
+//! invocations of its scope or by none, and most of its other operands must be the same for all. [`Analysis`] says of
+//! each such instruction, and of barriers, whether that is so. `docs/uniformity.md` has the reasons and the proofs.
+//!
+//! # What is true of the answers
+//!
+//! 1. [`Uniformity`] is ordered: what is uniform over a workgroup is so over its subgroups. A value that is uniform
+//!    over a scope is the same in all its invocations that execute it with the same history: the same path from the
+//!    entry point, rounds of loops included.
+//! 2. A block that is uniform over a scope is executed by all invocations of an instance of it together, or by none.
+//! 3. Both hold in every execution without undefined behaviour, provided that the [`Assumption`]s named do: no answer
+//!    rests on one that is not.
+//! 4. A [`Witness`] is a proof: if one of the two invocations executes the instruction, the other does not, at least
+//!    not together with it; or the operand has the two values.
+//!
+//! # How
+//!
+//! `graph` puts each callee in the place of its call; `slice` says which values decide anything; `build` makes a graph
+//! of values (`nodes`, `values`), in which
+//! variables of the invocation are seen through (`layout`, `pointers`, `cells`, `reaching`), `memory` tells what nothing
+//! writes; `flow` finds what a branch parts and where invocations meet
+//! again; `solve` computes the fixed point of both; `shape` and `lanes` compute with the values of single invocations,
+//! `play` looks for a way to what they show, and `explain` looks for witnesses and tells how it came to it.
+
+mod build;
+mod cells;
+mod explain;
+mod flow;
+mod graph;
+mod lanes;
+mod layout;
+mod marks;
+mod memory;
+mod nodes;
+mod play;
+mod pointers;
+mod reaching;
+mod reduced;
+mod shape;
+mod slice;
+mod solve;
+mod source;
+mod summary;
+mod values;
+
+pub use play::{TURNS, Turn, Way};
+
+use coop_ir::cfg::Cfgs;
+use coop_ir::constant::Constants;
+use coop_ir::decorate::Decorations;
+use coop_ir::entry::{CallGraph, EntryPoint, entry_points};
+use coop_ir::grammar::Op;
+use coop_ir::{Id, IdIndex, IdMap, IdSet, Inst, InstRef, Module};
+use rustc_hash::{FxHashMap, FxHashSet};
+use spirv::{ExecutionMode, StorageClass};
+use std::borrow::Cow;
+use std::fmt;
+
+/// Over which invocations something is the same.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Uniformity {
+    /// All of a workgroup.
+    Workgroup,
+    /// All of a subgroup.
+    Subgroup,
+    /// It may differ between any two.
+    Divergent,
+}
+
+impl fmt::Display for Uniformity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Uniformity::Workgroup => "workgroup",
+            Uniformity::Subgroup => "subgroup",
+            Uniformity::Divergent => "invocation",
+        })
+    }
+}
+
+/// What an answer may rest on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Assumption {
+    /// Subgroups are consecutive invocations by `LocalInvocationIndex`, and full but for the last one.
+    FullSubgroups,
+    /// Subgroups have 32 invocations, as nobody said how many they have.
+    SubgroupSize,
+    /// No invocation writes what others read at the same time.
+    NoRace,
+    /// Every invocation holds as many elements of a matrix.
+    EqualLengths,
+    /// What invocations combined by way of shared memory covers what each of them put in: a value that is the largest
+    /// (or the smallest, or the conjunction) of an invocation's own and the combined ones is that of all.
+    Reduced,
+    /// Subgroups stay together where only workgroups part, though the entry point does not ask for it.
+    Reconvergence,
+}
+
+/// A set of assumptions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Assumptions(u8);
+
+impl Assumptions {
+    pub(crate) const NONE: Assumptions = Assumptions(0);
+    pub(crate) const FULL: Assumptions = Assumptions(1);
+    pub(crate) const SIZE: Assumptions = Assumptions(2);
+    pub(crate) const RACE: Assumptions = Assumptions(4);
+    pub(crate) const LENGTH: Assumptions = Assumptions(8);
+    pub(crate) const REDUCED: Assumptions = Assumptions(16);
+    pub(crate) const MEETING: Assumptions = Assumptions(32);
+
+    /// Both sets.
+    #[must_use]
+    pub fn and(self, other: Assumptions) -> Assumptions {
+        Assumptions(self.0 | other.0)
+    }
+
+    /// The assumptions.
+    pub fn iter(self) -> impl Iterator<Item = Assumption> {
+        let all = [
+            Assumption::FullSubgroups,
+            Assumption::SubgroupSize,
+            Assumption::NoRace,
+            Assumption::EqualLengths,
+            Assumption::Reduced,
+            Assumption::Reconvergence,
+        ];
+        all.into_iter().enumerate().filter(move |(i, _)| self.0 >> i & 1 == 1).map(|(_, a)| a)
+    }
+}
+
+/// The size of a subgroup where nobody says it.
+pub const DEFAULT_SUBGROUP: u32 = 32;
+
+/// What about an instruction is not uniform.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum What {
+    /// It is executed by some invocations.
+    Flow,
+    /// The same, and it is a barrier.
+    Barrier,
+    /// An operand differs, counted in words without result type and result.
+    Operand(u32),
+}
+
+/// Two invocations that disagree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Witness {
+    /// The first may execute the instruction, the second does not; or they have different values.
+    pub invocations: (u32, u32),
+    /// Whether they are numbered within a subgroup, and not by `LocalInvocationIndex`.
+    pub in_subgroup: bool,
+    /// The size of a subgroup.
+    pub subgroup: u32,
+    /// Whether that is only the size that is assumed where nobody says it.
+    pub assumed: bool,
+    /// Their values of the operand, if they are known.
+    pub values: Option<(u64, u64)>,
+    /// The round of the innermost loop in which they part; 0 is the first.
+    pub round: u64,
+}
+
+/// A place on the way from an instruction to where values begin to differ.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// The instruction.
+    pub at: InstRef,
+    /// What it does, in at most 60 characters.
+    pub text: String,
+}
+
+/// Something that is not uniform, or may not be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Doubt {
+    /// The instruction.
+    pub at: InstRef,
+    /// What about it.
+    pub what: What,
+    /// The scope that asks for uniformity.
+    pub scope: Uniformity,
+    /// The proof, if there is one.
+    pub witness: Option<Witness>,
+    /// How it can happen, if there is a proof: else nobody need come there.
+    pub way: Option<Box<Way>>,
+    /// How it comes to it, the deciding branch (or the operand's value) first, and where values begin to differ last.
+    pub chain: Vec<Step>,
+}
+
+/// What else an analysis must know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// How many invocations a subgroup has.
+    pub subgroup_size: Option<u32>,
+    /// Whether [`Analysis::value`] and [`Analysis::block`] will be asked.
+    pub facts: bool,
+    /// Whether what is shown counts even if no way leads there: then none is looked for.
+    pub unreached: bool,
+}
+
+/// Why there is no analysis.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// Functions call each other, or themselves.
+    Recursion(Vec<usize>),
+    /// The entry point's function does not exist or has no blocks.
+    NoFunction,
+}
+
+/// The uniformity of everything that an entry point executes.
+#[derive(Clone, Debug)]
+pub struct Analysis {
+    /// What may not be uniform, in the order of the entry point's execution.
+    pub doubts: Vec<Doubt>,
+    /// What was assumed, and for which instructions.
+    pub assumed: Vec<(Assumption, InstRef)>,
+    /// How many instructions were looked at that must be executed together.
+    pub checked: usize,
+    /// Calls that were not followed, as the whole became too large, and the function called: an index into
+    /// [`Module::functions`]. Of what those execute nothing is known.
+    pub unfollowed: Vec<(InstRef, usize)>,
+    /// Whether the module was too large to be analysed: then nothing is called uniform.
+    pub exhausted: bool,
+    values: IdMap<Uniformity>,
+    blocks: FxHashMap<Id, Uniformity>,
+    edits: u64,
+}
+
+/// What is the same for all entry points of a module.
+pub struct Analyzer<'a> {
+    module: &'a Module,
+    constants: &'a Constants,
+    decorations: Cow<'a, Decorations>,
+    calls: Cow<'a, CallGraph>,
+    cfgs: Cow<'a, Cfgs>,
+    layouts: layout::Layouts,
+    writes: memory::Writes,
+    escaped: FxHashSet<Id>,
+    function_numbers: Vec<std::ops::Range<u32>>,
+    numbers: IdIndex,
+    callback_privates: Vec<Id>,
+    recursive: Vec<usize>,
+    plain: Vec<Option<summary::Summary>>,
+    callbacks: Vec<usize>,
+    wanted: IdSet,
+    marks: marks::Marks,
+    sets: values::Sets,
+}
+
+impl<'a> Analyzer<'a> {
+    /// Looks at what all entry points share.
+    pub fn new(module: &'a Module, constants: &'a Constants) -> Analyzer<'a> {
+        let (decorations, calls) = (Cow::Owned(Decorations::new(module)), Cow::Owned(CallGraph::new(module)));
+        Analyzer::made(module, constants, decorations, calls, Cow::Owned(Cfgs::default()))
+    }
+
+    /// The same, for who has these already, of the graphs perhaps some.
+    pub fn with(
+        module: &'a Module,
+        constants: &'a Constants,
+        decorations: &'a Decorations,
+        calls: &'a CallGraph,
+        cfgs: &'a Cfgs,
+    ) -> Analyzer<'a> {
+        Analyzer::made(module, constants, Cow::Borrowed(decorations), Cow::Borrowed(calls), Cow::Borrowed(cfgs))
+    }
+
+    fn made(
+        module: &'a Module,
+        constants: &'a Constants,
+        decorations: Cow<'a, Decorations>,
+        calls: Cow<'a, CallGraph>,
+        cfgs: Cow<'a, Cfgs>,
+    ) -> Analyzer<'a> {
+        let callbacks = graph::callbacks(&calls, module.functions.len());
+        let (function_numbers, numbers) = graph::number_values(module);
+        let layouts = layout::Layouts::new(module, constants);
+        let writes = memory::Writes::new(module, &decorations, &callbacks);
+        let recursive = calls.recursive();
+        let from = summary::Summarizer {
+            module,
+            calls: &calls,
+            layouts: &layouts,
+            decorations: &decorations,
+            writes: &writes,
+        };
+        let plain = from.run(&recursive);
+        let marks = marks::Marks::new(module, &layouts, &writes);
+        Analyzer {
+            wanted: slice::wanted(module, &calls, &layouts, &marks),
+            marks,
+            sets: values::Sets::new(module),
+            writes,
+            plain,
+            escaped: escaped(module, &calls, &layouts),
+            layouts,
+            callback_privates: privates_written(module, &callbacks),
+            recursive,
+            module,
+            constants,
+            decorations,
+            calls,
+            cfgs,
+            function_numbers,
+            numbers,
+            callbacks,
+        }
+    }
+
+    /// The entry points of the module.
+    pub fn entry_points(&self) -> Vec<EntryPoint> {
+        entry_points(self.module, &self.decorations)
+    }
+
+    /// The functions that instructions run themselves, and what those call: indices into [`Module::functions`].
+    pub fn callbacks(&self) -> &[usize] {
+        &self.callbacks
+    }
+
+    /// Which functions call which.
+    pub fn calls(&self) -> &CallGraph {
+        &self.calls
+    }
+
+    /// Whether an entry point reaches a function that calls itself: then it is not analysed.
+    pub fn is_recursive(&self, entry: &EntryPoint) -> bool {
+        let reached = self.calls.reachable(self.calls.function(entry.function));
+        self.recursive.iter().any(|f| reached.contains(f))
+    }
+
+    /// Whether an entry point reaches anything that must be executed together. Where it does not, there is no doubt,
+    /// and nothing is assumed.
+    pub fn is_asked(&self, entry: &EntryPoint) -> bool {
+        let reached = self.calls.reachable(self.calls.function(entry.function));
+        let blocks = reached.iter().flat_map(|f| &self.module.functions[*f].blocks);
+        blocks.flat_map(|b| &b.insts).any(|r| self.marks.is_asked(*r))
+    }
+
+    /// Analyses an entry point.
+    pub fn analyze(&self, entry: &EntryPoint, options: Options) -> Result<Analysis, Refusal> {
+        let function = self.calls.function(entry.function).ok_or(Refusal::NoFunction)?;
+        if self.module.functions[function].blocks.is_empty() {
+            return Err(Refusal::NoFunction);
+        }
+        let reached = self.calls.reachable([function]);
+        let round: Vec<usize> = self.recursive.iter().copied().filter(|f| reached.contains(f)).collect();
+        if !round.is_empty() {
+            return Err(Refusal::Recursion(round));
+        }
+        let grid = shape::Grid::new(self.workgroup_size(entry), options.subgroup_size);
+        let program =
+            graph::Program::new(self.module, &self.calls, &self.cfgs, &self.plain, function, &self.function_numbers);
+        let given = build::Given {
+            module: self.module,
+            program: &program,
+            constants: self.constants,
+            decorations: &self.decorations,
+            layouts: &self.layouts,
+            writes: &self.writes,
+            escaped: &self.escaped,
+            numbers: &self.numbers,
+            grid,
+            callback_privates: &self.callback_privates,
+            wanted: (!options.facts).then_some(&self.wanted),
+            marks: &self.marks,
+            sets: &self.sets,
+        };
+        let values = build::Builder::new(given).run();
+        let maximal = entry.mode(ExecutionMode::MaximallyReconvergesKHR).is_some();
+        let subgroup_flow = maximal || entry.mode(ExecutionMode::SubgroupUniformControlFlowKHR).is_some();
+        let mut solved = solve::Solved::new(&program, values, grid, (maximal, subgroup_flow));
+        solved.run();
+        let found = explain::Explainer::new(&solved, &self.decorations, !options.unreached).run();
+        Ok(self.answer(&solved, found, options.facts))
+    }
+
+    fn answer(&self, solved: &solve::Solved, found: explain::Findings, facts: bool) -> Analysis {
+        let program = solved.program;
+        let mut blocks: FxHashMap<Id, Uniformity> = FxHashMap::default();
+        let asked = if facts { program.spots.len() as u32 } else { 0 };
+        for s in 0..asked {
+            if let Some(label) = self.module.inst(program.label(s)).result {
+                let over = blocks.entry(label).or_insert(Uniformity::Workgroup);
+                *over = (*over).max(solved.spot_over(s));
+            }
+        }
+        let mut values = self.module.id_map();
+        for (at, frame) in program.frames.iter().enumerate().filter(|_| facts) {
+            let f = program.function(at as u32);
+            for r in f.params.iter().copied().chain(f.blocks.iter().flat_map(|b| b.insts.iter().copied())) {
+                let Some(id) = self.module.inst(r).result else { continue };
+                let Some(slot) = self.numbers.get(id).and_then(|n| frame.slot(n)) else { continue };
+                let nodes = solved.graph.nodes_of(slot);
+                let over = nodes.iter().map(|n| solved.graph.nodes[solved.graph.find(*n) as usize].over).max();
+                let over = over.unwrap_or(Uniformity::Workgroup);
+                let before = values.get(id).copied().unwrap_or(Uniformity::Workgroup);
+                values.insert(id, over.max(before));
+            }
+        }
+        Analysis {
+            doubts: found.doubts,
+            assumed: found.assumed,
+            checked: solved.graph.checks.iter().filter(|c| solved.live[c.spot as usize]).count(),
+            unfollowed: program.cut.clone(),
+            exhausted: solved.exhausted,
+            values,
+            blocks,
+            edits: self.module.edits(),
+        }
+    }
+
+    /// The size of a workgroup, if no specialisation can change it.
+    fn workgroup_size(&self, entry: &EntryPoint) -> Option<[u32; 3]> {
+        let size = entry.workgroup_size?.values(self.constants);
+        let mut out = [0; 3];
+        for (slot, c) in out.iter_mut().zip(&size) {
+            *slot = u32::try_from(c.fixed()?).ok()?;
+        }
+        Some(out)
+    }
+}
+
+impl Analysis {
+    /// Over what a value is uniform where it is defined; over the workgroup, if it never is, or facts were not asked for.
+    pub fn value(&self, id: Id) -> Uniformity {
+        self.values.get(id).copied().unwrap_or(Uniformity::Workgroup)
+    }
+
+    /// Over what the block with a label is executed together; over the workgroup, if it never is.
+    pub fn block(&self, label: Id) -> Uniformity {
+        self.blocks.get(&label).copied().unwrap_or(Uniformity::Workgroup)
+    }
+
+    /// Whether the module was edited since.
+    pub fn is_stale(&self, module: &Module) -> bool {
+        self.edits != module.edits()
+    }
+}
+
+/// Variables of storage class Function or Private whose address goes where it can't be followed.
+fn escaped(module: &Module, calls: &CallGraph, layouts: &layout::Layouts) -> FxHashSet<Id> {
+    let own = |id: Id| {
+        let class = module.type_of(id).and_then(|t| layouts.storage(t));
+        let classes = [StorageClass::Function as u32, StorageClass::Private as u32];
+        class.is_some_and(|c| classes.contains(&c))
+    };
+    // A variable, or a parameter that may be one.
+    let root = |mut id: Id| {
+        for _ in 0..64 {
+            let inst = module.def_inst(id)?;
+            match inst.op {
+                Op::AccessChain | Op::InBoundsAccessChain | Op::CopyObject => id = inst.id(0)?,
+                _ => return Some(id),
+            }
+        }
+        None
+    };
+    let mut escaped = FxHashSet::default();
+    let mut passed: Vec<(Id, Id)> = Vec::new();
+    module.in_blocks(|_, inst| {
+        if follows_all(inst.op) && !inst.opaque {
+            return;
+        }
+        for (i, id) in inst.operands.iter().enumerate().filter_map(|(i, o)| Some((i, o.id()?))) {
+            if !own(id) {
+                continue;
+            }
+            if inst.op == Op::FunctionCall && i > 0 {
+                let callee = inst.id(0).and_then(|f| calls.function(f)).map(|f| &module.functions[f]);
+                let mut params = callee.iter().flat_map(|f| &f.params).filter_map(|r| {
+                    let p = module.inst(*r);
+                    (p.op == Op::FunctionParameter).then_some(p.result)?
+                });
+                if let (Some(param), Some(root)) = (params.nth(i - 1), root(id)) {
+                    passed.push((param, root));
+                    continue;
+                }
+            }
+            if !follows(module, inst, i) {
+                escaped.extend(root(id));
+            }
+        }
+        for word in inst.operands.iter().filter(|_| inst.opaque) {
+            escaped.extend(Id::new(word.word()).filter(|id| own(*id)).and_then(root));
+        }
+    });
+    loop {
+        let before = escaped.len();
+        for (param, arg) in &passed {
+            if escaped.contains(param) {
+                escaped.insert(*arg);
+            }
+        }
+        if escaped.len() == before {
+            return escaped;
+        }
+    }
+}
+
+/// Instructions that can take no pointer but one that is seen through.
+fn follows_all(op: Op) -> bool {
+    matches!(op, Op::Load | Op::AccessChain | Op::InBoundsAccessChain | Op::CopyObject)
+        || matches!(op.0, 109..=116 | 118..=119 | 126..=168 | 170..=205)
+        // Branches, and what stands in front of them.
+        || matches!(op.0, 246..=253)
+}
+
+/// Whether an operand that is a pointer is one that is seen through.
+fn follows(module: &Module, inst: &Inst, operand: usize) -> bool {
+    match inst.op {
+        Op::Load | Op::AccessChain | Op::InBoundsAccessChain | Op::CopyObject => operand == 0,
+        Op::Store => operand == 0,
+        Op::CopyMemory => operand < 2,
+        Op::LifetimeStart | Op::LifetimeStop => true,
+        // modf and frexp; debug information, which does nothing.
+        Op::ExtInst | Op::ExtInstWithForwardRefsKHR => {
+            let set = inst.id(0).and_then(|s| module.def_inst(s)).and_then(|i| i.string(0)).map(|s| s.0);
+            set.is_some_and(|s| {
+                s.starts_with("NonSemantic.") || s == "GLSL.std.450" && matches!(inst.word(1), Some(35 | 51))
+            })
+        }
+        _ => false,
+    }
+}
+
+/// The Private variables that some functions write, or may write.
+fn privates_written(module: &Module, functions: &[usize]) -> Vec<Id> {
+    let private = |r| module.inst(r).word(0) == Some(StorageClass::Private as u32);
+    // As a rule there are none.
+    if functions.is_empty() || !module.globals_with(Op::Variable).any(private) {
+        return Vec::new();
+    }
+    let insts = functions.iter().flat_map(|f| module.functions[*f].blocks.iter().flat_map(|b| b.insts.iter().copied()));
+    let mut found = FxHashSet::default();
+    let reads = |op: Op| matches!(op, Op::Load | Op::AccessChain | Op::InBoundsAccessChain);
+    for inst in insts.map(|r| module.inst(r)).filter(|i| !reads(i.op)) {
+        for id in inst.ids() {
+            let root = memory::root(module, id);
+            let private = |id: &Id| {
+                let class = module.type_of(*id).and_then(|t| memory::storage(module, t));
+                class == Some(StorageClass::Private as u32)
+            };
+            found.extend(root.filter(private));
+        }
+    }
+    let mut found: Vec<Id> = found.into_iter().collect();
+    found.sort_unstable();
+    found
+}

@@ -1,0 +1,73 @@
+//! What is asked of every instruction more than once, found once.
+
+use super::layout::Layouts;
+use super::memory::Writes;
+use super::values::barrier;
+use coop_ir::{IdSet, Inst, InstRef, Module};
+
+/// A set of marks for each instruction of a function's body.
+pub(super) struct Marks(Vec<u8>);
+
+/// Its result or an operand is, or contains, a matrix.
+const MATRIX: u8 = 1;
+/// Invocations wait at it.
+const BARRIER: u8 = 2;
+/// It writes shared memory.
+const SHARED: u8 = 4;
+
+impl Marks {
+    pub(super) fn new(module: &Module, layouts: &Layouts, writes: &Writes) -> Marks {
+        let mut marks = vec![0; module.arena_len()];
+        writes.shared().for_each(|r| marks[r.index()] |= SHARED);
+        let matrices = matrices(module, layouts);
+        module.in_blocks(|r, inst| {
+            if barrier(inst).is_some() {
+                marks[r.index()] |= BARRIER;
+            }
+            if let Some(matrices) = &matrices {
+                let own = inst.result.is_some_and(|id| matrices.contains(id));
+                if own || inst.ids().any(|id| matrices.contains(id)) {
+                    marks[r.index()] |= MATRIX;
+                }
+            }
+        });
+        Marks(marks)
+    }
+
+    /// Whether an instruction's result or an operand is, or contains, a matrix.
+    pub(super) fn has_matrix(&self, r: InstRef) -> bool {
+        self.0[r.index()] & MATRIX != 0
+    }
+
+    /// Whether an instruction must be executed together, as far as it says so itself.
+    pub(super) fn is_asked(&self, r: InstRef) -> bool {
+        self.0[r.index()] & (MATRIX | BARRIER) != 0
+    }
+
+    /// Whether it is a barrier, or writes shared memory.
+    pub(super) fn is_event(&self, r: InstRef) -> bool {
+        self.0[r.index()] & (BARRIER | SHARED) != 0
+    }
+}
+
+/// The values that are, or contain, matrices; `None` if there are no types of that kind.
+fn matrices(module: &Module, layouts: &Layouts) -> Option<IdSet> {
+    if !layouts.has_matrices() {
+        return None;
+    }
+    let mut types = IdSet::default();
+    let all = module.globals.iter().filter_map(|r| module.inst(*r).result);
+    all.filter(|id| layouts.matrix(*id).is_some()).for_each(|id| _ = types.insert(id));
+    let mut found = IdSet::default();
+    let mut look = |inst: &Inst| {
+        if let (Some(id), Some(ty)) = (inst.result, inst.ty)
+            && types.contains(ty)
+        {
+            found.insert(id);
+        }
+    };
+    let params = module.functions.iter().flat_map(|f| &f.params);
+    module.globals.iter().chain(params).for_each(|r| look(module.inst(*r)));
+    module.in_blocks(|_, inst| look(inst));
+    Some(found)
+}

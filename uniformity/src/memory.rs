@@ -1,0 +1,345 @@
+//! What is known of memory outside of the invocation: which objects nothing writes, and where a barrier stands between
+//! every write of shared memory and a read.
+
+use super::graph::{NONE, Program};
+use super::marks::Marks;
+use coop_ir::constant::Constants;
+use coop_ir::decorate::Decorations;
+use coop_ir::grammar::Op;
+use coop_ir::types::Type;
+use coop_ir::{Id, Inst, InstRef, Module};
+use rustc_hash::{FxHashMap, FxHashSet};
+use spirv::{Decoration, StorageClass};
+
+/// The storage class of a pointer type's values.
+pub(super) fn storage(module: &Module, ty: Id) -> Option<u32> {
+    match Type::of(module, ty)? {
+        Type::Pointer { storage, .. } | Type::UntypedPointer { storage } => Some(storage),
+        _ => None,
+    }
+}
+
+/// What a module writes.
+pub(super) struct Writes {
+    /// Variables that something writes.
+    variables: FxHashSet<Id>,
+    /// Storage classes in which something is written that is no variable by name.
+    anywhere: FxHashSet<u32>,
+    /// The descriptors of written variables.
+    slots: FxHashSet<(u32, u32)>,
+    /// Whether a written variable may be another one too.
+    aliased: bool,
+    /// Instructions that write shared memory, with the variable if it is known.
+    shared: Vec<(InstRef, Option<Id>)>,
+    /// Shared variables that functions write which instructions run themselves.
+    loose: FxHashSet<Option<Id>>,
+    images: bool,
+}
+
+const BUFFER: u32 = StorageClass::StorageBuffer as u32;
+const PHYSICAL: u32 = StorageClass::PhysicalStorageBuffer as u32;
+const SHARED: u32 = StorageClass::Workgroup as u32;
+const UNIFORM: u32 = StorageClass::Uniform as u32;
+
+impl Writes {
+    /// `callbacks` are the functions that instructions run themselves.
+    pub(super) fn new(module: &Module, decorations: &Decorations, callbacks: &[usize]) -> Writes {
+        let mut this = Writes {
+            variables: FxHashSet::default(),
+            anywhere: FxHashSet::default(),
+            slots: FxHashSet::default(),
+            aliased: false,
+            shared: Vec::new(),
+            loose: FxHashSet::default(),
+            images: false,
+        };
+        for (i, f) in module.functions.iter().enumerate() {
+            let first = this.shared.len();
+            for r in f.blocks.iter().flat_map(|b| b.insts.iter().copied()) {
+                let inst = module.inst(r);
+                let Some(pointer) = written(inst) else {
+                    this.images |= matches!(inst.op, Op::ImageWrite | Op::ImageTexelPointer);
+                    continue;
+                };
+                this.write(module, decorations, r, pointer);
+            }
+            if callbacks.binary_search(&i).is_ok() {
+                this.loose.extend(this.shared[first..].iter().map(|w| w.1));
+            }
+        }
+        this.shared.sort_unstable();
+        this
+    }
+
+    fn write(&mut self, module: &Module, decorations: &Decorations, at: InstRef, pointer: Id) {
+        let class = module.type_of(pointer).and_then(|t| storage(module, t)).unwrap_or(NONE);
+        if matches!(StorageClass::from_u32(class), Some(StorageClass::Function | StorageClass::Private)) {
+            return;
+        }
+        let root = root(module, pointer);
+        match root {
+            Some(id) => {
+                self.variables.insert(id);
+                self.aliased |= decorations.has(id, Decoration::Aliased);
+                if let (Some(set), Some(binding)) = (decorations.set(id), decorations.binding(id)) {
+                    self.slots.insert((set, binding));
+                }
+            }
+            None => drop(self.anywhere.insert(class)),
+        }
+        if class == SHARED || class == NONE || class == StorageClass::Generic as u32 {
+            self.shared.push((at, root));
+        }
+    }
+
+    /// Whether nothing in the module writes what a pointer of this class, into this variable, points to.
+    pub(super) fn read_only(&self, module: &Module, decorations: &Decorations, class: u32, root: Option<Id>) -> bool {
+        match StorageClass::from_u32(class) {
+            Some(StorageClass::PushConstant | StorageClass::UniformConstant | StorageClass::ShaderRecordBufferKHR) => {
+                return true;
+            }
+            Some(StorageClass::Uniform | StorageClass::StorageBuffer | StorageClass::PhysicalStorageBuffer) => {}
+            Some(StorageClass::Workgroup | StorageClass::CrossWorkgroup) => {
+                return root.is_some_and(|id| !self.variables.contains(&id)) && !self.anywhere(class);
+            }
+            _ => return false,
+        }
+        let Some(id) = root else {
+            // Behind an address there may be any buffer.
+            let buffers = [BUFFER, UNIFORM, PHYSICAL];
+            let written = |id: &Id| {
+                let class = module.type_of(*id).and_then(|t| storage(module, t));
+                class.is_some_and(|c| buffers.contains(&c))
+            };
+            return !buffers.iter().any(|c| self.anywhere(*c)) && !self.variables.iter().any(written);
+        };
+        if not_writable(module, decorations, id) {
+            return true;
+        }
+        let slot = decorations.set(id).zip(decorations.binding(id));
+        let same_slot = slot.is_some_and(|s| self.slots.contains(&s));
+        let alias = self.aliased && decorations.has(id, Decoration::Aliased);
+        let uniform_block = class == UNIFORM && !is_buffer_block(module, decorations, id);
+        uniform_block
+            || !(self.variables.contains(&id) || same_slot || alias || self.anywhere(class) || self.anywhere(PHYSICAL))
+    }
+
+    fn anywhere(&self, class: u32) -> bool {
+        self.anywhere.contains(&class) || self.anywhere.contains(&NONE)
+    }
+
+    /// The instructions that write shared memory.
+    pub(super) fn shared(&self) -> impl Iterator<Item = InstRef> + '_ {
+        self.shared.iter().map(|w| w.0)
+    }
+
+    /// Whether images are written.
+    pub(super) fn images(&self) -> bool {
+        self.images
+    }
+}
+
+/// The pointer through which an instruction writes, atomically or not.
+fn written(inst: &Inst) -> Option<Id> {
+    match inst.op {
+        Op::Store
+        | Op::CopyMemory
+        | Op::CopyMemorySized
+        | Op::CooperativeMatrixStoreKHR
+        | Op::CooperativeMatrixStoreTensorNV
+        | Op::CooperativeMatrixStoreNV
+        | Op::CooperativeMatrixStoreCheckedINTEL
+        | Op::CooperativeMatrixStoreOffsetINTEL
+        | Op::CooperativeVectorStoreNV
+        | Op::CooperativeVectorOuterProductAccumulateNV
+        | Op::CooperativeVectorReduceSumAccumulateNV
+        | Op::SubgroupBlockWriteINTEL => inst.id(0),
+        Op::GroupAsyncCopy => inst.id(1),
+        Op::ExtInst => inst.ids_from(3).last().filter(|_| matches!(inst.word(1), Some(35 | 51))),
+        Op::AtomicLoad => None,
+        // Arithmetic and what stands before it, control flow; names take time.
+        op if op.0 < 227 || (243..=317).contains(&op.0) => None,
+        op if op.name().is_some_and(|n| n.starts_with("Atomic")) => inst.id(0),
+        _ => None,
+    }
+}
+
+/// The variable at the root of a chain of accesses.
+pub(super) fn root(module: &Module, pointer: Id) -> Option<Id> {
+    let mut id = pointer;
+    for _ in 0..64 {
+        let inst = module.def_inst(id)?;
+        match inst.op {
+            Op::Variable | Op::UntypedVariableKHR => return Some(id),
+            Op::AccessChain
+            | Op::InBoundsAccessChain
+            | Op::PtrAccessChain
+            | Op::InBoundsPtrAccessChain
+            | Op::CopyObject
+            | Op::CopyLogical
+            | Op::ImageTexelPointer => id = inst.id(0)?,
+            Op::UntypedAccessChainKHR | Op::UntypedInBoundsAccessChainKHR => id = inst.id(1)?,
+            // A bit cast may lead to another view of the same variable.
+            Op::Bitcast => id = inst.id(0)?,
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn pointee(module: &Module, variable: Id) -> Option<Id> {
+    let mut ty = match Type::of(module, module.type_of(variable)?)? {
+        Type::Pointer { pointee, .. } => pointee,
+        _ => module.def_inst(variable)?.id(1)?,
+    };
+    // Arrays of blocks.
+    for _ in 0..8 {
+        match Type::of(module, ty)? {
+            Type::Array { elem, .. } | Type::RuntimeArray { elem } => ty = elem,
+            _ => break,
+        }
+    }
+    Some(ty)
+}
+
+fn not_writable(module: &Module, decorations: &Decorations, variable: Id) -> bool {
+    if decorations.has(variable, Decoration::NonWritable) {
+        return true;
+    }
+    let Some(ty) = pointee(module, variable) else { return false };
+    match Type::of(module, ty) {
+        Some(Type::Struct { members }) if !members.is_empty() => {
+            (0..members.len() as u32).all(|m| decorations.member_has(ty, m, Decoration::NonWritable))
+        }
+        _ => false,
+    }
+}
+
+fn is_buffer_block(module: &Module, decorations: &Decorations, variable: Id) -> bool {
+    pointee(module, variable).is_none_or(|ty| decorations.has(ty, Decoration::BufferBlock))
+}
+
+/// Barriers that a whole workgroup waits at.
+pub(super) fn is_workgroup_barrier(inst: &Inst, constants: &Constants) -> bool {
+    inst.op == Op::ControlBarrier && inst.id(0).and_then(|s| constants.get(s).value()).is_some_and(|scope| scope <= 2)
+}
+
+/// Which spots a write of one shared variable reaches without a barrier of the workgroup in between.
+struct Reach {
+    /// At the beginning, from writes that came before.
+    forward: Vec<bool>,
+    /// At the end, by writes that come after.
+    backward: Vec<bool>,
+}
+
+/// Where shared variables are written, relative to barriers.
+pub(super) struct Intervals<'a> {
+    program: &'a Program<'a>,
+    writes: &'a Writes,
+    /// The barriers and the writes of shared memory: spot, place in it, and the variable of a write.
+    events: Vec<Event>,
+    cache: FxHashMap<Option<Id>, Reach>,
+}
+
+struct Event {
+    spot: u32,
+    place: u32,
+    /// `None` for a barrier.
+    write: Option<Option<Id>>,
+}
+
+impl Event {
+    fn writes(&self, variable: Option<Id>) -> bool {
+        self.write.is_some_and(|to| to.is_none() || variable.is_none() || to == variable)
+    }
+}
+
+impl<'a> Intervals<'a> {
+    pub(super) fn new(
+        program: &'a Program<'a>,
+        constants: &'a Constants,
+        writes: &'a Writes,
+        marks: &Marks,
+    ) -> Intervals<'a> {
+        let mut events = Vec::new();
+        // What is called and not followed may write anything.
+        let unfollowed = |r: &InstRef| program.cut.iter().any(|c| c.0 == *r);
+        let is_event = |r: &InstRef| marks.is_event(*r) || unfollowed(r);
+        if !writes.shared.is_empty() {
+            for spot in 0..program.spots.len() as u32 {
+                for (place, r) in program.insts(spot).iter().enumerate() {
+                    if !is_event(r) {
+                        continue;
+                    }
+                    let inst = program.module.inst(*r);
+                    let write = writes.shared.binary_search_by_key(r, |w| w.0).ok().map(|i| writes.shared[i].1);
+                    let write = write.or_else(|| unfollowed(r).then_some(None));
+                    if write.is_some() || is_workgroup_barrier(inst, constants) {
+                        events.push(Event { spot, place: place as u32, write });
+                    }
+                }
+            }
+        }
+        Intervals { program, writes, events, cache: FxHashMap::default() }
+    }
+
+    fn of(&self, spot: u32) -> &[Event] {
+        let from = self.events.partition_point(|e| e.spot < spot);
+        let to = self.events.partition_point(|e| e.spot <= spot);
+        &self.events[from..to]
+    }
+
+    /// Whether a write of the variable (of any, if it is not known) may happen between the same two barriers as an
+    /// instruction at some place of a spot.
+    pub(super) fn written_beside(&mut self, spot: u32, place: usize, variable: Option<Id>) -> bool {
+        let loose = &self.writes.loose;
+        if !loose.is_empty() && (variable.is_none() || loose.contains(&variable) || loose.contains(&None)) {
+            return true;
+        }
+        if !self.cache.contains_key(&variable) {
+            let reach = self.reach(variable);
+            self.cache.insert(variable, reach);
+        }
+        let reach = &self.cache[&variable];
+        let events = self.of(spot);
+        let decides = |e: &&Event| e.write.is_none() || e.writes(variable);
+        let before = events.iter().rev().filter(|e| (e.place as usize) < place).find(decides);
+        let after = events.iter().filter(|e| e.place as usize > place).find(decides);
+        before.map_or(reach.forward[spot as usize], |e| e.write.is_some())
+            || after.map_or(reach.backward[spot as usize], |e| e.write.is_some())
+    }
+
+    fn reach(&self, variable: Option<Id>) -> Reach {
+        let program = self.program;
+        let count = program.spots.len();
+        // For each spot: whether a write is open at its end, at its beginning, and whether it has a barrier.
+        let mut barrier = vec![false; count];
+        let (mut after, mut before) = (vec![false; count], vec![false; count]);
+        for e in &self.events {
+            let s = e.spot as usize;
+            if e.write.is_none() {
+                (barrier[s], after[s]) = (true, false);
+            } else if e.writes(variable) {
+                after[s] = true;
+                before[s] |= !barrier[s];
+            }
+        }
+        let spread = |seeds: &[bool], next: &dyn Fn(u32, &mut Vec<u32>)| {
+            let mut reached = vec![false; count];
+            let mut work: Vec<u32> = (0..count as u32).filter(|s| seeds[*s as usize]).collect();
+            let mut to = Vec::new();
+            while let Some(s) = work.pop() {
+                next(s, &mut to);
+                for to in to.drain(..) {
+                    if !std::mem::replace(&mut reached[to as usize], true) && !barrier[to as usize] {
+                        work.push(to);
+                    }
+                }
+            }
+            reached
+        };
+        let forward = spread(&after, &|s, to| to.extend(program.out(s).map(|e| program.edge(e).to)));
+        let backward = spread(&before, &|s, to| to.extend(program.into(s).iter().map(|e| program.edge(*e).from)));
+        Reach { forward, backward }
+    }
+}

@@ -1,0 +1,171 @@
+//! The graph of values: see `build`, which makes it.
+
+use super::shape::{Fold, Shape};
+use super::{Assumptions, Uniformity};
+use coop_ir::{Id, InstRef};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// A few nodes or cells.
+pub(super) type List = SmallVec<[u32; 4]>;
+
+/// How a node's uniformity follows from its operands'.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Kind {
+    /// Never stored: whoever decides by it does something undefined.
+    Undef,
+    /// As it was made.
+    Fixed,
+    /// That of the least uniform operand.
+    Max,
+    /// The same, and it can be computed.
+    Fold(Fold),
+    /// Where control flow comes together.
+    Phi,
+    /// Read at the address that is the operand.
+    Load {
+        /// What must hold for what is there to be the same for all.
+        assumes: Assumptions,
+        /// Whether nothing writes it.
+        constant: bool,
+    },
+    /// A subgroup or group instruction.
+    Group(Group),
+}
+
+/// What a subgroup or group instruction makes of its operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Group {
+    /// The same in every invocation of the scope.
+    Same(Uniformity),
+    /// That too, and if the operand is the same everywhere, then it is the operand.
+    Keeps(Uniformity),
+    /// The same if the operand is.
+    Moved,
+    /// The operand of the invocation that the second operand names.
+    Named,
+    /// Different in each invocation.
+    Own,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) kind: Kind,
+    pub(super) ops: (u32, u32),
+    pub(super) spot: u32,
+    pub(super) inst: Option<InstRef>,
+    /// Bits, for integers and Booleans.
+    pub(super) width: u8,
+    pub(super) over: Uniformity,
+    /// What must hold for `over`.
+    pub(super) assumes: Assumptions,
+    pub(super) shape: Shape,
+    /// What must hold for `shape`.
+    pub(super) shape_assumes: Assumptions,
+}
+
+/// What an id is in a frame.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Val {
+    None,
+    Node(u32),
+    /// One node for each leaf, in [`Graph::parts`].
+    Parts(u32, u32),
+    /// In [`Builder::places`].
+    Place(u32),
+}
+
+/// Something that all invocations of a scope must do together.
+#[derive(Clone, Debug)]
+pub(super) struct Check {
+    pub(super) spot: u32,
+    pub(super) at: InstRef,
+    pub(super) scope: Uniformity,
+    pub(super) barrier: bool,
+    /// Operands that must be the same for all: which, and their nodes.
+    pub(super) operands: Vec<(u32, u32)>,
+}
+
+/// The finished graph.
+pub(super) struct Graph {
+    pub(super) nodes: Vec<Node>,
+    pub(super) ops: Vec<u32>,
+    pub(super) alias: Vec<u32>,
+    pub(super) parts: Vec<u32>,
+    pub(super) vals: Vec<Val>,
+    /// The condition of each spot's terminator, or `NONE`.
+    pub(super) conditions: Vec<u32>,
+    pub(super) checks: Vec<Check>,
+    /// The variable of a cell's phi.
+    pub(super) cell_of: FxHashMap<u32, Id>,
+    /// The built-in or variable that a node without an instruction is, and its component.
+    pub(super) source_of: FxHashMap<u32, (Id, u32)>,
+    /// What is stored into each variable of shared memory.
+    pub(super) shared_stores: FxHashMap<Id, Vec<u32>>,
+}
+
+impl Graph {
+    /// The node that stands for `n`.
+    pub(super) fn find(&self, mut n: u32) -> u32 {
+        while self.alias[n as usize] != n {
+            n = self.alias[n as usize];
+        }
+        n
+    }
+
+    /// The nodes that stand for themselves.
+    pub(super) fn standing(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..).zip(&self.alias).filter(|(n, of)| n == *of).map(|(n, _)| n)
+    }
+
+    /// The words of a node's operand list.
+    pub(super) fn raw(&self, n: u32) -> &[u32] {
+        let (a, b) = self.nodes[n as usize].ops;
+        &self.ops[a as usize..b as usize]
+    }
+
+    /// The operands of a node, and for a phi the edge of each. In the finished graph they stand for themselves.
+    pub(super) fn operands(&self, n: u32) -> impl Iterator<Item = (u32, Option<u32>)> + '_ {
+        let phi = self.nodes[n as usize].kind == Kind::Phi;
+        let mut rest = self.raw(n);
+        std::iter::from_fn(move || {
+            let (op, others) = rest.split_first()?;
+            rest = others;
+            if !phi {
+                return Some((*op, None));
+            }
+            let (edge, others) = rest.split_first()?;
+            rest = others;
+            Some((*op, Some(*edge)))
+        })
+    }
+
+    /// Of a phi, the operands and their edges.
+    pub(super) fn incoming(&self, n: u32) -> &[[u32; 2]] {
+        self.raw(n).as_chunks().0
+    }
+
+    /// Puts what stands for them in the place of all operands.
+    pub(super) fn settle(&mut self) {
+        for n in 0..self.nodes.len() as u32 {
+            self.alias[n as usize] = self.find(n);
+        }
+        for node in &self.nodes {
+            let step = if node.kind == Kind::Phi { 2 } else { 1 };
+            let mut at = node.ops.0 as usize;
+            while at < node.ops.1 as usize {
+                self.ops[at] = self.alias[self.ops[at] as usize];
+                at += step;
+            }
+        }
+    }
+
+    /// The nodes of an id in a frame.
+    pub(super) fn nodes_of(&self, at: u32) -> &[u32] {
+        match self.vals.get(at as usize) {
+            Some(Val::Parts(start, len)) => &self.parts[*start as usize..(*start + *len) as usize],
+            Some(Val::Node(n)) => std::slice::from_ref(n),
+            _ => &[],
+        }
+    }
+}

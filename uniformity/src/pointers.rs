@@ -1,0 +1,343 @@
+//! Pointers: where they point, and what loads and stores through them do.
+
+use super::build::{Builder, Given};
+use super::graph::NONE;
+use super::layout::Step;
+use super::nodes::{Kind, List, Val};
+use super::{Assumptions, Uniformity};
+use coop_ir::grammar::Op;
+use coop_ir::types::Type;
+use coop_ir::{Id, Inst, InstRef, Module};
+use smallvec::{SmallVec, smallvec};
+use spirv::StorageClass;
+
+/// Where a pointer points.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// To leaves of a variable.
+    Cells {
+        /// The first cell, for each of the places that it may be.
+        bases: List,
+        ty: Option<Id>,
+        /// Indices that decide which.
+        deps: List,
+        /// Only a part of the leaf.
+        part: bool,
+        /// An element of a matrix.
+        element: bool,
+    },
+    /// To a built-in or another input; the component that a chain chooses, or the first of them, counted through the
+    /// members of a block.
+    Input { variable: Id, component: Option<u32> },
+    /// To memory; the node is the address.
+    Memory { class: u32, root: Option<Id>, node: u32 },
+}
+
+/// [`Place::Cells`] while a chain is followed.
+pub(super) struct Cells {
+    bases: List,
+    ty: Option<Id>,
+    deps: List,
+    part: bool,
+    element: bool,
+}
+
+impl Builder<'_> {
+    /// What a load through a pointer gives.
+    pub(super) fn load(&mut self, pointer: Id, at: InstRef, ty: Option<Id>) -> Val {
+        let place = match self.val(pointer) {
+            Val::Place(p) => {
+                if let Some((base, leaves)) = self.one_variable(p) {
+                    return match leaves {
+                        1 => Val::Node(self.read_cell(base)),
+                        _ => {
+                            let nodes: List = (base..base + leaves).map(|cell| self.read_cell(cell)).collect();
+                            self.assemble(&nodes)
+                        }
+                    };
+                }
+                self.places[p as usize].clone()
+            }
+            other => Place::Memory { class: NONE, root: None, node: self.whole(other, None) },
+        };
+        match place {
+            Place::Cells { bases, ty: cell_ty, deps, .. } => {
+                let leaves = cell_ty.map_or(1, |t| self.given.layouts.leaves(t));
+                let mut nodes = List::new();
+                for k in 0..leaves {
+                    let mut from: List = bases.iter().map(|b| self.read_cell(b + k)).collect();
+                    nodes.push(if from.len() == 1 && deps.is_empty() {
+                        from[0]
+                    } else {
+                        from.extend_from_slice(&deps);
+                        let n = self.node(Kind::Max, &from, Some(at), 0);
+                        self.set_width(n, ty);
+                        n
+                    });
+                }
+                self.assemble(&nodes)
+            }
+            Place::Input { variable, component } => self.input(variable, component, ty),
+            Place::Memory { class, root, node } => {
+                let n = self.load_memory(class, root, node, at);
+                self.set_width(n, ty);
+                // A pointer that was read leads anywhere.
+                match ty.and_then(|t| self.given.layouts.storage(t)) {
+                    Some(class) => self.place(Place::Memory { class, root: None, node: n }),
+                    None => Val::Node(n),
+                }
+            }
+        }
+    }
+
+    /// The first cell and how many there are, where a place is known to be just these.
+    fn one_variable(&self, place: u32) -> Option<(u32, u32)> {
+        match &self.places[place as usize] {
+            Place::Cells { bases, ty, deps, .. } if bases.len() == 1 && deps.is_empty() => {
+                Some((bases[0], ty.map_or(1, |t| self.given.layouts.leaves(t))))
+            }
+            _ => None,
+        }
+    }
+
+    /// A leaf's width, where a type has one leaf.
+    pub(super) fn set_width(&mut self, n: u32, ty: Option<Id>) {
+        if let Some(ty) = ty {
+            self.graph.nodes[n as usize].width = self.given.layouts.width(ty) as u8;
+        }
+    }
+
+    pub(super) fn load_memory(&mut self, class: u32, root: Option<Id>, address: u32, at: InstRef) -> u32 {
+        let Given { module, decorations, writes, .. } = self.given;
+        let volatile = module.inst(at).op == Op::Load && module.inst(at).word(1).is_some_and(|m| m & 1 != 0);
+        if writes.read_only(module, decorations, class, root) {
+            return self.node(Kind::Load { assumes: Assumptions::NONE, constant: true }, &[address], Some(at), 0);
+        }
+        let assumes = match StorageClass::from_u32(class) {
+            _ if volatile => None,
+            Some(StorageClass::Workgroup) => {
+                let beside = self.intervals.written_beside(self.spot, self.place_in_spot, root);
+                Some(if beside { Assumptions::RACE } else { Assumptions::NONE })
+            }
+            Some(
+                StorageClass::StorageBuffer
+                | StorageClass::Uniform
+                | StorageClass::PhysicalStorageBuffer
+                | StorageClass::CrossWorkgroup
+                | StorageClass::Image,
+            ) => Some(Assumptions::RACE),
+            _ => None,
+        };
+        match assumes {
+            Some(assumes) => self.node(Kind::Load { assumes, constant: false }, &[address], Some(at), 0),
+            None => self.fixed(Uniformity::Divergent, Some(at)),
+        }
+    }
+
+    /// All that an argument may bring into a function: for a pointer also what is there.
+    pub(super) fn argument(&mut self, id: Id, ops: &mut List) {
+        let val = self.val(id);
+        ops.push(self.whole(val, None));
+        if let Val::Place(p) = val
+            && let Place::Cells { bases, ty, .. } = self.places[p as usize].clone()
+        {
+            let leaves = ty.map_or(1, |t| self.given.layouts.leaves(t));
+            for cell in bases.iter().flat_map(|b| *b..*b + leaves) {
+                ops.push(self.read_cell(cell));
+            }
+        }
+    }
+
+    pub(super) fn store(&mut self, pointer: Id, val: Val, at: InstRef) {
+        let Val::Place(p) = self.val(pointer) else { return };
+        let (element, part) = match self.places[p as usize] {
+            Place::Cells { element, part, .. } => (element, part),
+            Place::Memory { class, root: Some(root), .. } if class == StorageClass::Workgroup as u32 => {
+                let node = self.whole(val, None);
+                return self.graph.shared_stores.entry(root).or_default().push(node);
+            }
+            _ => return,
+        };
+        if let Some((base, leaves)) = self.one_variable(p).filter(|_| !part && !element) {
+            for k in 0..leaves {
+                let new = self.leaf(val, k);
+                self.define(base + k, new);
+            }
+            return;
+        }
+        let Place::Cells { bases, ty, deps, .. } = self.places[p as usize].clone() else { return };
+        let leaves = ty.map_or(1, |t| self.given.layouts.leaves(t));
+        for base in &bases {
+            for k in 0..leaves {
+                let new = self.leaf(val, k);
+                let cell = base + k;
+                // Every invocation writes an element of its own.
+                let new = if element { self.fixed(Uniformity::Divergent, Some(at)) } else { new };
+                let mut ops: List = smallvec![self.read_cell(cell), new];
+                ops.extend_from_slice(&deps);
+                let n = self.node(Kind::Max, &ops, Some(at), 0);
+                self.define(cell, n);
+            }
+        }
+    }
+
+    /// The place at the end of an access chain.
+    pub(super) fn chain(&mut self, inst: &Inst, at: InstRef) -> Val {
+        let untyped = matches!(inst.op, Op::UntypedAccessChainKHR | Op::UntypedInBoundsAccessChainKHR);
+        let skip = usize::from(untyped);
+        let Some(base) = inst.id(skip) else { return Val::None };
+        let val = self.val(base);
+        let by_element = matches!(inst.op, Op::PtrAccessChain | Op::InBoundsPtrAccessChain);
+        let place = match val {
+            Val::Place(p) if !by_element => self.places[p as usize].clone(),
+            Val::Place(p) => match self.places[p as usize].clone() {
+                Place::Memory { class, root, node } => Place::Memory { class, root, node },
+                _ => Place::Memory { class: NONE, root: None, node: self.uniform },
+            },
+            other => Place::Memory { class: NONE, root: None, node: self.whole(other, None) },
+        };
+        let indices: SmallVec<[Id; 4]> = inst.ids_from(skip + 1).collect();
+        let constant = |id: Id| self.given.constants.get(id).fixed();
+        let place = match place {
+            Place::Cells { bases, ty, deps, part, element } => {
+                let mut c = Cells { bases, ty, deps, part, element };
+                for id in indices {
+                    let value = constant(id);
+                    self.step(&mut c, id, value);
+                }
+                let Cells { bases, ty, deps, part, element } = c;
+                Place::Cells { bases, ty, deps, part, element }
+            }
+            Place::Input { variable, component } => {
+                let ty = self.given.module.type_of(base).and_then(|ty| pointee(self.given.module, ty));
+                match ty.and_then(|ty| self.part_of(ty, &indices)) {
+                    Some(part) => Place::Input { variable, component: Some(component.unwrap_or(0) + part) },
+                    // Arrays of inputs: nothing that compute shaders have.
+                    None => Place::Memory { class: NONE, root: Some(variable), node: self.uniform },
+                }
+            }
+            Place::Memory { class, root, node } => {
+                let mut ops: List = if node == self.uniform { List::new() } else { smallvec![node] };
+                for id in indices {
+                    if constant(id).is_none() {
+                        ops.push(self.operand(id));
+                    }
+                }
+                let class = if class == NONE {
+                    inst.ty.and_then(|t| self.given.layouts.storage(t)).unwrap_or(NONE)
+                } else {
+                    class
+                };
+                let node = if ops.is_empty() { self.uniform } else { self.node(Kind::Max, &ops, Some(at), 0) };
+                Place::Memory { class, root, node }
+            }
+        };
+        self.place(place)
+    }
+
+    /// Which leaf of a type constant indices lead to, or to the first of which.
+    fn part_of(&self, ty: Id, indices: &[Id]) -> Option<u32> {
+        let mut at = (Some(ty), 0);
+        for id in indices {
+            match self.given.layouts.step(self.given.module, at.0?, self.given.constants.get(*id).fixed()) {
+                (inner, Step::At(n)) => at = (inner, at.1 + n),
+                _ => return None,
+            }
+        }
+        Some(at.1)
+    }
+
+    /// What `OpBufferPointerEXT` points to: a buffer that any other descriptor may name too.
+    pub(super) fn buffer(&mut self, inst: &Inst) -> Val {
+        let node = inst.id(0).map_or(self.uniform, |id| self.operand(id));
+        let class = inst.ty.and_then(|t| self.given.layouts.storage(t)).unwrap_or(NONE);
+        self.place(Place::Memory { class, root: None, node })
+    }
+
+    pub(super) fn step(&mut self, c: &mut Cells, index: Id, value: Option<u64>) {
+        let module = self.given.module;
+        let Some(ty) = c.ty else { return };
+        let (child, step) = self.given.layouts.step(module, ty, value);
+        let is_matrix = || {
+            matches!(Type::of(module, ty), Some(Type::CoopMat(_)))
+                || module.def_inst(ty).is_some_and(|i| i.op == Op::TypeCooperativeMatrixNV)
+        };
+        c.ty = child;
+        match step {
+            Step::At(offset) => c.bases.iter_mut().for_each(|b| *b += offset),
+            Step::Any { count, stride } => {
+                // More places than that are never a help.
+                let each: List = c.bases.iter().flat_map(|b| (0..count).map(move |i| b + i * stride)).collect();
+                c.bases = each;
+                if value.is_none() {
+                    c.deps.push(self.operand(index));
+                }
+            }
+            Step::Into if is_matrix() => (c.element, c.ty) = (true, None),
+            Step::Into => {
+                c.part = true;
+                if value.is_none() {
+                    c.deps.push(self.operand(index));
+                }
+                // What is inside a leaf has no leaves of its own.
+                c.ty = None;
+            }
+        }
+    }
+
+    /// A pointer of which only the address is known.
+    pub(super) fn pointer(&mut self, ty: Id, node: u32, root: Option<Id>) -> Val {
+        let class = self.given.layouts.storage(ty).unwrap_or(NONE);
+        self.place(Place::Memory { class, root, node })
+    }
+
+    /// Whatever a call might write that is not followed.
+    pub(super) fn clobber(&mut self, args: &[Id], at: InstRef) {
+        let node = self.fixed(Uniformity::Divergent, Some(at));
+        let mut cells: Vec<u32> = Vec::new();
+        for id in args {
+            if let Val::Place(p) = self.val(*id)
+                && let Place::Cells { bases, ty, .. } = &self.places[p as usize]
+            {
+                let leaves = ty.map_or(1, |t| self.given.layouts.leaves(t));
+                cells.extend(bases.iter().flat_map(|b| *b..*b + leaves));
+            }
+        }
+        let all: Vec<Id> =
+            self.given.module.globals_with(Op::Variable).filter_map(|r| self.given.module.inst(r).result).collect();
+        cells.extend(self.private_cells(&all));
+        for cell in cells {
+            self.define(cell, node);
+        }
+    }
+
+    /// What functions write that instructions run themselves.
+    pub(super) fn callback(&mut self, at: InstRef) {
+        let ids = self.given.callback_privates;
+        if ids.is_empty() {
+            return;
+        }
+        let node = self.fixed(Uniformity::Divergent, Some(at));
+        for cell in self.private_cells(ids) {
+            self.define(cell, node);
+        }
+    }
+
+    pub(super) fn private_cells(&mut self, ids: &[Id]) -> Vec<u32> {
+        let mut cells = Vec::new();
+        for id in ids {
+            self.val(*id);
+            if let Some((base, n)) = self.privates.get(id) {
+                cells.extend(*base..base + n);
+            }
+        }
+        cells
+    }
+}
+
+pub(super) fn pointee(module: &Module, pointer: Id) -> Option<Id> {
+    match Type::of(module, pointer)? {
+        Type::Pointer { pointee, .. } => Some(pointee),
+        _ => None,
+    }
+}

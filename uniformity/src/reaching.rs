@@ -1,0 +1,115 @@
+//! Which store a read of a cell reads.
+//!
+//! As for SSA: values of different stores meet at the iterated dominance frontier of the spots that store; anywhere
+//! else a cell holds what the closest dominating spot that stores into it, or where values meet, left in it. Only the
+//! phis that something reads are made.
+
+use super::cells::Cell;
+use coop_ir::cfg::{DomTree, Frontiers, Graph};
+use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
+
+/// The dominators of a program's spots.
+pub(super) struct Tree {
+    dom: DomTree,
+    frontiers: Frontiers,
+    /// The place of each spot in the tree's preorder.
+    place: Vec<u32>,
+}
+
+impl Tree {
+    pub(super) fn new(count: usize, edges: &[(usize, usize)]) -> Tree {
+        let graph = Graph::new(count, edges);
+        let dom = DomTree::new(&graph, 0);
+        let frontiers = Frontiers::new(&graph, &dom);
+        let mut place = vec![0; count];
+        for (i, s) in dom.order().iter().enumerate() {
+            place[*s] = i as u32;
+        }
+        Tree { dom, frontiers, place }
+    }
+}
+
+/// What a cell holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    /// What was stored.
+    Store(u32),
+    /// What comes together at the beginning of the spot.
+    Phi,
+    /// What it held first.
+    First,
+}
+
+/// One spot that decides what a cell holds.
+struct Mark {
+    spot: u32,
+    store: Option<u32>,
+    phi: bool,
+    /// The closest mark that dominates this one.
+    up: u32,
+}
+
+/// The answers for one cell.
+pub(super) struct Reaching<'t> {
+    tree: &'t Tree,
+    pub(super) cell: &'t Cell,
+    /// In preorder of the tree; the first is the first spot.
+    marks: SmallVec<[Mark; 8]>,
+    /// The phis that were made, by spot.
+    pub(super) phis: FxHashMap<u32, u32>,
+}
+
+impl<'t> Reaching<'t> {
+    pub(super) fn new(tree: &'t Tree, cell: &'t Cell) -> Reaching<'t> {
+        let mark = |spot| Mark { spot, store: None, phi: false, up: 0 };
+        let mut marks: SmallVec<[Mark; 8]> = smallvec![mark(0)];
+        marks.extend(cell.stores.iter().map(|(spot, n)| Mark { store: Some(*n), ..mark(*spot) }));
+        if cell.stores.len() > 1 || cell.stores.first().is_some_and(|s| s.0 != 0) {
+            let meet = tree.frontiers.iterated(marks.iter().map(|m| m.spot as usize));
+            marks.extend(meet.into_iter().map(|s| Mark { phi: true, ..mark(s as u32) }));
+        }
+        marks.sort_by_key(|m| tree.place[m.spot as usize]);
+        marks.dedup_by(|b, a| {
+            let same = a.spot == b.spot;
+            if same {
+                (a.store, a.phi) = (a.store.or(b.store), a.phi || b.phi);
+            }
+            same
+        });
+        let all = marks.as_mut_slice();
+        for i in 1..all.len() {
+            let mut up = i - 1;
+            while !tree.dom.dominates(all[up].spot as usize, all[i].spot as usize) {
+                up = all[up].up as usize;
+            }
+            all[i].up = up as u32;
+        }
+        Reaching { tree, cell, marks, phis: FxHashMap::default() }
+    }
+
+    /// Where what the cell holds at the beginning or the end of a spot comes from.
+    pub(super) fn find(&self, spot: u32, begin: bool) -> (u32, Found) {
+        let (place, marks) = (self.tree.place[spot as usize], self.marks.as_slice());
+        let behind = marks.partition_point(|m| self.tree.place[m.spot as usize] <= place);
+        let mut at = behind.saturating_sub(1);
+        if begin && marks[at].spot == spot {
+            if marks[at].phi {
+                return (spot, Found::Phi);
+            }
+            if at == 0 {
+                return (spot, Found::First);
+            }
+            at = marks[at].up as usize;
+        }
+        while !self.tree.dom.dominates(marks[at].spot as usize, spot as usize) {
+            at = marks[at].up as usize;
+        }
+        let m = &marks[at];
+        match m.store {
+            Some(n) => (m.spot, Found::Store(n)),
+            None if m.phi => (m.spot, Found::Phi),
+            None => (m.spot, Found::First),
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! What is known of an integer or Boolean in each invocation of a workgroup.
+//!
+//! A [`Shape`] is a fact about all executions of an instruction:
+//!
+//! - `Top`: nothing has reached it yet;
+//! - `Const`: one value, in every invocation;
+//! - `Lanes`: this value in this invocation, whenever it executes;
+//! - `Offset`: an unknown value that is the same in all invocations of a scope, plus this in this invocation;
+//! - `Unknown`.
+//!
+//! The invocations of `Lanes` and `Offset` are those of [`Grid`]. Shapes only ever go down this list, and from one
+//! shape to another only by way of `Unknown`.
+
+use super::{Assumptions, Uniformity};
+use coop_ir::constant::fold_int;
+use coop_ir::grammar::Op;
+use std::rc::Rc;
+
+/// The invocations that shapes speak of.
+///
+/// If the size of a workgroup is known they are those of a workgroup, by `LocalInvocationIndex`, and a subgroup is
+/// `subgroup` consecutive ones. If it is not, they are those of any one subgroup.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Grid {
+    pub(super) size: Option<[u32; 3]>,
+    /// How many values a vector has.
+    pub(super) lanes: usize,
+    pub(super) subgroup: usize,
+    /// Nobody said how large subgroups are.
+    pub(super) assumed: bool,
+}
+
+/// Larger workgroups are treated as of unknown size.
+const MAX_LANES: u64 = 2048;
+
+impl Grid {
+    pub(super) fn new(size: Option<[u32; 3]>, subgroup: Option<u32>) -> Grid {
+        let count = |s: &[u32; 3]| s.iter().map(|n| u64::from(*n)).try_fold(1u64, u64::checked_mul);
+        // One invocation: the host writes the size into the module. Nobody runs matrices on one.
+        let size = size.filter(|s| count(s).is_some_and(|n| (2..=MAX_LANES).contains(&n)));
+        let assumed = subgroup.is_none();
+        let subgroup = subgroup.unwrap_or(super::DEFAULT_SUBGROUP).clamp(1, MAX_LANES as u32) as usize;
+        let lanes = size.as_ref().and_then(count).map_or(subgroup, |n| n as usize);
+        Grid { size, lanes, subgroup, assumed }
+    }
+
+    /// What is assumed of subgroups wherever invocations are told apart by their place in one.
+    pub(super) fn subgroups(&self) -> Assumptions {
+        if self.assumed { Assumptions::FULL.and(Assumptions::SIZE) } else { Assumptions::FULL }
+    }
+
+    /// Over what values agree.
+    pub(super) fn agreement(&self, lanes: &[u32]) -> Uniformity {
+        let same = |part: &[u32]| part.windows(2).all(|w| w[0] == w[1]);
+        if same(lanes) {
+            Uniformity::Workgroup
+        } else if lanes.chunks(self.subgroup).all(same) {
+            Uniformity::Subgroup
+        } else {
+            Uniformity::Divergent
+        }
+    }
+
+    /// Two invocations of one instance of a scope that `differ`.
+    pub(super) fn witness(&self, scope: Uniformity, differ: impl Fn(usize, usize) -> bool) -> Option<(usize, usize)> {
+        let step = if scope == Uniformity::Workgroup { self.lanes } else { self.subgroup };
+        (0..self.lanes).step_by(step.max(1)).find_map(|first| {
+            let members = first + 1..(first + step).min(self.lanes);
+            members.into_iter().find(|l| differ(first, *l)).map(|l| (first, l))
+        })
+    }
+
+    pub(super) fn vector(&self, f: impl Fn(usize) -> u32) -> Shape {
+        Shape::Lanes((0..self.lanes).map(f).collect()).normal()
+    }
+}
+
+/// See the module.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Shape {
+    Top,
+    Const(u64),
+    Lanes(Rc<[u32]>),
+    Offset {
+        lanes: Rc<[u32]>,
+        /// The unknown part is a multiple of this power of two. As sums wrap around at a power of two, that stays
+        /// true of them, and so do quotients by such numbers.
+        align: u32,
+        /// Over what the unknown part is the same.
+        base: Uniformity,
+    },
+    Unknown,
+}
+
+impl Shape {
+    fn normal(self) -> Shape {
+        match self {
+            Shape::Lanes(v) if v.windows(2).all(|w| w[0] == w[1]) => {
+                v.first().map_or(Shape::Unknown, |v| Shape::Const(u64::from(*v)))
+            }
+            other => other,
+        }
+    }
+
+    /// The value in an invocation, if that is all there is to know.
+    pub(super) fn value(&self, lane: usize) -> Option<u64> {
+        match self {
+            Shape::Const(v) => Some(*v),
+            Shape::Lanes(v) => v.get(lane).map(|v| u64::from(*v)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_exact(&self) -> bool {
+        matches!(self, Shape::Const(_) | Shape::Lanes(_))
+    }
+
+    /// Where several values come together, one in each execution.
+    pub(super) fn meet(&mut self, other: &Shape) {
+        match (&*self, other) {
+            (_, Shape::Top) | (Shape::Unknown, _) => {}
+            (Shape::Top, s) => *self = s.clone(),
+            (a, b) if a.is_exact() && a == b => {}
+            _ => *self = Shape::Unknown,
+        }
+    }
+}
+
+/// An operation that can be computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fold {
+    Op(Op),
+    /// An instruction of GLSL.std.450.
+    Glsl(u32),
+}
+
+/// An operand: shape, uniformity, width in bits (1 for Booleans, 0 for what is no integer).
+pub(super) type Arg<'a> = (&'a Shape, Uniformity, u32);
+
+/// The shape of a result; with it, where that is less than what operands say, its uniformity.
+pub(super) fn fold(grid: &Grid, f: Fold, out: u32, args: &[Arg]) -> (Shape, Option<Uniformity>) {
+    if let Some(shape) = decided(f, args) {
+        return (shape, None);
+    }
+    if args.iter().any(|a| *a.0 == Shape::Top) {
+        return (Shape::Top, None);
+    }
+    if out == 0 || args.iter().any(|a| a.2 == 0) {
+        return (Shape::Unknown, None);
+    }
+    if args.iter().all(|a| a.0.is_exact()) {
+        return (exact(grid, f, out, args).unwrap_or(Shape::Unknown), None);
+    }
+    match offset(f, out, args) {
+        Some(Shape::Offset { lanes, align, base }) => match grid.agreement(&lanes) {
+            Uniformity::Workgroup => (Shape::Unknown, Some(base)),
+            over => (Shape::Offset { lanes, align, base }, Some(over.max(base))),
+        },
+        Some(shape) => (shape.normal(), None),
+        None => (Shape::Unknown, None),
+    }
+}
+
+/// What one operand decides whatever the others are.
+fn decided(f: Fold, args: &[Arg]) -> Option<Shape> {
+    let Fold::Op(op) = f else { return None };
+    let is = |i: usize, v: u64| args.get(i).is_some_and(|a| *a.0 == Shape::Const(v));
+    let either = |v: u64| is(0, v) || is(1, v);
+    match op {
+        Op::LogicalAnd | Op::IMul | Op::BitwiseAnd if either(0) => Some(Shape::Const(0)),
+        Op::LogicalOr if either(1) => Some(Shape::Const(1)),
+        Op::UMod if is(1, 1) => Some(Shape::Const(0)),
+        Op::ULessThan if is(1, 0) => Some(Shape::Const(0)),
+        Op::UGreaterThanEqual if is(1, 0) => Some(Shape::Const(1)),
+        Op::Select => match args.first()?.0 {
+            Shape::Const(c) => args.get(if *c != 0 { 1 } else { 2 }).map(|a| a.0.clone()),
+            _ => None,
+        },
+        Op::CopyObject => args.first().map(|a| a.0.clone()),
+        _ => None,
+    }
+}
+
+fn exact(grid: &Grid, f: Fold, out: u32, args: &[Arg]) -> Option<Shape> {
+    if args.len() > 4 {
+        return None;
+    }
+    let mut values = [(0u64, 0u32); 4];
+    let mut at = |lane: usize| {
+        for (slot, (shape, _, width)) in values.iter_mut().zip(args) {
+            *slot = (shape.value(lane)?, *width);
+        }
+        one(f, out, &values[..args.len()])
+    };
+    if args.iter().all(|a| matches!(a.0, Shape::Const(_))) {
+        return at(0).map(Shape::Const);
+    }
+    if out > 32 {
+        return None;
+    }
+    let lanes: Option<Vec<u32>> = (0..grid.lanes).map(|l| at(l).map(|v| v as u32)).collect();
+    Some(Shape::Lanes(lanes?.into()).normal())
+}
+
+/// One operation on numbers.
+fn one(f: Fold, out: u32, a: &[(u64, u32)]) -> Option<u64> {
+    let mask = |v: u64| if out >= 64 { v } else { v & ((1 << out) - 1) };
+    let signed = |i: usize| {
+        let (v, w) = a[i];
+        if w == 0 || w >= 64 { v as i64 } else { ((v << (64 - w)) as i64) >> (64 - w) }
+    };
+    match (f, a.len()) {
+        (Fold::Op(Op::Select), 3) => Some(if a[0].0 != 0 { a[1].0 } else { a[2].0 }),
+        (Fold::Op(Op::Bitcast), 1) if a[0].1 == out => Some(a[0].0),
+        (Fold::Op(Op::BitCount), 1) => Some(u64::from(a[0].0.count_ones())),
+        (Fold::Op(Op::BitFieldUExtract), 3) => {
+            let (from, count) = (a[1].0, a[2].0);
+            let fits = from.checked_add(count).is_some_and(|end| end <= u64::from(a[0].1));
+            let low = if count >= 64 { u64::MAX } else { (1 << count) - 1 };
+            fits.then(|| a[0].0.checked_shr(from as u32).unwrap_or(0) & low)
+        }
+        (Fold::Op(op), 1 | 2) => fold_int(op, out, a),
+        (Fold::Glsl(38), 2) => Some(a[0].0.min(a[1].0)),
+        (Fold::Glsl(41), 2) => Some(a[0].0.max(a[1].0)),
+        (Fold::Glsl(39), 2) => Some(mask(signed(0).min(signed(1)) as u64)),
+        (Fold::Glsl(42), 2) => Some(mask(signed(0).max(signed(1)) as u64)),
+        (Fold::Glsl(44), 3) if a[1].0 <= a[2].0 => Some(a[0].0.clamp(a[1].0, a[2].0)),
+        (Fold::Glsl(73), 1) if a[0].0 != 0 => Some(u64::from(a[0].0.trailing_zeros())),
+        (Fold::Glsl(75), 1) if a[0].0 != 0 => Some(63 - u64::from(a[0].0.leading_zeros())),
+        _ => None,
+    }
+}
+
+/// Sums of something unknown but uniform and something known.
+fn offset(f: Fold, out: u32, args: &[Arg]) -> Option<Shape> {
+    let Fold::Op(op) = f else { return None };
+    if out > 32 || args.iter().any(|a| a.2 != out) {
+        return None;
+    }
+    let mask = |v: u32| if out >= 32 { v } else { v & ((1 << out) - 1) };
+    if op == Op::Bitcast {
+        return args.first().map(|a| a.0.clone());
+    }
+    let &[a, b] = args else { return None };
+    match op {
+        Op::IAdd | Op::ISub => {
+            let (a, b) = (Sum::of(a)?, Sum::of(b)?);
+            let lanes = a.zip(&b, |x, y| mask(if op == Op::IAdd { x.wrapping_add(y) } else { x.wrapping_sub(y) }))?;
+            Some(Shape::Offset { lanes, align: a.align.min(b.align), base: a.base.max(b.base) })
+        }
+        Op::IMul | Op::ShiftLeftLogical => {
+            let (a, factor) = match (a.0, b.0) {
+                (_, Shape::Const(k)) if op == Op::ShiftLeftLogical => (a, 1u64.checked_shl(u32::try_from(*k).ok()?)?),
+                (_, Shape::Const(c)) if op == Op::IMul => (a, *c),
+                (Shape::Const(c), _) if op == Op::IMul => (b, *c),
+                _ => return None,
+            };
+            let Shape::Offset { lanes, align, base } = a.0 else { return None };
+            let lanes = lanes.iter().map(|v| mask(u64::from(*v).wrapping_mul(factor) as u32)).collect();
+            let bits = align.trailing_zeros() + factor.trailing_zeros();
+            Some(Shape::Offset { lanes, align: 1 << bits.min(out - 1), base: *base })
+        }
+        Op::UDiv | Op::ShiftRightLogical | Op::UMod | Op::BitwiseAnd => {
+            let (Shape::Offset { lanes, align, base }, Shape::Const(c)) = (a.0, b.0) else { return None };
+            let by = match op {
+                Op::ShiftRightLogical => 1u32.checked_shl(u32::try_from(*c).ok()?)?,
+                Op::BitwiseAnd => u32::try_from(*c).ok()?.checked_add(1).filter(|n| n.is_power_of_two())?,
+                _ => u32::try_from(*c).ok()?,
+            };
+            if !by.is_power_of_two() || !align.is_multiple_of(by) {
+                return None;
+            }
+            Some(if matches!(op, Op::UMod | Op::BitwiseAnd) {
+                Shape::Lanes(lanes.iter().map(|v| v % by).collect())
+            } else {
+                Shape::Offset { lanes: lanes.iter().map(|v| v / by).collect(), align: align / by, base: *base }
+            })
+        }
+        _ => None,
+    }
+}
+
+/// A summand: an unknown part that is the same over `base`, and a known one.
+struct Sum {
+    known: Known,
+    /// Of the unknown part; the highest there is, if there is none.
+    align: u32,
+    base: Uniformity,
+}
+
+enum Known {
+    One(u32),
+    Each(Rc<[u32]>),
+}
+
+impl Sum {
+    fn of((shape, over, _): Arg) -> Option<Sum> {
+        let none = Uniformity::Workgroup;
+        Some(match shape {
+            Shape::Const(v) => Sum { known: Known::One(u32::try_from(*v).ok()?), align: MOST, base: none },
+            Shape::Lanes(v) => Sum { known: Known::Each(v.clone()), align: MOST, base: none },
+            Shape::Offset { lanes, align, base } => {
+                Sum { known: Known::Each(lanes.clone()), align: *align, base: *base }
+            }
+            Shape::Unknown if over != Uniformity::Divergent => Sum { known: Known::One(0), align: 1, base: over },
+            Shape::Unknown | Shape::Top => return None,
+        })
+    }
+
+    /// The known parts together; `None` where neither has more than one value, as then there is nothing to gain.
+    fn zip(&self, other: &Sum, f: impl Fn(u32, u32) -> u32) -> Option<Rc<[u32]>> {
+        match (&self.known, &other.known) {
+            (Known::Each(a), Known::Each(b)) => Some(a.iter().zip(b.iter()).map(|(a, b)| f(*a, *b)).collect()),
+            (Known::Each(a), Known::One(b)) => Some(a.iter().map(|a| f(*a, *b)).collect()),
+            (Known::One(a), Known::Each(b)) => Some(b.iter().map(|b| f(*a, *b)).collect()),
+            (Known::One(_), Known::One(_)) => None,
+        }
+    }
+}
+
+/// 0 is a multiple of every power of two.
+const MOST: u32 = 1 << 31;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Uniformity::{Divergent, Subgroup, Workgroup};
+
+    fn grid() -> Grid {
+        Grid::new(Some([64, 1, 1]), Some(32))
+    }
+
+    fn binary(op: Op, a: &Shape, b: &Shape) -> (Shape, Option<Uniformity>) {
+        let over = |s: &Shape| match s {
+            Shape::Unknown | Shape::Const(_) => Workgroup,
+            _ => Divergent,
+        };
+        fold(&grid(), Fold::Op(op), 32, &[(a, over(a), 32), (b, over(b), 32)])
+    }
+
+    #[test]
+    fn vectors_are_computed_and_judged() {
+        let index = grid().vector(|l| l as u32);
+        let (half, _) = binary(Op::UDiv, &index, &Shape::Const(32));
+        let Shape::Lanes(half) = half else { panic!("{half:?}") };
+        assert_eq!(grid().agreement(&half), Subgroup);
+        assert_eq!(binary(Op::ULessThan, &index, &Shape::Const(64)).0, Shape::Const(1));
+        assert_eq!(binary(Op::UDiv, &index, &Shape::Const(0)).0, Shape::Unknown);
+        let Shape::Lanes(v) = &index else { panic!() };
+        assert_eq!(grid().witness(Subgroup, |a, b| (v[a] < 16) != (v[b] < 16)), Some((0, 16)));
+        assert_eq!(grid().witness(Subgroup, |a, b| (v[a] < 32) != (v[b] < 32)), None);
+        assert_eq!(grid().witness(Workgroup, |a, b| (v[a] < 32) != (v[b] < 32)), Some((0, 32)));
+    }
+
+    #[test]
+    fn unknown_but_uniform_parts_cancel_where_they_are_aligned() {
+        let global = Shape::Offset { lanes: (0..64).collect(), align: 64, base: Workgroup };
+        let (shape, over) = binary(Op::UDiv, &global, &Shape::Const(32));
+        assert!(matches!(shape, Shape::Offset { align: 2, .. }));
+        assert_eq!(over, Some(Subgroup));
+        assert_eq!(binary(Op::UDiv, &global, &Shape::Const(48)).0, Shape::Unknown);
+        let (shape, _) = binary(Op::BitwiseAnd, &global, &Shape::Const(31));
+        let Shape::Lanes(v) = shape else { panic!("{shape:?}") };
+        assert_eq!((v[0], v[33]), (0, 1));
+        // Unknown + index, less the index again.
+        let index = grid().vector(|l| l as u32);
+        let (sum, over) = binary(Op::IAdd, &Shape::Unknown, &index);
+        assert_eq!(over, Some(Divergent));
+        assert_eq!(binary(Op::ISub, &sum, &index), (Shape::Unknown, Some(Workgroup)));
+        // Nothing is known of the unknown part.
+        assert_eq!(binary(Op::UDiv, &sum, &Shape::Const(1 << 5)).0, Shape::Unknown);
+    }
+
+    #[test]
+    fn one_operand_may_decide() {
+        assert_eq!(binary(Op::IMul, &Shape::Unknown, &Shape::Const(0)).0, Shape::Const(0));
+        assert_eq!(binary(Op::IMul, &Shape::Top, &Shape::Const(0)).0, Shape::Const(0));
+        assert_eq!(binary(Op::IAdd, &Shape::Top, &Shape::Const(0)).0, Shape::Top);
+    }
+}

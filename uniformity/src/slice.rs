@@ -1,0 +1,245 @@
+//! Which values decide anything: conditions of branches, operands that must be the same for all, and whatever those
+//! are made of. What a shader computes besides - as a rule most of it - needs no nodes.
+//!
+//! The answer is for the whole module, not for each call. It holds too many ids where in doubt: a value that is wanted
+//! and has no node counts as different in every invocation. What is true of the set of wanted ids:
+//!
+//! 1. With a value, what it is computed from is wanted: its operands, for a call's result what the callee returns, for
+//!    a parameter the arguments of all calls.
+//! 2. With a load, the contents of the variable (or of what the parameter points to) are wanted: all that is written
+//!    there, and every pointer through which that happens, also by the functions that it is passed to. An address alone
+//!    wants no contents.
+
+use super::marks::Marks;
+use super::memory::root;
+use super::values::uniform_operands;
+use crate::layout::Layouts;
+use coop_ir::entry::CallGraph;
+use coop_ir::grammar::Op;
+use coop_ir::{Id, IdIndex, IdSet, IdTable, Inst, InstRef, Module};
+use rustc_hash::FxHashMap;
+
+/// What is asked of a module to find the set.
+struct Slicer<'a> {
+    module: &'a Module,
+    calls: &'a CallGraph,
+    layouts: &'a Layouts,
+    marks: &'a Marks,
+    wanted: IdSet,
+    work: Vec<Id>,
+    /// Variables and parameters whose contents are wanted.
+    contents: IdSet,
+    /// Those to look at.
+    read: Vec<Id>,
+    /// The instructions that write somewhere or pass a pointer on, and for each the one before it that does so with the
+    /// same variable or parameter, counted from 1.
+    touches: Vec<(InstRef, u32)>,
+    /// By variable or parameter, the last of those.
+    touched: IdIndex,
+    /// Where each parameter is: its function, and which it is.
+    params: IdTable<(u32, u32)>,
+    /// By function, the calls of it.
+    called: FxHashMap<usize, Vec<InstRef>>,
+}
+
+/// The wanted ids of a module.
+pub(super) fn wanted(module: &Module, calls: &CallGraph, layouts: &Layouts, marks: &Marks) -> IdSet {
+    let mut this = Slicer {
+        module,
+        calls,
+        layouts,
+        marks,
+        wanted: IdSet::default(),
+        work: Vec::new(),
+        contents: IdSet::default(),
+        read: Vec::new(),
+        touches: Vec::new(),
+        touched: IdIndex::new(module),
+        params: IdTable::new(module),
+        called: FxHashMap::default(),
+    };
+    this.look();
+    loop {
+        if let Some(id) = this.work.pop() {
+            this.close(id);
+        } else if let Some(root) = this.read.pop() {
+            this.fill(root);
+        } else {
+            break;
+        }
+    }
+    this.wanted
+}
+
+impl<'a> Slicer<'a> {
+    fn want(&mut self, id: Id) {
+        if self.wanted.insert(id) {
+            self.work.push(id);
+        }
+    }
+
+    fn want_all(&mut self, inst: &'a Inst) {
+        inst.ids().for_each(|id| self.want(id));
+    }
+
+    fn is_pointer(&self, id: Id) -> bool {
+        self.module.type_of(id).is_some_and(|t| self.layouts.storage(t).is_some())
+    }
+
+    /// Finds what is wanted from the start, and who touches which variable.
+    fn look(&mut self) {
+        let module = self.module;
+        for (f, function) in module.functions.iter().enumerate() {
+            let params = function.params.iter().map(|r| module.inst(*r)).filter(|i| i.op == Op::FunctionParameter);
+            for (i, id) in params.enumerate().filter_map(|(i, p)| Some((i, p.result?))) {
+                self.params.insert(id, (f as u32, i as u32));
+            }
+        }
+        module.in_blocks(|r, inst| {
+            match inst.op {
+                Op::BranchConditional | Op::Switch => inst.id(0).into_iter().for_each(|id| self.want(id)),
+                Op::Store | Op::CopyMemorySized => self.touch(r, inst.id(0)),
+                Op::CopyMemory => {
+                    self.touch(r, inst.id(0));
+                    self.touch(r, inst.id(1));
+                }
+                Op::FunctionCall => {
+                    let callee = inst.id(0).and_then(|id| self.calls.function(id));
+                    callee.into_iter().for_each(|f| self.called.entry(f).or_default().push(r));
+                    inst.ids_from(1).for_each(|id| self.touch_pointer(r, id));
+                }
+                Op::ExtInst | Op::ExtInstWithForwardRefsKHR => {
+                    inst.ids_from(2).for_each(|id| self.touch_pointer(r, id));
+                }
+                _ => {}
+            }
+            if self.marks.has_matrix(r) {
+                for i in uniform_operands(inst) {
+                    inst.id(i as usize).into_iter().for_each(|id| self.want(id));
+                }
+            }
+        });
+    }
+
+    fn touch_pointer(&mut self, at: InstRef, id: Id) {
+        if self.is_pointer(id) {
+            self.touch(at, Some(id));
+        }
+    }
+
+    fn touch(&mut self, at: InstRef, pointer: Option<Id>) {
+        if let Some(root) = pointer.and_then(|id| self.root(id)) {
+            let before = self.touched.get(root).unwrap_or(0);
+            self.touches.push((at, before));
+            self.touched.insert(root, self.touches.len() as u32);
+        }
+    }
+
+    /// The variable or parameter that a pointer leads into.
+    fn root(&self, pointer: Id) -> Option<Id> {
+        let mut id = pointer;
+        for _ in 0..64 {
+            if self.params.get(id).is_some() {
+                return Some(id);
+            }
+            let inst = self.module.def_inst(id)?;
+            match inst.op {
+                Op::AccessChain | Op::InBoundsAccessChain | Op::CopyObject => id = inst.id(0)?,
+                _ => return root(self.module, id),
+            }
+        }
+        None
+    }
+
+    /// Wants what is behind a pointer.
+    fn want_contents(&mut self, pointer: Id) {
+        if let Some(root) = self.root(pointer)
+            && self.contents.insert(root)
+        {
+            self.want(root);
+            self.read.push(root);
+        }
+    }
+
+    /// All that is written to a variable, or to what a parameter points to.
+    fn fill(&mut self, root: Id) {
+        let module = self.module;
+        let mut next = self.touched.get(root).unwrap_or(0);
+        while let Some(&(at, before)) = (next as usize).checked_sub(1).and_then(|i| self.touches.get(i)) {
+            next = before;
+            let inst = module.inst(at);
+            match inst.op {
+                Op::FunctionCall => self.passed(inst, root),
+                Op::CopyMemory => {
+                    self.want_all(inst);
+                    inst.id(1).into_iter().for_each(|id| self.want_contents(id));
+                }
+                _ => self.want_all(inst),
+            }
+        }
+        for at in self.calls_of(root) {
+            self.argument(module.inst(at), root).into_iter().for_each(|id| self.want_contents(id));
+        }
+    }
+
+    /// The calls of the function that a parameter belongs to.
+    fn calls_of(&self, param: Id) -> Vec<InstRef> {
+        let function = self.params.get(param).map(|p| p.0 as usize);
+        function.and_then(|f| self.called.get(&f)).cloned().unwrap_or_default()
+    }
+
+    /// What a call passes for a parameter.
+    fn argument(&self, call: &Inst, param: Id) -> Option<Id> {
+        call.ids_from(1).nth(self.params.get(param)?.1 as usize)
+    }
+
+    fn close(&mut self, id: Id) {
+        let module = self.module;
+        if self.params.get(id).is_some() {
+            for at in self.calls_of(id) {
+                self.argument(module.inst(at), id).into_iter().for_each(|id| self.want(id));
+            }
+            return;
+        }
+        let Some(inst) = module.def_inst(id) else { return };
+        // Constants and types have nodes without asking, and lead nowhere.
+        if inst.op.is_type() || inst.op.is_constant() || matches!(inst.op, Op::Label | Op::Function) {
+            return;
+        }
+        self.want_all(inst);
+        match inst.op {
+            Op::Load => inst.id(0).into_iter().for_each(|id| self.want_contents(id)),
+            Op::FunctionCall => {
+                let pointers: Vec<Id> = inst.ids_from(1).filter(|id| self.is_pointer(*id)).collect();
+                pointers.into_iter().for_each(|id| self.want_contents(id));
+                let callee = inst.id(0).and_then(|id| self.calls.function(id));
+                let blocks = callee.map_or(&[][..], |f| &module.functions[f].blocks);
+                let ends = blocks.iter().filter_map(|b| b.insts.last()).map(|r| module.inst(*r));
+                ends.filter(|i| i.op == Op::ReturnValue).for_each(|end| self.want_all(end));
+            }
+            Op::ExtInst | Op::ExtInstWithForwardRefsKHR => {
+                let pointers: Vec<Id> = inst.ids_from(2).filter(|id| self.is_pointer(*id)).collect();
+                pointers.into_iter().for_each(|id| self.want_contents(id));
+            }
+            _ => {}
+        }
+    }
+
+    /// A call that gets a pointer to contents that are wanted.
+    fn passed(&mut self, call: &'a Inst, variable: Id) {
+        let callee = call.id(0).and_then(|id| self.calls.function(id)).map(|f| &self.module.functions[f]);
+        let params: Vec<Id> = callee
+            .iter()
+            .flat_map(|f| &f.params)
+            .map(|r| self.module.inst(*r))
+            .filter(|i| i.op == Op::FunctionParameter)
+            .filter_map(|i| i.result)
+            .collect();
+        for (i, id) in call.ids_from(1).enumerate() {
+            if self.is_pointer(id) && self.root(id) == Some(variable) {
+                self.want(id);
+                params.get(i).copied().into_iter().for_each(|p| self.want_contents(p));
+            }
+        }
+    }
+}

@@ -1,0 +1,614 @@
+//! The fixed point: uniformity of values and of control flow, from the most uniform down.
+//!
+//! Everything begins uniform, unreached and with nothing known of it, and only gets worse: values by their operands,
+//! spots and joins by the conditions of branches, values by joins and by loops that invocations leave at different
+//! times. What is left when nothing changes any more holds, since each step holds for all invocations that have
+//! executed the same path of spots so far.
+
+use super::flow::{Changed, Flow, Regions};
+use super::graph::{NONE, Program};
+use super::nodes::{Graph, Group, Kind};
+use super::shape::{Arg, Grid, Shape, fold};
+use super::{Assumptions, Uniformity};
+use coop_ir::cfg::Case;
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+
+/// A set of nodes to look at again, by their places in [`Solved::nodes_of`].
+struct Dirty {
+    words: Vec<u64>,
+    any: bool,
+}
+
+impl Dirty {
+    fn add(&mut self, place: u32) {
+        self.words[place as usize / 64] |= 1 << (place % 64);
+        self.any = true;
+    }
+}
+
+/// What is known of each node and spot.
+pub(super) struct Solved<'p, 'm> {
+    pub(super) program: &'p Program<'m>,
+    pub(super) graph: Graph,
+    pub(super) grid: Grid,
+    pub(super) regions: Regions<'p, 'm>,
+    pub(super) flow: Flow,
+    /// The spots that can be reached.
+    pub(super) live: Vec<bool>,
+    /// The loop from round to round of which each node may change, or [`NONE`].
+    vary: Vec<u32>,
+    /// By node, those that it is an operand of.
+    users: (Vec<u32>, Vec<u32>),
+    /// By place of a spot in the program's order, its nodes: phis first, then each after what it is made of, as far as
+    /// loops allow. Nodes that others stand for are in no list.
+    nodes_of: (Vec<u32>, Vec<u32>),
+    /// By spot, that place.
+    spot_place: Vec<u32>,
+    /// By node, the place in those lists.
+    place: Vec<u32>,
+    /// Whether the entry point promises that subgroups stay together.
+    pub(super) subgroup_flow: bool,
+    /// Nodes that combine what a workgroup reduced, ascending, with the operand that decides them: few.
+    combined: Vec<(u32, u32)>,
+    /// Places of the nodes that see what a loop leaves behind from outside of it; found when a loop is first left at
+    /// different times.
+    outside: Option<Vec<u32>>,
+    /// The branches that part invocations, with over what they are uniform.
+    pub(super) branches: FxHashMap<u32, (Uniformity, Assumptions)>,
+    /// Spots that are reached and have edges that were not taken yet.
+    open: Vec<u32>,
+    /// Spots with a condition, in the program's order.
+    deciding: Vec<u32>,
+    /// Whether the work became too much: then nothing is uniform.
+    pub(super) exhausted: bool,
+}
+
+/// Lists of several owners, side by side, while they are made: all items are counted first.
+struct Making {
+    /// What is counted for a list stands two places behind its number: then adding up puts its beginning one behind, and
+    /// filling it moves that to its end, where the next one begins.
+    start: Vec<u32>,
+    items: Vec<u32>,
+}
+
+impl Making {
+    fn new(owners: usize) -> Making {
+        Making { start: vec![0; owners + 2], items: Vec::new() }
+    }
+
+    fn count(&mut self, owner: u32) {
+        self.start[owner as usize + 2] += 1;
+    }
+
+    fn counted(&mut self) {
+        let mut sum = 0;
+        for n in &mut self.start {
+            sum += *n;
+            *n = sum;
+        }
+        self.items = vec![0; sum as usize];
+    }
+
+    fn put(&mut self, owner: u32, item: u32) {
+        let at = &mut self.start[owner as usize + 1];
+        self.items[*at as usize] = item;
+        *at += 1;
+    }
+
+    /// Where each list begins, and all items.
+    fn made(self) -> (Vec<u32>, Vec<u32>) {
+        (self.start, self.items)
+    }
+}
+
+/// By node, those that it is an operand of; nodes that others stand for are none.
+fn users(graph: &Graph) -> (Vec<u32>, Vec<u32>) {
+    let mut making = Making::new(graph.nodes.len());
+    for n in graph.standing() {
+        graph.operands(n).for_each(|(op, _)| making.count(op));
+    }
+    making.counted();
+    for n in graph.standing() {
+        graph.operands(n).for_each(|(op, _)| making.put(op, n));
+    }
+    making.made()
+}
+
+/// By place of a spot, its nodes, phis first.
+fn nodes_of(graph: &Graph, spot_place: &[u32]) -> (Vec<u32>, Vec<u32>) {
+    let mut making = Making::new(spot_place.len());
+    let place = |n: u32| spot_place[graph.nodes[n as usize].spot as usize];
+    graph.standing().for_each(|n| making.count(place(n)));
+    making.counted();
+    for phis in [true, false] {
+        for n in graph.standing() {
+            if (graph.nodes[n as usize].kind == Kind::Phi) == phis {
+                making.put(place(n), n);
+            }
+        }
+    }
+    making.made()
+}
+
+/// By number, the place in a list; those that are not in it come behind.
+fn places(count: usize, list: &[u32]) -> Vec<u32> {
+    let mut place = vec![NONE; count];
+    for (at, n) in list.iter().enumerate() {
+        place[*n as usize] = at as u32;
+    }
+    for (slot, at) in place.iter_mut().filter(|p| **p == NONE).zip(list.len() as u32..) {
+        *slot = at;
+    }
+    place
+}
+
+fn list(lists: &(Vec<u32>, Vec<u32>), i: u32) -> &[u32] {
+    &lists.1[lists.0[i as usize] as usize..lists.0[i as usize + 1] as usize]
+}
+
+/// More rounds than this never happen, as each raises something that has few levels; a guard against mistakes.
+const MAX_ROUNDS: usize = 10_000;
+
+impl<'p, 'm> Solved<'p, 'm> {
+    /// `promises` are the entry point's: maximal reconvergence, and subgroups that stay together.
+    pub(super) fn new(
+        program: &'p Program<'m>,
+        mut graph: Graph,
+        grid: Grid,
+        promises: (bool, bool),
+    ) -> Solved<'p, 'm> {
+        let count = graph.nodes.len();
+        let users = users(&graph);
+        let vary = vary(program, &graph);
+        let spot_place = places(program.spots.len(), &program.order);
+        let nodes_of = nodes_of(&graph, &spot_place);
+        for node in &mut graph.nodes {
+            if node.kind == Kind::Undef {
+                node.shape = Shape::Unknown;
+            }
+        }
+        let place = places(count, &nodes_of.1);
+        Solved {
+            program,
+            grid,
+            regions: Regions::new(program, promises.0),
+            subgroup_flow: promises.1,
+            flow: Flow::new(program),
+            live: vec![false; program.spots.len()],
+            vary,
+            users,
+            nodes_of,
+            spot_place,
+            place,
+            combined: super::reduced::combinations(program, &graph),
+            outside: None,
+            branches: FxHashMap::default(),
+            open: Vec::new(),
+            deciding: program.order.iter().copied().filter(|s| graph.conditions[*s as usize] != NONE).collect(),
+            exhausted: false,
+            graph,
+        }
+    }
+
+    /// Goes on until nothing changes.
+    pub(super) fn run(&mut self) {
+        if self.program.spots.is_empty() {
+            return;
+        }
+        let mut dirty = Dirty { words: vec![0; self.nodes_of.1.len().div_ceil(64)], any: false };
+        self.reach(0, &mut dirty);
+        for _ in 0..MAX_ROUNDS {
+            while dirty.any {
+                self.sweep(&mut dirty);
+                self.branch_out(&mut dirty);
+            }
+            if !self.part(&mut dirty) {
+                break;
+            }
+            if self.regions.budget == 0 {
+                self.give_up();
+                break;
+            }
+        }
+    }
+
+    fn give_up(&mut self) {
+        self.exhausted = true;
+        self.flow.spots.fill(Uniformity::Divergent);
+        for node in &mut self.graph.nodes {
+            node.over = Uniformity::Divergent;
+        }
+    }
+
+    fn reach(&mut self, s: u32, dirty: &mut Dirty) {
+        if !std::mem::replace(&mut self.live[s as usize], true) {
+            self.open.push(s);
+            let places = self.places_of(s);
+            places.for_each(|p| dirty.add(p));
+        }
+    }
+
+    /// The nodes of a spot, as places in the list of all.
+    fn places_of(&self, s: u32) -> Range<u32> {
+        let at = self.spot_place[s as usize] as usize;
+        self.nodes_of.0[at]..self.nodes_of.0[at + 1]
+    }
+
+    /// The nodes of a spot: phis first, then each after what it is made of.
+    pub(super) fn nodes_in(&self, s: u32) -> &[u32] {
+        let places = self.places_of(s);
+        &self.nodes_of.1[places.start as usize..places.end as usize]
+    }
+
+    fn sweep(&mut self, dirty: &mut Dirty) {
+        dirty.any = false;
+        for w in 0..dirty.words.len() {
+            while dirty.words[w] != 0 {
+                let bit = dirty.words[w].trailing_zeros();
+                dirty.words[w] &= dirty.words[w] - 1;
+                let Some(&n) = self.nodes_of.1.get(w * 64 + bit as usize) else { continue };
+                if self.update(n) {
+                    for user in list(&self.users, n) {
+                        dirty.add(self.place[*user as usize]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the edges that conditions leave open.
+    fn branch_out(&mut self, dirty: &mut Dirty) {
+        // Spots that are reached on the way are appended, and come to their turn here.
+        let (mut at, mut kept) = (0, 0);
+        while let Some(&s) = self.open.get(at) {
+            at += 1;
+            if self.take_from(s, dirty) {
+                self.open[kept] = s;
+                kept += 1;
+            }
+        }
+        self.open.truncate(kept);
+    }
+
+    /// The same for one spot; answers whether edges are left.
+    fn take_from(&mut self, s: u32, dirty: &mut Dirty) -> bool {
+        let mut left = false;
+        for e in self.program.out(s) {
+            if self.regions.taken[e as usize] {
+                continue;
+            }
+            if !self.may_take(s, self.program.edge(e).case) {
+                left = true;
+                continue;
+            }
+            self.regions.taken[e as usize] = true;
+            // Regions grow with every edge.
+            self.branches.clear();
+            let to = self.program.edge(e).to;
+            self.reach(to, dirty);
+            for p in self.places_of(to) {
+                if self.graph.nodes[self.nodes_of.1[p as usize] as usize].kind != Kind::Phi {
+                    break;
+                }
+                dirty.add(p);
+            }
+        }
+        left
+    }
+
+    fn may_take(&self, s: u32, case: Case) -> bool {
+        let condition = self.graph.conditions[s as usize];
+        if condition == NONE {
+            return true;
+        }
+        let node = &self.graph.nodes[self.graph.find(condition) as usize];
+        match (&node.shape, case) {
+            (Shape::Top, _) => false,
+            // A constant under an assumption decides nothing.
+            (Shape::Const(v), _) if node.shape_assumes == Assumptions::NONE => match case {
+                Case::Always | Case::Possible => true,
+                Case::True => *v != 0,
+                Case::False => *v == 0,
+                Case::Value(x) => x == *v,
+                Case::Default => !self.program.out(s).any(|e| self.program.edge(e).case == Case::Value(*v)),
+            },
+            _ => true,
+        }
+    }
+
+    /// Lets branches part invocations; answers whether anything changed.
+    fn part(&mut self, dirty: &mut Dirty) -> bool {
+        let mut changed = Changed::default();
+        for i in 0..self.deciding.len() {
+            let s = self.deciding[i];
+            let condition = self.graph.conditions[s as usize];
+            if !self.live[s as usize] || !self.regions.parts(s) {
+                continue;
+            }
+            let now = self.seen_from(self.graph.find(condition), s);
+            let plain = (Uniformity::Workgroup, Assumptions::NONE);
+            if now == plain || self.branches.get(&s) == Some(&now) {
+                continue;
+            }
+            self.branches.insert(s, now);
+            self.regions.apply(&mut self.flow, (s, now.0, now.1), &mut changed);
+        }
+        for (spots, of) in [(&changed.spots, false), (&changed.joins, true)] {
+            for s in spots {
+                for p in self.places_of(*s) {
+                    let kind = self.graph.nodes[self.nodes_of.1[p as usize] as usize].kind;
+                    if if of { kind == Kind::Phi } else { matches!(kind, Kind::Group(_)) } {
+                        dirty.add(p);
+                    }
+                }
+            }
+        }
+        if changed.exits {
+            let outside = self.outside.take().unwrap_or_else(|| self.outside());
+            outside.iter().for_each(|p| dirty.add(*p));
+            self.outside = Some(outside);
+        }
+        changed.any()
+    }
+
+    /// The places of the nodes for which [`Solved::seen_from`] asks about loops.
+    fn outside(&self) -> Vec<u32> {
+        let (nodes, mut found) = (&self.graph.nodes, Vec::new());
+        for (n, l) in self.vary.iter().enumerate().filter(|(_, l)| **l != NONE) {
+            let users = list(&self.users, n as u32).iter();
+            let apart = users.filter(|u| !self.program.in_loop(nodes[**u as usize].spot, *l));
+            found.extend(apart.map(|u| self.place[*u as usize]));
+        }
+        // Those ask about another node than their operands.
+        found.extend(self.combined.iter().map(|(n, _)| self.place[*n as usize]));
+        found
+    }
+
+    /// How uniform a value is for someone who uses it in a spot.
+    pub(super) fn seen_from(&self, n: u32, spot: u32) -> (Uniformity, Assumptions) {
+        let node = &self.graph.nodes[n as usize];
+        let mut seen = (node.over, node.assumes);
+        if node.shape.is_exact() {
+            return seen;
+        }
+        let mut l = self.vary[n as usize];
+        while l != NONE && !self.program.in_loop(spot, l) {
+            seen.0 = seen.0.max(self.flow.exits[l as usize]);
+            seen.1 = seen.1.and(self.flow.exits_assume[l as usize]);
+            l = self.program.loops[l as usize].parent;
+        }
+        seen
+    }
+
+    /// The loop that invocations leave at different times and that makes a value differ, seen from a spot.
+    pub(super) fn left_apart(&self, n: u32, spot: u32, scope: Uniformity) -> Option<u32> {
+        let mut l = self.vary[n as usize];
+        while l != NONE && !self.program.in_loop(spot, l) {
+            if self.flow.exits[l as usize] > scope {
+                return Some(l);
+            }
+            l = self.program.loops[l as usize].parent;
+        }
+        None
+    }
+
+    fn update(&mut self, n: u32) -> bool {
+        let node = &self.graph.nodes[n as usize];
+        if matches!(node.kind, Kind::Fixed | Kind::Undef) || !self.live[node.spot as usize] {
+            return false;
+        }
+        let mut new = Value::new(Shape::Unknown);
+        if !self.evaluate(n, &mut new) {
+            return false;
+        }
+        let node = &mut self.graph.nodes[n as usize];
+        let shape = match (&node.shape, new.shape) {
+            (Shape::Top, Shape::Top) | (Shape::Unknown, _) => None,
+            (Shape::Top, s) => Some(s),
+            (old, s) if *old == s => None,
+            _ => Some(Shape::Unknown),
+        };
+        let before = (node.over, node.assumes, node.shape_assumes);
+        node.over = node.over.max(new.over);
+        node.assumes = node.assumes.and(new.assumes);
+        node.shape_assumes = node.shape_assumes.and(new.shape_assumes);
+        let changed = shape.is_some() || before != (node.over, node.assumes, node.shape_assumes);
+        if let Some(shape) = shape {
+            node.shape = shape;
+        }
+        changed
+    }
+
+    /// What is known of a node now, if anything is: `value` comes in with nothing known. It is filled and not returned,
+    /// since to hand it on from function to function took a quarter of the time.
+    fn evaluate(&self, n: u32, value: &mut Value) -> bool {
+        if !self.by_kind(n, value) {
+            return false;
+        }
+        let Ok(at) = self.combined.binary_search_by_key(&n, |c| c.0) else { return true };
+        let (over, assumes) = self.seen_from(self.combined[at].1, self.graph.nodes[n as usize].spot);
+        if over < value.over {
+            (value.over, value.assumes) = (over, assumes.and(Assumptions::REDUCED));
+        }
+        true
+    }
+
+    fn by_kind(&self, n: u32, value: &mut Value) -> bool {
+        let node = &self.graph.nodes[n as usize];
+        match node.kind {
+            Kind::Undef | Kind::Fixed => return false,
+            Kind::Max => self.graph.operands(n).for_each(|(op, _)| value.join(self.seen_from(op, node.spot))),
+            Kind::Fold(f) => self.computed(n, f, value),
+            Kind::Phi => return self.phi(n, value),
+            Kind::Load { assumes, .. } => {
+                let Some((op, _)) = self.graph.operands(n).next() else { return false };
+                value.join(self.seen_from(op, node.spot));
+                value.assumes = value.assumes.and(assumes);
+            }
+            Kind::Group(g) => value.join(self.group(n, g)),
+        }
+        true
+    }
+
+    fn group(&self, n: u32, g: Group) -> (Uniformity, Assumptions) {
+        let node = &self.graph.nodes[n as usize];
+        let mut ops = self.graph.operands(n).map(|(op, _)| self.seen_from(op, node.spot));
+        let all = ops.next().unwrap_or((Uniformity::Divergent, Assumptions::NONE));
+        let named = ops.next();
+        // Who executes it together is not who came here together.
+        let apart = self.flow.spots[node.spot as usize];
+        let within = |scope: Uniformity| {
+            let whole = if scope == Uniformity::Workgroup { apart == scope } else { apart <= Uniformity::Subgroup };
+            let mut assumes = self.flow.spots_assume[node.spot as usize];
+            if apart == Uniformity::Subgroup && !self.subgroup_flow {
+                assumes = assumes.and(Assumptions::MEETING);
+            }
+            (if whole { scope } else { Uniformity::Divergent }, assumes)
+        };
+        match (g, named) {
+            (Group::Own, _) => (Uniformity::Divergent, Assumptions::NONE),
+            (Group::Keeps(scope), _) if all.0 < scope => all,
+            (Group::Same(scope) | Group::Keeps(scope), _) => within(scope),
+            (Group::Moved, _) => all,
+            (Group::Named, _) if all.0 != Uniformity::Divergent => all,
+            (Group::Named, Some(who)) if who.0 != Uniformity::Divergent => {
+                let (over, assumes) = within(Uniformity::Subgroup);
+                (over, assumes.and(who.1))
+            }
+            (Group::Named, _) => (Uniformity::Divergent, Assumptions::NONE),
+        }
+    }
+
+    fn phi(&self, n: u32, value: &mut Value) -> bool {
+        let node = &self.graph.nodes[n as usize];
+        value.shape = Shape::Top;
+        let (mut first, mut differ) = (None, false);
+        for &[op, edge] in self.graph.incoming(n) {
+            let other = &self.graph.nodes[op as usize];
+            if !self.regions.taken[edge as usize] || op == n || other.kind == Kind::Undef {
+                continue;
+            }
+            value.join(self.seen_from(op, node.spot));
+            value.shape.meet(&other.shape);
+            value.shape_assumes = value.shape_assumes.and(other.shape_assumes);
+            differ |= first.is_some_and(|f| f != op);
+            first = Some(op);
+        }
+        if first.is_none() {
+            return false;
+        }
+        if differ {
+            let s = node.spot as usize;
+            value.join((self.flow.joins[s], self.flow.joins_assume[s]));
+        }
+        self.by_shape(value);
+        true
+    }
+
+    fn computed(&self, n: u32, f: super::shape::Fold, value: &mut Value) {
+        let node = &self.graph.nodes[n as usize];
+        let mut args: [Arg; 4] = [(&Shape::Unknown, Uniformity::Divergent, 0); 4];
+        let mut count = 0;
+        for (op, _) in self.graph.operands(n) {
+            let other = &self.graph.nodes[op as usize];
+            let seen = self.seen_from(op, node.spot);
+            value.join(seen);
+            value.shape_assumes = value.shape_assumes.and(other.shape_assumes);
+            if let Some(slot) = args.get_mut(count) {
+                let shape = match &other.shape {
+                    // Left at different times, the unknown part is another one.
+                    Shape::Offset { base, .. } if self.left_apart(op, node.spot, *base).is_some() => &Shape::Unknown,
+                    s => s,
+                };
+                *slot = (shape, seen.0, u32::from(other.width));
+            }
+            count += 1;
+        }
+        let Some(args) = args.get(..count) else { return };
+        let (shape, over) = fold(&self.grid, f, u32::from(node.width), args);
+        value.shape = shape;
+        if let Some(over) = over
+            && over < value.over
+        {
+            // The unknown parts are as uniform as that without the assumptions of what is known.
+            value.over = over;
+            value.assumes = value.assumes.and(value.shape_assumes);
+            if over == Uniformity::Subgroup {
+                value.assumes = value.assumes.and(self.grid.subgroups());
+            }
+        }
+        self.by_shape(value);
+    }
+
+    /// What the shape says may be better than what operands say.
+    fn by_shape(&self, value: &mut Value) {
+        let (over, mut assumes) = match &value.shape {
+            Shape::Const(_) => (Uniformity::Workgroup, value.shape_assumes),
+            Shape::Lanes(v) => (self.grid.agreement(v), value.shape_assumes),
+            _ => return,
+        };
+        if over == Uniformity::Subgroup {
+            assumes = assumes.and(self.grid.subgroups());
+        }
+        if over < value.over || (over == value.over && assumes == Assumptions::NONE) {
+            (value.over, value.assumes) = (over, assumes);
+        }
+    }
+}
+
+/// What is known of a value.
+struct Value {
+    over: Uniformity,
+    assumes: Assumptions,
+    shape: Shape,
+    shape_assumes: Assumptions,
+}
+
+impl Value {
+    fn new(shape: Shape) -> Value {
+        let none = Assumptions::NONE;
+        Value { over: Uniformity::Workgroup, assumes: none, shape, shape_assumes: none }
+    }
+
+    fn join(&mut self, (over, assumes): (Uniformity, Assumptions)) {
+        self.over = self.over.max(over);
+        self.assumes = self.assumes.and(assumes);
+    }
+}
+
+/// For each node the innermost loop from round to round of which it may change.
+fn vary(program: &Program, graph: &Graph) -> Vec<u32> {
+    let count = graph.nodes.len();
+    let mut vary = vec![NONE; count];
+    let own = |n: usize| program.spot(graph.nodes[n].spot).in_loop;
+    for (n, v) in vary.iter_mut().enumerate() {
+        let node = &graph.nodes[n];
+        *v = match node.kind {
+            Kind::Phi | Kind::Group(_) => own(n),
+            Kind::Load { constant: false, .. } => own(n),
+            Kind::Fixed if node.inst.is_some() => own(n),
+            _ => NONE,
+        };
+    }
+    // Operands of everything else come before it, but for phis.
+    for n in 0..count {
+        let node = &graph.nodes[n];
+        if !matches!(node.kind, Kind::Max | Kind::Fold(_) | Kind::Load { constant: true, .. }) {
+            continue;
+        }
+        let mut deepest = vary[n];
+        for (op, _) in graph.operands(n as u32) {
+            let mut l = vary[op as usize];
+            while l != NONE && !program.in_loop(node.spot, l) {
+                l = program.loops[l as usize].parent;
+            }
+            if l != NONE && (deepest == NONE || program.loops[l as usize].depth > program.loops[deepest as usize].depth)
+            {
+                deepest = l;
+            }
+        }
+        vary[n] = deepest;
+    }
+    vary
+}

@@ -1,0 +1,140 @@
+//! Where values begin: built-ins, and the names of sources in words.
+
+use super::shape::{Grid, Shape};
+use super::{Assumptions, Uniformity};
+use coop_ir::decorate::Decorations;
+use coop_ir::types::{Scalar, Type, scalar};
+use coop_ir::{Id, Module};
+use spirv::{BuiltIn, Decoration};
+use std::ops::Range;
+
+/// The BuiltIn that a component of an input is, and which component of it. A block's are counted through its members.
+pub(super) fn which(module: &Module, decorations: &Decorations, variable: Id, component: u32) -> Option<(u32, u32)> {
+    if let Some(number) = decorations.built_in(variable) {
+        return Some((number, component));
+    }
+    let mut members = block(module, decorations, variable)?;
+    let (number, range) = members.find(|(_, range)| range.contains(&component))?;
+    Some((number?, component - range.start))
+}
+
+/// All that are in an input; nothing if any part of it is something else.
+pub(super) fn all(module: &Module, decorations: &Decorations, variable: Id) -> Option<Vec<(u32, u32)>> {
+    if let Some(number) = decorations.built_in(variable) {
+        return Some((0..3).map(|c| (number, c)).collect());
+    }
+    let mut found = Vec::new();
+    for (number, range) in block(module, decorations, variable)? {
+        let number = number?;
+        found.extend((0..range.len() as u32).map(|c| (number, c)));
+    }
+    Some(found)
+}
+
+/// The members of a block, each with the BuiltIn that it is and its components, as the analysis counts leaves. From a member
+/// on of which these are not known, nothing is.
+fn block<'a>(
+    module: &'a Module,
+    decorations: &'a Decorations,
+    variable: Id,
+) -> Option<impl Iterator<Item = (Option<u32>, Range<u32>)> + 'a> {
+    let Some(Type::Pointer { pointee, .. }) = Type::of(module, module.type_of(variable)?) else { return None };
+    let Some(Type::Struct { members }) = Type::of(module, pointee) else { return None };
+    let mut end = 0;
+    Some(members.into_iter().enumerate().map(move |(i, ty)| {
+        let len = match Type::of(module, ty) {
+            Some(Type::Scalar(_) | Type::Bool) => Some(1),
+            Some(Type::Vector { elem, len }) => matches!(scalar(module, elem), Some(Scalar::Int { .. })).then_some(len),
+            _ => None,
+        };
+        let start = end;
+        end = len.map_or(u32::MAX, |len| end.saturating_add(len));
+        let number = len.and_then(|_| decorations.member_value(pointee, i as u32, Decoration::BuiltIn));
+        (number, start..end)
+    }))
+}
+
+/// What is known of a built-in.
+pub(super) struct Source {
+    pub(super) over: Uniformity,
+    pub(super) shape: Shape,
+    /// What must hold for the shape.
+    pub(super) assumes: Assumptions,
+}
+
+/// A component of a built-in.
+pub(super) fn built_in(grid: &Grid, number: u32, component: u32) -> Source {
+    use Uniformity::{Divergent, Subgroup, Workgroup};
+    let plain = |over| Source { over, shape: Shape::Unknown, assumes: Assumptions::NONE };
+    let known = |over, shape, assumes| match shape {
+        // All the same, so nothing differs.
+        Shape::Const(_) => Source { over: Workgroup, shape, assumes },
+        shape => Source { over, shape, assumes },
+    };
+    let exact = Assumptions::NONE;
+    let subgroup = grid.subgroup;
+    let places = grid.subgroups();
+    let size = |axis: u32| grid.size.and_then(|s| s.get(axis as usize).copied());
+    match BuiltIn::from_u32(number) {
+        Some(BuiltIn::WorkgroupSize) => match size(component) {
+            Some(n) => known(Workgroup, Shape::Const(u64::from(n)), exact),
+            None => plain(Workgroup),
+        },
+        Some(
+            BuiltIn::NumWorkgroups
+            | BuiltIn::WorkgroupId
+            | BuiltIn::EnqueuedWorkgroupSize
+            | BuiltIn::GlobalSize
+            | BuiltIn::GlobalOffset
+            | BuiltIn::WorkDim
+            | BuiltIn::SubgroupSize
+            | BuiltIn::SubgroupMaxSize
+            | BuiltIn::NumSubgroups
+            | BuiltIn::NumEnqueuedSubgroups
+            | BuiltIn::DeviceIndex
+            | BuiltIn::ViewIndex,
+        ) => plain(Workgroup),
+        Some(BuiltIn::SubgroupId) if grid.size.is_some() => {
+            known(Subgroup, grid.vector(|l| (l / subgroup) as u32), places)
+        }
+        Some(BuiltIn::SubgroupId) => plain(Subgroup),
+        Some(BuiltIn::SubgroupLocalInvocationId) => known(Divergent, grid.vector(|l| (l % subgroup) as u32), places),
+        Some(BuiltIn::LocalInvocationIndex) if grid.size.is_some() => {
+            known(Divergent, grid.vector(|l| l as u32), exact)
+        }
+        Some(BuiltIn::LocalInvocationIndex) => {
+            let lanes = (0..subgroup as u32).collect();
+            let shape = Shape::Offset { lanes, align: power_of_two(subgroup as u32), base: Subgroup };
+            Source { over: Divergent, shape, assumes: places }
+        }
+        Some(BuiltIn::LocalInvocationId) => match local_id(grid, component) {
+            Some(shape) => known(Divergent, shape, exact),
+            None => plain(Divergent),
+        },
+        Some(BuiltIn::GlobalInvocationId) => match (local_id(grid, component), size(component)) {
+            (Some(Shape::Lanes(lanes)), Some(n)) => {
+                let shape = Shape::Offset { lanes, align: power_of_two(n), base: Workgroup };
+                Source { over: Divergent, shape, assumes: exact }
+            }
+            // A workgroup has one invocation along this axis.
+            (Some(_), _) => plain(Workgroup),
+            (None, _) => plain(Divergent),
+        },
+        _ => plain(Divergent),
+    }
+}
+
+/// The highest power of two that divides a number.
+fn power_of_two(n: u32) -> u32 {
+    if n == 0 { 1 } else { 1 << n.trailing_zeros() }
+}
+
+fn local_id(grid: &Grid, axis: u32) -> Option<Shape> {
+    let [x, y, z] = grid.size?.map(|n| n as usize);
+    Some(match axis {
+        0 => grid.vector(|l| (l % x) as u32),
+        1 => grid.vector(|l| (l / x % y) as u32),
+        2 => grid.vector(|l| (l / (x * y) % z) as u32),
+        _ => return None,
+    })
+}

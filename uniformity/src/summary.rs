@@ -1,0 +1,158 @@
+//! Large functions that need not be followed.
+//!
+//! A function is *plain* if it writes nothing but variables of its own and contains nothing that invocations do
+//! together. What it returns then follows from its arguments and from what it reads, so that is as uniform as those
+//! are, whatever happens inside. Small functions are followed all the same, as that says more.
+
+use super::graph::NONE;
+use super::layout::Layouts;
+use super::memory::{Writes, root};
+use super::shape::Grid;
+use super::values::{is_pure, is_sample};
+use super::{Assumptions, Uniformity, source};
+use coop_ir::decorate::Decorations;
+use coop_ir::entry::CallGraph;
+use coop_ir::grammar::Op;
+use coop_ir::{Function, Id, Inst, Module};
+use spirv::StorageClass;
+
+/// Functions with fewer instructions are followed.
+const SMALL: usize = 120;
+
+/// What a plain function reads besides its arguments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Summary {
+    pub(super) over: Uniformity,
+    pub(super) assumes: Assumptions,
+    size: usize,
+}
+
+/// What summaries are made from.
+pub(super) struct Summarizer<'a> {
+    pub(super) module: &'a Module,
+    pub(super) calls: &'a CallGraph,
+    pub(super) layouts: &'a Layouts,
+    pub(super) decorations: &'a Decorations,
+    pub(super) writes: &'a Writes,
+}
+
+impl Summarizer<'_> {
+    /// For each function its summary, if it is plain and large. `recursive` functions have none.
+    pub(super) fn run(&self, recursive: &[usize]) -> Vec<Option<Summary>> {
+        let count = self.module.functions.len();
+        let mut all: Vec<Option<Summary>> = vec![None; count];
+        let mut done = vec![false; count];
+        let mut open = vec![false; count];
+        recursive.iter().for_each(|f| done[*f] = true);
+        // Callees first.
+        for first in 0..count {
+            let mut stack = vec![first];
+            while let Some(&f) = stack.last() {
+                open[f] = true;
+                match self.calls.callees(f).iter().copied().find(|c| !done[*c] && !open[*c]) {
+                    Some(callee) if !done[f] => stack.push(callee),
+                    _ => {
+                        if !std::mem::replace(&mut done[f], true) {
+                            all[f] = self.function(&self.module.functions[f], &all);
+                        }
+                        stack.pop();
+                    }
+                }
+            }
+        }
+        all.into_iter().map(|s| s.filter(|s| s.size >= SMALL)).collect()
+    }
+
+    fn function(&self, f: &Function, callees: &[Option<Summary>]) -> Option<Summary> {
+        let none = Assumptions::NONE;
+        let mut summary = Summary { over: Uniformity::Workgroup, assumes: none, size: 0 };
+        if f.blocks.is_empty() {
+            return None;
+        }
+        for r in f.blocks.iter().flat_map(|b| b.insts.iter()) {
+            summary.size += 1;
+            self.add(self.module.inst(*r), callees, &mut summary)?;
+        }
+        Some(summary)
+    }
+
+    fn class(&self, pointer: Id) -> Option<u32> {
+        self.module.type_of(pointer).and_then(|t| self.layouts.storage(t))
+    }
+
+    /// `None` if an instruction is not one of a plain function.
+    fn add(&self, inst: &Inst, callees: &[Option<Summary>], out: &mut Summary) -> Option<()> {
+        if inst.opaque || inst.ty.is_some_and(|t| self.layouts.matrix(t).is_some()) {
+            return None;
+        }
+        match inst.op {
+            Op::Load => self.read(inst.id(0)?, out),
+            Op::Store => {
+                let to = root(self.module, inst.id(0)?)?;
+                let own = self.class(to) == Some(StorageClass::Function as u32);
+                own.then_some(())
+            }
+            Op::FunctionCall => {
+                let callee = self.calls.function(inst.id(0)?)?;
+                let summary = callees[callee]?;
+                // What it stores through pointers would be ours.
+                out.over = out.over.max(summary.over);
+                out.assumes = out.assumes.and(summary.assumes);
+                out.size += summary.size;
+                Some(())
+            }
+            Op::ExtInst => {
+                let pointer = inst.ids_from(2).any(|id| self.class(id).is_some());
+                let set = self.module.def_inst(inst.id(0)?)?.string(0)?.0;
+                let known = set == "GLSL.std.450" || set == "OpenCL.std" || set.starts_with("NonSemantic.");
+                (known && !pointer).then_some(())
+            }
+            Op::Variable
+            | Op::AccessChain
+            | Op::InBoundsAccessChain
+            | Op::PtrAccessChain
+            | Op::InBoundsPtrAccessChain
+            | Op::Phi
+            | Op::Undef
+            | Op::Nop
+            | Op::Line
+            | Op::NoLine
+            | Op::SelectionMerge
+            | Op::LoopMerge
+            | Op::Branch
+            | Op::BranchConditional
+            | Op::Switch
+            | Op::Return
+            | Op::ReturnValue
+            | Op::Unreachable => Some(()),
+            op => (is_pure(op) || is_sample(op)).then_some(()),
+        }
+    }
+
+    fn read(&self, pointer: Id, out: &mut Summary) -> Option<()> {
+        let class = self.class(pointer).unwrap_or(NONE);
+        let from = root(self.module, pointer);
+        match StorageClass::from_u32(class)? {
+            // A variable of its own, or what an argument points to.
+            StorageClass::Function => Some(()),
+            StorageClass::Input => {
+                let all = source::all(self.module, self.decorations, from?)?;
+                // Nothing is known of the workgroup here, so this says less than is known later.
+                let grid = Grid::new(None, None);
+                let over = all.into_iter().map(|(number, c)| source::built_in(&grid, number, c).over).max();
+                out.over = out.over.max(over.unwrap_or(Uniformity::Divergent));
+                Some(())
+            }
+            _ if self.writes.read_only(self.module, self.decorations, class, from) => Some(()),
+            StorageClass::Workgroup
+            | StorageClass::StorageBuffer
+            | StorageClass::Uniform
+            | StorageClass::PhysicalStorageBuffer
+            | StorageClass::CrossWorkgroup => {
+                out.assumes = out.assumes.and(Assumptions::RACE);
+                Some(())
+            }
+            _ => None,
+        }
+    }
+}

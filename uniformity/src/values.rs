@@ -1,0 +1,588 @@
+//! What each instruction makes: its node, and whether all invocations of a scope must execute it together.
+
+use super::build::Builder;
+use super::nodes::{Check, Group, Kind, List, Val};
+use super::shape::{Fold, Shape};
+use super::{Assumptions, Uniformity};
+use coop_ir::grammar::Op;
+use coop_ir::types;
+use coop_ir::{Id, Inst, InstRef, Module};
+use smallvec::SmallVec;
+
+/// Instructions whose result is a function of their operands alone, the same in every invocation.
+pub(super) fn is_pure(op: Op) -> bool {
+    matches!(
+        op.0,
+        // Vectors and composites, conversions, arithmetic, logic, bits, in the order of the specification's sections.
+        77..=83 | 109..=124 | 126..=152 | 154..=191 | 194..=205 | 400 | 401..=403
+    ) || matches!(
+        op,
+        Op::ArrayLength
+            | Op::SampledImage
+            | Op::Image
+            | Op::ImageQuerySize
+            | Op::ImageQuerySizeLod
+            | Op::ImageQueryLevels
+            | Op::ImageQuerySamples
+            | Op::ImageQueryFormat
+            | Op::ImageQueryOrder
+            | Op::SDot
+            | Op::UDot
+            | Op::SUDot
+            | Op::SDotAccSat
+            | Op::UDotAccSat
+            | Op::SUDotAccSat
+            | Op::UCountLeadingZerosINTEL
+            | Op::UCountTrailingZerosINTEL
+            | Op::IAddSatINTEL
+            | Op::UAddSatINTEL
+            | Op::ISubSatINTEL
+            | Op::USubSatINTEL
+            | Op::CompositeConstructReplicateEXT
+            | Op::CreateTensorLayoutNV
+            | Op::TensorLayoutSetDimensionNV
+            | Op::TensorLayoutSetStrideNV
+            | Op::TensorLayoutSliceNV
+            | Op::TensorLayoutSetClampValueNV
+            | Op::TensorLayoutSetBlockSizeNV
+            | Op::CreateTensorViewNV
+            | Op::TensorViewSetDimensionNV
+            | Op::TensorViewSetStrideNV
+            | Op::TensorViewSetClipNV
+            | Op::CooperativeMatrixConvertNV
+            | Op::CooperativeMatrixTransposeNV
+    ) || op.0 > LAST_CORE && op.name().is_some_and(|n| n == "BitcastExtractEXT")
+}
+
+/// Opcodes up to here have no extension's name; most instructions are among these, and names take time.
+pub(super) const LAST_CORE: u16 = 403;
+
+/// Reads of images that are sampled.
+pub(super) fn is_sample(op: Op) -> bool {
+    // Core instructions of images.
+    if op.0 < 86 || (107..=304).contains(&op.0) {
+        return false;
+    }
+    let sample = |n: &str| {
+        (n.starts_with("ImageSample") || n.starts_with("ImageFetch") || n.ends_with("Gather"))
+            && !n.contains("Footprint")
+    };
+    op.name().is_some_and(sample)
+}
+
+/// What a subgroup or group instruction gives, and where its scope operand is.
+fn group(op: Op, inst: &Inst) -> Option<Group> {
+    let name = op.name()?;
+    let rest = name.strip_prefix("GroupNonUniform").or_else(|| name.strip_prefix("Subgroup"));
+    let rest = rest.or_else(|| name.strip_prefix("Group"))?;
+    let rest = rest.strip_suffix("NonUniformAMD").or_else(|| rest.strip_suffix("KHR")).unwrap_or(rest);
+    Some(match rest {
+        "AllEqual" | "Ballot" => Group::Same(Uniformity::Subgroup),
+        "All" | "Any" | "BroadcastFirst" | "FirstInvocation" => Group::Keeps(Uniformity::Subgroup),
+        "Broadcast" | "ReadInvocation" | "Shuffle" => Group::Named,
+        "ShuffleXor" | "ShuffleUp" | "ShuffleDown" | "Rotate" | "QuadBroadcast" | "QuadSwap" | "QuadAll"
+        | "QuadAny" => Group::Moved,
+        "IAdd" | "FAdd" | "FMin" | "UMin" | "SMin" | "FMax" | "UMax" | "SMax" | "IMul" | "FMul" | "BitwiseAnd"
+        | "BitwiseOr" | "BitwiseXor" | "LogicalAnd" | "LogicalOr" | "LogicalXor" => match inst.word(1) {
+            Some(0) if rest.ends_with("Add") || rest.ends_with("Mul") || rest.ends_with("Xor") => {
+                Group::Same(Uniformity::Subgroup)
+            }
+            Some(0) => Group::Keeps(Uniformity::Subgroup),
+            _ => Group::Own,
+        },
+        "Elect" | "InverseBallot" => Group::Own,
+        _ => return None,
+    })
+}
+
+/// What is known of an extended instruction set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Set {
+    Glsl,
+    OpenCl,
+    /// Debug information: it does not run.
+    Note,
+    Other,
+}
+
+/// The extended instruction sets of a module: few.
+pub(super) struct Sets(Vec<(Id, Set)>);
+
+impl Sets {
+    pub(super) fn new(module: &Module) -> Sets {
+        let imports = module.globals_with(Op::ExtInstImport).map(|r| module.inst(r));
+        let set = |i: &Inst| match i.string(0)?.0.as_str() {
+            "GLSL.std.450" => Some(Set::Glsl),
+            "OpenCL.std" => Some(Set::OpenCl),
+            name => Some(if name.starts_with("NonSemantic.") { Set::Note } else { Set::Other }),
+        };
+        Sets(imports.filter_map(|i| Some((i.result?, set(i)?))).collect())
+    }
+
+    /// That of an `OpExtInst`.
+    pub(super) fn of(&self, inst: &Inst) -> Set {
+        let of = inst.id(0).and_then(|id| self.0.iter().find(|s| s.0 == id));
+        of.map_or(Set::Other, |s| s.1)
+    }
+
+    pub(super) fn is_note(&self, inst: &Inst) -> bool {
+        matches!(inst.op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR) && self.of(inst) == Set::Note
+    }
+}
+
+impl Builder<'_> {
+    /// Makes the nodes of an instruction.
+    pub(super) fn instruction(&mut self, at: InstRef, inst: &Inst) {
+        self.check(at, inst);
+        if !self.is_wanted(inst) {
+            return;
+        }
+        match inst.op {
+            Op::Variable | Op::UntypedVariableKHR => self.local_variable(inst),
+            Op::Phi => self.phi(inst, at),
+            Op::Load => {
+                let Some(pointer) = inst.id(0) else { return };
+                let val = self.load(pointer, at, inst.ty);
+                self.set(inst.result, val);
+            }
+            Op::Store => {
+                let (Some(pointer), Some(object)) = (inst.id(0), inst.id(1)) else { return };
+                let val = self.val(object);
+                self.store(pointer, val, at);
+            }
+            Op::CopyMemory => {
+                let (Some(to), Some(from)) = (inst.id(0), inst.id(1)) else { return };
+                let val = self.load(from, at, None);
+                self.store(to, val, at);
+            }
+            Op::CopyMemorySized => {
+                let n = self.fixed(Uniformity::Divergent, Some(at));
+                if let Some(to) = inst.id(0) {
+                    self.store(to, Val::Node(n), at);
+                }
+            }
+            Op::AccessChain
+            | Op::InBoundsAccessChain
+            | Op::PtrAccessChain
+            | Op::InBoundsPtrAccessChain
+            | Op::UntypedAccessChainKHR
+            | Op::UntypedInBoundsAccessChainKHR => {
+                let val = self.chain(inst, at);
+                self.set(inst.result, val);
+            }
+            // A pointer to the buffer of a descriptor: what differs is which descriptor.
+            Op::BufferPointerEXT => {
+                let val = self.buffer(inst);
+                self.set(inst.result, val);
+            }
+            Op::CopyObject => {
+                let val = inst.id(0).map_or(Val::None, |id| self.val(id));
+                self.set(inst.result, val);
+            }
+            Op::Undef => {
+                let n = self.node(Kind::Undef, &[], Some(at), 0);
+                self.set(inst.result, Val::Node(n));
+            }
+            Op::FunctionCall => self.unfollowed(at, inst),
+            Op::ExtInst => self.extended(at, inst),
+            _ => self.other(at, inst),
+        }
+    }
+
+    /// Whether an instruction makes, or stores, something that decides anything.
+    fn is_wanted(&self, inst: &Inst) -> bool {
+        let Some(wanted) = self.given.wanted else { return true };
+        match inst.op {
+            Op::Store | Op::CopyMemory | Op::CopyMemorySized => inst.id(0).is_some_and(|id| wanted.contains(id)),
+            // They may write more than their result.
+            Op::FunctionCall => true,
+            Op::ExtInst => inst.result.into_iter().chain(inst.ids_from(2)).any(|id| wanted.contains(id)),
+            op if calls_back(op) => true,
+            _ => inst.result.is_some_and(|id| wanted.contains(id)),
+        }
+    }
+
+    /// A call: the program replaces it by what it calls, unless that was too much.
+    fn unfollowed(&mut self, at: InstRef, inst: &Inst) {
+        if self.is_followed(at) {
+            return;
+        }
+        let callee = inst.id(0).and_then(|id| self.given.program.calls.function(id));
+        if let Some(summary) = callee.and_then(|f| self.given.program.plain[f]) {
+            let mut ops = List::new();
+            for id in inst.ids_from(1) {
+                self.argument(id, &mut ops);
+            }
+            let reads = self.fixed(summary.over, Some(at));
+            self.graph.nodes[reads as usize].assumes = summary.assumes;
+            ops.push(reads);
+            let w = inst.ty.map_or(0, |t| self.given.layouts.width(t));
+            let n = self.node(Kind::Max, &ops, Some(at), w);
+            let val = match inst.ty.filter(|t| self.given.layouts.storage(*t).is_some()) {
+                Some(ty) => self.pointer(ty, n, None),
+                None => Val::Node(n),
+            };
+            self.set(inst.result, val);
+        } else {
+            let args: Vec<Id> = inst.ids_from(1).collect();
+            self.clobber(&args, at);
+            let n = self.fixed(Uniformity::Divergent, Some(at));
+            self.set(inst.result, Val::Node(n));
+        }
+    }
+
+    fn is_followed(&self, at: InstRef) -> bool {
+        let spot = self.given.program.spot(self.spot);
+        matches!(spot.end, super::graph::End::Call(_)) && self.given.program.insts(self.spot).last() == Some(&at)
+    }
+
+    fn extended(&mut self, at: InstRef, inst: &Inst) {
+        let set = self.given.sets.of(inst);
+        if set == Set::Note {
+            return;
+        }
+        let glsl = set == Set::Glsl;
+        let number = inst.word(1).unwrap_or(0);
+        let mut ops = List::new();
+        let mut widths = List::new();
+        let mut pointer = None;
+        for id in inst.ids_from(2) {
+            let ty = self.given.module.type_of(id);
+            if ty.is_some_and(|t| self.given.layouts.storage(t).is_some()) {
+                pointer = Some(id);
+                continue;
+            }
+            ops.push(self.operand(id));
+            widths.push(ty.map_or(0, |t| self.given.layouts.width(t)));
+        }
+        // modf and frexp write through a pointer; interpolation reads through one.
+        let known = glsl && !matches!(number, 76..=78) || set == Set::OpenCl && pointer.is_none();
+        let ty_width = inst.ty.map_or(0, |t| self.given.layouts.width(t));
+        let n = if !known {
+            self.fixed(Uniformity::Divergent, Some(at))
+        } else if glsl && ty_width > 0 && widths.iter().all(|w| *w > 0) {
+            self.node(Kind::Fold(Fold::Glsl(number)), &ops, Some(at), ty_width)
+        } else {
+            self.node(Kind::Max, &ops, Some(at), ty_width)
+        };
+        if let Some(pointer) = pointer {
+            self.store(pointer, Val::Node(n), at);
+        }
+        self.set(inst.result, Val::Node(n));
+    }
+
+    fn other(&mut self, at: InstRef, inst: &Inst) {
+        if calls_back(inst.op) {
+            self.callback(at);
+        }
+        let Some(ty) = inst.ty.filter(|_| inst.result.is_some()) else { return };
+        if inst.opaque {
+            return self.give(inst, Uniformity::Divergent, at);
+        }
+        if let Some(scope) = self.given.layouts.matrix(ty)
+            && !matches!(inst.op, Op::Select | Op::CompositeExtract)
+        {
+            return self.matrix(at, inst, scope);
+        }
+        match inst.op {
+            Op::CompositeConstruct => self.construct(at, inst, ty),
+            Op::CompositeExtract => self.extract(at, inst, ty),
+            Op::CompositeInsert => self.insert(at, inst, ty),
+            Op::VectorShuffle => self.shuffle(at, inst, ty),
+            Op::CooperativeMatrixLengthKHR | Op::CooperativeMatrixLengthNV => {
+                let n = self.shaped(Uniformity::Workgroup, Shape::Unknown, 32, Assumptions::NONE);
+                let node = &mut self.graph.nodes[n as usize];
+                (node.inst, node.assumes) = (Some(at), Assumptions::LENGTH);
+                self.set(inst.result, Val::Node(n));
+            }
+            Op::GroupNonUniformBallotBitCount if inst.word(1) != Some(0) => self.grouped(at, inst, Group::Own, ty),
+            // Functions of the ballot alone.
+            Op::GroupNonUniformBallotBitCount
+            | Op::GroupNonUniformBallotFindLSB
+            | Op::GroupNonUniformBallotFindMSB
+            | Op::GroupNonUniformBallotBitExtract => self.plain(at, inst, ty, Kind::Max),
+            op if is_pure(op) => self.pure(at, inst, ty),
+            op if is_sample(op) => self.plain(at, inst, ty, Kind::Max),
+            Op::ImageRead | Op::ImageSparseRead => {
+                let assumes = if self.given.writes.images() { Assumptions::RACE } else { Assumptions::NONE };
+                let ops: Vec<u32> = inst.ids().map(|id| self.operand(id)).collect();
+                let address = self.node(Kind::Max, &ops, Some(at), 0);
+                let n = self.node(Kind::Load { assumes, constant: false }, &[address], Some(at), 0);
+                self.set(inst.result, Val::Node(n));
+            }
+            op => match group(op, inst) {
+                Some(g) => self.grouped(at, inst, g, ty),
+                None => self.unknown(at, inst, ty),
+            },
+        }
+    }
+
+    /// A result of which only this is known.
+    fn give(&mut self, inst: &Inst, over: Uniformity, at: InstRef) {
+        let n = self.fixed(over, Some(at));
+        self.set(inst.result, Val::Node(n));
+    }
+
+    fn unknown(&mut self, at: InstRef, inst: &Inst, ty: Id) {
+        let n = self.fixed(Uniformity::Divergent, Some(at));
+        let val = match self.given.layouts.storage(ty) {
+            Some(_) => self.pointer(ty, n, None),
+            None => Val::Node(n),
+        };
+        self.set(inst.result, val);
+    }
+
+    fn grouped(&mut self, at: InstRef, inst: &Inst, g: Group, ty: Id) {
+        let scoped = |n: &str| !n.starts_with("Subgroup") && !n.starts_with("GroupNonUniformQuadA");
+        let scope = inst.id(0).filter(|_| inst.op.name().is_some_and(scoped));
+        let scope = scope.and_then(|s| self.given.constants.get(s).value());
+        let g = match (g, scope) {
+            (Group::Same(_), Some(2)) => Group::Same(Uniformity::Workgroup),
+            (Group::Keeps(_), Some(2)) => Group::Keeps(Uniformity::Workgroup),
+            (g, _) => g,
+        };
+        let from = usize::from(scope.is_some());
+        let ops: Vec<u32> = inst.ids_from(from).map(|id| self.operand(id)).collect();
+        let w = self.given.layouts.width(ty);
+        let n = self.node(Kind::Group(g), &ops, Some(at), w);
+        self.set(inst.result, Val::Node(n));
+    }
+
+    /// One node, that is as uniform as all operands together.
+    fn plain(&mut self, at: InstRef, inst: &Inst, ty: Id, kind: Kind) {
+        let ops: List =
+            inst.ids().filter(|id| self.given.module.type_of(*id).is_some()).map(|id| self.operand(id)).collect();
+        let n = self.node(kind, &ops, Some(at), self.given.layouts.width(ty));
+        let val = match self.given.layouts.storage(ty) {
+            Some(_) => {
+                let root = inst.id(0).and_then(|id| super::memory::root(self.given.module, id));
+                self.pointer(ty, n, root.filter(|_| inst.op == Op::Bitcast))
+            }
+            None => Val::Node(n),
+        };
+        self.set(inst.result, val);
+    }
+
+    fn pure(&mut self, at: InstRef, inst: &Inst, ty: Id) {
+        let module = self.given.module;
+        let (leaves, w) = self.given.layouts.components(ty);
+        let by_component = matches!(inst.op.0, 109..=119 | 124 | 126..=141 | 164..=191 | 194..=205);
+        if self.given.layouts.storage(ty).is_some() || !by_component {
+            return self.plain(at, inst, ty, Kind::Max);
+        }
+        // Operands are integers, each with as many leaves as the result, or with one.
+        let fits = |t: Id| {
+            let (n, width) = self.given.layouts.components(t);
+            (n == leaves || n == 1) && width > 0
+        };
+        if w == 0 || !inst.ids().all(|id| module.type_of(id).is_some_and(fits)) {
+            return self.plain(at, inst, ty, Kind::Max);
+        }
+        let mut vals: SmallVec<[Val; 4]> = SmallVec::new();
+        for id in inst.ids() {
+            vals.push(self.val(id));
+        }
+        let kind = Kind::Fold(Fold::Op(inst.op));
+        let mut node = |k: u32| {
+            let mut ops = List::new();
+            for val in &vals {
+                ops.push(self.leaf(*val, k));
+            }
+            self.node(kind, &ops, Some(at), w)
+        };
+        let val = if leaves == 1 {
+            Val::Node(node(0))
+        } else {
+            let nodes: List = (0..leaves).map(node).collect();
+            self.assemble(&nodes)
+        };
+        self.set(inst.result, val);
+    }
+
+    fn construct(&mut self, at: InstRef, inst: &Inst, ty: Id) {
+        let leaves = self.given.layouts.leaves(ty);
+        let mut nodes = List::new();
+        for id in inst.ids() {
+            let val = self.val(id);
+            let n = self.given.module.type_of(id).map_or(1, |t| self.given.layouts.leaves(t));
+            for k in 0..n {
+                nodes.push(self.leaf(val, k));
+            }
+        }
+        if leaves > 1 && nodes.len() as u32 == leaves {
+            let val = self.assemble(&nodes);
+            self.set(inst.result, val);
+        } else {
+            let n = self.node(Kind::Max, &nodes, Some(at), 0);
+            self.set(inst.result, Val::Node(n));
+        }
+    }
+
+    /// The leaf at which a path of literals begins.
+    fn path(&self, mut ty: Id, path: impl Iterator<Item = u32>) -> Option<u32> {
+        let mut offset = 0;
+        for i in path {
+            match self.given.layouts.step(self.given.module, ty, Some(u64::from(i))) {
+                (Some(child), super::layout::Step::At(o)) => (offset, ty) = (offset + o, child),
+                _ => return None,
+            }
+        }
+        Some(offset)
+    }
+
+    fn extract(&mut self, at: InstRef, inst: &Inst, ty: Id) {
+        let Some(id) = inst.id(0) else { return };
+        let val = self.val(id);
+        let literals = inst.operands.iter().skip(1).map(|o| o.word());
+        let whole = self.given.module.type_of(id);
+        if let (Val::Parts(start, len), Some(offset)) = (val, whole.and_then(|t| self.path(t, literals))) {
+            let n = self.given.layouts.leaves(ty);
+            if offset + n <= len {
+                let val = match n {
+                    1 => Val::Node(self.leaf(val, offset)),
+                    n => Val::Parts(start + offset, n),
+                };
+                return self.set(inst.result, val);
+            }
+        }
+        let from = self.whole(val, Some(at));
+        let n = self.node(Kind::Max, &[from], Some(at), self.given.layouts.width(ty));
+        self.set(inst.result, Val::Node(n));
+    }
+
+    fn insert(&mut self, at: InstRef, inst: &Inst, ty: Id) {
+        let (Some(object), Some(into)) = (inst.id(0), inst.id(1)) else { return };
+        let (object_val, val) = (self.val(object), self.val(into));
+        let literals = inst.operands.iter().skip(2).map(|o| o.word());
+        let n = self.given.module.type_of(object).map_or(1, |t| self.given.layouts.leaves(t));
+        let leaves = self.given.layouts.leaves(ty);
+        if leaves > 1
+            && let Some(offset) = self.path(ty, literals)
+        {
+            let nodes: Vec<u32> = (0..leaves)
+                .map(|k| match k.checked_sub(offset).filter(|k| *k < n) {
+                    Some(k) => self.leaf(object_val, k),
+                    None => self.leaf(val, k),
+                })
+                .collect();
+            let val = self.assemble(&nodes);
+            return self.set(inst.result, val);
+        }
+        self.plain(at, inst, ty, Kind::Max);
+    }
+
+    fn shuffle(&mut self, at: InstRef, inst: &Inst, ty: Id) {
+        let (Some(a), Some(b)) = (inst.id(0), inst.id(1)) else { return };
+        let (va, vb) = (self.val(a), self.val(b));
+        let (Val::Parts(_, na), Val::Parts(_, nb)) = (va, vb) else { return self.plain(at, inst, ty, Kind::Max) };
+        let picks: Vec<u32> = inst.operands.iter().skip(2).map(|o| o.word()).collect();
+        let nodes: Vec<u32> = picks
+            .into_iter()
+            .map(|i| match i {
+                i if i < na => self.leaf(va, i),
+                i if i < na + nb => self.leaf(vb, i - na),
+                _ => self.node(Kind::Undef, &[], Some(at), 0),
+            })
+            .collect();
+        let val = self.assemble(&nodes);
+        self.set(inst.result, val);
+    }
+
+    /// A matrix is as uniform as its elements are equal.
+    fn matrix(&mut self, at: InstRef, inst: &Inst, scope: Uniformity) {
+        let ty = inst.ty.unwrap_or_else(|| unreachable!("its type has a matrix"));
+        match inst.op {
+            Op::CompositeConstruct if types::coop_mat(self.given.module, ty).is_none() => self.construct(at, inst, ty),
+            Op::CompositeInsert if types::coop_mat(self.given.module, ty).is_none() => self.insert(at, inst, ty),
+            // All rows and all columns are combined to one value.
+            Op::CooperativeMatrixReduceNV if inst.word(1) == Some(3) => self.give(inst, scope, at),
+            Op::CooperativeMatrixReduceNV
+            | Op::CompositeInsert
+            | Op::CooperativeMatrixMulAddKHR
+            | Op::CooperativeMatrixMulAddNV => self.give(inst, Uniformity::Divergent, at),
+            op if is_pure(op) => self.plain(at, inst, ty, Kind::Max),
+            _ => self.give(inst, Uniformity::Divergent, at),
+        }
+    }
+
+    // What must be executed together.
+
+    fn check(&mut self, at: InstRef, inst: &Inst) {
+        if !self.given.marks.is_asked(at) || inst.op == Op::Variable || self.given.sets.is_note(inst) {
+            return;
+        }
+        if let Some(scope) = barrier(inst) {
+            let scope = match inst.id(scope).and_then(|s| self.given.constants.get(s).value()) {
+                Some(3) => Uniformity::Subgroup,
+                Some(4) => return,
+                _ => Uniformity::Workgroup,
+            };
+            self.graph.checks.push(Check { spot: self.spot, at, scope, barrier: true, operands: Vec::new() });
+            return;
+        }
+        let Some(scope) = self.matrix_scope(inst) else { return };
+        let operands = uniform_operands(inst)
+            .into_iter()
+            .filter_map(|i| {
+                let id = inst.id(i as usize)?;
+                let ty = self.given.module.type_of(id)?;
+                // A matrix is one object for the whole scope; how its elements differ is no matter.
+                self.given.layouts.matrix(ty).is_none().then(|| (i, self.operand(id)))
+            })
+            .collect();
+        self.graph.checks.push(Check { spot: self.spot, at, scope, barrier: false, operands });
+    }
+
+    /// The scope of the matrices that an instruction works on.
+    fn matrix_scope(&self, inst: &Inst) -> Option<Uniformity> {
+        let layouts = self.given.layouts;
+        let own = inst.ty.filter(|_| !types_only(inst.op)).and_then(|t| layouts.matrix(t));
+        let operands = || inst.ids().filter_map(|id| layouts.matrix(self.given.module.type_of(id)?));
+        own.into_iter().chain(operands()).filter(|s| *s != Uniformity::Divergent).min()
+    }
+}
+
+fn types_only(op: Op) -> bool {
+    matches!(op, Op::CooperativeMatrixLengthKHR | Op::CooperativeMatrixLengthNV)
+}
+
+/// Instructions that run functions themselves.
+fn calls_back(op: Op) -> bool {
+    matches!(
+        op,
+        Op::CooperativeMatrixReduceNV
+            | Op::CooperativeMatrixPerElementOpNV
+            | Op::CooperativeMatrixLoadTensorNV
+            | Op::CooperativeMatrixStoreTensorNV
+            | Op::CooperativeMatrixApplyFunctionINTEL
+    )
+}
+
+/// For instructions that invocations wait at, which operand is the scope.
+pub(super) fn barrier(inst: &Inst) -> Option<usize> {
+    matches!(inst.op, Op::ControlBarrier | Op::ControlBarrierArriveINTEL | Op::ControlBarrierWaitINTEL).then_some(0)
+}
+
+/// Which operands, matrices aside, must be the same in all invocations of the scope.
+pub(super) fn uniform_operands(inst: &Inst) -> Vec<u32> {
+    let all = 0..inst.operands.len() as u32;
+    match inst.op {
+        Op::CooperativeMatrixLoadKHR => vec![0, 1, 2],
+        Op::CooperativeMatrixStoreKHR => vec![0, 2, 3],
+        // Of a struct or an array with matrices only the parts are matrices.
+        Op::CompositeConstruct | Op::CompositeConstructReplicateEXT => vec![0],
+        Op::MatrixTimesScalar => vec![1],
+        // The pointer and the layout; the object is a matrix. What follows the masks are views and functions.
+        Op::CooperativeMatrixLoadTensorNV | Op::CooperativeMatrixStoreTensorNV => {
+            [0, 2].into_iter().chain(all.skip(3)).collect()
+        }
+        Op::CooperativeMatrixLoadNV => vec![0, 1, 2],
+        Op::CooperativeMatrixStoreNV => vec![0, 2, 3],
+        Op::CooperativeMatrixLoadCheckedINTEL
+        | Op::CooperativeMatrixStoreCheckedINTEL
+        | Op::CooperativeMatrixConstructCheckedINTEL
+        | Op::CooperativeMatrixLoadOffsetINTEL
+        | Op::CooperativeMatrixStoreOffsetINTEL => all.collect(),
+        _ => Vec::new(),
+    }
+}
