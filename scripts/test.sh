@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# test.sh: every test of the workspace, with the Vulkan driver and the tools that they need.
+# test.sh: the tests of the workspace, with the Vulkan driver and the tools that they need.
 #
-#   test.sh [ARGS...]    ARGS go to `cargo nextest run`, or to `cargo test` where nextest is missing
+#   test.sh                  everything: formatting, clippy, documentation, packages, every test. CI runs this
+#   test.sh quick [ARGS...]  under two minutes once built: unit tests, rules, refusals, command lines; needs no driver
+#   test.sh ARGS...          every test that `cargo nextest run ARGS` (or `cargo test ARGS`, where nextest is missing) selects
 #
 # Fetches what scripts/drivers.sh, scripts/llama-shaders.sh and scripts/sarif-schema.sh provide, and makes a missing driver, tool or
 # shader a failure instead of a skip. Test programs run with the current Mesa's lavapipe. The test runner's own summary comes last.
@@ -9,6 +11,18 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/.."
+
+if cargo nextest --version >/dev/null 2>&1; then
+  runner=(cargo nextest run)
+else
+  runner=(cargo test)
+fi
+
+if [ "${1:-}" = quick ]; then
+  shift
+  exec "${runner[@]}" --workspace --no-fail-fast --lib --bins \
+    --test rules --test refusals --test check --test cooplower --test sarif --test repository "$@"
+fi
 
 export COOP_CACHE=${COOP_CACHE:-$PWD/.cache}
 "$here/drivers.sh"
@@ -25,11 +39,19 @@ export PATH=$COOP_CACHE/bin:$PATH
 host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
 export "CARGO_TARGET_${host}_RUNNER=$COOP_CACHE/bin/mesa-run"
 
-if cargo nextest --version >/dev/null 2>&1; then
-  # nextest leaves the examples in the documentation out.
-  status=0
-  cargo test --workspace --doc --quiet || status=$?
-  cargo nextest run --workspace --no-fail-fast "$@" || status=$?
-  exit "$status"
+status=0
+# What is wrong is said where it happens; the tests come last, with their summary.
+check() {
+  echo "== $*"
+  "$@" || { status=1; echo "test.sh: failed: $*" >&2; }
+}
+if [ $# = 0 ]; then
+  check cargo fmt --all --check
+  check cargo clippy --quiet --workspace --all-targets -- --deny warnings
+  check env RUSTDOCFLAGS=--deny=warnings cargo doc --quiet --workspace --no-deps
+  check cargo package --quiet --workspace --exclude coop-lab --no-verify --allow-dirty
 fi
-exec cargo test --workspace --no-fail-fast "$@"
+# nextest leaves the examples in the documentation out.
+[ "${runner[1]}" = test ] || check cargo test --quiet --workspace --doc
+"${runner[@]}" --workspace --no-fail-fast "$@" || status=$?
+exit "$status"
