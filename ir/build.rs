@@ -336,6 +336,30 @@ fn ext_table<'a>(
     out.push_str("];\n");
 }
 
+/// A named constant for each enumerant, second names included.
+fn write_enums(out: &mut String, enums: &Enumerants, second_names: &SecondNames) {
+    out.push_str(
+        "/// The numbers of enumerants, by kind and by their names in assembly text. A name that begins with a digit has an\n\
+         /// underscore in front.\npub mod enums {\n",
+    );
+    for (kind, (_, rows)) in enums {
+        let mut values: BTreeMap<String, u32> = BTreeMap::new();
+        let second = second_names.iter().filter(|(k, _, _)| k == kind).map(|(_, value, name)| (name, *value));
+        for (name, value) in rows.iter().map(|r| (&r.name, r.value)).chain(second) {
+            let digit = name.starts_with(|c: char| c.is_ascii_digit());
+            values.entry(if digit { format!("_{name}") } else { name.clone() }).or_insert(value);
+        }
+        let _ =
+            writeln!(out, "    /// Enumerants of the kind `{kind}`.\n    #[derive(Debug)]\n    pub enum {kind} {{}}\n");
+        let _ = writeln!(out, "    #[allow(non_upper_case_globals)]\n    impl {kind} {{");
+        for (name, value) in values {
+            let _ = writeln!(out, "        /// `{name}`.\n        pub const {name}: u32 = {value};");
+        }
+        out.push_str("    }\n\n");
+    }
+    out.push_str("}\n\n");
+}
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=grammar/supplement.rs");
@@ -414,6 +438,8 @@ fn main() {
         let _ = writeln!(out, "    ({kind}, {value}, {name:?}),");
     }
     out.push_str("];\n");
+
+    write_enums(&mut out, &enums, &second_names);
 
     ext_table(&mut out, "GLSL_STD_450", GLSL_STD_450_INSTRUCTION_TABLE.iter(), &[]);
     ext_table(&mut out, "OPENCL_STD", OPENCL_STD_100_INSTRUCTION_TABLE.iter(), &[]);

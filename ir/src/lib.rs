@@ -24,6 +24,7 @@ pub mod constant;
 pub mod decode;
 pub mod decorate;
 pub mod entry;
+pub mod extensions;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod grammar;
@@ -40,7 +41,7 @@ pub mod uniform;
 pub mod uses;
 pub mod verify;
 
-pub use grammar::{Kind, Op};
+pub use grammar::{Kind, Op, enums};
 pub use module::{
     Block, Function, Header, Id, IdMap, Inst, InstList, InstRef, Module, Operand, OperandList, string_operands,
 };

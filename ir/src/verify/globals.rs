@@ -1,6 +1,6 @@
-//! Checks 11, 12, 14 and 15: what stands outside functions.
+//! Checks 11, 12, 14, 15 and 17: what stands outside functions.
 
-use super::Verifier;
+use super::{Problem, Verifier};
 use crate::grammar::Op;
 use crate::module::{Id, Inst, InstRef};
 use crate::section::Section;
@@ -40,6 +40,7 @@ impl Verifier<'_> {
             }
             self.global(r, inst);
         }
+        self.memory_models();
         let leads = self.module.functions.iter().flat_map(|f| &f.lead);
         for &r in leads.chain(&self.module.trailing) {
             if !self.is_aside(self.module.inst(r)) {
@@ -50,6 +51,17 @@ impl Verifier<'_> {
             if let Some(ty) = self.module.inst(r).ty {
                 self.must_be_type(r, ty, "result type");
             }
+        }
+    }
+
+    fn memory_models(&mut self) {
+        let mut models = self.module.globals_with(Op::MemoryModel);
+        if models.next().is_none() {
+            let message = "there is no OpMemoryModel, which every module has".to_owned();
+            self.problems.push(Problem { inst: None, check: 17, message });
+        }
+        for second in models.collect::<Vec<_>>() {
+            self.problem(17, second, "a module has one memory model");
         }
     }
 
