@@ -40,7 +40,6 @@ impl Verifier<'_> {
             }
             self.global(r, inst);
         }
-        self.memory_models();
         let leads = self.module.functions.iter().flat_map(|f| &f.lead);
         for &r in leads.chain(&self.module.trailing) {
             if !self.is_aside(self.module.inst(r)) {
@@ -54,7 +53,8 @@ impl Verifier<'_> {
         }
     }
 
-    fn memory_models(&mut self) {
+    /// Checks that there is one memory model.
+    pub(super) fn memory_models(&mut self) {
         let mut models = self.module.globals_with(Op::MemoryModel);
         if models.next().is_none() {
             let message = "there is no OpMemoryModel, which every module has".to_owned();

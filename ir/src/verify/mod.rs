@@ -94,6 +94,7 @@ fn check(module: &Module, all: bool) -> Result<(), Vec<Problem>> {
         v.values(function);
     }
     v.uses(&cfgs, all);
+    v.memory_models();
     if v.problems.is_empty() { Ok(()) } else { Err(v.problems) }
 }
 
