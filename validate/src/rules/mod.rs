@@ -274,6 +274,7 @@ pub static RULES: &[&Rule] = &[
     &device::pipeline::FULL_SUBGROUPS,
     &device::pipeline::LOCAL_SIZE,
     &device::matrix::MULADD,
+    &device::NOT_JUDGED,
     &device::nv1::NV1_MULADD,
     &device::nv1::NV1_TYPE,
     &device::matrix::LANES,
