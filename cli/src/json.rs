@@ -31,6 +31,11 @@ pub fn report(module: &Module, file: &str, report: &Report) -> Value {
     })
 }
 
+/// The object of a file in which there was nothing to check.
+pub fn without_findings(file: &str) -> Value {
+    json!({ "file": file, "ok": true, "findings": [], "omitted": {}, "undecided": 0 })
+}
+
 /// Adds problems that no rule found to the object of a file.
 pub fn append(object: &mut Value, module: &Module, problems: &[Problem]) {
     if problems.is_empty() {

@@ -176,6 +176,18 @@ fn devices() {
     cli_snapshot("devices-json", &with(&["devices", "--format", "json", TWO[2], TWO[3], GEMM]));
     cli_snapshot("devices-undecided", &["devices", "--profile", "mesa-lavapipe", GEMM]);
     cli_snapshot("devices-broken", &["devices", "--profile", "mesa-lavapipe", K]);
+    // What profiles don't know, in either format.
+    const RAYS: &str = "testdata/validate/device/device-not-judged.spvasm";
+    cli_snapshot("devices-not-judged", &["devices", RAYS]);
+    let one = ["devices", "--format", "json", "--profile", "nvidia-h100", "--profile", "intel-opencl-gpu"];
+    cli_snapshot("devices-not-judged-json", &[&one[..], &[RAYS, "testdata/kernels/gemm_i8.spv"]].concat());
+    // Subgroups of 64 do not divide the workgroup, those of 32 do.
+    const HALF: &str = "testdata/cli/half-a-subgroup.spvasm";
+    cli_snapshot("devices-required", &["devices", "--profile", "amd-rdna3", "--profile", "nvidia-h100", HALF]);
+    cli_snapshot("devices-required-json", &["devices", "--format", "json", "--profile", "amd-rdna3", HALF]);
+    // A kernel of OpenCL.
+    const KERNEL: &str = "testdata/validate/valid/kernel.spvasm";
+    cli_snapshot("devices-kernel", &["devices", "--profile", "intel-opencl-gpu", "--profile", "nvidia-h100", KERNEL]);
     cli_snapshot("profile", &with(&["--format", "short", "--profile", "nvidia-h100", GEMM]));
     cli_snapshot("profile-file", &["--format", "short", "--profile", "testdata/validate/device/small.json", VALID]);
     cli_snapshot("profile-unknown", &["--profile", "no-such-device", GEMM]);
@@ -213,6 +225,99 @@ fn what_can_not_be_read() {
     cli_snapshot("bad-cyclic", &["--format", "json", &file("cyclic.spvasm", cyclic)]);
     cli_snapshot("bad-among-good", &["--format", "json", VALID, "testdata/no-such-file.spv", K]);
     cli_snapshot("bad-option", &["--no-such-option", K]);
+}
+
+/// Modules in the cache and of ours, with matrices and without, cut and damaged: each at its own place.
+fn damaged() -> Vec<Vec<u8>> {
+    let read = |name: &str| std::fs::read(root().join("testdata/kernels").join(name)).expect("readable");
+    let with = ["gemm_simple.spv", "gemm_simple.opt.spv", "elementwise_float.spv", "functions.spv"].map(read);
+    // Without matrices: what the lowering makes of one, and one that never had any.
+    let lowered = || {
+        let module = coop_ir::binary::read(&read("gemm_simple.spv")).expect("a module");
+        let mut how = coop_passes::Options::new(coop_passes::Target::Scalar);
+        how.subgroup_size = Some(32);
+        how.spec_defaults = true;
+        coop_ir::binary::write(&coop_passes::lower(&module, &how).expect("it is lowered").module)
+    };
+    let assembled = |name: &str| {
+        let text = std::fs::read_to_string(root().join(name)).expect("readable");
+        coop_ir::binary::write(&coop_ir::text::parse(&text).expect("a module"))
+    };
+    let mut out = vec![with[0][..20].to_vec()];
+    let mut state = 0x9e37_79b9u32;
+    let mut below = |n: usize| {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state as usize % n
+    };
+    let others = [lowered(), assembled("testdata/cli/barrier-without-matrices.spvasm"), assembled(K)];
+    for module in with.into_iter().chain(others) {
+        let starts = instruction_starts(&module);
+        for i in 0..24 {
+            let at = starts[below(starts.len())];
+            let mut bytes = module.clone();
+            match i % 4 {
+                // Cut in front of an instruction, ...
+                0 | 1 => bytes.truncate(at),
+                // ... without an instruction, ...
+                2 => drop(bytes.drain(at..at + 4 * usize::from(u16::from_le_bytes([module[at + 2], module[at + 3]])))),
+                // ... or with another word.
+                _ => {
+                    let word = 20 + 4 * below(module.len() / 4 - 5);
+                    bytes[word..word + 4].copy_from_slice(&(below(64) as u32).to_le_bytes());
+                }
+            }
+            out.push(bytes);
+        }
+        out.push(module);
+    }
+    out
+}
+
+fn instruction_starts(module: &[u8]) -> Vec<usize> {
+    let mut starts = vec![20];
+    while let Some(at) = starts.last().copied().filter(|at| at + 4 <= module.len()) {
+        starts.push(at + 4 * usize::from(u16::from_le_bytes([module[at + 2], module[at + 3]])));
+    }
+    starts.pop();
+    starts
+}
+
+/// How much is said, and in which format, changes neither the exit status nor the errors.
+#[test]
+fn verbosity_changes_no_status() {
+    let path = scratch().join("damaged.spv");
+    let name = path.to_str().expect("UTF-8");
+    let (mut statuses, mut silent) = ([0; 3], 0);
+    for (n, bytes) in damaged().into_iter().enumerate() {
+        std::fs::write(&path, &bytes).expect("writable");
+        let run = |args: &[&str]| {
+            let out = Command::new(env!("CARGO_BIN_EXE_coopcheck")).args(args).arg(&path).output().expect("it runs");
+            let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+            let found: Vec<String> = text(&out.stdout).lines().map(str::to_owned).collect();
+            let errors: Vec<String> =
+                text(&out.stderr).lines().filter(|l| l.starts_with("error")).map(str::to_owned).collect();
+            (out.status.code().expect("it ends"), found, errors)
+        };
+        let is_error = |l: &String| l.contains(": error[");
+        let (status, found, errors) = run(&["--format", "short"]);
+        assert_eq!(run(&["--format", "short", "-v"]), (status, found.clone(), errors.clone()), "{n}");
+        let found_errors: Vec<&String> = found.iter().filter(|l| is_error(l)).collect();
+        for args in [&["--format", "short", "-q"][..], &["--format", "short", "-vv"]] {
+            let (s, f, e) = run(args);
+            assert_eq!((s, &e), (status, &errors), "{n}: {args:?}");
+            assert_eq!(f.iter().filter(|l| is_error(l)).collect::<Vec<_>>(), found_errors, "{n}: {args:?}");
+        }
+        for args in [&["-qq"][..], &["--format", "human"], &["--format", "json"], &["--format", "sarif"]] {
+            let (s, _, e) = run(args);
+            assert_eq!((s, e), (status, errors.clone()), "{n}: {args:?}");
+        }
+        statuses[usize::try_from(status).expect("a status")] += 1;
+        silent += usize::from(found.is_empty() && errors.is_empty());
+        assert!(found.iter().chain(&errors).all(|l| l.contains(name)), "{n}: {found:?} {errors:?}");
+    }
+    assert!(statuses.iter().all(|n| *n > 0) && silent > 5, "{statuses:?}, {silent} without a word");
 }
 
 #[test]

@@ -11,10 +11,11 @@ mod scalar;
 
 use std::fmt;
 
+use coop_ir::grammar::enums::ExecutionModel;
 use serde::{Deserialize, Serialize};
 
 pub use feature::{Feature, Features};
-pub use require::{Requirement, VulkanExtension, capability_requirement, spirv_extension};
+pub use require::{Requirement, VulkanExtension, capability_requirement, opencl_requirement, spirv_extension};
 pub use scalar::{ApiVersion, ComponentType, Scope, SubgroupOperations};
 
 /// How a profile's values were obtained.
@@ -40,7 +41,32 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What a Vulkan device supports, as far as compute modules with matrices are concerned.
+/// The programming interface of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum Api {
+    /// Vulkan, as far as compute shaders are concerned.
+    #[default]
+    Vulkan,
+    /// OpenCL.
+    #[serde(rename = "OpenCL")]
+    OpenCl,
+}
+
+impl Api {
+    fn is_vulkan(&self) -> bool {
+        *self == Api::Vulkan
+    }
+
+    /// Returns whether profiles tell what entry points of an execution model need: compute shaders, or kernels.
+    pub fn judges(self, model: u32) -> bool {
+        match self {
+            Api::Vulkan => model == ExecutionModel::GLCompute,
+            Api::OpenCl => model == ExecutionModel::Kernel,
+        }
+    }
+}
+
+/// What a device supports, as far as compute modules with matrices are concerned.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Profile {
@@ -52,6 +78,9 @@ pub struct Profile {
     pub driver: String,
     /// The driver's version, in its own words.
     pub driver_info: String,
+    /// The interface that the profile is for.
+    #[serde(skip_serializing_if = "Api::is_vulkan")]
+    pub api: Api,
     /// The Vulkan version that the device reports.
     pub api_version: ApiVersion,
     /// How the values were obtained.
@@ -311,8 +340,32 @@ impl Profile {
 
     /// Whether a module may declare the capability on this device; if not, what is missing.
     pub fn check_capability(&self, capability: u32) -> Result<(), Requirement> {
-        let requirement = capability_requirement(capability);
+        let requirement = self.requirement_of(capability);
         if requirement.is_met_by(self) { Ok(()) } else { Err(requirement) }
+    }
+
+    /// Returns what a capability asks of the device, by its interface.
+    pub fn requirement_of(&self, capability: u32) -> Requirement {
+        match self.api {
+            Api::Vulkan => capability_requirement(capability),
+            Api::OpenCl => opencl_requirement(capability),
+        }
+    }
+
+    /// Returns the subgroup sizes that a pipeline can require of compute shaders, the device's usual one first.
+    pub fn required_subgroup_sizes(&self) -> Vec<u32> {
+        let limits = &self.limits;
+        let can =
+            self.has(Feature::SubgroupSizeControl) && limits.required_subgroup_size_stages & Limits::COMPUTE_STAGE != 0;
+        if !can {
+            return Vec::new();
+        }
+        let sizes = (0..u32::BITS)
+            .map(|i| 1 << i)
+            .filter(|n| (limits.min_subgroup_size..=limits.max_subgroup_size).contains(n));
+        let mut sizes: Vec<u32> = sizes.collect();
+        sizes.sort_by_key(|n| *n != limits.subgroup_size);
+        sizes
     }
 }
 
@@ -369,6 +422,15 @@ mod tests {
             assert_ne!(profile.origin, Origin::Unknown);
         }
         assert!(Profile::builtin("no-such-device").is_none());
+    }
+
+    #[test]
+    fn sizes_that_can_be_required() {
+        let sizes = |name: &str| Profile::builtin(name).unwrap().required_subgroup_sizes();
+        assert_eq!(sizes("nvidia-h100"), [32]);
+        assert_eq!(sizes("amd-rdna3"), [64, 32]);
+        assert_eq!(sizes("intel-opencl-cpu"), [16, 4, 8, 32, 64]);
+        assert!(Profile::default().required_subgroup_sizes().is_empty());
     }
 
     #[test]

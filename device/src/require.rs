@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use coop_ir::grammar::enums::Capability as C;
+
 use super::{ApiVersion, Feature, Profile, SubgroupOperations};
 
 /// What a device must have before a module may declare a capability.
@@ -89,96 +91,180 @@ pub fn capability_requirement(capability: u32) -> Requirement {
     use Requirement::*;
     type Ops = SubgroupOperations;
     match capability {
-        // Matrix, Shader, ImageQuery, Sampled1D and the other capabilities that Vulkan always has.
-        0 | 1 | 43 | 44 | 46 | 47 | 50 | 51 => Nothing,
-        // Addresses, Linkage, Kernel, Vector16, Float16Buffer, ImageBasic .. Pipes, Groups, DeviceEnqueue, LiteralSampler,
-        // GenericPointer, SubgroupDispatch, NamedBarrier, PipeStorage.
-        4..=8 | 13..=15 | 17..=20 | 38 | 58..=60 => NeverInVulkan,
-        // CooperativeMatrixLayoutsARM; Intel's integers, joint matrix and conversions.
-        4201 | 5112 | 5114 | 6115 | 6192 | 6238 | 6411 | 6425 | 6434..=6437 | 6441 => NeverInVulkan,
-        9 => AnyOf(&[F::ShaderFloat16]),
-        10 => AnyOf(&[F::ShaderFloat64]),
-        11 => AnyOf(&[F::ShaderInt64]),
-        12 => AnyOf(&[F::ShaderBufferInt64Atomics, F::ShaderSharedInt64Atomics]),
-        22 => AnyOf(&[F::ShaderInt16]),
-        28 => AnyOf(&[F::ShaderUniformBufferArrayDynamicIndexing]),
-        30 => AnyOf(&[F::ShaderStorageBufferArrayDynamicIndexing]),
-        39 => AnyOf(&[F::ShaderInt8]),
-        61 => Subgroup(Ops::BASIC),
-        62 | 4431 => Subgroup(Ops::VOTE),
-        63 => Subgroup(Ops::ARITHMETIC),
-        64 | 4423 => Subgroup(Ops::BALLOT),
-        65 => Subgroup(Ops::SHUFFLE),
-        66 => Subgroup(Ops::SHUFFLE_RELATIVE),
-        67 => Subgroup(Ops::CLUSTERED),
-        68 => Subgroup(Ops::QUAD),
-        5297 => Subgroup(Ops::PARTITIONED),
-        4212 => AnyOf(&[F::ShaderFloat8]),
-        4213 => AnyOf(&[F::ShaderFloat8CooperativeMatrix]),
-        4428 => AnyOf(&[F::WorkgroupMemoryExplicitLayout]),
-        4429 => AnyOf(&[F::WorkgroupMemoryExplicitLayout8BitAccess]),
-        4430 => AnyOf(&[F::WorkgroupMemoryExplicitLayout16BitAccess]),
-        4433 => AnyOf(&[F::StorageBuffer16BitAccess]),
-        4434 => AnyOf(&[F::UniformAndStorageBuffer16BitAccess]),
-        4435 => AnyOf(&[F::StoragePushConstant16]),
-        4441 => AnyOf(&[F::VariablePointersStorageBuffer]),
-        4442 => AnyOf(&[F::VariablePointers]),
-        4448 => AnyOf(&[F::StorageBuffer8BitAccess]),
-        4449 => AnyOf(&[F::UniformAndStorageBuffer8BitAccess]),
-        4450 => AnyOf(&[F::StoragePushConstant8]),
-        4464 => {
+        // What Vulkan always has.
+        C::Matrix
+        | C::Shader
+        | C::Sampled1D
+        | C::Image1D
+        | C::SampledBuffer
+        | C::ImageBuffer
+        | C::ImageQuery
+        | C::DerivativeControl => Nothing,
+        // What is OpenCL's.
+        C::Addresses
+        | C::Linkage
+        | C::Kernel
+        | C::Vector16
+        | C::Float16Buffer
+        | C::ImageBasic
+        | C::ImageReadWrite
+        | C::ImageMipmap
+        | C::Pipes
+        | C::Groups
+        | C::DeviceEnqueue
+        | C::LiteralSampler
+        | C::GenericPointer
+        | C::SubgroupDispatch
+        | C::NamedBarrier
+        | C::PipeStorage => NeverInVulkan,
+        // What no Vulkan extension brings: ARM's layouts; Intel's integers, joint matrix and conversions.
+        C::CooperativeMatrixLayoutsARM
+        | C::Int4TypeINTEL
+        | C::Int4CooperativeMatrixINTEL
+        | C::BFloat16ConversionINTEL
+        | C::CooperativeMatrixCheckedInstructionsINTEL
+        | C::CooperativeMatrixOffsetInstructionsINTEL
+        | C::CooperativeMatrixPrefetchINTEL
+        | C::TensorFloat32RoundingINTEL
+        | C::PackedCooperativeMatrixINTEL
+        | C::CooperativeMatrixInvocationInstructionsINTEL
+        | C::CooperativeMatrixTF32ComponentTypeINTEL
+        | C::CooperativeMatrixBFloat16ComponentTypeINTEL
+        | C::CacheControlsINTEL => NeverInVulkan,
+        C::Float16 => AnyOf(&[F::ShaderFloat16]),
+        C::Float64 => AnyOf(&[F::ShaderFloat64]),
+        C::Int64 => AnyOf(&[F::ShaderInt64]),
+        C::Int64Atomics => AnyOf(&[F::ShaderBufferInt64Atomics, F::ShaderSharedInt64Atomics]),
+        C::Int16 => AnyOf(&[F::ShaderInt16]),
+        C::UniformBufferArrayDynamicIndexing => AnyOf(&[F::ShaderUniformBufferArrayDynamicIndexing]),
+        C::StorageBufferArrayDynamicIndexing => AnyOf(&[F::ShaderStorageBufferArrayDynamicIndexing]),
+        C::Int8 => AnyOf(&[F::ShaderInt8]),
+        C::GroupNonUniform => Subgroup(Ops::BASIC),
+        C::GroupNonUniformVote | C::SubgroupVoteKHR => Subgroup(Ops::VOTE),
+        C::GroupNonUniformArithmetic => Subgroup(Ops::ARITHMETIC),
+        C::GroupNonUniformBallot | C::SubgroupBallotKHR => Subgroup(Ops::BALLOT),
+        C::GroupNonUniformShuffle => Subgroup(Ops::SHUFFLE),
+        C::GroupNonUniformShuffleRelative => Subgroup(Ops::SHUFFLE_RELATIVE),
+        C::GroupNonUniformClustered => Subgroup(Ops::CLUSTERED),
+        C::GroupNonUniformQuad => Subgroup(Ops::QUAD),
+        C::GroupNonUniformPartitionedNV => Subgroup(Ops::PARTITIONED),
+        C::Float8EXT => AnyOf(&[F::ShaderFloat8]),
+        C::Float8CooperativeMatrixEXT => AnyOf(&[F::ShaderFloat8CooperativeMatrix]),
+        C::WorkgroupMemoryExplicitLayoutKHR => AnyOf(&[F::WorkgroupMemoryExplicitLayout]),
+        C::WorkgroupMemoryExplicitLayout8BitAccessKHR => AnyOf(&[F::WorkgroupMemoryExplicitLayout8BitAccess]),
+        C::WorkgroupMemoryExplicitLayout16BitAccessKHR => AnyOf(&[F::WorkgroupMemoryExplicitLayout16BitAccess]),
+        C::StorageBuffer16BitAccess => AnyOf(&[F::StorageBuffer16BitAccess]),
+        C::UniformAndStorageBuffer16BitAccess => AnyOf(&[F::UniformAndStorageBuffer16BitAccess]),
+        C::StoragePushConstant16 => AnyOf(&[F::StoragePushConstant16]),
+        C::VariablePointersStorageBuffer => AnyOf(&[F::VariablePointersStorageBuffer]),
+        C::VariablePointers => AnyOf(&[F::VariablePointers]),
+        C::StorageBuffer8BitAccess => AnyOf(&[F::StorageBuffer8BitAccess]),
+        C::UniformAndStorageBuffer8BitAccess => AnyOf(&[F::UniformAndStorageBuffer8BitAccess]),
+        C::StoragePushConstant8 => AnyOf(&[F::StoragePushConstant8]),
+        C::DenormPreserve => {
             AnyOf(&[F::ShaderDenormPreserveFloat16, F::ShaderDenormPreserveFloat32, F::ShaderDenormPreserveFloat64])
         }
-        4465 => AnyOf(&[
+        C::DenormFlushToZero => AnyOf(&[
             F::ShaderDenormFlushToZeroFloat16,
             F::ShaderDenormFlushToZeroFloat32,
             F::ShaderDenormFlushToZeroFloat64,
         ]),
-        4466 => AnyOf(&[
+        C::SignedZeroInfNanPreserve => AnyOf(&[
             F::ShaderSignedZeroInfNanPreserveFloat16,
             F::ShaderSignedZeroInfNanPreserveFloat32,
             F::ShaderSignedZeroInfNanPreserveFloat64,
         ]),
-        4467 => {
+        C::RoundingModeRTE => {
             AnyOf(&[F::ShaderRoundingModeRteFloat16, F::ShaderRoundingModeRteFloat32, F::ShaderRoundingModeRteFloat64])
         }
-        4468 => {
+        C::RoundingModeRTZ => {
             AnyOf(&[F::ShaderRoundingModeRtzFloat16, F::ShaderRoundingModeRtzFloat32, F::ShaderRoundingModeRtzFloat64])
         }
-        4473 => AnyOf(&[F::ShaderUntypedPointers]),
-        4496 => AnyOf(&[F::CooperativeMatrixConversionQcom]),
-        5055 => AnyOf(&[F::ShaderSubgroupClock, F::ShaderDeviceClock]),
-        5116 => AnyOf(&[F::ShaderBFloat16Type]),
-        5117 => AnyOf(&[F::ShaderBFloat16DotProduct]),
-        5118 => AnyOf(&[F::ShaderBFloat16CooperativeMatrix]),
-        5301 => Extension(VulkanExtension::core("VK_EXT_descriptor_indexing", 2)),
-        5302 => AnyOf(&[F::RuntimeDescriptorArray]),
-        5306 => AnyOf(&[F::ShaderUniformBufferArrayNonUniformIndexing]),
-        5308 => AnyOf(&[F::ShaderStorageBufferArrayNonUniformIndexing]),
-        5345 => AnyOf(&[F::VulkanMemoryModel]),
-        5346 => AnyOf(&[F::VulkanMemoryModelDeviceScope]),
-        5347 => AnyOf(&[F::BufferDeviceAddress]),
-        5357 => AnyOf(&[F::CooperativeMatrixNv]),
-        5394 => AnyOf(&[F::CooperativeVector]),
-        5425 => AnyOf(&[F::LongVector]),
-        5426 => AnyOf(&[F::Shader64BitIndexing]),
-        5429 => AnyOf(&[F::CooperativeMatrixConversionsExt]),
-        5430 => AnyOf(&[F::CooperativeMatrixReductionsNv, F::CooperativeMatrixReductionsExt]),
-        5431 => AnyOf(&[F::CooperativeMatrixConversionsNv]),
-        5432 => AnyOf(&[F::CooperativeMatrixPerElementOperationsNv, F::CooperativeMatrixPerElementOperationsExt]),
-        5433 | 5439 => AnyOf(&[F::CooperativeMatrixTensorAddressing]),
-        5434 => AnyOf(&[F::CooperativeMatrixBlockLoads]),
-        5435 => AnyOf(&[F::CooperativeVectorTraining]),
-        5438 => AnyOf(&[F::CooperativeMatrixGetCoordinate]),
-        5447 => AnyOf(&[F::CooperativeMatrixDecodeVector]),
-        5629 => AnyOf(&[F::ShaderExpectAssume]),
-        6016..=6019 => AnyOf(&[F::ShaderIntegerDotProduct]),
-        6022 => AnyOf(&[F::CooperativeMatrix]),
-        6024 => AnyOf(&[F::ShaderReplicatedComposites]),
-        6026 => AnyOf(&[F::ShaderSubgroupRotate]),
-        6029 => AnyOf(&[F::ShaderFloatControls2]),
-        6033 => AnyOf(&[F::ShaderBufferFloat32AtomicAdd, F::ShaderSharedFloat32AtomicAdd]),
-        6034 => AnyOf(&[F::ShaderBufferFloat64AtomicAdd]),
+        C::UntypedPointersKHR => AnyOf(&[F::ShaderUntypedPointers]),
+        C::CooperativeMatrixConversionQCOM => AnyOf(&[F::CooperativeMatrixConversionQcom]),
+        C::ShaderClockKHR => AnyOf(&[F::ShaderSubgroupClock, F::ShaderDeviceClock]),
+        C::BFloat16TypeKHR => AnyOf(&[F::ShaderBFloat16Type]),
+        C::BFloat16DotProductKHR => AnyOf(&[F::ShaderBFloat16DotProduct]),
+        C::BFloat16CooperativeMatrixKHR => AnyOf(&[F::ShaderBFloat16CooperativeMatrix]),
+        C::ShaderNonUniform => Extension(VulkanExtension::core("VK_EXT_descriptor_indexing", 2)),
+        C::RuntimeDescriptorArray => AnyOf(&[F::RuntimeDescriptorArray]),
+        C::UniformBufferArrayNonUniformIndexing => AnyOf(&[F::ShaderUniformBufferArrayNonUniformIndexing]),
+        C::StorageBufferArrayNonUniformIndexing => AnyOf(&[F::ShaderStorageBufferArrayNonUniformIndexing]),
+        C::VulkanMemoryModel => AnyOf(&[F::VulkanMemoryModel]),
+        C::VulkanMemoryModelDeviceScope => AnyOf(&[F::VulkanMemoryModelDeviceScope]),
+        C::PhysicalStorageBufferAddresses => AnyOf(&[F::BufferDeviceAddress]),
+        C::CooperativeMatrixNV => AnyOf(&[F::CooperativeMatrixNv]),
+        C::CooperativeVectorNV => AnyOf(&[F::CooperativeVector]),
+        C::LongVectorEXT => AnyOf(&[F::LongVector]),
+        C::Shader64BitIndexingEXT => AnyOf(&[F::Shader64BitIndexing]),
+        C::CooperativeMatrixConversionsEXT => AnyOf(&[F::CooperativeMatrixConversionsExt]),
+        C::CooperativeMatrixReductionsNV => {
+            AnyOf(&[F::CooperativeMatrixReductionsNv, F::CooperativeMatrixReductionsExt])
+        }
+        C::CooperativeMatrixConversionsNV => AnyOf(&[F::CooperativeMatrixConversionsNv]),
+        C::CooperativeMatrixPerElementOperationsNV => {
+            AnyOf(&[F::CooperativeMatrixPerElementOperationsNv, F::CooperativeMatrixPerElementOperationsExt])
+        }
+        C::CooperativeMatrixTensorAddressingNV | C::TensorAddressingNV => {
+            AnyOf(&[F::CooperativeMatrixTensorAddressing])
+        }
+        C::CooperativeMatrixBlockLoadsNV => AnyOf(&[F::CooperativeMatrixBlockLoads]),
+        C::CooperativeVectorTrainingNV => AnyOf(&[F::CooperativeVectorTraining]),
+        C::CooperativeMatrixGetCoordinateEXT => AnyOf(&[F::CooperativeMatrixGetCoordinate]),
+        C::CooperativeMatrixDecodeVectorNV => AnyOf(&[F::CooperativeMatrixDecodeVector]),
+        C::ExpectAssumeKHR => AnyOf(&[F::ShaderExpectAssume]),
+        C::DotProductInputAll | C::DotProductInput4x8Bit | C::DotProductInput4x8BitPacked | C::DotProduct => {
+            AnyOf(&[F::ShaderIntegerDotProduct])
+        }
+        C::CooperativeMatrixKHR => AnyOf(&[F::CooperativeMatrix]),
+        C::ReplicatedCompositesEXT => AnyOf(&[F::ShaderReplicatedComposites]),
+        C::GroupNonUniformRotateKHR => AnyOf(&[F::ShaderSubgroupRotate]),
+        C::FloatControls2 => AnyOf(&[F::ShaderFloatControls2]),
+        C::AtomicFloat32AddEXT => AnyOf(&[F::ShaderBufferFloat32AtomicAdd, F::ShaderSharedFloat32AtomicAdd]),
+        C::AtomicFloat64AddEXT => AnyOf(&[F::ShaderBufferFloat64AtomicAdd]),
+        _ => Unknown,
+    }
+}
+
+/// What the capability of that number asks of a device with OpenCL, which takes SPIR-V of SPV_INTEL_joint_matrix where it has
+/// matrices.
+pub fn opencl_requirement(capability: u32) -> Requirement {
+    use Feature as F;
+    use Requirement::*;
+    match capability {
+        C::Addresses
+        | C::Linkage
+        | C::Kernel
+        | C::Vector16
+        | C::Float16Buffer
+        | C::Int8
+        | C::Int16
+        | C::Int64
+        | C::GenericPointer
+        | C::ExpectAssumeKHR => Nothing,
+        C::Float16 => AnyOf(&[F::ShaderFloat16]),
+        C::Float64 => AnyOf(&[F::ShaderFloat64]),
+        C::Int64Atomics => AnyOf(&[F::ShaderBufferInt64Atomics]),
+        C::Groups | C::SubgroupDispatch | C::GroupNonUniform => Subgroup(SubgroupOperations::BASIC),
+        C::GroupNonUniformVote => Subgroup(SubgroupOperations::VOTE),
+        C::GroupNonUniformArithmetic => Subgroup(SubgroupOperations::ARITHMETIC),
+        C::GroupNonUniformBallot => Subgroup(SubgroupOperations::BALLOT),
+        C::GroupNonUniformShuffle => Subgroup(SubgroupOperations::SHUFFLE),
+        C::GroupNonUniformShuffleRelative => Subgroup(SubgroupOperations::SHUFFLE_RELATIVE),
+        C::GroupNonUniformClustered => Subgroup(SubgroupOperations::CLUSTERED),
+        C::CooperativeMatrixKHR
+        | C::CooperativeMatrixCheckedInstructionsINTEL
+        | C::CooperativeMatrixOffsetInstructionsINTEL
+        | C::CooperativeMatrixPrefetchINTEL
+        | C::PackedCooperativeMatrixINTEL
+        | C::CooperativeMatrixInvocationInstructionsINTEL
+        | C::CooperativeMatrixTF32ComponentTypeINTEL
+        | C::CooperativeMatrixBFloat16ComponentTypeINTEL
+        | C::BFloat16ConversionINTEL
+        | C::TensorFloat32RoundingINTEL
+        | C::CacheControlsINTEL => AnyOf(&[F::CooperativeMatrix]),
+        C::BFloat16TypeKHR => AnyOf(&[F::ShaderBFloat16Type]),
+        C::BFloat16CooperativeMatrixKHR => AnyOf(&[F::ShaderBFloat16CooperativeMatrix]),
         _ => Unknown,
     }
 }

@@ -44,31 +44,52 @@ pub fn is_binary(bytes: &[u8]) -> bool {
     matches!(bytes.first_chunk::<4>(), Some(m) if *m == MAGIC.to_le_bytes() || *m == MAGIC.to_be_bytes())
 }
 
-/// The opcodes of a module's instructions, without reading it: a list is all that a module's words are. Ends with an
-/// error where the words are no such list, and gives nothing for what is no module at all.
-pub fn opcodes(bytes: &[u8]) -> impl Iterator<Item = Result<Op, ReadError>> + '_ {
+/// An instruction as it stands in a file.
+#[derive(Clone, Copy, Debug)]
+pub struct RawInst<'a> {
+    /// The opcode.
+    pub op: Op,
+    /// Its words, the first one included.
+    bytes: &'a [u8],
+    big_endian: bool,
+}
+
+impl RawInst<'_> {
+    /// Returns word `index`, the first being the one with opcode and length.
+    pub fn word(&self, index: usize) -> Option<u32> {
+        word(self.bytes, index, self.big_endian)
+    }
+}
+
+fn word(bytes: &[u8], index: usize, big_endian: bool) -> Option<u32> {
+    let b = *bytes.get(index * 4..index * 4 + 4)?.first_chunk::<4>()?;
+    Some(if big_endian { u32::from_be_bytes(b) } else { u32::from_le_bytes(b) })
+}
+
+/// The instructions in a module's bytes, without reading it: a list is all that a module's words are. Ends with an error
+/// where the words are no such list, and gives nothing for what is no module at all.
+pub fn instructions(bytes: &[u8]) -> impl Iterator<Item = Result<RawInst<'_>, ReadError>> + '_ {
     let big_endian = bytes.first_chunk::<4>() == Some(&MAGIC.to_be_bytes());
     let count = if is_binary(bytes) && bytes.len().is_multiple_of(4) { bytes.len() / 4 } else { 0 };
-    let word = move |at: usize| {
-        let b = bytes.get(at * 4..at * 4 + 4)?.first_chunk::<4>()?;
-        Some(if big_endian { u32::from_be_bytes(*b) } else { u32::from_le_bytes(*b) })
-    };
-    let mut lie = word(3).filter(|_| count > 3).and_then(|bound| plausible(bound).err());
+    let mut lie = word(bytes, 3, big_endian).filter(|_| count > 3).and_then(|bound| plausible(bound).err());
     let mut at = 5;
     std::iter::from_fn(move || {
         if let Some(lie) = lie.take() {
             at = count;
             return Some(Err(lie));
         }
-        let word = word(at).filter(|_| at < count)?;
-        let (op, len) = (Op(word as u16), (word >> 16) as usize);
+        let first = word(bytes, at, big_endian).filter(|_| at < count)?;
+        let (op, len) = (Op(first as u16), (first >> 16) as usize);
         let place = at;
         at = if len == 0 { count } else { at + len };
-        if len == 0 || at > count {
-            let message = format!("{len} words, of which {} are there", count - place);
-            return Some(Err(ReadError { word: place, op: Some(op), message }));
+        match bytes.get(place * 4..(place + len) * 4) {
+            Some(bytes) if len > 0 => Some(Ok(RawInst { op, bytes, big_endian })),
+            _ => {
+                at = count;
+                let message = format!("{len} words, of which {} are there", count - place);
+                Some(Err(ReadError { word: place, op: Some(op), message }))
+            }
         }
-        Some(Ok(op))
     })
 }
 

@@ -82,6 +82,11 @@ impl EntryPoint {
     pub fn mode(&self, mode: ExecutionMode) -> Option<Mode> {
         self.modes.iter().copied().find(|m| m.mode == mode as u32)
     }
+
+    /// Returns the workgroup size that an execution mode says, which the built-in replaces where there is one.
+    pub fn size_of_modes(&self, module: &Module) -> Option<WorkgroupSize> {
+        self.modes.iter().find_map(|m| mode_size(module, *m))
+    }
 }
 
 /// The entry points of a module, in file order.

@@ -1,15 +1,15 @@
 //! The SPIR-V grammar: which operands an opcode takes, which parameters an enumerant adds, and their names.
 //!
-//! `cooplab grammar` generates the tables in `grammar/tables.rs` from rspirv's (SPIR-V SDK 1.4.341), from what those
-//! lack (`lab/src/grammar/supplement.rs`), and from the class and effects of each opcode
-//! (`lab/src/grammar/properties.rs`). Look-ups by opcode are one array access. What the tables don't know is not an
+//! `coop-grammar` generates the tables in `grammar/tables.rs` from rspirv's (SPIR-V SDK 1.4.341), from what those
+//! lack (`lab/grammar/src/supplement.rs`), and from the class and effects of each opcode
+//! (`lab/grammar/src/properties.rs`). Look-ups by opcode are one array access. What the tables don't know is not an
 //! error anywhere: see [`crate::binary`].
 
 #[rustfmt::skip]
 mod tables;
 
 use tables::{ALIASES, GLSL_STD_450, OP_INDEX, OPENCL_STD, SHADER_DEBUG_INFO, TRAITS};
-pub use tables::{Kind, OPS};
+pub use tables::{Kind, OPS, enums};
 
 /// An opcode. Any 16-bit number is one; the named constants are those that the grammar knows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -276,6 +276,101 @@ impl Op {
         self.traits().is_some_and(|t| t.has_scopes)
     }
 
+    /// Returns whether the instruction is about cooperative matrices, tensor layouts or views whatever its operands are:
+    /// a capability for them enables it.
+    #[inline]
+    pub fn is_matrix_op(self) -> bool {
+        // No instruction of the core is, and most instructions are of the core.
+        self.0 >= Op::TypeCooperativeMatrixKHR.0
+            && self.info().is_some_and(|i| i.capabilities.iter().any(|c| crate::extensions::is_matrix_capability(*c)))
+    }
+
+    /// Returns whether the instruction is one of SPV_NV_cooperative_matrix, the first extension of all.
+    #[inline]
+    pub fn is_nv_matrix_op(self) -> bool {
+        (Op::TypeCooperativeMatrixNV.0..=Op::CooperativeMatrixLengthNV.0).contains(&self.0)
+    }
+
+    /// Returns whether the instruction is one of SPV_INTEL_joint_matrix.
+    #[inline]
+    pub fn is_intel_matrix_op(self) -> bool {
+        self.is_matrix_op() && self.info().is_some_and(|i| i.extensions.contains(&"SPV_INTEL_joint_matrix"))
+    }
+
+    /// Returns whether `OpSpecConstantOp` takes the instruction as its operation in a module with these capabilities.
+    pub fn is_specializable(self, has: impl Fn(u32) -> bool) -> bool {
+        use enums::Capability as C;
+        match self {
+            Op::SConvert
+            | Op::UConvert
+            | Op::FConvert
+            | Op::SNegate
+            | Op::Not
+            | Op::IAdd
+            | Op::ISub
+            | Op::IMul
+            | Op::UDiv
+            | Op::SDiv
+            | Op::UMod
+            | Op::SRem
+            | Op::SMod
+            | Op::ShiftRightLogical
+            | Op::ShiftRightArithmetic
+            | Op::ShiftLeftLogical
+            | Op::BitwiseOr
+            | Op::BitwiseXor
+            | Op::BitwiseAnd
+            | Op::VectorShuffle
+            | Op::CompositeExtract
+            | Op::CompositeInsert
+            | Op::LogicalOr
+            | Op::LogicalAnd
+            | Op::LogicalNot
+            | Op::LogicalEqual
+            | Op::LogicalNotEqual
+            | Op::Select
+            | Op::IEqual
+            | Op::INotEqual
+            | Op::ULessThan
+            | Op::SLessThan
+            | Op::UGreaterThan
+            | Op::SGreaterThan
+            | Op::ULessThanEqual
+            | Op::SLessThanEqual
+            | Op::UGreaterThanEqual
+            | Op::SGreaterThanEqual
+            // SPV_NV_cooperative_matrix adds the one; compilers and consumers have the other as well.
+            | Op::CooperativeMatrixLengthNV
+            | Op::CooperativeMatrixLengthKHR => true,
+            Op::QuantizeToF16 => has(C::Shader),
+            Op::ConvertFToS
+            | Op::ConvertSToF
+            | Op::ConvertFToU
+            | Op::ConvertUToF
+            | Op::ConvertPtrToU
+            | Op::ConvertUToPtr
+            | Op::GenericCastToPtr
+            | Op::PtrCastToGeneric
+            | Op::Bitcast
+            | Op::FNegate
+            | Op::FAdd
+            | Op::FSub
+            | Op::FMul
+            | Op::FDiv
+            | Op::FRem
+            | Op::FMod
+            | Op::AccessChain
+            | Op::InBoundsAccessChain
+            | Op::PtrAccessChain
+            | Op::InBoundsPtrAccessChain
+            | Op::UntypedAccessChainKHR
+            | Op::UntypedInBoundsAccessChainKHR
+            | Op::UntypedPtrAccessChainKHR
+            | Op::UntypedInBoundsPtrAccessChainKHR => has(C::Kernel),
+            _ => false,
+        }
+    }
+
     /// Whether the instruction compares integers or truth values.
     pub fn is_integer_comparison(self) -> bool {
         matches!(
@@ -386,5 +481,42 @@ pub fn ext_inst_set(import: &str) -> Option<&'static [ExtInstInfo]> {
         "OpenCL.std" => Some(OPENCL_STD),
         _ if import.starts_with("NonSemantic.Shader.DebugInfo.") => Some(SHADER_DEBUG_INFO),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_about_matrices() {
+        let found: Vec<u16> = OPS.iter().map(|o| o.op).filter(|op| op.is_matrix_op()).map(|op| op.0).collect();
+        // KHR; QCOM; ConvertNV; NV and GetCoordinate; NV2 and tensor addressing; Intel.
+        let ranges = [
+            4456..=4460,
+            4497..=4497,
+            4540..=4542,
+            5293..=5293,
+            5358..=5363,
+            5366..=5379,
+            5382..=5382,
+            5384..=5384,
+            5390..=5390,
+            6193..=6195,
+            6239..=6240,
+            6440..=6440,
+            6448..=6449,
+        ];
+        assert_eq!(found, ranges.into_iter().flatten().collect::<Vec<u16>>());
+    }
+
+    #[test]
+    fn named_enumerants_are_those_of_the_tables() {
+        let named = |kind: Kind, name: &str| kind.enumerant_named(name).expect("a name");
+        assert_eq!(enums::Capability::CooperativeMatrixKHR, named(Kind::Capability, "CooperativeMatrixKHR"));
+        assert_eq!(enums::Capability::CooperativeMatrixConversionsEXT, 5429);
+        assert_eq!(enums::Capability::CooperativeMatrixReductionsEXT, enums::Capability::CooperativeMatrixReductionsNV);
+        assert_eq!(enums::CooperativeMatrixReduce::_2x2, named(Kind::CooperativeMatrixReduce, "2x2"));
+        assert_eq!(enums::CooperativeMatrixLayout::PackedINTEL, 2);
     }
 }

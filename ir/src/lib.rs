@@ -24,6 +24,7 @@ pub mod constant;
 pub mod decode;
 pub mod decorate;
 pub mod entry;
+pub mod extensions;
 pub mod grammar;
 pub mod isomorphic;
 mod module;
@@ -36,7 +37,7 @@ pub mod types;
 pub mod uses;
 pub mod verify;
 
-pub use grammar::{Kind, Op};
+pub use grammar::{Kind, Op, enums};
 pub use module::{
     Block, Function, Header, Id, IdIndex, IdMap, IdSet, IdTable, Inst, InstList, InstRef, Module, Operand, OperandList,
     string_operands,

@@ -150,6 +150,15 @@ impl Inst {
         self.operands.get(index).map(|o| o.word())
     }
 
+    /// Returns the opcode of what `OpSpecConstantOp` computes; `None` for other instructions.
+    #[inline]
+    pub fn specialized_op(&self) -> Option<Op> {
+        if self.op != Op::SpecConstantOp {
+            return None;
+        }
+        self.word(0).and_then(|w| u16::try_from(w).ok()).map(Op)
+    }
+
     /// The ids among the operands, in order; result type and result not included.
     #[inline]
     pub fn ids(&self) -> impl Iterator<Item = Id> + '_ {

@@ -505,6 +505,18 @@ fn check_15_entry_points() {
 }
 
 #[test]
+fn check_17_one_memory_model() {
+    let mut m = kernel("gemm_simple.spv");
+    let r = global(&m, Op::MemoryModel);
+    let second = m.add(m.inst(r).clone());
+    let at = m.globals.iter().position(|g| *g == r).expect("it is listed");
+    m.globals.insert(at + 1, second);
+    fails(&m, 17, "a module has one memory model");
+    m.globals.drain(at..at + 2);
+    fails(&m, 17, "there is no OpMemoryModel");
+}
+
+#[test]
 fn check_16_values_have_their_types() {
     // Two instructions that the kernels lack, made from a comparison.
     let base = |opcode| {

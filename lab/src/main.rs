@@ -2,14 +2,12 @@
 
 mod commands;
 
-use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use commands::{campaign, figures, mutants, record, replay, uniformity};
 use coop_cli::args::OutputStyle;
-use coop_cli::cooprun::{Failure, report};
-use coop_cli::{Status, io};
+use coop_cli::cooprun::report;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +21,7 @@ Exit status:
   2    input that can't be read, wrong usage, or no device that can run it
   101  a bug in cooplab";
 
-/// Develop the tools: generated modules, campaigns, recordings, figures, and the grammar.
+/// Develop the tools: generated modules, campaigns, recordings, figures.
 #[derive(Parser, Debug)]
 #[command(name = "cooplab", version, after_long_help = EXAMPLES)]
 struct Cli {
@@ -47,30 +45,6 @@ enum Command {
     Record(record::Record),
     /// Run every module of a folder, as it is or lowered, and compare with what a device wrote
     Replay(replay::Replay),
-    /// Write the grammar's tables in ir/src from rspirv's tables, the supplement and the properties
-    Grammar(Grammar),
-}
-
-#[derive(Args, Debug)]
-struct Grammar {
-    /// Write nothing; fail where a file is not what would be written
-    #[arg(long)]
-    check: bool,
-}
-
-impl Grammar {
-    fn run(&self) -> Result<Status, Failure> {
-        for (name, text) in coop_lab::grammar::files() {
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
-            if !self.check {
-                io::write_bytes(&path, text.as_bytes())?;
-            } else if std::fs::read_to_string(&path).ok().as_ref() != Some(&text) {
-                io::error(&format!("{name} is stale: run `cargo run -p coop-lab -- grammar`"));
-                return Ok(Status::Findings);
-            }
-        }
-        Ok(Status::Success)
-    }
 }
 
 fn main() -> ExitCode {
@@ -83,7 +57,6 @@ fn main() -> ExitCode {
             Command::Figures(command) => command.run(),
             Command::Record(command) => command.run(),
             Command::Replay(command) => command.run(&cli.style),
-            Command::Grammar(command) => command.run(),
         };
         report(result, false)
     })

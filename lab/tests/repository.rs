@@ -95,8 +95,7 @@ fn lines(folder: &Path) -> usize {
 #[test]
 fn an_engine_builds_little() {
     let packages = packages();
-    let by_name: BTreeMap<&str, &Value> =
-        packages.iter().map(|p| (p["name"].as_str().expect("a name"), p)).collect();
+    let by_name: BTreeMap<&str, &Value> = packages.iter().map(|p| (p["name"].as_str().expect("a name"), p)).collect();
     let cargo = std::env::var("CARGO").unwrap_or("cargo".into());
     let output = Command::new(cargo)
         .args(["tree", "--locked", "-p", "coop-passes", "-e", "normal,build", "--prefix", "none", "-f", "{p}"])

@@ -1,18 +1,18 @@
 //! What the rules ask about a module, computed once.
 
 use crate::env::TargetEnv;
+use crate::matrix::{MatrixType, NvMatrix};
 use crate::options::Options;
 use crate::verdict::Verdict;
 use coop_ir::cfg::{Cfg, Cfgs};
 use coop_ir::constant::{Const, Constants};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{CallGraph, EntryPoint, entry_points};
-use coop_ir::types::{CoopMatView, Scalar, Type, coop_mat, scalar, scope_name};
-use coop_ir::{Id, IdMap, Inst, InstRef, Kind, Module, Op};
+use coop_ir::types::{CoopMatView, Scalar, Type, coop_mat, scalar};
+use coop_ir::{Id, IdMap, Inst, InstRef, Kind, Module, Op, enums};
 use spirv::{AddressingModel, Capability};
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::fmt;
 
 /// How a type, or the type of a value, has to do with matrices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,49 +50,6 @@ impl Class {
         match self.around()? {
             Class::Holder => Some(Class::Pointer),
             _ => Some(Class::TensorPointer),
-        }
-    }
-}
-
-/// The type of a matrix of SPV_NV_cooperative_matrix, which has no use. Displays as `f16 16x16 NV`.
-#[derive(Clone, Debug)]
-pub(crate) struct NvMatrix {
-    pub(crate) id: Id,
-    pub(crate) component_id: Id,
-    pub(crate) component: Option<Scalar>,
-    pub(crate) scope: Id,
-    pub(crate) rows: Id,
-    pub(crate) cols: Id,
-    values: [Const; 3],
-}
-
-impl NvMatrix {
-    fn of(module: &Module, constants: &Constants, inst: &Inst) -> Option<NvMatrix> {
-        let (component_id, scope, rows, cols) = (inst.id(0)?, inst.id(1)?, inst.id(2)?, inst.id(3)?);
-        Some(NvMatrix {
-            id: inst.result?,
-            component_id,
-            component: scalar(module, component_id),
-            scope,
-            rows,
-            cols,
-            values: [scope, rows, cols].map(|id| constants.get(id)),
-        })
-    }
-}
-
-impl fmt::Display for NvMatrix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.component {
-            Some(s) => write!(f, "{s} ")?,
-            None => f.write_str("(no scalar) ")?,
-        }
-        let [scope, rows, cols] = &self.values;
-        write!(f, "{rows}x{cols} NV")?;
-        match scope.value().map(scope_name) {
-            Some(Some("subgroup")) => Ok(()),
-            Some(Some(name)) => write!(f, " {name}"),
-            _ => f.write_str(" scope ?"),
         }
     }
 }
@@ -215,7 +172,9 @@ impl<'a> Cx<'a> {
         let inst = self.module.inst(r);
         let Some(result) = inst.result else {
             match inst.op {
-                Op::Decorate => self.has_transpose |= inst.word(1) == Some(TRANSPOSE),
+                Op::Decorate => {
+                    self.has_transpose |= inst.word(1) == Some(enums::Decoration::CooperativeMatrixTransposeEXT)
+                }
                 Op::Capability => self.declared.push(r),
                 Op::Extension => self.extensions.push(r),
                 _ => {}
@@ -258,9 +217,12 @@ impl<'a> Cx<'a> {
         if let Some(class) = class {
             self.classes.insert(result, class);
         }
+        let operation = inst.specialized_op();
+        self.has_nv1 |= operation.is_some_and(Op::is_nv_matrix_op);
         let of_matrix = class.is_some()
-            || (inst.op == Op::SpecConstantOp && inst.ids().any(|o| self.class(o).is_some()))
-            || matches!(inst.op, Op::UntypedVariableKHR) && inst.ids().any(|o| self.class(o).is_some());
+            || operation.is_some_and(Op::is_matrix_op)
+            || matches!(inst.op, Op::SpecConstantOp | Op::UntypedVariableKHR)
+                && inst.ids().any(|o| self.class(o).is_some());
         if of_matrix {
             self.globals.push(r);
         }
@@ -281,14 +243,14 @@ impl<'a> Cx<'a> {
         {
             self.classes.insert(result, class);
         }
-        if own.is_some() || is_matrix_op(inst.op) || inst.ids().any(|o| self.class(o).is_some()) {
-            self.has_nv1 |= (5358..=5362).contains(&inst.op.0);
+        if own.is_some() || inst.op.is_matrix_op() || inst.ids().any(|o| self.class(o).is_some()) {
+            self.has_nv1 |= inst.op.is_nv_matrix_op();
             self.has_tensors |=
                 matches!(inst.op, Op::CooperativeMatrixLoadTensorNV | Op::CooperativeMatrixStoreTensorNV)
                     || own == Some(Class::Layout);
             self.body.push(r);
         }
-        if inst.op == Op::FunctionCall || is_matrix_op(inst.op) {
+        if inst.op == Op::FunctionCall || inst.op.is_matrix_op() {
             let entry = inst.ids().find(|i| self.entry_functions.contains(i));
             self.entry_calls.extend(entry.map(|e| (r, e)));
         }
@@ -329,6 +291,16 @@ impl<'a> Cx<'a> {
     /// The matrix type of `value`.
     pub(crate) fn matrix_of(&self, value: Id) -> Option<&CoopMatView> {
         self.matrix(self.module.type_of(value)?)
+    }
+
+    /// Returns the matrix type `ty`, of either extension.
+    pub(crate) fn matrix_type(&self, ty: Id) -> Option<MatrixType<'_>> {
+        self.matrix(ty).map(MatrixType::Khr).or_else(|| self.nv_matrix(ty).map(MatrixType::Nv))
+    }
+
+    /// Returns the matrix type of `value`, of either extension.
+    pub(crate) fn matrix_type_of(&self, value: Id) -> Option<MatrixType<'_>> {
+        self.matrix_type(self.module.type_of(value)?)
     }
 
     /// Every matrix type.
@@ -374,7 +346,8 @@ impl<'a> Cx<'a> {
 
     /// Whether an instruction is decorated to exchange rows and columns (SPV_EXT_cooperative_matrix_maintenance1).
     pub(crate) fn transposes(&self, at: InstRef) -> bool {
-        let decorated = |id| self.decorations().of(id).any(|d| d.decoration == TRANSPOSE);
+        let decorated =
+            |id| self.decorations().of(id).any(|d| d.decoration == enums::Decoration::CooperativeMatrixTransposeEXT);
         self.has_transpose && self.inst(at).result.is_some_and(decorated)
     }
 
@@ -458,7 +431,7 @@ impl<'a> Cx<'a> {
             Some(Type::Function { .. }) => "a function type".into(),
             Some(Type::Other(Op::TypeTensorLayoutNV)) => "a tensor layout".into(),
             Some(Type::Other(Op::TypeTensorViewNV)) => "a tensor view".into(),
-            Some(Type::Other(op)) if op.0 == LONG_VECTOR => "a long vector".into(),
+            Some(Type::Other(Op::TypeVectorIdEXT)) => "a long vector".into(),
             Some(Type::Other(op)) => format!("{op}"),
             None => "no type".into(),
         }
@@ -495,33 +468,4 @@ impl<'a> Cx<'a> {
             _ => Some(format!("this is a constant of type {}", self.describe_value(id))),
         }
     }
-}
-
-/// The decoration CooperativeMatrixTransposeEXT.
-pub(crate) const TRANSPOSE: u32 = 5440;
-
-/// `OpTypeVectorIdEXT`, which cooperative vectors share.
-pub(crate) const LONG_VECTOR: u16 = 5288;
-
-/// Instructions that are about matrices, tensor layouts or views whatever their operands turn out to be.
-pub(crate) fn is_matrix_op(op: Op) -> bool {
-    // Nothing of the core is, and that is what most instructions are.
-    op.0 >= 4456
-        && matches!(
-            op.0,
-            // KHR; QCOM; ConvertNV; NV, GetCoordinate, NV2 and tensor addressing; Intel.
-            4456..=4460
-                | 4497
-                | 4540..=4542
-                | 5293
-                | 5358..=5363
-                | 5366..=5379
-                | 5382
-                | 5384
-                | 5390
-                | 6193..=6195
-                | 6239..=6240
-                | 6440
-                | 6448..=6449
-        )
 }

@@ -12,10 +12,13 @@
 //! 3. Unknown values are silent: they are counted ([`Report::undecided`]), never guessed.
 //! 4. Dimensions are compared by id first, then by value: two types that share a constant agree whatever it is.
 
+mod concern;
 mod cx;
 mod device;
 pub mod dynamic;
 mod env;
+mod matrix;
+mod operation;
 mod options;
 mod producer;
 mod report;
@@ -25,6 +28,7 @@ mod rules;
 pub mod testing;
 mod verdict;
 
+pub use concern::{concerns_matrices, has_no_matrices};
 pub use device::Device;
 pub use env::TargetEnv;
 pub use options::{Options, UnknownRule};
@@ -73,17 +77,4 @@ pub fn check_device(module: &Module, options: &Options) -> Report {
         rules::device::check(&cx, device, &mut out);
     }
     out.finish()
-}
-
-/// Whether the words of a module have nothing about cooperative matrices, so that there is no need to read it. What is
-/// no proper list of instructions is read in any case.
-pub fn has_no_matrices(bytes: &[u8]) -> bool {
-    let whole = bytes.len() >= 20 && bytes.len().is_multiple_of(4) && coop_ir::binary::is_binary(bytes);
-    whole && coop_ir::binary::opcodes(bytes).all(|op| op.is_ok_and(|op| !cx::is_matrix_op(op)))
-}
-
-/// Whether anything in the module is about cooperative matrices, of any extension. Modules without any are answered
-/// without a single table being built.
-pub fn concerns_matrices(module: &Module) -> bool {
-    module.all().any(|r| cx::is_matrix_op(module.inst(r).op))
 }

@@ -3,24 +3,52 @@
 use super::{Cli, DevicesArgs, DevicesFormat, device};
 use crate::Status;
 use crate::io::{self, Loaded};
-use coop_device::Profile;
+use coop_device::{Api, Profile};
 use coop_ir::constant::Specialization;
-use coop_passes::{Error, PASSES, Target, lower};
+use coop_ir::enums::Capability;
+use coop_passes::{Error, PASSES, Target, Vulkan, lower};
 use coop_validate::{Device, Level, Options, Report};
 use serde_json::{Value, json};
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 /// What becomes of a module on a device.
 enum Verdict {
-    /// It runs as it is.
-    AsIs,
+    /// It runs as it is, where the pipeline requires this subgroup size.
+    AsIs { subgroup_size: Option<u32> },
     /// It runs when it is lowered; why it does not as it is.
-    Lowered { target: Target, subgroup_size: Option<u32>, because: String },
+    Lowered { how: How, subgroup_size: Option<u32>, because: String },
     /// It does not run.
     No { because: String },
     /// It can't be said without the values of these SpecIds.
     Open { because: String },
+    /// It is not for the profile to say.
+    NotJudged { because: String },
+}
+
+/// The options of a lowering.
+#[derive(Clone, Copy)]
+struct How {
+    target: Target,
+    /// The subgroup size that is asked for.
+    subgroup_size: Option<u32>,
+    /// Whether kernels become shaders.
+    vulkan: bool,
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cooplower")?;
+        if self.vulkan {
+            f.write_str(" --env vulkan")?;
+        }
+        write!(f, " --target {}", self.target)?;
+        match self.subgroup_size {
+            Some(size) => write!(f, " --subgroup-size {size}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Runs the command.
@@ -99,44 +127,72 @@ fn targets() -> Vec<Target> {
     all
 }
 
+/// A device, with the subgroup size that the pipeline requires, if any.
+fn on(profile: &Profile, options: &Options, subgroup_size: Option<u32>) -> Options {
+    let device = Device { subgroup_size, ..Device::new(profile.clone()) };
+    let mut options = options.clone();
+    options.device = Some(Arc::new(device));
+    options
+}
+
 fn judge(loaded: &Loaded, profile: &Profile, options: &Options, subgroup_size: Option<u32>) -> Verdict {
-    let on = |subgroup_size| {
-        let device = Device { subgroup_size, ..Device::new(profile.clone()) };
-        let mut options = options.clone();
-        options.device = Some(Arc::new(device));
-        options
+    // Without a requirement first; then each size that can be required.
+    let sizes: Vec<Option<u32>> = match subgroup_size {
+        Some(size) => vec![Some(size)],
+        None => [None].into_iter().chain(profile.required_subgroup_sizes().into_iter().map(Some)).collect(),
     };
-    let report = coop_validate::check_device(&loaded.module, &on(subgroup_size));
+    let as_is = |size| coop_validate::check_device(&loaded.module, &on(profile, options, size));
+    let report = as_is(sizes[0]);
     let Some(because) = first_error(&report) else {
-        return match open(&report) {
-            Some(because) => Verdict::Open { because },
-            None => Verdict::AsIs,
+        return match obstacle(&report) {
+            None => Verdict::AsIs { subgroup_size: sizes[0] },
+            Some(verdict) => verdict,
         };
     };
-    // Of the last target, which takes the most.
-    let mut why_not = None;
-    for target in targets() {
-        let mut how = coop_passes::Options::new(target);
-        how.spec = options.specialization.clone();
-        how.profile = Some(profile);
-        how.subgroup_size = subgroup_size;
-        let lowered = match lower(&loaded.module, &how) {
-            Ok(lowered) => lowered,
-            Err(Error::Refused(refusal)) => {
-                why_not = Some(format!("cooplower --target {target}: {}", refusal.reason));
-                continue;
+    if depends_on_subgroups(&report) {
+        for &subgroup_size in &sizes[1..] {
+            let report = as_is(subgroup_size);
+            if first_error(&report).is_none() && obstacle(&report).is_none() {
+                return Verdict::AsIs { subgroup_size };
             }
-            Err(bug @ Error::Bug { .. }) => panic!("{bug}"),
-        };
-        let size = lowered.report.required_subgroup_size;
-        let after = coop_validate::check_device(&lowered.module, &on(size.or(subgroup_size)));
-        match first_error(&after).or_else(|| open(&after)) {
-            None => return Verdict::Lowered { target, subgroup_size: size, because },
-            Some(reason) => why_not = Some(format!("after cooplower --target {target}: {reason}")),
         }
     }
+    // Of the last lowering, which takes the most.
+    let (mut why_not, mut not_judged) = (None, None);
+    let vulkan = profile.api == Api::Vulkan && loaded.module.has_capability(Capability::Kernel);
+    for target in targets() {
+        for &size in &sizes {
+            let how = How { target, subgroup_size: size, vulkan };
+            let lowered = match lower(&loaded.module, &lowering(how, profile, options)) {
+                Ok(lowered) => lowered,
+                Err(Error::Refused(refusal)) => {
+                    why_not = Some(format!("{how}: {}", refusal.reason));
+                    continue;
+                }
+                Err(bug @ Error::Bug { .. }) => panic!("{bug}"),
+            };
+            let required = lowered.report.required_subgroup_size;
+            let after = coop_validate::check_device(&lowered.module, &on(profile, options, required.or(size)));
+            let reason = match (first_error(&after), obstacle(&after)) {
+                (None, None) => return Verdict::Lowered { how, subgroup_size: required, because },
+                (Some(reason), _) => reason,
+                (None, Some(Verdict::NotJudged { because: reason })) => {
+                    not_judged.get_or_insert_with(|| format!("{because}; after {how}: {reason}"));
+                    reason
+                }
+                (None, Some(verdict)) => words(&verdict).1.unwrap_or_default().to_owned(),
+            };
+            why_not = Some(format!("after {how}: {reason}"));
+            if !depends_on_subgroups(&after) {
+                break;
+            }
+        }
+    }
+    if let Some(because) = not_judged {
+        return Verdict::NotJudged { because };
+    }
     // With the SpecIds known a lowering might do.
-    match open(&report).or_else(|| refused_for_constants(loaded, profile, options, subgroup_size)) {
+    match undecided(&report).or_else(|| refused_for_constants(loaded, profile, options, subgroup_size)) {
         Some(open) => Verdict::Open { because: format!("{because}; {open}") },
         None => Verdict::No {
             because: match why_not {
@@ -147,6 +203,22 @@ fn judge(loaded: &Loaded, profile: &Profile, options: &Options, subgroup_size: O
     }
 }
 
+fn lowering<'p>(how: How, profile: &'p Profile, options: &Options) -> coop_passes::Options<'p> {
+    let mut lowering = coop_passes::Options::new(how.target);
+    lowering.spec = options.specialization.clone();
+    lowering.profile = Some(profile);
+    lowering.subgroup_size = how.subgroup_size;
+    lowering.vulkan = how.vulkan.then(Vulkan::default);
+    lowering
+}
+
+/// Whether another subgroup size might mend all errors of a report.
+fn depends_on_subgroups(report: &Report) -> bool {
+    const RULES: [&str; 4] = ["device-local-size", "device-muladd", "device-qcom-lanes", "device-type"];
+    let mut errors = report.findings.iter().filter(|f| f.level == Level::Error).peekable();
+    errors.peek().is_some() && errors.all(|f| RULES.contains(&f.rule.id))
+}
+
 /// Whether the scalar lowering, which takes the most, is refused for want of values.
 fn refused_for_constants(
     loaded: &Loaded,
@@ -154,10 +226,8 @@ fn refused_for_constants(
     options: &Options,
     subgroup_size: Option<u32>,
 ) -> Option<String> {
-    let mut how = coop_passes::Options::new(Target::Scalar);
-    how.spec = options.specialization.clone();
-    how.profile = Some(profile);
-    how.subgroup_size = subgroup_size;
+    let vulkan = profile.api == Api::Vulkan && loaded.module.has_capability(Capability::Kernel);
+    let mut how = lowering(How { target: Target::Scalar, subgroup_size, vulkan }, profile, options);
     let Err(Error::Refused(refusal)) = lower(&loaded.module, &how) else { return None };
     how.spec_defaults = true;
     lower(&loaded.module, &how).is_ok().then(|| refusal.reason.clone())
@@ -168,10 +238,17 @@ fn first_error(report: &Report) -> Option<String> {
     Some(first.message.clone())
 }
 
-/// What could not be judged.
-fn open(report: &Report) -> Option<String> {
-    let first = report.findings.iter().find(|f| f.rule.id == "device-undecided")?;
-    Some(first.message.clone())
+/// What keeps a module without errors from running for sure.
+fn obstacle(report: &Report) -> Option<Verdict> {
+    let note = |id: &str| report.findings.iter().find(|f| f.rule.id == id).map(|f| f.message.clone());
+    note("device-not-judged")
+        .map(|because| Verdict::NotJudged { because })
+        .or_else(|| undecided(report).map(|because| Verdict::Open { because }))
+}
+
+/// What rests on specialization constants.
+fn undecided(report: &Report) -> Option<String> {
+    report.findings.iter().find(|f| f.rule.id == "device-undecided").map(|f| f.message.clone())
 }
 
 fn table(file: &str, verdicts: &[(&Profile, Verdict)]) -> String {
@@ -190,13 +267,17 @@ fn table(file: &str, verdicts: &[(&Profile, Verdict)]) -> String {
 /// The verdict in words, and the reason behind it.
 fn words(verdict: &Verdict) -> (String, Option<&str>) {
     match verdict {
-        Verdict::AsIs => ("runs as it is".into(), None),
-        Verdict::Lowered { target, subgroup_size, because } => {
+        Verdict::AsIs { subgroup_size: None } => ("runs as it is".into(), None),
+        Verdict::AsIs { subgroup_size: Some(n) } => {
+            (format!("runs as it is, requiring {n} invocations to a subgroup"), None)
+        }
+        Verdict::Lowered { how, subgroup_size, because } => {
             let size = subgroup_size.map_or(String::new(), |n| format!(", with subgroups of {n}"));
-            (format!("runs after `cooplower --target {target}`{size}"), Some(because))
+            (format!("runs after `{how}`{size}"), Some(because))
         }
         Verdict::No { because } => ("does not run".into(), Some(because)),
         Verdict::Open { because } => ("can't be said".into(), Some(because)),
+        Verdict::NotJudged { because } => ("not judged".into(), Some(because)),
     }
 }
 
@@ -204,18 +285,20 @@ fn objects(file: &str, verdicts: &[(&Profile, Verdict)]) -> Value {
     let devices: Vec<Value> = verdicts
         .iter()
         .map(|(profile, verdict)| {
-            let (name, target, size, because) = match verdict {
-                Verdict::AsIs => ("as-is", None, None, None),
-                Verdict::Lowered { target, subgroup_size, because } => {
-                    ("lowered", Some(target.to_string()), *subgroup_size, Some(because))
+            let (name, how, size, because) = match verdict {
+                Verdict::AsIs { subgroup_size } => ("as-is", None, *subgroup_size, None),
+                Verdict::Lowered { how, subgroup_size, because } => {
+                    ("lowered", Some(how), *subgroup_size, Some(because))
                 }
                 Verdict::No { because } => ("no", None, None, Some(because)),
                 Verdict::Open { because } => ("open", None, None, Some(because)),
+                Verdict::NotJudged { because } => ("not-judged", None, None, Some(because)),
             };
             json!({
                 "profile": profile.name,
                 "runs": name,
-                "target": target,
+                "target": how.map(|h| h.target.to_string()),
+                "command": how.map(|h| h.to_string()),
                 "required_subgroup_size": size,
                 "because": because,
             })

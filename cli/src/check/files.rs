@@ -166,8 +166,8 @@ fn in_order<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync, mut ta
 }
 
 fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: &Style) -> Outcome {
-    let loaded = match load(path, options, dynamic, style) {
-        Ok(None) => return Outcome::empty(),
+    let loaded = match load(path, options, dynamic) {
+        Ok(None) => return without_matrices(path, style),
         Ok(Some(mut loaded)) => {
             // Words are shown as disassembly, only text as it was written.
             if loaded.format == io::Format::Binary {
@@ -283,21 +283,27 @@ fn make_room(bytes: usize) {
 }
 
 /// Reads the module in a file; nothing for a module without matrices, which needs no reading: there is nothing to say
-/// about it, unless something was asked that only the module can answer.
-fn load(
-    path: &Path,
-    options: &Options,
-    dynamic: Option<&Dynamic>,
-    style: &Style,
-) -> Result<Option<Loaded>, io::FileError> {
+/// about it, unless something was asked that only the module can answer. How much is to be said, and in which format,
+/// changes nothing here, so that it changes no exit status.
+fn load(path: &Path, options: &Options, dynamic: Option<&Dynamic>) -> Result<Option<Loaded>, io::FileError> {
     let bytes = io::read_bytes(path)?;
-    let silent = matches!(style.format, Format::Human | Format::Short) && style.verbose == 0;
     let asked = dynamic.is_some() || options.device.is_some() || !options.specialization.is_empty() || options.barriers;
-    if silent && !asked && coop_validate::has_no_matrices(&bytes) {
+    if !asked && coop_validate::has_no_matrices(&bytes) {
         return Ok(None);
     }
     make_room(bytes.len());
     io::parse(io::display_name(path), bytes).map(Some)
+}
+
+/// What there is to say about a module without matrices.
+fn without_matrices(path: &Path, style: &Style) -> Outcome {
+    let name = io::display_name(path);
+    let messages = if style.verbose > 0 { format!("{name}: no cooperative matrices\n") } else { String::new() };
+    let text = match style.format {
+        Format::Json => format!("{}\n", json::without_findings(&name)),
+        Format::Human | Format::Short | Format::Sarif => String::new(),
+    };
+    Outcome { text, messages, ..Outcome::empty() }
 }
 
 fn entry_names(loaded: &Loaded) -> Vec<String> {

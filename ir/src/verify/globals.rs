@@ -1,6 +1,6 @@
-//! Checks 11, 12, 14 and 15: what stands outside functions.
+//! Checks 11, 12, 14, 15 and 17: what stands outside functions.
 
-use super::Verifier;
+use super::{Problem, Verifier};
 use crate::grammar::Op;
 use crate::module::{Id, Inst, InstRef};
 use crate::section::Section;
@@ -50,6 +50,18 @@ impl Verifier<'_> {
             if let Some(ty) = self.module.inst(r).ty {
                 self.must_be_type(r, ty, "result type");
             }
+        }
+    }
+
+    /// Checks that there is one memory model.
+    pub(super) fn memory_models(&mut self) {
+        let mut models = self.module.globals_with(Op::MemoryModel);
+        if models.next().is_none() {
+            let message = "there is no OpMemoryModel, which every module has".to_owned();
+            self.problems.push(Problem { inst: None, check: 17, message });
+        }
+        for second in models.collect::<Vec<_>>() {
+            self.problem(17, second, "a module has one memory model");
         }
     }
 

@@ -30,6 +30,7 @@
 //! 15. The function of an entry point exists; its interface consists of global variables, since SPIR-V 1.4 each once.
 //! 16. The values of an `OpPhi`, what an `OpLoad` reads and an `OpStore` writes, what an `OpSelect` chooses between and
 //!     what an `OpCopyObject` copies have the type that they must.
+//! 17. There is one `OpMemoryModel`.
 
 mod blocks;
 mod functions;
@@ -93,6 +94,7 @@ fn check(module: &Module, all: bool) -> Result<(), Vec<Problem>> {
         v.values(function);
     }
     v.uses(&cfgs, all);
+    v.memory_models();
     if v.problems.is_empty() { Ok(()) } else { Err(v.problems) }
 }
 

@@ -16,7 +16,7 @@ use crate::section::Section;
 use crate::uses::is_note;
 use spirv::StorageClass;
 
-/// The graphs of all functions, if checks 1 to 8, 11, 12, 14 and 15 find nothing, for sure.
+/// The graphs of all functions, if checks 1 to 8, 11, 12, 14, 15 and 17 find nothing, for sure.
 pub(super) fn fine(module: &Module) -> Option<Vec<Cfg>> {
     let first = module.functions.first().map_or(module.arena_len(), |f| f.insts().next().map_or(0, InstRef::index));
     let mut walk = Walk {
@@ -69,8 +69,10 @@ impl<'a> Walk<'a> {
     fn module(&mut self) -> Option<()> {
         let module = self.module;
         let mut last = Section::Capability;
+        let mut models = 0;
         for &r in &module.globals {
             let inst = self.enter(r)?;
+            models += usize::from(inst.op == Op::MemoryModel);
             if !inst.op.is_line() {
                 let section = Section::of(inst.op)?;
                 some(section >= last)?;
@@ -82,6 +84,7 @@ impl<'a> Walk<'a> {
             }
             self.at += 1;
         }
+        some(models == 1)?;
         for f in &module.functions {
             self.function(f)?;
         }

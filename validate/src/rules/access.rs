@@ -8,8 +8,9 @@ use crate::report::{Draft, Part, Sink};
 use crate::rules::types::storage_name;
 use crate::verdict::Verdict;
 use coop_ir::constant::Const;
+use coop_ir::enums::{self, CooperativeMatrixLayout};
 use coop_ir::types::{CoopMatView, Scalar, Type, scalar_or_vector};
-use coop_ir::{Id, InstRef, Op};
+use coop_ir::{Id, InstRef, Kind, Op};
 use spirv::{Capability, StorageClass};
 
 declare_rule! {
@@ -239,6 +240,11 @@ impl Pointer {
         Pointer { id, ty: ty.unwrap_or(id), storage, pointee }
     }
 
+    /// Whether it points to PhysicalStorageBuffer memory.
+    pub(crate) fn is_physical(&self) -> bool {
+        self.storage == Some(StorageClass::PhysicalStorageBuffer as u32)
+    }
+
     /// The scalar that memory is made of and how many bytes the stride counts in, where known.
     pub(crate) fn unit(&self, cx: &Cx) -> Option<(Scalar, u64)> {
         let (scalar, len) = scalar_or_vector(cx.module, self.pointee?)?;
@@ -251,10 +257,10 @@ pub(crate) fn check(cx: &Cx, at: InstRef, is_load: bool, out: &mut Sink) {
     let Some(access) = decode(cx, at, is_load) else { return };
     object(cx, &access, out);
     pointer(cx, &access, out);
-    layout(cx, &access, out);
+    layout(cx, at, access.layout, if is_load { 1 } else { 2 }, out);
     stride::check(cx, &access, out);
     arm::check(cx, &access, out);
-    intel::access(cx, &access, out);
+    intel::load_or_store(cx, &access, out);
     component::memory(cx, at, &access.pointer, out);
     let site = memory::Site { at, is_load, memory: access.memory, pointer: access.pointer };
     memory::check(cx, &site, out);
@@ -343,14 +349,16 @@ fn pointer(cx: &Cx, a: &Access, out: &mut Sink) {
             .label_opt(cx.def(p.ty), Part::Operand(0), "the storage class")
         });
     }
-    let physical = storage == StorageClass::PhysicalStorageBuffer as u32;
-    if !physical {
-        source(cx, a, out);
-    }
-    if cx.has(Capability::Shader) && p.pointee.is_some() && !physical && in_array(cx, p.id) == Some(false) {
-        out.report(&NOT_IN_ARRAY, a.at, || {
-            Draft::new(format!("a matrix {} needs a pointer into an array; this points to a single object", a.verb()))
-                .label(a.at, Part::Operand(0), "not an element of an array")
+    source(cx, a.at, p, a.verb(), out);
+    single_object(cx, a.at, p, a.verb(), out);
+}
+
+/// Whether Pointer of a load or store points to something that is no element of an array.
+pub(crate) fn single_object(cx: &Cx, at: InstRef, p: &Pointer, verb: &str, out: &mut Sink) {
+    if cx.has(Capability::Shader) && p.pointee.is_some() && !p.is_physical() && in_array(cx, p.id) == Some(false) {
+        out.report(&NOT_IN_ARRAY, at, || {
+            Draft::new(format!("a matrix {verb} needs a pointer into an array; this points to a single object"))
+                .label(at, Part::Operand(0), "not an element of an array")
                 .label_opt(cx.def(p.id), Part::Whole, "points to it")
         });
     }
@@ -358,12 +366,13 @@ fn pointer(cx: &Cx, a: &Access, out: &mut Sink) {
 
 /// A numerical scalar or a vector of some; a long vector counts as well.
 fn numeric(cx: &Cx, ty: Id) -> bool {
-    scalar_or_vector(cx.module, ty).is_some() || cx.module.def_inst(ty).is_some_and(|i| i.op.0 == 5288)
+    scalar_or_vector(cx.module, ty).is_some() || cx.module.def_inst(ty).is_some_and(|i| i.op == Op::TypeVectorIdEXT)
 }
 
-fn source(cx: &Cx, a: &Access, out: &mut Sink) {
-    let Some(def) = cx.module.def_inst(a.pointer.id) else { return };
-    if !cx.logical || def.op.info().is_none() {
+/// Whether an instruction that makes a logical pointer may make the one of a load or store.
+pub(crate) fn source(cx: &Cx, at: InstRef, p: &Pointer, verb: &str, out: &mut Sink) {
+    let Some(def) = cx.module.def_inst(p.id) else { return };
+    if p.storage.is_none() || p.is_physical() || !cx.logical || def.op.info().is_none() {
         return;
     }
     let always = matches!(
@@ -393,10 +402,10 @@ fn source(cx: &Cx, a: &Access, out: &mut Sink) {
     );
     let variable_pointers = cx.has(Capability::VariablePointers) || cx.has(Capability::VariablePointersStorageBuffer);
     if !(always || variable && variable_pointers) {
-        out.report(&POINTER_SOURCE, a.at, || {
-            Draft::new(format!("with Logical addressing, {} can't make the pointer of a matrix {}", def.op, a.verb()))
-                .label(a.at, Part::Operand(0), "a logical pointer")
-                .label_opt(cx.def(a.pointer.id), Part::Whole, "made here")
+        out.report(&POINTER_SOURCE, at, || {
+            Draft::new(format!("with Logical addressing, {} can't make the pointer of a matrix {verb}", def.op))
+                .label(at, Part::Operand(0), "a logical pointer")
+                .label_opt(cx.def(p.id), Part::Whole, "made here")
                 .help(if variable {
                     "declare capability VariablePointers, or make the pointer by an access chain"
                 } else {
@@ -448,43 +457,55 @@ fn stepped(cx: &Cx, ty: Id, index: Id) -> Option<Id> {
     }
 }
 
-fn layout(cx: &Cx, a: &Access, out: &mut Sink) {
-    let operand = Part::Operand(if a.is_load { 1 } else { 2 });
-    if let Some(why) = cx.not_const_u32(a.layout) {
-        out.report(&LAYOUT_NOT_CONSTANT, a.at, || {
+/// The operand MemoryLayout of a load or store.
+pub(crate) fn layout(cx: &Cx, at: InstRef, layout: Id, operand: usize, out: &mut Sink) {
+    let operand = Part::Operand(operand);
+    if let Some(why) = cx.not_const_u32(layout) {
+        out.report(&LAYOUT_NOT_CONSTANT, at, || {
             Draft::new(format!("MemoryLayout must be a constant of a 32-bit integer type; {why}"))
-                .label(a.at, operand, "MemoryLayout")
-                .label_opt(cx.def(a.layout), Part::Whole, "comes from here")
+                .label(at, operand, "MemoryLayout")
+                .label_opt(cx.def(layout), Part::Whole, "comes from here")
         });
         return;
     }
-    let value = &a.layout_value;
-    let known = Verdict::of(value, |v| matches!(v, 0..=2 | 4202 | 4203));
-    out.judge(&LAYOUT_UNKNOWN, known, a.at, || {
+    let value = cx.constant(layout);
+    let known = Verdict::of(&value, |v| matches!(v, ROW_MAJOR | COLUMN_MAJOR | PACKED | ROW_BLOCKED | COLUMN_BLOCKED));
+    out.judge(&LAYOUT_UNKNOWN, known, at, || {
         Draft::new(format!("{value} is not a memory layout"))
-            .label(a.at, operand, format!("MemoryLayout is {value}"))
-            .label_opt(cx.def(a.layout), Part::Whole, "comes from here")
+            .label(at, operand, format!("MemoryLayout is {value}"))
+            .label_opt(cx.def(layout), Part::Whole, "comes from here")
             .help("0 is row-major and 1 is column-major")
     });
-    // The number is Intel's; the grammar crate does not name it.
-    let packed = cx.capabilities.has(6434);
+    let packed = cx.capabilities.has(enums::Capability::PackedCooperativeMatrixINTEL);
     let blocked = cx.has(Capability::CooperativeMatrixLayoutsARM);
-    let enabled = Verdict::of(value, |v| match v {
+    let enabled = Verdict::of(&value, |v| match v {
         // In kernels that is a note.
-        2 => packed || cx.has(Capability::Kernel),
-        4202 | 4203 => blocked,
+        PACKED => packed || cx.has(Capability::Kernel),
+        ROW_BLOCKED | COLUMN_BLOCKED => blocked,
         _ => true,
     });
-    out.judge(&LAYOUT_CAPABILITY, enabled, a.at, || {
-        let (name, capability) = match value.value() {
-            Some(2) => ("PackedINTEL", "PackedCooperativeMatrixINTEL"),
-            Some(4202) => ("RowBlockedInterleavedARM", "CooperativeMatrixLayoutsARM"),
-            _ => ("ColumnBlockedInterleavedARM", "CooperativeMatrixLayoutsARM"),
+    out.judge(&LAYOUT_CAPABILITY, enabled, at, || {
+        let name = layout_name(value.value());
+        let capability = match value.value() {
+            Some(PACKED) => "PackedCooperativeMatrixINTEL",
+            _ => "CooperativeMatrixLayoutsARM",
         };
         Draft::new(format!("layout {name} needs capability {capability}")).label(
-            a.at,
+            at,
             operand,
             format!("MemoryLayout is {name}"),
         )
     });
+}
+
+pub(crate) const ROW_MAJOR: u64 = CooperativeMatrixLayout::RowMajorKHR as u64;
+pub(crate) const COLUMN_MAJOR: u64 = CooperativeMatrixLayout::ColumnMajorKHR as u64;
+pub(crate) const PACKED: u64 = CooperativeMatrixLayout::PackedINTEL as u64;
+pub(crate) const ROW_BLOCKED: u64 = CooperativeMatrixLayout::RowBlockedInterleavedARM as u64;
+pub(crate) const COLUMN_BLOCKED: u64 = CooperativeMatrixLayout::ColumnBlockedInterleavedARM as u64;
+
+/// The name of a memory layout.
+pub(crate) fn layout_name(value: Option<u64>) -> &'static str {
+    let layout = value.and_then(|v| u32::try_from(v).ok());
+    layout.and_then(|l| Kind::CooperativeMatrixLayout.enumerant(l)).map_or("?", |e| e.name)
 }

@@ -1,9 +1,12 @@
 //! Rules about arithmetic on matrices, and about instructions that do not take matrices at all.
 
+use super::nv1;
 use crate::cx::Cx;
 use crate::declare_rule;
+use crate::matrix::MatrixType;
+use crate::operation::Operation;
 use crate::report::{Draft, Part, Sink};
-use coop_ir::types::{CoopMatView, Scalar, Type};
+use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, InstRef, Op};
 
 declare_rule! {
@@ -172,9 +175,9 @@ declare_rule! {
 }
 
 /// An extended instruction, which takes no matrix unless it means nothing.
-pub(crate) fn extended(cx: &Cx, at: InstRef, out: &mut Sink) {
-    if is_semantic(cx, at) {
-        refused(cx, at, out);
+pub(crate) fn extended(cx: &Cx, o: &Operation, out: &mut Sink) {
+    if is_semantic(cx, o.at) {
+        refused(cx, o, out);
     }
 }
 
@@ -206,55 +209,50 @@ pub(crate) fn is_semantic(cx: &Cx, at: InstRef) -> bool {
     set.is_some_and(|(name, _)| matches!(name.as_str(), "GLSL.std.450" | "OpenCL.std"))
 }
 
-/// The first matrix among the operands and where it stands; else the result's type.
-pub(crate) fn matrix_operand<'a>(cx: &'a Cx, at: InstRef) -> Option<(&'a CoopMatView, Part)> {
-    let inst = cx.inst(at);
-    let operands = inst.operands.iter().enumerate();
-    let mut found = operands.filter_map(|(i, o)| Some((cx.matrix_of(o.id()?)?, Part::Operand(i))));
-    found.next().or_else(|| Some((cx.matrix(inst.ty?)?, Part::Type)))
-}
-
-pub(crate) fn refused(cx: &Cx, at: InstRef, out: &mut Sink) {
-    let Some((matrix, part)) = matrix_operand(cx, at) else { return };
-    let inst = cx.inst(at);
-    out.report(&NOT_ALLOWED, at, || {
-        let name = match inst.op {
+pub(crate) fn refused(cx: &Cx, o: &Operation, out: &mut Sink) {
+    let Some((matrix, part)) = o.matrix(cx) else { return };
+    if let MatrixType::Nv(_) = matrix {
+        nv1::refused(cx, o, out);
+        return;
+    }
+    out.report(&NOT_ALLOWED, o.at, || {
+        let name = match o.op {
             Op::ExtInst => "an extended instruction".to_owned(),
             op => op.to_string(),
         };
         Draft::new(format!("{name} does not take cooperative matrices; this is {matrix}"))
-            .label(at, part, format!("{matrix}"))
+            .label(o.at, part, format!("{matrix}"))
             .help("work component by component, through a variable and OpAccessChain")
     });
 }
 
 /// An operation on one or two matrices.
-pub(crate) fn arithmetic(cx: &Cx, at: InstRef, integers: bool, out: &mut Sink) {
-    let inst = cx.inst(at);
-    let Some((first, _)) = matrix_operand(cx, at) else { return };
-    let Some(result) = inst.ty else { return };
-    one_type(cx, at, out);
-    let matrix = cx.matrix(result).unwrap_or(first);
-    if let Some(component) = matrix.component {
-        suits(cx, at, integers, component, &matrix.to_string(), cx.decl(matrix), out);
+pub(crate) fn arithmetic(cx: &Cx, o: &Operation, integers: bool, out: &mut Sink) {
+    let Some((first, _)) = o.matrix(cx) else { return };
+    if matches!((first, o.op), (MatrixType::Nv(_), Op::FMul | Op::IMul)) {
+        nv1::refused(cx, o, out);
+        return;
     }
-    if matches!(inst.op, Op::SDiv | Op::UDiv) {
-        division(cx, at, matrix, out);
+    let Some(result) = o.ty else { return };
+    one_type(cx, o, out);
+    let matrix = cx.matrix_type(result).unwrap_or(first);
+    suits(cx, o, integers, matrix, out);
+    if matches!(o.op, Op::SDiv | Op::UDiv) {
+        division(cx, o, matrix, out);
     }
 }
 
 /// Whether all operands have the type of the result.
-pub(crate) fn one_type(cx: &Cx, at: InstRef, out: &mut Sink) {
-    let inst = cx.inst(at);
-    let Some(result) = inst.ty else { return };
-    for (i, o) in inst.operands.iter().enumerate() {
-        let Some((value, ty)) = o.id().and_then(|v| Some((v, cx.module.type_of(v)?))) else { continue };
+fn one_type(cx: &Cx, o: &Operation, out: &mut Sink) {
+    let Some(result) = o.ty else { return };
+    for (i, value) in o.ids() {
+        let Some(ty) = cx.module.type_of(value) else { continue };
         if ty != result {
-            out.report(&TYPE_MISMATCH, at, || {
+            out.report(&TYPE_MISMATCH, o.at, || {
                 let (is, wanted) = (cx.describe_value(value), cx.describe(result));
                 let again = if is == wanted { "another type that looks the same, " } else { "" };
-                Draft::new(format!("{} gives {wanted}, but an operand is {again}{is}", inst.op))
-                    .label(at, Part::Operand(i), format!("this is {is}"))
+                Draft::new(format!("{} gives {wanted}, but an operand is {again}{is}", o.op))
+                    .label(o.at, o.part(i), format!("this is {is}"))
                     .label_opt(cx.def(result), Part::Whole, "type of the result")
                     .label_opt(cx.def(ty), Part::Whole, "type of the operand")
             });
@@ -263,30 +261,22 @@ pub(crate) fn one_type(cx: &Cx, at: InstRef, out: &mut Sink) {
 }
 
 /// Whether the components suit the operation.
-pub(crate) fn suits(
-    cx: &Cx,
-    at: InstRef,
-    integers: bool,
-    component: Scalar,
-    matrix: &str,
-    decl: Option<InstRef>,
-    out: &mut Sink,
-) {
-    let inst = cx.inst(at);
-    let suits = match (inst.op, component) {
+fn suits(cx: &Cx, o: &Operation, integers: bool, matrix: MatrixType, out: &mut Sink) {
+    let Some(component) = matrix.component() else { return };
+    let suits = match (o.op, component) {
         (Op::UDiv, Scalar::Int { signed, .. }) => !signed,
         _ => component.is_int() == integers,
     };
     if !suits {
-        out.report(&COMPONENT, at, || {
-            let works_on = match inst.op {
+        out.report(&COMPONENT, o.at, || {
+            let works_on = match o.op {
                 Op::UDiv => "unsigned integers",
                 _ if integers => "integers",
                 _ => "floats",
             };
-            Draft::new(format!("{} works on {works_on}; this is {matrix}", inst.op))
-                .label(at, Part::Whole, format!("on {component}"))
-                .label_opt(decl, Part::Operand(0), format!("the component type is {component}"))
+            Draft::new(format!("{} works on {works_on}; this is {matrix}", o.op))
+                .label(o.at, Part::Whole, format!("on {component}"))
+                .label_opt(matrix.decl(cx), Part::Operand(0), format!("the component type is {component}"))
         });
     }
 }
@@ -303,89 +293,79 @@ fn splat(cx: &Cx, value: Id) -> Option<u64> {
     }
 }
 
-fn division(cx: &Cx, at: InstRef, matrix: &CoopMatView, out: &mut Sink) {
-    let inst = cx.inst(at);
-    let Some(Scalar::Int { width, .. }) = matrix.component else { return };
-    let Some(by) = inst.id(1).and_then(|v| splat(cx, v)) else { return };
+fn division(cx: &Cx, o: &Operation, matrix: MatrixType, out: &mut Sink) {
+    let Some(Scalar::Int { width, .. }) = matrix.component() else { return };
+    let Some(by) = o.id(1).and_then(|v| splat(cx, v)) else { return };
     let ones = if width >= 64 { u64::MAX } else { (1 << width) - 1 };
-    let smallest = || inst.id(0).and_then(|v| splat(cx, v)) == Some(ones ^ (ones >> 1));
+    let smallest = || o.id(0).and_then(|v| splat(cx, v)) == Some(ones ^ (ones >> 1));
     let what = if by == 0 {
         "a division by 0 is undefined"
-    } else if inst.op == Op::SDiv && by == ones && smallest() {
+    } else if o.op == Op::SDiv && by == ones && smallest() {
         "the smallest number divided by -1 is undefined"
     } else {
         return;
     };
-    out.report(&DIVIDE, at, || {
+    out.report(&DIVIDE, o.at, || {
         Draft::new(what)
-            .label(at, Part::Operand(1), if by == 0 { "every element is 0" } else { "every element is -1" })
-            .label_opt(inst.id(1).and_then(|v| cx.def(v)), Part::Whole, "made here")
+            .label(o.at, o.part(1), if by == 0 { "every element is 0" } else { "every element is -1" })
+            .label_opt(o.id(1).and_then(|v| cx.def(v)), Part::Whole, "made here")
     });
 }
 
-pub(crate) fn times_scalar(cx: &Cx, at: InstRef, out: &mut Sink) {
-    let inst = cx.inst(at);
-    let Some((matrix, _)) = matrix_operand(cx, at) else { return };
-    let (Some(left), Some(scalar), Some(result)) = (inst.id(0), inst.id(1), inst.ty) else { return };
-    scalar_types(cx, at, (left, scalar, result), matrix.ty.component, &matrix.to_string(), out);
-    if matrix.component.is_some_and(Scalar::is_int) {
-        out.report(&SCALAR_INTEGER, at, || {
+pub(crate) fn times_scalar(cx: &Cx, o: &Operation, out: &mut Sink) {
+    let Some((matrix, _)) = o.matrix(cx) else { return };
+    scalar_types(cx, o, matrix, out);
+    if matrix.component().is_some_and(Scalar::is_int) {
+        out.report(&SCALAR_INTEGER, o.at, || {
             Draft::new(format!("OpMatrixTimesScalar is defined for floats; this is {matrix}")).label(
-                at,
-                Part::Operand(0),
+                o.at,
+                o.part(0),
                 "accepted in practice",
             )
         });
     }
     if cx.env.is_opencl() {
-        out.report(&SCALAR_OPENCL, at, || {
+        out.report(&SCALAR_OPENCL, o.at, || {
             Draft::new("OpenCL has no OpMatrixTimesScalar")
-                .label(at, Part::Whole, "not in OpenCL")
+                .label(o.at, Part::Whole, "not in OpenCL")
                 .help("construct a matrix of the scalar, and multiply the matrices")
         });
     }
 }
 
 /// Whether a matrix is multiplied by a scalar of its component type.
-pub(crate) fn scalar_types(
-    cx: &Cx,
-    at: InstRef,
-    (left, scalar, result): (Id, Id, Id),
-    component: Id,
-    matrix: &str,
-    out: &mut Sink,
-) {
+fn scalar_types(cx: &Cx, o: &Operation, matrix: MatrixType, out: &mut Sink) {
+    let (Some(left), Some(scalar), Some(result)) = (o.id(0), o.id(1), o.ty) else { return };
     if cx.module.type_of(left) != Some(result) {
-        out.report(&SCALAR_TYPE, at, || {
+        out.report(&SCALAR_TYPE, o.at, || {
             let (is, wanted) = (cx.describe_value(left), cx.describe(result));
             Draft::new(format!("OpMatrixTimesScalar gives {wanted}, but the matrix is {is}")).label(
-                at,
-                Part::Operand(0),
+                o.at,
+                o.part(0),
                 format!("this is {is}"),
             )
         });
-    } else if cx.module.type_of(scalar) != Some(component) {
-        out.report(&SCALAR_TYPE, at, || {
+    } else if cx.module.type_of(scalar) != Some(matrix.component_id()) {
+        out.report(&SCALAR_TYPE, o.at, || {
             let is = cx.describe_value(scalar);
-            let wanted = cx.describe(component);
+            let wanted = cx.describe(matrix.component_id());
             Draft::new(format!("{matrix} is multiplied by {is}, not by a scalar of its component type {wanted}"))
-                .label(at, Part::Operand(1), format!("this is {is}"))
+                .label(o.at, o.part(1), format!("this is {is}"))
                 .label_opt(cx.def(result), Part::Operand(0), format!("the component type is {wanted}"))
                 .help(format!("convert the scalar to {wanted}"))
         });
     }
 }
 
-pub(crate) fn select(cx: &Cx, at: InstRef, out: &mut Sink) {
-    let inst = cx.inst(at);
-    let (Some(matrix), Some(condition)) = (inst.ty.and_then(|t| cx.matrix(t)), inst.id(0)) else { return };
+pub(crate) fn select(cx: &Cx, o: &Operation, out: &mut Sink) {
+    let (Some(matrix), Some(condition)) = (o.ty.and_then(|t| cx.matrix_type(t)), o.id(0)) else { return };
     let ty = cx.module.type_of(condition).and_then(|t| Type::of(cx.module, t));
     if ty != Some(Type::Bool) {
         let is = cx.describe_value(condition);
-        out.report(&SELECT, at, || {
+        out.report(&SELECT, o.at, || {
             Draft::new(format!("OpSelect of {matrix} needs a scalar Boolean; the condition is {is}")).label(
-                at,
-                Part::Operand(0),
+                o.at,
+                o.part(0),
                 format!("this is {is}"),
             )
         });
@@ -398,7 +378,7 @@ pub(crate) fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
     // Decoded in place: a function may have more parameters than are worth copying for each call.
     let ty = function.id(1).and_then(|t| cx.module.def_inst(t)).filter(|i| i.op == Op::TypeFunction);
     let Some((ty, ret)) = ty.and_then(|t| Some((t, t.id(0)?))) else { return };
-    let concerns = |a: Id, b: Id| cx.matrix(a).is_some() || cx.matrix(b).is_some();
+    let concerns = |a: Id, b: Id| cx.matrix_type(a).is_some() || cx.matrix_type(b).is_some();
     if let Some(ty) = inst.ty
         && ty != ret
         && concerns(ty, ret)
@@ -432,7 +412,7 @@ pub(crate) fn returns(cx: &Cx, out: &mut Sink) {
             let inst = cx.inst(at);
             let Some(value) = inst.id(0).filter(|_| inst.op == Op::ReturnValue) else { continue };
             let Some(ty) = cx.module.type_of(value) else { continue };
-            if ty != ret && (cx.matrix(ty).is_some() || cx.matrix(ret).is_some()) {
+            if ty != ret && (cx.matrix_type(ty).is_some() || cx.matrix_type(ret).is_some()) {
                 out.report(&CALL, at, || {
                     let (is, wanted) = (cx.describe(ty), cx.describe(ret));
                     Draft::new(format!("{is} is returned from a function of {wanted}"))

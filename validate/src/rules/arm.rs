@@ -1,6 +1,6 @@
 //! Rules about the layouts of SPV_ARM_cooperative_matrix_layouts: blocks of 64 bytes, some of them interleaved.
 
-use super::access::Access;
+use super::access::{Access, COLUMN_BLOCKED, ROW_BLOCKED};
 use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
@@ -43,9 +43,6 @@ declare_rule! {
         digest: ["arm.row-shape", "arm.col-shape"],
     }
 }
-
-const ROW_BLOCKED: u64 = 4202;
-const COLUMN_BLOCKED: u64 = 4203;
 
 /// A load or store, of any layout.
 pub(crate) fn check(cx: &Cx, a: &Access, out: &mut Sink) {

@@ -2,10 +2,13 @@
 
 use crate::cx::Cx;
 use crate::declare_rule;
+use crate::matrix::MatrixType;
+use crate::operation::Operation;
 use crate::report::{Draft, Part, Sink};
 use crate::rules::access::Pointer;
-use crate::rules::{arithmetic, requirements};
-use coop_ir::types::{CoopMatView, Scalar, Type};
+use crate::rules::requirements;
+use coop_ir::enums::{Capability as Cap, Decoration, FPEncoding};
+use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, InstRef, Op};
 use spirv::{Capability, StorageClass};
 
@@ -168,19 +171,26 @@ pub(crate) fn storage_only(component: Scalar) -> Option<&'static str> {
     }
 }
 
-/// The matrix type `OpTypeCooperativeMatrixKHR`.
-pub(crate) fn matrix_type(cx: &Cx, m: &CoopMatView, at: InstRef, out: &mut Sink) {
-    let Some(component) = m.component else { return };
-    if let Scalar::Encoded { encoding: 4223..=4227, .. } = component {
+/// A matrix type of either extension.
+pub(crate) fn matrix_type(cx: &Cx, m: MatrixType, at: InstRef, out: &mut Sink) {
+    let Some(component) = m.component() else { return };
+    if is_microscaling(component) {
         out.report(&MICROSCALING, at, || {
             Draft::new(format!("there are no matrices of microscaling formats yet; this is one of {component}"))
                 .label(at, Part::Operand(0), format!("{component}"))
-                .label_opt(cx.def(m.ty.component), Part::Whole, "the component type")
+                .label_opt(cx.def(m.component_id()), Part::Whole, "the component type")
                 .help("decode to f16 or e4m3 when the matrix is loaded, by a decode function for one")
         });
         return;
     }
-    width(cx, component, m.ty.component, at, out);
+    width(cx, component, m.component_id(), at, out);
+}
+
+/// Whether a scalar is of a format of SPV_EXT_ocp_microscaling_types; the last, of 8-bit integers with a scale, has no name
+/// in the grammar yet.
+fn is_microscaling(scalar: Scalar) -> bool {
+    let Scalar::Encoded { encoding, .. } = scalar else { return false };
+    (FPEncoding::Float6E2M3EXT..=FPEncoding::Float8UnsignedE8M0EXT + 1).contains(&encoding)
 }
 
 fn width(cx: &Cx, component: Scalar, id: Id, at: InstRef, out: &mut Sink) {
@@ -189,11 +199,32 @@ fn width(cx: &Cx, component: Scalar, id: Id, at: InstRef, out: &mut Sink) {
     }
     // What allows to declare the type; storing it is enough.
     let any_of: &[u32] = match component {
-        Scalar::Int { width: 8, .. } => &[39, 4448, 4449, 4450, 4429],
-        Scalar::Int { width: 16, .. } => &[22, 4433, 4434, 4435, 4436, 4430],
-        Scalar::Int { width: 64, .. } => &[11],
-        Scalar::Float { width: 16 } => &[9, 8, 4433, 4434, 4435, 4436, 4430],
-        Scalar::Float { width: 64 } => &[10],
+        Scalar::Int { width: 8, .. } => &[
+            Cap::Int8,
+            Cap::StorageBuffer8BitAccess,
+            Cap::UniformAndStorageBuffer8BitAccess,
+            Cap::StoragePushConstant8,
+            Cap::WorkgroupMemoryExplicitLayout8BitAccessKHR,
+        ],
+        Scalar::Int { width: 16, .. } => &[
+            Cap::Int16,
+            Cap::StorageBuffer16BitAccess,
+            Cap::UniformAndStorageBuffer16BitAccess,
+            Cap::StoragePushConstant16,
+            Cap::StorageInputOutput16,
+            Cap::WorkgroupMemoryExplicitLayout16BitAccessKHR,
+        ],
+        Scalar::Int { width: 64, .. } => &[Cap::Int64],
+        Scalar::Float { width: 16 } => &[
+            Cap::Float16,
+            Cap::Float16Buffer,
+            Cap::StorageBuffer16BitAccess,
+            Cap::UniformAndStorageBuffer16BitAccess,
+            Cap::StoragePushConstant16,
+            Cap::StorageInputOutput16,
+            Cap::WorkgroupMemoryExplicitLayout16BitAccessKHR,
+        ],
+        Scalar::Float { width: 64 } => &[Cap::Float64],
         _ => return,
     };
     if any_of.iter().any(|c| cx.capabilities.has(*c)) {
@@ -208,11 +239,10 @@ fn width(cx: &Cx, component: Scalar, id: Id, at: InstRef, out: &mut Sink) {
     });
 }
 
-/// Arithmetic, or a reduction, on the matrix that an instruction gives or takes.
-pub(crate) fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
-    let inst = cx.inst(at);
+/// Arithmetic, or a reduction, on the matrix that an operation gives or takes.
+pub(crate) fn operation(cx: &Cx, o: &Operation, out: &mut Sink) {
     let arithmetic = matches!(
-        inst.op,
+        o.op,
         Op::FNegate
             | Op::FAdd
             | Op::FSub
@@ -226,25 +256,25 @@ pub(crate) fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
             | Op::UDiv
             | Op::MatrixTimesScalar
     );
-    let reduction = inst.op == Op::CooperativeMatrixReduceNV;
+    let reduction = o.op == Op::CooperativeMatrixReduceNV;
     if !arithmetic && !reduction {
         return;
     }
-    let Some((matrix, part)) = arithmetic::matrix_operand(cx, at) else { return };
-    let Some((component, extension)) = matrix.component.and_then(|c| Some((c, storage_only(c)?))) else { return };
+    let Some((matrix, part)) = o.matrix(cx) else { return };
+    let Some((component, extension)) = matrix.component().and_then(|c| Some((c, storage_only(c)?))) else { return };
     if arithmetic {
-        out.report(&ARITHMETIC, at, || {
-            Draft::new(format!("{} on {matrix}: {extension} has no arithmetic on {component}", inst.op))
-                .label(at, part, format!("{matrix}"))
-                .label_opt(cx.decl(matrix), Part::Operand(0), format!("{component}"))
+        out.report(&ARITHMETIC, o.at, || {
+            Draft::new(format!("{} on {matrix}: {extension} has no arithmetic on {component}", o.op))
+                .label(o.at, part, format!("{matrix}"))
+                .label_opt(matrix.decl(cx), Part::Operand(0), format!("{component}"))
                 .help("convert to a matrix of f32 or f16 first")
         });
     } else if !component.is_int() && !cx.has_extension("SPV_EXT_cooperative_matrix_maintenance1") {
-        out.report(&REDUCE, at, || {
+        out.report(&REDUCE, o.at, || {
             Draft::new(format!(
                 "a reduction of {matrix}: SPV_NV_cooperative_matrix2 counts it as arithmetic on {component}"
             ))
-            .label(at, part, format!("{matrix}"))
+            .label(o.at, part, format!("{matrix}"))
             .help("convert to a matrix of f32 first, or declare SPV_EXT_cooperative_matrix_maintenance1")
         });
     }
@@ -252,7 +282,6 @@ pub(crate) fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
 
 /// Variables, and decorations, in a module that has small floats or 4-bit integers.
 pub(crate) fn globals(cx: &Cx, out: &mut Sink) {
-    const SATURATED_TO_LARGEST: u32 = 4216;
     for &at in &cx.module.globals {
         let inst = cx.inst(at);
         match inst.op {
@@ -262,7 +291,7 @@ pub(crate) fn globals(cx: &Cx, out: &mut Sink) {
                     interface(cx, at, out);
                 }
             }
-            Op::Decorate if inst.word(1) == Some(SATURATED_TO_LARGEST) => {
+            Op::Decorate if inst.word(1) == Some(Decoration::SaturatedToLargestFloat8NormalConversionEXT) => {
                 if let Some(target) = inst.id(0) {
                     saturated(cx, at, target, out);
                 }
@@ -337,18 +366,18 @@ fn small_float(cx: &Cx, ty: Id, depth: u32) -> Option<Scalar> {
 
 fn saturated(cx: &Cx, decoration: InstRef, target: Id, out: &mut Sink) {
     let Some(at) = cx.def(target) else { return };
-    let inst = cx.inst(at);
-    let component = inst.ty.and_then(|t| match (cx.matrix(t), Type::of(cx.module, t)) {
-        (Some(m), _) => m.component,
+    let o = Operation::specialized(cx, at).unwrap_or_else(|| Operation::new(cx, at));
+    let component = o.ty.and_then(|t| match (cx.matrix_type(t), Type::of(cx.module, t)) {
+        (Some(m), _) => m.component(),
         (None, Some(Type::Vector { elem, .. })) => cx.scalar(elem),
         (None, _) => cx.scalar(t),
     });
-    let converts = matches!(inst.op, Op::FConvert | Op::ConvertSToF | Op::ConvertUToF);
-    if converts && matches!(component, Some(Scalar::E4M3 | Scalar::E5M2)) || inst.op == Op::DecorationGroup {
+    let converts = matches!(o.op, Op::FConvert | Op::ConvertSToF | Op::ConvertUToF);
+    if converts && matches!(component, Some(Scalar::E4M3 | Scalar::E5M2)) || o.op == Op::DecorationGroup {
         return;
     }
     out.report(&SATURATED, at, || {
-        let is = inst.ty.map_or_else(|| inst.op.to_string(), |t| format!("{} to {}", inst.op, cx.describe(t)));
+        let is = o.ty.map_or_else(|| o.op.to_string(), |t| format!("{} to {}", o.op, cx.describe(t)));
         Draft::new(format!("saturation to the largest 8-bit float is for conversions to such; this is {is}"))
             .label(at, Part::Whole, "makes no 8-bit floats by conversion")
             .label(decoration, Part::Whole, "the decoration")
@@ -366,12 +395,14 @@ pub(crate) fn memory(cx: &Cx, at: InstRef, pointer: &Pointer, out: &mut Sink) {
         // The capabilities of encoded floats allow to store them.
         (Scalar::Encoded { .. }, _) => return,
         // Whoever may compute with a type may also store it; whether a device can is another question.
-        (_, 8) if buffer => &[4448, 4449, 39],
-        (Scalar::Int { .. }, 16) if buffer => &[4433, 4434, 22],
-        (_, 16) if buffer => &[4433, 4434, 9],
-        (Scalar::Int { .. }, 8) if workgroup => &[39, 4429],
-        (Scalar::Int { .. }, 16) if workgroup => &[22, 4430],
-        (Scalar::Float { .. }, 16) if workgroup => &[9, 4430],
+        (_, 8) if buffer => &[Cap::StorageBuffer8BitAccess, Cap::UniformAndStorageBuffer8BitAccess, Cap::Int8],
+        (Scalar::Int { .. }, 16) if buffer => {
+            &[Cap::StorageBuffer16BitAccess, Cap::UniformAndStorageBuffer16BitAccess, Cap::Int16]
+        }
+        (_, 16) if buffer => &[Cap::StorageBuffer16BitAccess, Cap::UniformAndStorageBuffer16BitAccess, Cap::Float16],
+        (Scalar::Int { .. }, 8) if workgroup => &[Cap::Int8, Cap::WorkgroupMemoryExplicitLayout8BitAccessKHR],
+        (Scalar::Int { .. }, 16) if workgroup => &[Cap::Int16, Cap::WorkgroupMemoryExplicitLayout16BitAccessKHR],
+        (Scalar::Float { .. }, 16) if workgroup => &[Cap::Float16, Cap::WorkgroupMemoryExplicitLayout16BitAccessKHR],
         _ => return,
     };
     if any_of.iter().any(|c| cx.capabilities.has(*c)) {

@@ -1,12 +1,14 @@
 //! Rules about conversions of matrices, `OpBitcast` included.
 
-use super::relabel;
+use super::{nv1, relabel};
 use crate::cx::Cx;
 use crate::declare_rule;
+use crate::matrix::MatrixType;
+use crate::operation::Operation;
 use crate::report::{Draft, Part, Sink};
 use coop_ir::constant::Const;
 use coop_ir::types::{CoopMatView, Scalar, use_name};
-use coop_ir::{Id, InstRef, Op};
+use coop_ir::{Id, InstRef, Op, enums};
 use spirv::Capability;
 
 declare_rule! {
@@ -158,57 +160,65 @@ declare_rule! {
 }
 
 /// A conversion that takes no matrix.
-pub(crate) fn not_allowed(cx: &Cx, at: InstRef, out: &mut Sink) {
-    let inst = cx.inst(at);
-    let operand = inst.id(0).and_then(|v| cx.matrix_of(v));
-    let Some(matrix) = operand.or_else(|| inst.ty.and_then(|t| cx.matrix(t))) else { return };
-    out.report(&NOT_ALLOWED, at, || {
-        Draft::new(format!("{} does not take cooperative matrices", inst.op))
-            .label(at, if operand.is_some() { Part::Operand(0) } else { Part::Type }, format!("{matrix}"))
+pub(crate) fn not_allowed(cx: &Cx, o: &Operation, out: &mut Sink) {
+    let Some((matrix, part)) = o.matrix(cx) else { return };
+    if let MatrixType::Nv(_) = matrix {
+        nv1::refused(cx, o, out);
+        return;
+    }
+    out.report(&NOT_ALLOWED, o.at, || {
+        Draft::new(format!("{} does not take cooperative matrices", o.op))
+            .label(o.at, part, format!("{matrix}"))
             .help("convert component by component, through a variable and OpAccessChain")
     });
 }
 
 /// A conversion that takes matrices too.
-pub(crate) fn conversion(cx: &Cx, at: InstRef, out: &mut Sink) {
-    let inst = cx.inst(at);
-    let Some(value) = inst.id(0) else { return };
-    let (from, to) = match (cx.matrix_of(value), inst.ty.and_then(|t| cx.matrix(t))) {
-        (Some(from), Some(to)) => (from, to),
+pub(crate) fn conversion(cx: &Cx, o: &Operation, out: &mut Sink) {
+    let Some(value) = o.id(0) else { return };
+    let (from, to) = match (cx.matrix_type_of(value), o.ty.and_then(|t| cx.matrix_type(t))) {
+        (Some(MatrixType::Khr(from)), Some(MatrixType::Khr(to))) => (from, to),
         (None, None) => return,
+        (Some(MatrixType::Khr(m)), _) => {
+            let other = o.ty.map(|t| cx.describe(t)).unwrap_or_default();
+            not_both(o, &m.to_string(), other, Part::Type, out);
+            return;
+        }
+        (_, Some(MatrixType::Khr(m))) => {
+            not_both(o, &m.to_string(), cx.describe_value(value), o.part(0), out);
+            return;
+        }
         (from, to) => {
-            let (matrix, part, other) = match (from, to) {
-                (Some(m), _) => (m, Part::Type, inst.ty.map(|t| cx.describe(t)).unwrap_or_default()),
-                (_, Some(m)) => (m, Part::Operand(0), cx.describe_value(value)),
-                (None, None) => return,
-            };
-            out.report(&OPERAND_NOT_MATRIX, at, || {
-                Draft::new(format!("{} between {matrix} and {other}: both must be matrices", inst.op)).label(
-                    at,
-                    part,
-                    format!("this is {other}"),
-                )
-            });
+            nv1::conversion(cx, o, from, to, out);
             return;
         }
     };
     // A transposing conversion exchanges rows and columns; that has rules of its own.
-    if cx.transposes(at) && inst.op != Op::Bitcast {
-        relabel::transposed(cx, at, from, to, out);
+    if cx.transposes(o.at) && o.op != Op::Bitcast {
+        relabel::transposed(cx, o.at, from, to, out);
     } else {
-        shape(cx, at, from, to, out);
-        uses(cx, at, inst.op, from, to, out);
+        shape(cx, o.at, from, to, out);
+        uses(cx, o, from, to, out);
     }
-    if inst.op == Op::FConvert && to.component == Some(Scalar::BF16) && from.component != Some(Scalar::BF16) {
-        out.report(&BF16_ROUNDING, at, || {
+    if o.op == Op::FConvert && to.component == Some(Scalar::BF16) && from.component != Some(Scalar::BF16) {
+        out.report(&BF16_ROUNDING, o.at, || {
             Draft::new(format!("{from} becomes bf16: an H100 cuts the rest off, others round to nearest even"))
-                .label(at, Part::Whole, "rounded here, one way or the other")
+                .label(o.at, Part::Whole, "rounded here, one way or the other")
                 .help("allow for a difference in the last bit, or keep f16 or f32")
         });
     }
-    if let (Some(f), Some(t)) = (from.component, to.component) {
-        components(cx, at, inst.op, (from, f), (to, t), out);
-    }
+    let same_use = from.ty.use_ == to.ty.use_;
+    components(cx, o, MatrixType::Khr(from), MatrixType::Khr(to), same_use, out);
+}
+
+fn not_both(o: &Operation, matrix: &str, other: String, part: Part, out: &mut Sink) {
+    out.report(&OPERAND_NOT_MATRIX, o.at, || {
+        Draft::new(format!("{} between {matrix} and {other}: both must be matrices", o.op)).label(
+            o.at,
+            part,
+            format!("this is {other}"),
+        )
+    });
 }
 
 fn shape(cx: &Cx, at: InstRef, from: &CoopMatView, to: &CoopMatView, out: &mut Sink) {
@@ -227,10 +237,8 @@ fn shape(cx: &Cx, at: InstRef, from: &CoopMatView, to: &CoopMatView, out: &mut S
     }
 }
 
-/// CooperativeMatrixConversionsEXT, newer than the enumerants of the `spirv` crate.
-pub(crate) const CONVERSIONS_EXT: u32 = 5429;
-
-fn uses(cx: &Cx, at: InstRef, op: Op, from: &CoopMatView, to: &CoopMatView, out: &mut Sink) {
+fn uses(cx: &Cx, o: &Operation, from: &CoopMatView, to: &CoopMatView, out: &mut Sink) {
+    let (at, op) = (o.at, o.op);
     let verdict = cx.equal(from.ty.use_, to.ty.use_);
     let name = |m: &CoopMatView| m.use_.value().and_then(use_name).unwrap_or("unknown").to_owned();
     let draft = |message: String, help: &str| {
@@ -248,7 +256,7 @@ fn uses(cx: &Cx, at: InstRef, op: Op, from: &CoopMatView, to: &CoopMatView, out:
     }
     if let (Some(a), Some(b)) = (from.use_.value(), to.use_.value()) {
         let nv = cx.has(Capability::CooperativeMatrixConversionsNV);
-        let ext = cx.capabilities.has(CONVERSIONS_EXT);
+        let ext = cx.capabilities.has(enums::Capability::CooperativeMatrixConversionsEXT);
         if ((nv || ext) && a == 2) || (ext && b == 2) {
             return;
         }
@@ -261,21 +269,17 @@ fn uses(cx: &Cx, at: InstRef, op: Op, from: &CoopMatView, to: &CoopMatView, out:
     });
 }
 
-fn components(
-    cx: &Cx,
-    at: InstRef,
-    op: Op,
-    (from, f): (&CoopMatView, Scalar),
-    (to, t): (&CoopMatView, Scalar),
-    out: &mut Sink,
-) {
+/// Whether the component types suit the conversion; one that changes the use may keep the type.
+pub(crate) fn components(cx: &Cx, o: &Operation, from: MatrixType, to: MatrixType, same_use: bool, out: &mut Sink) {
+    let (Some(f), Some(t)) = (from.component(), to.component()) else { return };
+    let op = o.op;
     if op == Op::Bitcast {
         if !(f.is_int() && t.is_int() && f.width() == t.width()) {
-            out.report(&BITCAST_COMPONENT, at, || {
+            out.report(&BITCAST_COMPONENT, o.at, || {
                 Draft::new(format!("OpBitcast of matrices goes between integers of one width, not from {f} to {t}"))
-                    .label(at, Part::Whole, "cast here")
-                    .label_opt(cx.decl(from), Part::Operand(0), format!("from {f}"))
-                    .label_opt(cx.decl(to), Part::Operand(0), format!("to {t}"))
+                    .label(o.at, Part::Whole, "cast here")
+                    .label_opt(from.decl(cx), Part::Operand(0), format!("from {f}"))
+                    .label_opt(to.decl(cx), Part::Operand(0), format!("to {t}"))
                     .help("cast component by component, through a variable and OpAccessChain")
             });
         }
@@ -295,17 +299,17 @@ fn components(
         Some(format!("{op} makes unsigned integers; this is {to}"))
     } else if matches!(op, Op::UConvert | Op::SConvert) && f.width() == t.width() {
         Some(format!("{op} changes the width of integers; both are of {} bits", f.width()))
-    } else if op == Op::FConvert && f == t && from.ty.use_ == to.ty.use_ {
+    } else if op == Op::FConvert && f == t && same_use {
         Some(format!("{op} changes the type of floats; both are {f}"))
     } else {
         None
     };
     if let Some(message) = wrong {
-        out.report(&COMPONENT, at, || {
+        out.report(&COMPONENT, o.at, || {
             Draft::new(message)
-                .label(at, Part::Whole, "converted here")
-                .label_opt(cx.decl(from), Part::Operand(0), format!("from {f}"))
-                .label_opt(cx.decl(to), Part::Operand(0), format!("to {t}"))
+                .label(o.at, Part::Whole, "converted here")
+                .label_opt(from.decl(cx), Part::Operand(0), format!("from {f}"))
+                .label_opt(to.decl(cx), Part::Operand(0), format!("to {t}"))
         });
     }
 }

@@ -5,15 +5,15 @@ use super::callback::{Callback, is_int32, side_effect};
 use super::reduce::{not_function, shorten};
 use super::tensor::access::TensorAccess;
 use super::tensor::state::States;
-use crate::cx::{Cx, LONG_VECTOR};
+use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use crate::rule::Rule;
 use crate::rules::types::storage_name;
 use crate::verdict::Verdict;
-use coop_ir::Id;
 use coop_ir::constant::Const;
 use coop_ir::types::{CoopMatView, Scalar, Type};
+use coop_ir::{Id, Op};
 use spirv::{Capability, Decoration, StorageClass};
 
 declare_rule! {
@@ -374,7 +374,7 @@ fn vector_type(cx: &Cx, ty: Id) -> Option<(Id, Const)> {
     if let Some(Type::Vector { elem, len }) = Type::of(cx.module, ty) {
         return Some((elem, Const::Fixed(len.into())));
     }
-    let inst = cx.module.def_inst(ty).filter(|i| i.op.0 == LONG_VECTOR)?;
+    let inst = cx.module.def_inst(ty).filter(|i| i.op == Op::TypeVectorIdEXT)?;
     Some((inst.id(0)?, cx.constant(inst.id(1)?)))
 }
 
@@ -402,7 +402,7 @@ fn vector(
     };
     report(out, Verdict::of(&n, |n| matches!(n, 2 | 4 | 8)), cx.describe(callback.ret));
     let short = matches!(Type::of(cx.module, callback.ret), Some(Type::Vector { len: 8, .. }));
-    if short && !cx.has(Capability::Vector16) && !cx.capabilities.has(LONG_VECTOR_EXT) {
+    if short && !cx.has(Capability::Vector16) && !cx.has(Capability::LongVectorEXT) {
         out.report(&VECTOR_EIGHT, a.at, || {
             Draft::new("a vector of 8 components needs capability LongVectorEXT (or Vector16, in kernels)")
                 .label(a.at, Part::Operand(operand), "DecodeVectorFunc")
@@ -424,9 +424,6 @@ fn vector(
         });
     }
 }
-
-/// Capability LongVectorEXT, newer than the enumerants of the `spirv` crate.
-const LONG_VECTOR_EXT: u32 = 5425;
 
 fn step(cx: &Cx, a: &TensorAccess, operand: usize, callback: &Callback, pointee: Id, out: &mut Sink) {
     let Some((size, align)) = extent(cx, pointee, 0) else { return };

@@ -2,11 +2,13 @@
 
 use crate::cx::Cx;
 use crate::declare_rule;
+use crate::matrix::MatrixType;
+use crate::operation::Operation;
 use crate::report::{Draft, Part, Sink};
 use crate::verdict::Verdict;
 use coop_ir::constant::Const;
-use coop_ir::types::{CoopMatView, Scalar, Type};
-use coop_ir::{Id, InstRef, Op};
+use coop_ir::types::{Scalar, Type};
+use coop_ir::{Id, Op};
 
 declare_rule! {
     /// ## What it checks
@@ -89,10 +91,10 @@ struct Index {
 }
 
 /// Follows indices into a type. If they reach a matrix: the matrix, and the indices into it.
-fn into_matrix<'a, 'i>(cx: &'a Cx, mut ty: Id, indices: &'i [Index]) -> Option<(&'a CoopMatView, &'i [Index])> {
+fn into_matrix<'a, 'i>(cx: &'a Cx, mut ty: Id, indices: &'i [Index]) -> Option<(MatrixType<'a>, &'i [Index])> {
     let mut rest = indices;
     loop {
-        if let Some(matrix) = cx.matrix(ty) {
+        if let Some(matrix) = cx.matrix_type(ty) {
             return Some((matrix, rest));
         }
         let (index, tail) = rest.split_first()?;
@@ -106,20 +108,20 @@ fn into_matrix<'a, 'i>(cx: &'a Cx, mut ty: Id, indices: &'i [Index]) -> Option<(
     }
 }
 
-fn literals(cx: &Cx, at: InstRef, first: usize) -> Vec<Index> {
-    let words = cx.inst(at).operands.iter().enumerate().skip(first);
+fn literals(o: &Operation, first: usize) -> Vec<Index> {
+    let words = o.operands().iter().enumerate().skip(first);
     words.map(|(operand, o)| Index { operand, id: None, value: Const::Fixed(o.word().into()) }).collect()
 }
 
 /// The checks that all accesses share; answers the matrix if exactly one index goes into it.
-fn one_index<'a>(cx: &'a Cx, at: InstRef, base: Id, indices: &[Index], out: &mut Sink) -> Option<&'a CoopMatView> {
+fn one_index<'a>(cx: &'a Cx, o: &Operation, base: Id, indices: &[Index], out: &mut Sink) -> Option<MatrixType<'a>> {
     let (matrix, rest) = into_matrix(cx, base, indices)?;
     let index = rest.first()?;
     if let Some(second) = rest.get(1) {
-        out.report(&INDEX_COUNT, at, || {
+        out.report(&INDEX_COUNT, o.at, || {
             Draft::new(format!("{} indices go into {matrix}; components have one number", rest.len()))
-                .label(at, Part::Operand(second.operand), "one too many")
-                .label_opt(cx.decl(matrix), Part::Whole, "the matrix")
+                .label(o.at, o.part(second.operand), "one too many")
+                .label_opt(matrix.decl(cx), Part::Whole, "the matrix")
         });
         return None;
     }
@@ -128,80 +130,78 @@ fn one_index<'a>(cx: &'a Cx, at: InstRef, base: Id, indices: &[Index], out: &mut
         && !is_int(id)
     {
         let is = cx.describe_value(id);
-        out.report(&INDEX_TYPE, at, || {
+        out.report(&INDEX_TYPE, o.at, || {
             Draft::new(format!("the index into {matrix} must be a scalar integer; this is {is}")).label(
-                at,
-                Part::Operand(index.operand),
+                o.at,
+                o.part(index.operand),
                 format!("this is {is}"),
             )
         });
         return None;
     }
-    range(cx, at, matrix, index, out);
+    range(cx, o, matrix, index, out);
     Some(matrix)
 }
 
-fn range(cx: &Cx, at: InstRef, matrix: &CoopMatView, index: &Index, out: &mut Sink) {
+fn range(cx: &Cx, o: &Operation, matrix: MatrixType, index: &Index, out: &mut Sink) {
     // Most indices are counted in a loop; those leave nothing undecided. Nor do matrices whose size is specialised: the
     // default is often 1, and an element access in such a module is no sign of anything.
-    let (Some(rows), Some(cols)) = (matrix.rows.fixed(), matrix.cols.fixed()) else { return };
+    let (Some(rows), Some(cols)) = (matrix.rows().1.fixed(), matrix.cols().1.fixed()) else { return };
     let Some(i) = index.value.value() else { return };
     let elements = rows.saturating_mul(cols);
     let inside = |i: u64| index.id.is_none_or(|id| cx.signed(id, i) >= 0) && i < elements;
     let verdict = Verdict::of(&index.value, inside);
-    out.judge(&INDEX_RANGE, verdict, at, || {
+    out.judge(&INDEX_RANGE, verdict, o.at, || {
         let n = index.id.map_or_else(|| i.to_string(), |id| cx.signed(id, i).to_string());
+        let length = match matrix {
+            MatrixType::Khr(_) => Op::CooperativeMatrixLengthKHR,
+            MatrixType::Nv(_) => Op::CooperativeMatrixLengthNV,
+        };
         Draft::new(format!("component {n} of {matrix}, which has {elements} elements in all"))
-            .label(at, Part::Operand(index.operand), format!("index {n}"))
-            .label_opt(cx.decl(matrix), Part::Whole, format!("{rows} rows, {cols} columns"))
-            .help("an invocation holds OpCooperativeMatrixLengthKHR components, fewer than the matrix has elements")
+            .label(o.at, o.part(index.operand), format!("index {n}"))
+            .label_opt(matrix.decl(cx), Part::Whole, format!("{rows} rows, {cols} columns"))
+            .help(format!("an invocation holds {length} components, fewer than the matrix has elements"))
     });
 }
 
-fn element_type(cx: &Cx, at: InstRef, matrix: &CoopMatView, ty: Option<Id>, part: Part, out: &mut Sink) {
-    let Some(ty) = ty.filter(|t| *t != matrix.ty.component) else { return };
-    out.report(&TYPE, at, || {
-        let (is, wanted) = (cx.describe(ty), cx.describe(matrix.ty.component));
+fn element_type(cx: &Cx, o: &Operation, matrix: MatrixType, ty: Option<Id>, part: Part, out: &mut Sink) {
+    let Some(ty) = ty.filter(|t| *t != matrix.component_id()) else { return };
+    out.report(&TYPE, o.at, || {
+        let (is, wanted) = (cx.describe(ty), cx.describe(matrix.component_id()));
         Draft::new(format!("a component of {matrix} is {wanted}; this is {is}"))
-            .label(at, part, format!("this is {is}"))
-            .label_opt(cx.decl(matrix), Part::Operand(0), format!("the component type is {wanted}"))
+            .label(o.at, part, format!("this is {is}"))
+            .label_opt(matrix.decl(cx), Part::Operand(0), format!("the component type is {wanted}"))
     });
 }
 
-pub(crate) fn extract(cx: &Cx, at: InstRef, out: &mut Sink) {
-    let inst = cx.inst(at);
-    let Some(base) = inst.id(0).and_then(|v| cx.module.type_of(v)) else { return };
-    if let Some(matrix) = one_index(cx, at, base, &literals(cx, at, 1), out) {
-        element_type(cx, at, matrix, inst.ty, Part::Type, out);
+pub(crate) fn extract(cx: &Cx, o: &Operation, out: &mut Sink) {
+    let Some(base) = o.id(0).and_then(|v| cx.module.type_of(v)) else { return };
+    if let Some(matrix) = one_index(cx, o, base, &literals(o, 1), out) {
+        element_type(cx, o, matrix, o.ty, Part::Type, out);
     }
 }
 
-pub(crate) fn insert(cx: &Cx, at: InstRef, out: &mut Sink) {
-    let inst = cx.inst(at);
-    let Some(base) = inst.ty else { return };
-    if let Some(matrix) = one_index(cx, at, base, &literals(cx, at, 2), out) {
-        let object = inst.id(0).and_then(|v| cx.module.type_of(v));
-        element_type(cx, at, matrix, object, Part::Operand(0), out);
+pub(crate) fn insert(cx: &Cx, o: &Operation, out: &mut Sink) {
+    let Some(base) = o.ty else { return };
+    if let Some(matrix) = one_index(cx, o, base, &literals(o, 2), out) {
+        let object = o.id(0).and_then(|v| cx.module.type_of(v));
+        element_type(cx, o, matrix, object, o.part(0), out);
     }
 }
 
 /// An access chain; `first` is the operand of the first index into the object.
-pub(crate) fn chain(cx: &Cx, at: InstRef, first: usize, out: &mut Sink) {
-    let inst = cx.inst(at);
-    let pointer = inst.id(0).and_then(|v| cx.module.type_of(v)).and_then(|t| Type::of(cx.module, t));
+pub(crate) fn chain(cx: &Cx, o: &Operation, first: usize, out: &mut Sink) {
+    let pointer = o.id(0).and_then(|v| cx.module.type_of(v)).and_then(|t| Type::of(cx.module, t));
     let Some(Type::Pointer { pointee, .. }) = pointer else { return };
-    let indices: Vec<Index> = inst
-        .operands
-        .iter()
-        .enumerate()
-        .skip(first)
-        .filter_map(|(operand, o)| Some((operand, o.id()?)))
+    let indices: Vec<Index> = o
+        .ids()
+        .filter(|(operand, _)| *operand >= first)
         .map(|(operand, id)| Index { operand, id: Some(id), value: cx.constant(id) })
         .collect();
-    if let Some(matrix) = one_index(cx, at, pointee, &indices, out) {
-        let result = inst.ty.and_then(|t| Type::of(cx.module, t));
+    if let Some(matrix) = one_index(cx, o, pointee, &indices, out) {
+        let result = o.ty.and_then(|t| Type::of(cx.module, t));
         if let Some(Type::Pointer { pointee, .. }) = result {
-            element_type(cx, at, matrix, Some(pointee), Part::Type, out);
+            element_type(cx, o, matrix, Some(pointee), Part::Type, out);
         }
     }
 }

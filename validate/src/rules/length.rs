@@ -1,14 +1,15 @@
-//! Rules about `OpCooperativeMatrixLengthKHR`.
+//! Rules about `OpCooperativeMatrixLengthKHR` and `OpCooperativeMatrixLengthNV`.
 
 use crate::cx::Cx;
 use crate::declare_rule;
+use crate::operation::Operation;
 use crate::report::{Draft, Part, Sink};
+use coop_ir::Op;
 use coop_ir::types::Scalar;
-use coop_ir::{Id, InstRef};
 
 declare_rule! {
     /// ## What it checks
-    /// The result type of `OpCooperativeMatrixLengthKHR` is a 32-bit unsigned integer.
+    /// The result type of `OpCooperativeMatrixLengthKHR` and of `OpCooperativeMatrixLengthNV` is a 32-bit unsigned integer.
     /// ## Why
     /// The text says so; consumers rely on it.
     /// ## Example
@@ -26,7 +27,8 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// The operand of `OpCooperativeMatrixLengthKHR` is a cooperative-matrix type, not a value of one.
+    /// The operand of `OpCooperativeMatrixLengthKHR` is a cooperative-matrix type, not a value of one; that of
+    /// `OpCooperativeMatrixLengthNV` is a type of SPV_NV_cooperative_matrix.
     /// ## Why
     /// The length belongs to the type. Early translators passed a value, and such modules are still around.
     /// ## Example
@@ -61,66 +63,52 @@ declare_rule! {
     }
 }
 
-/// The length inside `OpSpecConstantOp`.
-pub(crate) fn specialized(cx: &Cx, at: InstRef, out: &mut Sink) {
-    let inst = cx.inst(at);
-    length(cx, at, inst.ty, inst.id(1), 1, out);
-    out.report(&SPECIALIZED, at, || {
-        Draft::new("the length of a matrix inside OpSpecConstantOp is not in the KHR extension's text").label(
-            at,
-            Part::Operand(0),
-            "accepted in practice",
+/// The length of a matrix type of either extension.
+pub(crate) fn check(cx: &Cx, o: &Operation, out: &mut Sink) {
+    result(cx, o, out);
+    operand(cx, o, out);
+    if o.is_specialized() && o.op == Op::CooperativeMatrixLengthKHR {
+        out.report(&SPECIALIZED, o.at, || {
+            Draft::new("the length of a matrix inside OpSpecConstantOp is not in the KHR extension's text").label(
+                o.at,
+                Part::Operand(0),
+                "accepted in practice",
+            )
+        });
+    }
+}
+
+fn result(cx: &Cx, o: &Operation, out: &mut Sink) {
+    let Some(ty) = o.ty.filter(|t| cx.scalar(*t) != Some(Scalar::Int { width: 32, signed: false })) else { return };
+    let what = cx.describe(ty);
+    out.report(&RESULT_TYPE, o.at, || {
+        Draft::new(format!("the length of a matrix is a 32-bit unsigned integer; this is {what}")).label(
+            o.at,
+            Part::Type,
+            "must be u32",
         )
     });
 }
 
-/// The length where it is asked for.
-pub(crate) fn check(cx: &Cx, at: InstRef, out: &mut Sink) {
-    let inst = cx.inst(at);
-    length(cx, at, inst.ty, inst.id(0), 0, out);
-}
-
-/// The length of a matrix of SPV_NV_cooperative_matrix.
-pub(crate) fn nv(cx: &Cx, at: InstRef, ty: Id, operand: usize, out: &mut Sink) {
-    if cx.nv_matrix(ty).is_none() {
-        let is = cx.describe_value(ty);
-        out.report(&OPERAND_TYPE, at, || {
-            Draft::new(format!("the length is that of a type of SPV_NV_cooperative_matrix; this is {is}")).label(
-                at,
-                Part::Operand(operand),
-                "must be a matrix type",
-            )
-        });
+fn operand(cx: &Cx, o: &Operation, out: &mut Sink) {
+    let Some(operand) = o.id(0) else { return };
+    let (suits, wanted) = match o.op {
+        Op::CooperativeMatrixLengthNV => (cx.nv_matrix(operand).is_some(), "type of SPV_NV_cooperative_matrix"),
+        _ => (cx.matrix(operand).is_some(), "cooperative-matrix type"),
+    };
+    if suits {
+        return;
     }
-}
-
-fn length(cx: &Cx, at: InstRef, ty: Option<Id>, operand: Option<Id>, index: usize, out: &mut Sink) {
-    let scalar = ty.and_then(|t| cx.scalar(t));
-    if let Some(ty) = ty
-        && scalar != Some(Scalar::Int { width: 32, signed: false })
-    {
-        let what = cx.describe(ty);
-        out.report(&RESULT_TYPE, at, || {
-            Draft::new(format!("the length of a matrix is a 32-bit unsigned integer; this is {what}")).label(
-                at,
-                Part::Type,
-                "must be u32",
-            )
-        });
-    }
-    let Some(operand) = operand else { return };
-    if cx.matrix(operand).is_none() {
-        let what = if cx.module.def_inst(operand).is_some_and(|i| i.op.is_type()) {
-            cx.describe(operand)
-        } else {
-            format!("a value of type {}", cx.describe_value(operand))
-        };
-        out.report(&OPERAND_TYPE, at, || {
-            Draft::new(format!("the length is that of a cooperative-matrix type; this is {what}")).label(
-                at,
-                Part::Operand(index),
-                "must be a matrix type",
-            )
-        });
-    }
+    let what = if cx.module.def_inst(operand).is_some_and(|i| i.op.is_type()) {
+        cx.describe(operand)
+    } else {
+        format!("a value of type {}", cx.describe_value(operand))
+    };
+    out.report(&OPERAND_TYPE, o.at, || {
+        Draft::new(format!("the length is that of a {wanted}; this is {what}")).label(
+            o.at,
+            o.part(0),
+            "must be a matrix type",
+        )
+    });
 }

@@ -7,6 +7,7 @@ pub(crate) mod arm;
 pub(crate) mod callback;
 pub(crate) mod component;
 pub(crate) mod composite;
+pub(crate) mod constant;
 pub(crate) mod convert;
 pub(crate) mod coordinate;
 pub(crate) mod decode;
@@ -30,8 +31,11 @@ pub(crate) mod types;
 pub(crate) mod uniformity;
 
 use crate::cx::Cx;
+use crate::operation::Operation;
 use crate::report::Sink;
 use crate::rule::Rule;
+use coop_ir::enums::Capability as Cap;
+use coop_ir::types::Scalar;
 use coop_ir::{InstRef, Op};
 use spirv::Capability;
 use tensor::state::States;
@@ -46,23 +50,27 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
         intel::cache_controls(cx, out);
     }
     // Capability Float8EXT brings a decoration that anything may have.
-    let has = |c: u32| cx.declares(c);
-    if cx.has_small_floats() || has(4212) || has(5112) || has(5114) {
+    let small = [Cap::Float8EXT, Cap::Int4TypeINTEL, Cap::Int4CooperativeMatrixINTEL];
+    if cx.has_small_floats() || small.iter().any(|c| cx.declares(*c)) {
         component::globals(cx, out);
     }
     sync::check(cx, out);
     types::check(cx, out);
+    let storage_only = |c: Option<Scalar>| c.is_some_and(|c| component::storage_only(c).is_some());
+    let small = cx.matrices().iter().any(|m| storage_only(m.component))
+        || cx.nv_matrices().iter().any(|m| storage_only(m.component));
     for &at in &cx.globals {
-        global(cx, at, out);
+        global(cx, at, small, out);
     }
-    let small = cx.matrices().iter().any(|m| m.component.is_some_and(|c| component::storage_only(c).is_some()));
     for &at in &cx.body {
         instruction(cx, at, out);
+        let o = Operation::new(cx, at);
+        operation(cx, &o, out);
+        if small {
+            component::operation(cx, &o, out);
+        }
         if cx.has_nv1() {
             nv1::instruction(cx, at, out);
-        }
-        if small {
-            component::instruction(cx, at, out);
         }
         intel::instruction(cx, at, out);
     }
@@ -72,10 +80,10 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     arithmetic::returns(cx, out);
 }
 
-fn global(cx: &Cx, at: InstRef, out: &mut Sink) {
+/// A type, constant or variable; `small`: there are matrices of components that are only for storage.
+fn global(cx: &Cx, at: InstRef, small: bool, out: &mut Sink) {
     match cx.inst(at).op {
         Op::Variable | Op::UntypedVariableKHR => variable(cx, at, out),
-        Op::TypeCooperativeMatrixNV => nv1::matrix_type(cx, at, out),
         Op::TypeTensorLayoutNV => tensor::types::layout(cx, at, out),
         Op::TypeTensorViewNV => tensor::types::view(cx, at, out),
         Op::ConstantComposite | Op::SpecConstantComposite => {
@@ -84,18 +92,13 @@ fn global(cx: &Cx, at: InstRef, out: &mut Sink) {
         Op::ConstantCompositeReplicateEXT | Op::SpecConstantCompositeReplicateEXT => {
             composite::constituents(cx, &composite::REPLICATE, at, out);
         }
-        Op::SpecConstantOp => specialized(cx, at, out),
-        _ => {}
-    }
-}
-
-fn specialized(cx: &Cx, at: InstRef, out: &mut Sink) {
-    let op = cx.inst(at).word(0).and_then(|w| u16::try_from(w).ok()).map(Op);
-    match op {
-        Some(Op::CooperativeMatrixLengthKHR) => length::specialized(cx, at, out),
-        Some(Op::CooperativeMatrixLengthNV) => {
-            if let Some(ty) = cx.inst(at).id(1) {
-                length::nv(cx, at, ty, 1, out);
+        Op::SpecConstantOp => {
+            let Some(o) = Operation::specialized(cx, at) else { return };
+            if constant::operation(cx, &o, out) {
+                operation(cx, &o, out);
+                if small {
+                    component::operation(cx, &o, out);
+                }
             }
         }
         _ => {}
@@ -129,8 +132,6 @@ fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
         Op::CooperativeMatrixLoadKHR => access::check(cx, at, true, out),
         Op::CooperativeMatrixStoreKHR => access::check(cx, at, false, out),
         Op::CooperativeMatrixMulAddKHR => muladd::muladd(cx, at, out),
-        Op::CooperativeMatrixLengthKHR => length::check(cx, at, out),
-
         Op::CooperativeMatrixReduceNV => reduce::check(cx, at, out),
         Op::CooperativeMatrixConvertNV => relabel::convert(cx, at, out),
         Op::CooperativeMatrixTransposeNV => relabel::transpose(cx, at, out),
@@ -156,15 +157,25 @@ fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
         Op::SizeOf => types::size_of(cx, at, out),
         Op::CompositeConstruct => composite::constituents(cx, &composite::CONSTRUCT, at, out),
         Op::CompositeConstructReplicateEXT => composite::constituents(cx, &composite::REPLICATE, at, out),
-        Op::CompositeExtract => element::extract(cx, at, out),
-        Op::CompositeInsert => element::insert(cx, at, out),
-        Op::AccessChain | Op::InBoundsAccessChain => element::chain(cx, at, 1, out),
+        Op::FunctionCall => arithmetic::call(cx, at, out),
+        _ => {}
+    }
+}
+
+/// An operation on values, which may be that of an `OpSpecConstantOp`.
+fn operation(cx: &Cx, o: &Operation, out: &mut Sink) {
+    match o.op {
+        Op::CooperativeMatrixLengthKHR | Op::CooperativeMatrixLengthNV => length::check(cx, o, out),
+
+        Op::CompositeExtract => element::extract(cx, o, out),
+        Op::CompositeInsert => element::insert(cx, o, out),
+        Op::AccessChain | Op::InBoundsAccessChain => element::chain(cx, o, 1, out),
         // One index steps over whole objects before the others go into them.
-        Op::PtrAccessChain | Op::InBoundsPtrAccessChain => element::chain(cx, at, 2, out),
+        Op::PtrAccessChain | Op::InBoundsPtrAccessChain => element::chain(cx, o, 2, out),
 
         Op::Bitcast => {
-            types::pointer_bitcast(cx, at, out);
-            convert::conversion(cx, at, out);
+            types::pointer_bitcast(cx, o, out);
+            convert::conversion(cx, o, out);
         }
         Op::ConvertFToU
         | Op::ConvertFToS
@@ -172,7 +183,7 @@ fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
         | Op::ConvertUToF
         | Op::UConvert
         | Op::SConvert
-        | Op::FConvert => convert::conversion(cx, at, out),
+        | Op::FConvert => convert::conversion(cx, o, out),
         Op::QuantizeToF16
         | Op::ConvertPtrToU
         | Op::SatConvertSToU
@@ -180,17 +191,16 @@ fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
         | Op::ConvertUToPtr
         | Op::PtrCastToGeneric
         | Op::GenericCastToPtr
-        | Op::GenericCastToPtrExplicit => convert::not_allowed(cx, at, out),
+        | Op::GenericCastToPtrExplicit => convert::not_allowed(cx, o, out),
 
-        Op::FNegate | Op::FAdd | Op::FSub | Op::FMul | Op::FDiv => arithmetic::arithmetic(cx, at, false, out),
+        Op::FNegate | Op::FAdd | Op::FSub | Op::FMul | Op::FDiv => arithmetic::arithmetic(cx, o, false, out),
         Op::SNegate | Op::IAdd | Op::ISub | Op::IMul | Op::SDiv | Op::UDiv => {
-            arithmetic::arithmetic(cx, at, true, out);
+            arithmetic::arithmetic(cx, o, true, out);
         }
-        Op::MatrixTimesScalar => arithmetic::times_scalar(cx, at, out),
-        Op::Select => arithmetic::select(cx, at, out),
-        Op::FunctionCall => arithmetic::call(cx, at, out),
-        Op::ExtInst | Op::ExtInstWithForwardRefsKHR => arithmetic::extended(cx, at, out),
-        op if arithmetic::refuses_matrices(op) => arithmetic::refused(cx, at, out),
+        Op::MatrixTimesScalar => arithmetic::times_scalar(cx, o, out),
+        Op::Select => arithmetic::select(cx, o, out),
+        Op::ExtInst | Op::ExtInstWithForwardRefsKHR => arithmetic::extended(cx, o, out),
+        op if arithmetic::refuses_matrices(op) => arithmetic::refused(cx, o, out),
         _ => {}
     }
 }
@@ -230,6 +240,7 @@ pub static RULES: &[&Rule] = &[
     &component::SATURATED,
     &component::WIDTH,
     &composite::CONSTANT,
+    &constant::OPERATION,
     &composite::CONSTRUCT,
     &convert::BITCAST_COMPONENT,
     &convert::BITCAST_USE,
@@ -263,6 +274,7 @@ pub static RULES: &[&Rule] = &[
     &device::pipeline::FULL_SUBGROUPS,
     &device::pipeline::LOCAL_SIZE,
     &device::matrix::MULADD,
+    &device::NOT_JUDGED,
     &device::nv1::NV1_MULADD,
     &device::nv1::NV1_TYPE,
     &device::matrix::LANES,

@@ -3,9 +3,11 @@
 use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
-use crate::rules::requirements::{self, EXTENSIONS, Provider};
+use crate::rules::requirements;
 use crate::verdict::Verdict;
-use coop_ir::entry::Extent;
+use coop_ir::entry::{Extent, SizeSource, WorkgroupSize};
+use coop_ir::extensions::extensions_of;
+use coop_ir::types::CoopMatView;
 use coop_ir::{InstRef, Kind, Op};
 use spirv::{Capability, ExecutionModel, MemoryModel};
 
@@ -89,8 +91,9 @@ declare_rule! {
 declare_rule! {
     /// ## What it checks
     /// The version in the module's header is not older than the one that a declared extension is written against: 1.6
-    /// for SPV_NV_cooperative_matrix2 and SPV_NV_cooperative_matrix_decode_vector, 1.3 for
-    /// SPV_EXT_cooperative_matrix_maintenance1 and SPV_QCOM_cooperative_matrix_conversion.
+    /// for SPV_NV_cooperative_matrix2, SPV_NV_cooperative_matrix_decode_vector, SPV_NV_tensor_addressing and
+    /// SPV_ARM_cooperative_matrix_layouts, 1.3 for SPV_NV_cooperative_matrix, SPV_EXT_cooperative_matrix_maintenance1 and
+    /// SPV_QCOM_cooperative_matrix_conversion.
     /// ## Why
     /// The extensions say so. Of the consumers that are known none insists.
     /// ## Example
@@ -109,9 +112,12 @@ declare_rule! {
 declare_rule! {
     /// ## What it checks
     /// In a shader with matrices of scope Workgroup, each entry point has a workgroup size (LocalSize, LocalSizeId or
-    /// the built-in WorkgroupSize), and constants of LocalSizeId are defined before the type.
+    /// the built-in WorkgroupSize), and constants of LocalSizeId are defined before the type. A built-in behind the type that
+    /// replaces an execution mode is a warning, unless both say the same.
     /// ## Why
     /// How such a matrix is spread depends on the number of invocations, which must be known where its type is declared.
+    /// The text wants the size specified before the type; it does not mention the built-in, which takes precedence over
+    /// execution modes and which SPIR-V 1.6, the version that the text is for, deprecates.
     /// ## Example
     /// `OpExecutionModeId %main LocalSizeId %x %y %z` with `%x` defined after the matrix type.
     pub(crate) static WORKGROUP_SIZE = {
@@ -190,9 +196,8 @@ pub(crate) fn missing(at: InstRef, part: Part, what: &str, any_of: &[u32], out: 
         let or = if rest.is_empty() { String::new() } else { format!(" (or {})", rest.join(", ")) };
         let draft =
             Draft::new(format!("{what} needs capability {first}{or}")).label(at, part, "the first that needs it");
-        let extension = any_of.first().and_then(|c| EXTENSIONS.iter().find(|p| p.capability == *c));
-        match extension {
-            Some(p) => draft.help(format!("declare `OpCapability {first}` and `OpExtension \"{}\"`", p.extensions[0])),
+        match any_of.first().and_then(|c| extensions_of(*c).next()) {
+            Some(name) => draft.help(format!("declare `OpCapability {first}` and `OpExtension \"{name}\"`")),
             None => draft.help(format!("declare `OpCapability {first}`")),
         }
     });
@@ -201,8 +206,8 @@ pub(crate) fn missing(at: InstRef, part: Part, what: &str, any_of: &[u32], out: 
 fn extensions(cx: &Cx, out: &mut Sink) {
     for &at in &cx.declared {
         let Some(declared) = cx.inst(at).word(0) else { continue };
-        let Some(Provider { extensions, .. }) = EXTENSIONS.iter().find(|p| p.capability == declared) else { continue };
-        if extensions.iter().any(|e| cx.has_extension(e)) {
+        let extensions: Vec<&str> = extensions_of(declared).collect();
+        if extensions.is_empty() || extensions.iter().any(|e| cx.has_extension(e)) {
             continue;
         }
         out.report(&EXTENSION_MISSING, at, || {
@@ -224,8 +229,13 @@ fn versions(cx: &Cx, out: &mut Sink) {
     for &at in &cx.extensions {
         let Some((name, _)) = cx.inst(at).string(0) else { continue };
         let least = match name.as_str() {
-            "SPV_NV_cooperative_matrix2" | "SPV_NV_cooperative_matrix_decode_vector" => (1, 6),
-            "SPV_EXT_cooperative_matrix_maintenance1" | "SPV_QCOM_cooperative_matrix_conversion" => (1, 3),
+            "SPV_NV_cooperative_matrix2"
+            | "SPV_NV_cooperative_matrix_decode_vector"
+            | "SPV_NV_tensor_addressing"
+            | "SPV_ARM_cooperative_matrix_layouts" => (1, 6),
+            "SPV_NV_cooperative_matrix"
+            | "SPV_EXT_cooperative_matrix_maintenance1"
+            | "SPV_QCOM_cooperative_matrix_conversion" => (1, 3),
             _ => continue,
         };
         if (major, minor) < least {
@@ -300,17 +310,56 @@ fn workgroup_size(cx: &Cx, out: &mut Sink) {
             });
             continue;
         };
-        let late = size.extents.iter().find_map(|e| match e {
-            Extent::Constant(id) => cx.def(*id).filter(|d| d.index() > at.index()),
-            Extent::Literal(_) => None,
-        });
-        if let Some(late) = late {
-            out.judge(&WORKGROUP_SIZE, verdict.clone(), at, || {
+        let Some(late) = defined_behind(cx, &size, at) else { continue };
+        let earlier = entry.size_of_modes(cx.module).filter(|s| defined_behind(cx, s, at).is_none());
+        match earlier {
+            Some(earlier) if size.source == SizeSource::BuiltIn => replaced(cx, matrix, at, (earlier, size), out),
+            _ => out.judge(&WORKGROUP_SIZE, verdict.clone(), at, || {
                 Draft::new(format!("{matrix} has scope Workgroup, but the workgroup size is defined after it"))
                     .label(at, Part::Operand(1), "scope Workgroup")
                     .label(late, Part::Whole, "a part of the workgroup size")
                     .help("define the constants of the workgroup size first")
-            });
+            }),
         }
     }
+}
+
+/// The first instruction that a workgroup size is made of and that stands behind another one.
+fn defined_behind(cx: &Cx, size: &WorkgroupSize, at: InstRef) -> Option<InstRef> {
+    let constants = size.extents.iter().filter_map(|e| match e {
+        Extent::Constant(id) => cx.def(*id),
+        Extent::Literal(_) => None,
+    });
+    let built_in = (size.source == SizeSource::BuiltIn).then_some(size.at);
+    constants.chain(built_in).find(|d| d.index() > at.index())
+}
+
+/// A size that an execution mode says in front of the type, and the built-in constant behind it that replaces the mode.
+///
+/// SPV_NV_cooperative_matrix2 wants the size specified before the type, and of constants names those of LocalSizeId only: it
+/// is for SPIR-V 1.6, which deprecates the built-in. With the mode in front of the type the letter is fulfilled, and spirv-val
+/// is content. But the built-in takes precedence: where it does not say the same for sure, the size that counts is specified
+/// too late for who reads in one pass. That is a warning; glslang writes such modules for Vulkan before 1.3.
+fn replaced(
+    cx: &Cx,
+    matrix: &CoopMatView,
+    at: InstRef,
+    (mode, built_in): (WorkgroupSize, WorkgroupSize),
+    out: &mut Sink,
+) {
+    let (first, then) = (mode.values(&cx.constants), built_in.values(&cx.constants));
+    if first.iter().zip(&then).all(|(a, b)| a.fixed().is_some() && a.fixed() == b.fixed()) {
+        return;
+    }
+    out.suspect(&WORKGROUP_SIZE, at, || {
+        let [x, y, z] = first;
+        Draft::new(format!(
+            "{matrix} has scope Workgroup, but the built-in WorkgroupSize, which replaces the size {x} {y} {z} of the \
+             execution mode, is defined after it"
+        ))
+        .label(at, Part::Operand(1), "scope Workgroup")
+        .label(mode.at, Part::Whole, "replaced")
+        .label(built_in.at, Part::Whole, "the workgroup size")
+        .help("compile for SPIR-V 1.6 (Vulkan 1.3), which has LocalSizeId, or define the constant first")
+    });
 }

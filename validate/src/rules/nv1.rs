@@ -1,12 +1,16 @@
 //! Rules about SPV_NV_cooperative_matrix, the first extension of all: matrices without a use, of which integers are
 //! signed as their type says.
 
-use super::access::Pointer;
+use super::access::{self, Pointer};
+use super::stride::{self, Strided};
 use super::types::storage_name;
-use super::{arithmetic, component, length, memory};
-use crate::cx::{Cx, NvMatrix};
+use super::{component, convert, memory};
+use crate::cx::Cx;
 use crate::declare_rule;
+use crate::matrix::{MatrixType, NvMatrix};
+use crate::operation::Operation;
 use crate::report::{Draft, Part, Sink};
+use coop_ir::constant::Const;
 use coop_ir::types::{Scalar, Type, scalar_or_vector};
 use coop_ir::{Id, InstRef, Op};
 use spirv::StorageClass;
@@ -185,111 +189,61 @@ pub(crate) fn matrix_type(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-/// The matrix type of a value.
-fn matrix_of<'a>(cx: &'a Cx, value: Id) -> Option<&'a NvMatrix> {
-    cx.nv_matrix(cx.module.type_of(value)?)
-}
-
-/// An instruction of this extension, or one that has to do with its matrices.
+/// A load, store or multiply-add of this extension.
 pub(crate) fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
-    let inst = cx.inst(at);
-    match inst.op {
-        Op::CooperativeMatrixLoadNV => access(cx, at, true, out),
-        Op::CooperativeMatrixStoreNV => access(cx, at, false, out),
+    match cx.inst(at).op {
+        Op::CooperativeMatrixLoadNV => load_or_store(cx, at, true, out),
+        Op::CooperativeMatrixStoreNV => load_or_store(cx, at, false, out),
         Op::CooperativeMatrixMulAddNV => muladd(cx, at, out),
-        Op::CooperativeMatrixLengthNV => {
-            if let Some(ty) = inst.id(0) {
-                length::nv(cx, at, ty, 0, out);
-            }
-        }
-        // Where the two kinds of matrices meet, the rules for the later one say so.
-        _ if arithmetic::matrix_operand(cx, at).is_some() => {}
-        Op::FNegate | Op::FAdd | Op::FSub | Op::FDiv => arithmetic(cx, at, false, out),
-        Op::SNegate | Op::IAdd | Op::ISub | Op::SDiv | Op::UDiv => arithmetic(cx, at, true, out),
-        Op::MatrixTimesScalar => times_scalar(cx, at, out),
-        Op::ConvertFToU
-        | Op::ConvertFToS
-        | Op::ConvertSToF
-        | Op::ConvertUToF
-        | Op::UConvert
-        | Op::SConvert
-        | Op::FConvert => convert(cx, at, out),
-        Op::FMul | Op::IMul | Op::Bitcast | Op::QuantizeToF16 => refused(cx, at, out),
-        Op::ExtInst if arithmetic::is_semantic(cx, at) => {
-            refused(cx, at, out);
-        }
-        op if arithmetic::refuses_matrices(op) => refused(cx, at, out),
         _ => {}
     }
 }
 
-/// The first of these matrices among operands and result type.
-fn first<'a>(cx: &'a Cx, at: InstRef) -> Option<(&'a NvMatrix, Part)> {
-    let inst = cx.inst(at);
-    let operands = inst.operands.iter().enumerate();
-    let mut found = operands.filter_map(|(i, o)| Some((matrix_of(cx, o.id()?)?, Part::Operand(i))));
-    found.next().or_else(|| Some((cx.nv_matrix(inst.ty?)?, Part::Type)))
-}
-
-fn refused(cx: &Cx, at: InstRef, out: &mut Sink) {
-    let Some((matrix, part)) = first(cx, at) else { return };
-    let op = cx.inst(at).op;
-    out.report(&NOT_ALLOWED, at, || {
+/// An operation that does not take these matrices.
+pub(crate) fn refused(cx: &Cx, o: &Operation, out: &mut Sink) {
+    let Some((matrix, part)) = o.matrix(cx) else { return };
+    let op = o.op;
+    out.report(&NOT_ALLOWED, o.at, || {
         Draft::new(format!("{op} does not take matrices of SPV_NV_cooperative_matrix; this is {matrix}"))
-            .label(at, part, format!("{matrix}"))
+            .label(o.at, part, format!("{matrix}"))
             .help("work component by component, or use SPV_KHR_cooperative_matrix, which has more")
     });
 }
 
-fn arithmetic(cx: &Cx, at: InstRef, integers: bool, out: &mut Sink) {
-    let Some((matrix, _)) = first(cx, at) else { return };
-    arithmetic::one_type(cx, at, out);
-    if let Some(component) = matrix.component {
-        arithmetic::suits(cx, at, integers, component, &matrix.to_string(), cx.def(matrix.id), out);
+/// A conversion of or to a matrix of this extension.
+pub(crate) fn conversion(cx: &Cx, o: &Operation, from: Option<MatrixType>, to: Option<MatrixType>, out: &mut Sink) {
+    if o.op == Op::Bitcast {
+        refused(cx, o, out);
+        return;
     }
-}
-
-fn times_scalar(cx: &Cx, at: InstRef, out: &mut Sink) {
-    let inst = cx.inst(at);
-    let (Some((matrix, _)), Some(left), Some(scalar), Some(result)) = (first(cx, at), inst.id(0), inst.id(1), inst.ty)
-    else {
+    let (Some(value), Some(ty)) = (o.id(0), o.ty) else { return };
+    let (Some(from), Some(to)) = (from, to) else {
+        let (part, is) = match from {
+            Some(_) => (Part::Type, cx.describe(ty)),
+            None => (o.part(0), cx.describe_value(value)),
+        };
+        out.report(&NOT_MATRIX, o.at, || {
+            Draft::new(format!("{} between a matrix and {is}: both must be matrices", o.op)).label(
+                o.at,
+                part,
+                format!("this is {is}"),
+            )
+        });
         return;
     };
-    arithmetic::scalar_types(cx, at, (left, scalar, result), matrix.component_id, &matrix.to_string(), out);
-}
-
-fn convert(cx: &Cx, at: InstRef, out: &mut Sink) {
-    let inst = cx.inst(at);
-    let (Some(value), Some(ty)) = (inst.id(0), inst.ty) else { return };
-    let (from, to) = match (matrix_of(cx, value), cx.nv_matrix(ty)) {
-        (Some(from), Some(to)) => (from, to),
-        (None, None) => return,
-        (from, _) => {
-            let (part, is) = match from {
-                Some(_) => (Part::Type, cx.describe(ty)),
-                None => (Part::Operand(0), cx.describe_value(value)),
-            };
-            out.report(&NOT_MATRIX, at, || {
-                Draft::new(format!("{} between a matrix and {is}: both must be matrices", inst.op)).label(
-                    at,
-                    part,
-                    format!("this is {is}"),
-                )
-            });
-            return;
-        }
-    };
-    for (name, operand, a, b) in
-        [("scope", 1, from.scope, to.scope), ("rows", 2, from.rows, to.rows), ("columns", 3, from.cols, to.cols)]
-    {
-        out.judge(&CONVERT, cx.equal(a, b), at, || {
-            let (was, is) = (cx.constant(a), cx.constant(b));
+    for (name, operand, (a, was), (b, is)) in [
+        ("scope", 1, from.scope(), to.scope()),
+        ("rows", 2, from.rows(), to.rows()),
+        ("columns", 3, from.cols(), to.cols()),
+    ] {
+        out.judge(&CONVERT, cx.equal(a, b), o.at, || {
             Draft::new(format!("a conversion from {from} to {to} changes the {name} from {was} to {is}"))
-                .label(at, Part::Whole, "converted here")
-                .label_opt(cx.def(from.id), Part::Operand(operand), format!("{name}: {was}"))
-                .label_opt(cx.def(to.id), Part::Operand(operand), format!("{name}: {is}"))
+                .label(o.at, Part::Whole, "converted here")
+                .label_opt(from.decl(cx), Part::Operand(operand), format!("{name}: {was}"))
+                .label_opt(to.decl(cx), Part::Operand(operand), format!("{name}: {is}"))
         });
     }
+    convert::components(cx, o, from, to, true, out);
 }
 
 fn not_matrix(cx: &Cx, at: InstRef, name: &str, part: Part, is: String, out: &mut Sink) {
@@ -303,7 +257,7 @@ fn not_matrix(cx: &Cx, at: InstRef, name: &str, part: Part, is: String, out: &mu
     });
 }
 
-fn access(cx: &Cx, at: InstRef, is_load: bool, out: &mut Sink) {
+fn load_or_store(cx: &Cx, at: InstRef, is_load: bool, out: &mut Sink) {
     let inst = cx.inst(at);
     let first = if is_load { 1 } else { 2 };
     let (Some(pointer), Some(stride), Some(column_major)) = (inst.id(0), inst.id(first), inst.id(first + 1)) else {
@@ -316,7 +270,8 @@ fn access(cx: &Cx, at: InstRef, is_load: bool, out: &mut Sink) {
         not_matrix(cx, at, name, part, is, out);
     }
     let p = Pointer::of(cx, pointer);
-    if p.pointee.is_none_or(|t| scalar_or_vector(cx.module, t).is_none()) {
+    let elements = p.pointee.is_some_and(|t| scalar_or_vector(cx.module, t).is_some());
+    if !elements {
         let is = match p.pointee {
             Some(pointee) => format!("a pointer to {}", cx.describe(pointee)),
             None => cx.describe_value(pointer),
@@ -340,7 +295,8 @@ fn access(cx: &Cx, at: InstRef, is_load: bool, out: &mut Sink) {
             .label_opt(cx.def(p.ty), Part::Operand(0), "the storage class")
         });
     }
-    if !cx.module.type_of(stride).and_then(|t| cx.scalar(t)).is_some_and(Scalar::is_int) {
+    let integer = cx.module.type_of(stride).and_then(|t| cx.scalar(t)).is_some_and(Scalar::is_int);
+    if !integer {
         let is = cx.describe_value(stride);
         out.report(&ACCESS, at, || {
             Draft::new(format!("Stride must be a scalar integer; this is {is}"))
@@ -360,6 +316,19 @@ fn access(cx: &Cx, at: InstRef, is_load: bool, out: &mut Sink) {
                 .label_opt(cx.def(column_major), Part::Whole, "comes from here")
                 .help("it is true or false here; 0 and 1 are the layouts of SPV_KHR_cooperative_matrix")
         });
+    }
+    let verb = if is_load { "load" } else { "store" };
+    if elements {
+        access::source(cx, at, &p, verb, out);
+        access::single_object(cx, at, &p, verb, out);
+    }
+    // False and true are the numbers of the layouts.
+    let layout = if boolean { cx.constant(column_major) } else { Const::Unknown };
+    let matrix = ty.and_then(|t| cx.nv_matrix(t)).map(MatrixType::Nv);
+    if integer {
+        let strided = Strided { at, is_load, matrix, pointer: p, layout, stride, operand: first };
+        stride::sign(cx, &strided, out);
+        stride::sizes(cx, &strided, out);
     }
     component::memory(cx, at, &p, out);
     memory::check(cx, &memory::Site { at, is_load, memory: first + 2, pointer: p }, out);

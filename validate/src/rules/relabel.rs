@@ -1,14 +1,14 @@
 //! Rules about instructions that give a matrix another use: `OpCooperativeMatrixConvertNV` (`...ConvertUseEXT` is the
 //! same instruction), `OpCooperativeMatrixTransposeNV`, and conversions that are decorated to transpose.
 
-use super::convert::CONVERSIONS_EXT;
 use crate::cx::Cx;
 use crate::declare_rule;
+use crate::operation::Operation;
 use crate::report::{Draft, Part, Sink};
 use crate::verdict::Verdict;
 use coop_ir::constant::Const;
 use coop_ir::types::{CoopMatView, Scalar, use_name};
-use coop_ir::{Id, InstRef, Op};
+use coop_ir::{Id, InstRef, Op, enums};
 use spirv::Capability;
 
 declare_rule! {
@@ -188,7 +188,7 @@ fn matrices<'a>(cx: &'a Cx, at: InstRef, out: &mut Sink) -> Option<(&'a CoopMatV
 /// `OpCooperativeMatrixConvertNV`.
 pub(crate) fn convert(cx: &Cx, at: InstRef, out: &mut Sink) {
     let Some((from, to)) = matrices(cx, at, out) else { return };
-    let ext = cx.capabilities.has(CONVERSIONS_EXT);
+    let ext = cx.capabilities.has(enums::Capability::CooperativeMatrixConversionsEXT);
     let same = from.ty.component == to.ty.component
         || ext
             && matches!((from.component, to.component), (Some(Scalar::Int { width: a, .. }), Some(Scalar::Int { width: b, .. })) if a == b);
@@ -314,15 +314,20 @@ fn exchanged(cx: &Cx, at: InstRef, was: Named, is: Named, out: &mut Sink) {
 pub(crate) fn targets(cx: &Cx, out: &mut Sink) {
     let decorations = cx.decorations();
     for id in decorations.ids() {
-        let Some(decorated) = decorations.of(id).find(|d| d.decoration == crate::cx::TRANSPOSE) else { continue };
+        let Some(decorated) =
+            decorations.of(id).find(|d| d.decoration == enums::Decoration::CooperativeMatrixTransposeEXT)
+        else {
+            continue;
+        };
         let Some(at) = cx.def(id) else { continue };
         let inst = cx.inst(at);
         // What a group says counts where it is applied.
         if inst.op == Op::DecorationGroup {
             continue;
         }
+        let o = Operation::specialized(cx, at).unwrap_or_else(|| Operation::new(cx, at));
         let conversion = matches!(
-            inst.op,
+            o.op,
             Op::CooperativeMatrixConvertNV
                 | Op::FConvert
                 | Op::SConvert
@@ -333,12 +338,12 @@ pub(crate) fn targets(cx: &Cx, out: &mut Sink) {
                 | Op::ConvertUToF
         );
         let matrices =
-            inst.ty.is_some_and(|t| cx.matrix(t).is_some()) && inst.id(0).is_some_and(|v| cx.matrix_of(v).is_some());
+            o.ty.is_some_and(|t| cx.matrix(t).is_some()) && o.id(0).is_some_and(|v| cx.matrix_of(v).is_some());
         if !(conversion && matrices) {
             out.report(&TARGET, at, || {
                 Draft::new(format!(
                     "CooperativeMatrixTransposeEXT is on {}, which is no conversion between matrices",
-                    inst.op
+                    o.op
                 ))
                 .label(at, Part::Whole, "decorated, but nothing is transposed here")
                 .label(decorated.inst, Part::Whole, "the decoration")

@@ -1,11 +1,13 @@
 //! Rules about the stride of loads and stores, and about which bytes they touch.
 
-use super::access::Access;
+use super::access::{Access, COLUMN_BLOCKED, COLUMN_MAJOR, Pointer, ROW_BLOCKED, ROW_MAJOR, layout_name};
 use super::address;
 use crate::cx::Cx;
 use crate::declare_rule;
+use crate::matrix::MatrixType;
 use crate::report::{Draft, Part, Sink};
 use crate::verdict::Verdict;
+use coop_ir::constant::Const;
 use coop_ir::types::{Scalar, Type, packed_bytes};
 use coop_ir::{Id, InstRef, Op};
 
@@ -132,8 +134,11 @@ declare_rule! {
         level: Warning,
         since: "0.1.0",
         spec: "Vulkan, Runtime SPIR-V Validation",
-        vuids: ["VUID-RuntimeSpirv-OpCooperativeMatrixLoadKHR-08986"],
-        digest: ["khr.ls-align", "vk.ls-align"],
+        vuids: [
+            "VUID-RuntimeSpirv-OpCooperativeMatrixLoadKHR-08986",
+            "VUID-RuntimeSpirv-OpCooperativeMatrixLoadNV-06324"
+        ],
+        digest: ["khr.ls-align", "vk.ls-align", "vk.nv1-align"],
     }
 }
 
@@ -171,8 +176,11 @@ declare_rule! {
         level: Warning,
         since: "0.2.0",
         spec: "Vulkan, Runtime SPIR-V Validation",
-        vuids: ["VUID-RuntimeSpirv-OpCooperativeMatrixLoadKHR-08986"],
-        digest: ["khr.ls-align", "vk.ls-align", "nv2.lt-base-align16"],
+        vuids: [
+            "VUID-RuntimeSpirv-OpCooperativeMatrixLoadKHR-08986",
+            "VUID-RuntimeSpirv-OpCooperativeMatrixLoadNV-06324"
+        ],
+        digest: ["khr.ls-align", "vk.ls-align", "vk.nv1-align", "nv2.lt-base-align16"],
     }
 }
 
@@ -190,9 +198,30 @@ pub(crate) fn pointer_alignment(cx: &Cx, at: InstRef, pointer: Id, need: u64, ve
     });
 }
 
+/// A load or store of a matrix with a stride, whichever extension it is from.
+pub(crate) struct Strided<'a> {
+    pub(crate) at: InstRef,
+    pub(crate) is_load: bool,
+    pub(crate) matrix: Option<MatrixType<'a>>,
+    pub(crate) pointer: Pointer,
+    /// The layout, by the numbers of SPV_KHR_cooperative_matrix.
+    pub(crate) layout: Const,
+    pub(crate) stride: Id,
+    /// Which operand the stride is.
+    pub(crate) operand: usize,
+}
+
+impl Strided<'_> {
+    fn verb(&self) -> &'static str {
+        if self.is_load { "load" } else { "store" }
+    }
+}
+
+/// The stride of a load or store of SPV_KHR_cooperative_matrix.
 pub(crate) fn check(cx: &Cx, a: &Access, out: &mut Sink) {
     let Some((stride, operand)) = a.stride else {
-        let needed = Verdict::of(&a.layout_value, |v| !matches!(v, 0 | 1 | 4202 | 4203));
+        let needed =
+            Verdict::of(&a.layout_value, |v| !matches!(v, ROW_MAJOR | COLUMN_MAJOR | ROW_BLOCKED | COLUMN_BLOCKED));
         out.judge(&MISSING, needed, a.at, || {
             Draft::new(format!("a {} with layout {} needs a stride", a.verb(), layout_name(a.layout_value.value())))
                 .label(a.at, Part::Whole, "has no Stride")
@@ -210,38 +239,31 @@ pub(crate) fn check(cx: &Cx, a: &Access, out: &mut Sink) {
         });
         return;
     }
-    sign(cx, a, stride, operand, out);
-    sizes(cx, a, stride, operand, out);
+    let (matrix, layout) = (a.matrix.map(MatrixType::Khr), a.layout_value.clone());
+    let strided = Strided { at: a.at, is_load: a.is_load, matrix, pointer: a.pointer, layout, stride, operand };
+    sign(cx, &strided, out);
+    sizes(cx, &strided, out);
 }
 
-fn layout_name(value: Option<u64>) -> &'static str {
-    match value {
-        Some(0) => "RowMajorKHR",
-        Some(1) => "ColumnMajorKHR",
-        Some(4202) => "RowBlockedInterleavedARM",
-        Some(4203) => "ColumnBlockedInterleavedARM",
-        _ => "?",
-    }
-}
-
-fn sign(cx: &Cx, a: &Access, stride: Id, operand: usize, out: &mut Sink) {
-    let value = cx.constant(stride);
+/// Whether a stride is one that its load or store can have.
+pub(crate) fn sign(cx: &Cx, a: &Strided, out: &mut Sink) {
+    let value = cx.constant(a.stride);
     // The stride is dynamic as often as not; that is not a condition left open.
     let Some(bits) = value.value() else { return };
-    let n = cx.signed(stride, bits);
+    let n = cx.signed(a.stride, bits);
     let draft = |message: String| {
-        Draft::new(message).label(a.at, Part::Operand(operand), format!("Stride is {n}")).label_opt(
-            cx.def(stride),
+        Draft::new(message).label(a.at, Part::Operand(a.operand), format!("Stride is {n}")).label_opt(
+            cx.def(a.stride),
             Part::Whole,
             "comes from here",
         )
     };
     if a.is_load {
-        out.judge(&LOAD_NEGATIVE, Verdict::of(&value, |v| cx.signed(stride, v) >= 0), a.at, || {
+        out.judge(&LOAD_NEGATIVE, Verdict::of(&value, |v| cx.signed(a.stride, v) >= 0), a.at, || {
             draft(format!("the stride of a load must not be negative; it is {n}"))
         });
     } else {
-        out.judge(&STORE_NOT_POSITIVE, Verdict::of(&value, |v| cx.signed(stride, v) > 0), a.at, || {
+        out.judge(&STORE_NOT_POSITIVE, Verdict::of(&value, |v| cx.signed(a.stride, v) > 0), a.at, || {
             draft(format!("the stride of a store must be positive; it is {n}"))
         });
     }
@@ -259,10 +281,11 @@ struct Sizes {
     noun: &'static str,
 }
 
-fn sizes(cx: &Cx, a: &Access, stride: Id, operand: usize, out: &mut Sink) {
+/// Which bytes a load or store touches.
+pub(crate) fn sizes(cx: &Cx, a: &Strided, out: &mut Sink) {
     let Some(matrix) = a.matrix else { return };
-    let (Some(component), Some(n)) = (matrix.component, cx.constant(stride).fixed()) else { return };
-    let n = match u64::try_from(cx.signed(stride, n)) {
+    let (Some(component), Some(n)) = (matrix.component(), cx.constant(a.stride).fixed()) else { return };
+    let n = match u64::try_from(cx.signed(a.stride, n)) {
         Ok(n) if n < 1 << 32 => n,
         _ => return,
     };
@@ -272,7 +295,7 @@ fn sizes(cx: &Cx, a: &Access, stride: Id, operand: usize, out: &mut Sink) {
             Draft::new(format!(
                 "the stride through an untyped pointer counts bytes; {n} is no multiple of the {bytes} of {component}"
             ))
-            .label(a.at, Part::Operand(operand), format!("Stride is {n} bytes"))
+            .label(a.at, Part::Operand(a.operand), format!("Stride is {n} bytes"))
         });
         return;
     }
@@ -283,13 +306,11 @@ fn sizes(cx: &Cx, a: &Access, stride: Id, operand: usize, out: &mut Sink) {
         },
         None => 1,
     };
-    let (Some(rows), Some(cols), Some(layout)) = (matrix.rows.fixed(), matrix.cols.fixed(), a.layout_value.fixed())
-    else {
-        return;
-    };
+    let (rows, cols) = (matrix.rows().1.fixed(), matrix.cols().1.fixed());
+    let (Some(rows), Some(cols), Some(layout)) = (rows, cols, a.layout.fixed()) else { return };
     let (per_line, lines, noun) = match layout {
-        0 => (cols, rows, "row"),
-        1 => (rows, cols, "column"),
+        ROW_MAJOR => (cols, rows, "row"),
+        COLUMN_MAJOR => (rows, cols, "column"),
         _ => return,
     };
     // A component of fewer than 8 bits has no address of its own.
@@ -297,40 +318,40 @@ fn sizes(cx: &Cx, a: &Access, stride: Id, operand: usize, out: &mut Sink) {
         return;
     };
     let sizes = Sizes { stride: bytes, line: line.div_ceil(8), lines, noun };
-    overlap(a, &sizes, operand, out);
+    overlap(a, &sizes, out);
     let need = sizes.line.min(16);
     if need.is_power_of_two() {
         pointer_alignment(cx, a.at, a.pointer.id, need, a.verb(), out);
     }
-    alignment(cx, a, &sizes, operand, out);
+    alignment(cx, a, &sizes, out);
     bounds(cx, a, &sizes, out);
 }
 
-fn overlap(a: &Access, s: &Sizes, operand: usize, out: &mut Sink) {
+fn overlap(a: &Strided, s: &Sizes, out: &mut Sink) {
     if !a.is_load && s.stride > 0 && s.lines > 1 && s.stride < s.line {
         out.report(&ROWS_OVERLAP, a.at, || {
             Draft::new(format!(
                 "{}s of {} bytes are stored {} bytes apart: they overlap, in no order",
                 s.noun, s.line, s.stride
             ))
-            .label(a.at, Part::Operand(operand), format!("{} bytes from {} to {}", s.stride, s.noun, s.noun))
+            .label(a.at, Part::Operand(a.operand), format!("{} bytes from {} to {}", s.stride, s.noun, s.noun))
             .help("the stride counts elements of the array that Pointer points into, not components of the matrix")
         });
     }
 }
 
-fn alignment(cx: &Cx, a: &Access, s: &Sizes, operand: usize, out: &mut Sink) {
+fn alignment(cx: &Cx, a: &Strided, s: &Sizes, out: &mut Sink) {
     let need = s.line.min(16);
     if cx.env.is_vulkan() && s.lines > 1 && need.is_power_of_two() && !s.stride.is_multiple_of(need) {
         out.report(&MISALIGNED, a.at, || {
             Draft::new(format!("{}s begin every {} bytes; Vulkan wants a multiple of {need}", s.noun, s.stride))
-                .label(a.at, Part::Operand(operand), format!("{} bytes from {} to {}", s.stride, s.noun, s.noun))
+                .label(a.at, Part::Operand(a.operand), format!("{} bytes from {} to {}", s.stride, s.noun, s.noun))
                 .help(format!("pad {}s to a multiple of {need} bytes", s.noun))
         });
     }
 }
 
-fn bounds(cx: &Cx, a: &Access, s: &Sizes, out: &mut Sink) {
+fn bounds(cx: &Cx, a: &Strided, s: &Sizes, out: &mut Sink) {
     let Some((first, length, unit)) = place_in_variable(cx, a) else { return };
     let end = (s.lines.saturating_sub(1))
         .checked_mul(s.stride)
@@ -348,7 +369,7 @@ fn bounds(cx: &Cx, a: &Access, s: &Sizes, out: &mut Sink) {
 
 /// Index, length and element size in bytes, if Pointer is an element of an array that is a whole variable, and all is
 /// fixed.
-fn place_in_variable(cx: &Cx, a: &Access) -> Option<(u64, u64, u64)> {
+fn place_in_variable(cx: &Cx, a: &Strided) -> Option<(u64, u64, u64)> {
     let chain = cx.module.def_inst(a.pointer.id)?;
     if !matches!(chain.op, Op::AccessChain | Op::InBoundsAccessChain) || chain.operands.len() != 2 {
         return None;

@@ -29,9 +29,10 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// In a shader, memory semantics are an `OpConstant`, not a specialization constant.
+    /// In a shader, memory semantics are an `OpConstant`, not a specialization constant; with capability CooperativeMatrixNV
+    /// any constant instruction.
     /// ## Why
-    /// The extension lets only scopes be specialised; what a barrier orders is part of the program.
+    /// SPV_KHR_cooperative_matrix lets only scopes be specialised; what a barrier orders is part of the program.
     /// ## Example
     /// `OpControlBarrier %workgroup %workgroup %chosen` with `%chosen = OpSpecConstant %uint 264`.
     pub(crate) static SEMANTICS_NOT_CONSTANT = {
@@ -138,10 +139,14 @@ fn scope(cx: &Cx, at: InstRef, operand: usize, id: Id, out: &mut Sink) {
 
 fn semantics(cx: &Cx, at: InstRef, operand: usize, id: Id, out: &mut Sink) {
     let Some(def) = cx.module.def_inst(id) else { return };
-    if !matches!(def.op, Op::Constant | Op::ConstantNull) {
+    // SPV_NV_cooperative_matrix lets semantics be specialised, too.
+    let specialized = cx.has(Capability::CooperativeMatrixNV);
+    let suits = if specialized { def.op.is_constant() } else { matches!(def.op, Op::Constant | Op::ConstantNull) };
+    if !suits {
         out.report(&SEMANTICS_NOT_CONSTANT, at, || {
-            Draft::new(format!("memory semantics must be an OpConstant; this is the result of {}", def.op))
-                .label(at, Part::Operand(operand), "not an OpConstant")
+            let wanted = if specialized { "a constant instruction" } else { "an OpConstant" };
+            Draft::new(format!("memory semantics must be {wanted}; this is the result of {}", def.op))
+                .label(at, Part::Operand(operand), format!("not {wanted}"))
                 .label_opt(cx.def(id), Part::Result, "declared here")
         });
     }

@@ -1,8 +1,10 @@
 //! Rules about matrix types and where matrices may live.
 
-use super::{component, tensor};
+use super::{component, nv1, tensor};
 use crate::cx::{Class, Cx};
 use crate::declare_rule;
+use crate::matrix::MatrixType;
+use crate::operation::Operation;
 use crate::report::{Draft, Part, Sink};
 use crate::rule::Rule;
 use crate::verdict::Verdict;
@@ -230,7 +232,13 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     for m in cx.matrices() {
         if let Some(at) = cx.decl(m) {
             matrix_type(cx, m, at, out);
-            component::matrix_type(cx, m, at, out);
+            either(cx, MatrixType::Khr(m), at, out);
+        }
+    }
+    for m in cx.nv_matrices() {
+        if let Some(at) = cx.def(m.id) {
+            nv1::matrix_type(cx, at, out);
+            either(cx, MatrixType::Nv(m), at, out);
         }
     }
     blocks(cx, out);
@@ -274,27 +282,32 @@ fn matrix_type(cx: &Cx, m: &CoopMatView, at: InstRef, out: &mut Sink) {
             });
         }
     }
-    let dimension = |id: Id| Verdict::of(&cx.constant(id), |v| cx.signed(id, v) >= 1);
-    for (name, operand, id) in [("rows", 2, m.ty.rows), ("columns", 3, m.ty.cols)] {
-        out.judge(&DIMENSION_ZERO, dimension(id), at, || {
-            let n = cx.constant(id).value().map_or(0, |v| cx.signed(id, v));
-            Draft::new(format!("a matrix has at least 1 row and 1 column; this one has {n} {name}"))
-                .label(at, Part::Operand(operand), format!("{n} {name}"))
-                .label_opt(cx.def(id), Part::Whole, "comes from here")
-        });
-    }
     out.judge(&USE_UNKNOWN, Verdict::of(&m.use_, |v| v <= 2), at, || {
         Draft::new(format!("Use {} is not 0 (A), 1 (B) or 2 (Accumulator)", m.use_))
             .label(at, Part::Operand(4), format!("Use is {}", m.use_))
             .label_opt(cx.def(m.ty.use_), Part::Whole, "comes from here")
     });
+}
+
+/// What holds for matrix types of either extension.
+fn either(cx: &Cx, m: MatrixType, at: InstRef, out: &mut Sink) {
+    component::matrix_type(cx, m, at, out);
+    for (name, operand, (id, value)) in [("rows", 2, m.rows()), ("columns", 3, m.cols())] {
+        out.judge(&DIMENSION_ZERO, Verdict::of(value, |v| cx.signed(id, v) >= 1), at, || {
+            let n = value.value().map_or(0, |v| cx.signed(id, v));
+            Draft::new(format!("a matrix has at least 1 row and 1 column; this one has {n} {name}"))
+                .label(at, Part::Operand(operand), format!("{n} {name}"))
+                .label_opt(cx.def(id), Part::Whole, "comes from here")
+        });
+    }
     if cx.env.is_vulkan() {
+        let (id, scope) = m.scope();
         let ok = |v| v == Scope::Subgroup as u64 || v == Scope::Workgroup as u64;
-        out.judge(&SCOPE_UNSUPPORTED, Verdict::of(&m.scope, ok), at, || {
-            let name = m.scope.value().and_then(scope_name).unwrap_or("unknown");
-            Draft::new(format!("Scope {} ({name}) is neither Subgroup (3) nor Workgroup (2)", m.scope))
+        out.judge(&SCOPE_UNSUPPORTED, Verdict::of(scope, ok), at, || {
+            let name = scope.value().and_then(scope_name).unwrap_or("unknown");
+            Draft::new(format!("Scope {scope} ({name}) is neither Subgroup (3) nor Workgroup (2)"))
                 .label(at, Part::Operand(1), format!("Scope is {name}"))
-                .label_opt(cx.def(m.ty.scope), Part::Whole, "comes from here")
+                .label_opt(cx.def(id), Part::Whole, "comes from here")
         });
     }
 }
@@ -360,19 +373,17 @@ fn blocks(cx: &Cx, out: &mut Sink) {
 }
 
 /// `OpBitcast` of a pointer to a matrix.
-pub(crate) fn pointer_bitcast(cx: &Cx, at: InstRef, out: &mut Sink) {
+pub(crate) fn pointer_bitcast(cx: &Cx, o: &Operation, out: &mut Sink) {
     if !cx.has(Capability::Shader) {
         return;
     }
-    let inst = cx.inst(at);
-    let from = inst.id(0).is_some_and(|v| cx.class(v) == Some(Class::Pointer));
-    let to = inst.ty.is_some_and(|t| cx.class(t) == Some(Class::Pointer));
+    let from = o.id(0).is_some_and(|v| cx.class(v) == Some(Class::Pointer));
+    let to = o.ty.is_some_and(|t| cx.class(t) == Some(Class::Pointer));
     if from || to {
-        let (part, text) =
-            if from { (Part::Operand(0), "points to a matrix") } else { (Part::Type, "points to a matrix") };
-        out.report(&POINTER_BITCAST, at, || {
+        let (part, text) = if from { (o.part(0), "points to a matrix") } else { (Part::Type, "points to a matrix") };
+        out.report(&POINTER_BITCAST, o.at, || {
             Draft::new("a pointer to a cooperative matrix is cast; what it points to has no bits in memory")
-                .label(at, part, text)
+                .label(o.at, part, text)
         });
     }
 }

@@ -5,8 +5,34 @@ use coop_ir::grammar::Op;
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Operand};
 
-const LOADS: [Op; 2] = [Op::CooperativeMatrixLoadKHR, Op::CooperativeMatrixLoadTensorNV];
-const STORES: [Op; 2] = [Op::CooperativeMatrixStoreKHR, Op::CooperativeMatrixStoreTensorNV];
+const LOADS: [Op; 5] = [
+    Op::CooperativeMatrixLoadKHR,
+    Op::CooperativeMatrixLoadTensorNV,
+    Op::CooperativeMatrixLoadNV,
+    Op::CooperativeMatrixLoadCheckedINTEL,
+    Op::CooperativeMatrixLoadOffsetINTEL,
+];
+const STORES: [Op; 5] = [
+    Op::CooperativeMatrixStoreKHR,
+    Op::CooperativeMatrixStoreTensorNV,
+    Op::CooperativeMatrixStoreNV,
+    Op::CooperativeMatrixStoreCheckedINTEL,
+    Op::CooperativeMatrixStoreOffsetINTEL,
+];
+
+/// Where the stride of a load or store stands.
+fn stride_of(i: &Inst) -> Option<usize> {
+    Some(match i.op {
+        Op::CooperativeMatrixLoadNV => 1,
+        Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixStoreNV => 2,
+        Op::CooperativeMatrixStoreKHR => 3,
+        Op::CooperativeMatrixLoadOffsetINTEL => 4,
+        Op::CooperativeMatrixStoreOffsetINTEL => 5,
+        Op::CooperativeMatrixLoadCheckedINTEL => 6,
+        Op::CooperativeMatrixStoreCheckedINTEL => 7,
+        _ => return None,
+    })
+}
 
 pub(super) const ROWS: Rows = &[
     ("access-layout-capability", |x| {
@@ -26,7 +52,8 @@ pub(super) const ROWS: Rows = &[
         x.layout(layout)
     }),
     ("access-not-in-array", |x| {
-        let (uint, copy) = (x.scalar(U32), x.khr()?);
+        let r = x.find(|_, i| is_khr(i) || is_nv(i))?;
+        let (uint, copy) = (x.scalar(U32), x.copy(r)?);
         let variable = x.variable(4, uint);
         x.set(copy, 0, variable)
     }),
@@ -53,7 +80,7 @@ pub(super) const ROWS: Rows = &[
     ("access-pointer-source", |x| {
         // Elsewhere pointers may come from anywhere.
         x.find(|_, i| i.op == Op::MemoryModel && i.word(0) == Some(0))?;
-        let r = x.find(|m, i| is_khr(i) && pointer_storage(m, i).is_some_and(|s| s != 5349))?;
+        let r = x.find(|m, i| (is_access(i) || is_nv(i)) && pointer_storage(m, i).is_some_and(|s| s != 5349))?;
         let copy = x.copy(r)?;
         let ty = x.m.type_of(x.inst(copy).id(0)?)?;
         let undef = x.undef(copy, ty)?;
@@ -84,18 +111,19 @@ pub(super) const ROWS: Rows = &[
         x.set(copy, 0, at)
     }),
     ("access-stride-misaligned", |x| {
-        let r = x.find(|m, i| i.op == Op::CooperativeMatrixLoadKHR && pointee_bytes(m, i) == Some(4))?;
-        if x.inst(r).id(1).and_then(|layout| x.value(layout))? > 1 {
+        let loads = [Op::CooperativeMatrixLoadKHR, Op::CooperativeMatrixLoadNV];
+        let r = x.find(|m, i| loads.contains(&i.op) && pointee_bytes(m, i) == Some(4))?;
+        if is_khr(x.m.inst(r)) && x.inst(r).id(1).and_then(|layout| x.value(layout))? > 1 {
             return None;
         }
-        let ty = x.m.def_inst(x.inst(r).ty?).and_then(|t| coop_ir::types::coop_mat(&x.m, t.result?))?;
-        let line = x.value(ty.cols)?.min(x.value(ty.rows)?) * x.component(ty)?.bytes();
+        let ty = x.any_type(x.inst(r).ty?)?;
+        let line = x.value(ty.ids[3])?.min(x.value(ty.ids[2])?) * x.scalar_of(&ty)?.bytes();
         if line < 16 {
             return None;
         }
-        let copy = x.copy(r)?;
-        let stride = x.u32(67);
-        x.set(copy, 2, stride)
+        let (copy, stride) = (x.copy(r)?, x.u32(67));
+        let at = stride_of(x.m.inst(copy))?;
+        x.set(copy, at, stride)
     }),
     ("access-stride-missing", |x| {
         let copy = x.khr()?;
@@ -120,9 +148,11 @@ pub(super) const ROWS: Rows = &[
         Some(())
     }),
     ("load-stride-negative", |x| {
-        let copy = x.copy_of(Op::CooperativeMatrixLoadKHR)?;
+        let r = x.find(|_, i| LOADS.contains(&i.op) && stride_of(i).is_some_and(|at| at < i.operands.len()))?;
+        let copy = x.copy(r)?;
         let stride = x.constant(S32, (-64i32) as u32 as u64);
-        x.set(copy, 2, stride)
+        let at = stride_of(x.m.inst(copy))?;
+        x.set(copy, at, stride)
     }),
     ("store-object-not-matrix", |x| {
         let (copy, one) = (x.copy_of(Op::CooperativeMatrixStoreKHR)?, x.float());
@@ -130,69 +160,74 @@ pub(super) const ROWS: Rows = &[
     }),
     ("store-rows-overlap", |x| {
         // Lines of more than 16 bytes, 16 bytes apart.
-        let r = x.find(|m, i| i.op == Op::CooperativeMatrixStoreKHR && pointee_bytes(m, i).is_some())?;
-        if x.inst(r).id(2).and_then(|layout| x.value(layout))? > 1 {
+        let stores = [Op::CooperativeMatrixStoreKHR, Op::CooperativeMatrixStoreNV];
+        let r = x.find(|m, i| stores.contains(&i.op) && pointee_bytes(m, i).is_some())?;
+        if is_khr(x.m.inst(r)) && x.inst(r).id(2).and_then(|layout| x.value(layout))? > 1 {
             return None;
         }
-        let ty = x.mat(x.inst(r).id(1)?)?;
-        let line = x.value(ty.cols)?.min(x.value(ty.rows)?) * x.component(ty)?.bytes();
+        let ty = x.any_type(x.m.type_of(x.inst(r).id(1)?)?)?;
+        let line = x.value(ty.ids[3])?.min(x.value(ty.ids[2])?) * x.scalar_of(&ty)?.bytes();
         let unit = pointee_bytes(&x.m, x.m.inst(r))?;
         if line <= 16 || unit > 16 || 16 % unit != 0 {
             return None;
         }
-        let copy = x.copy(r)?;
-        let stride = x.u32(16 / unit);
-        x.set(copy, 3, stride)
+        let (copy, stride) = (x.copy(r)?, x.u32(16 / unit));
+        let at = stride_of(x.m.inst(copy))?;
+        x.set(copy, at, stride)
     }),
     ("store-stride-not-positive", |x| {
-        let copy = x.copy_of(Op::CooperativeMatrixStoreKHR)?;
-        let zero = x.u32(0);
-        x.set(copy, 3, zero)
+        let r = x.find(|_, i| STORES.contains(&i.op) && stride_of(i).is_some_and(|at| at < i.operands.len()))?;
+        let (copy, zero) = (x.copy(r)?, x.u32(0));
+        let at = stride_of(x.m.inst(copy))?;
+        x.set(copy, at, zero)
     }),
     ("memory-aligned-missing", |x| {
-        let r = x.find(|m, i| is_access(i) && pointer_storage(m, i) == Some(5349))?;
+        let r = x.find(|m, i| (is_access(i) || is_nv(i)) && pointer_storage(m, i) == Some(5349))?;
         let copy = x.copy(r)?;
         x.memory(copy, 0, &[])
     }),
     ("memory-alignment-not-multiple", |x| {
         let physical = |m: &coop_ir::Module, i: &Inst| pointer_storage(m, i) == Some(5349);
-        let r = x.find(|m, i| is_access(i) && physical(m, i) && pointee_scalar(m, i).is_some_and(|s| s.bytes() > 1))?;
+        let r = x.find(|m, i| {
+            (is_access(i) || is_nv(i)) && physical(m, i) && pointee_scalar(m, i).is_some_and(|s| s.bytes() > 1)
+        })?;
         let copy = x.copy(r)?;
         x.memory(copy, 2, &[Operand::Word(1)])
     }),
     ("memory-alignment-not-power", |x| {
-        let r = x.find(|m, i| is_access(i) && pointer_storage(m, i) == Some(5349))?;
+        let r = x.find(|m, i| (is_access(i) || is_nv(i)) && pointer_storage(m, i) == Some(5349))?;
         let copy = x.copy(r)?;
         x.memory(copy, 2, &[Operand::Word(24)])
     }),
     ("memory-load-available", |x| {
-        let r = x.ops(&LOADS)?;
+        let r = x.with_memory(&LOADS)?;
         let (copy, scope) = (x.copy(r)?, x.u32(2));
         x.memory_and_aligned(copy, 0x28, &[scope.into()])
     }),
     ("memory-store-visible", |x| {
-        let r = x.ops(&STORES)?;
+        let r = x.with_memory(&STORES)?;
         let (copy, scope) = (x.copy(r)?, x.u32(2));
         x.memory_and_aligned(copy, 0x30, &[scope.into()])
     }),
     ("memory-not-nonprivate", |x| {
-        let r = x.ops(&LOADS)?;
+        let r = x.with_memory(&LOADS)?;
         let (copy, scope) = (x.copy(r)?, x.u32(2));
         x.memory_and_aligned(copy, 0x10, &[scope.into()])
     }),
     ("memory-operand-unknown", |x| {
-        let r = x.find(|_, i| is_khr(i))?;
+        let r = x.find(|_, i| memory_of(i).is_some_and(|at| at <= i.operands.len()))?;
         let copy = x.copy(r)?;
         x.memory_and_aligned(copy, 0x4000, &[])
     }),
     ("memory-scope-not-constant", |x| {
-        let r = x.ops(&LOADS)?;
+        // In kernels scopes may be computed.
+        let r = x.with_memory(&LOADS).filter(|_| x.m.has_capability(1))?;
         let (copy, two) = (x.copy(r)?, x.u32(2));
         let scope = x.computed(copy, two)?;
         x.memory_and_aligned(copy, 0x30, &[scope.into()])
     }),
     ("memory-scope-unsupported", |x| {
-        let r = x.ops(&LOADS)?;
+        let r = x.with_memory(&LOADS).filter(|_| x.m.has_capability(1))?;
         let (copy, scope) = (x.copy(r)?, x.u32(0));
         x.memory_and_aligned(copy, 0x30, &[scope.into()])
     }),
@@ -255,6 +290,16 @@ pub(super) const ROWS: Rows = &[
 
 fn is_khr(i: &Inst) -> bool {
     matches!(i.op, Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixStoreKHR)
+}
+
+fn is_nv(i: &Inst) -> bool {
+    matches!(i.op, Op::CooperativeMatrixLoadNV | Op::CooperativeMatrixStoreNV)
+}
+
+/// Where the memory operands of a load or store with a stride begin.
+fn memory_of(i: &Inst) -> Option<usize> {
+    // Column Major stands between the stride and them.
+    Some(stride_of(i)? + if is_nv(i) { 2 } else { 1 })
 }
 
 pub(super) fn is_tensor(i: &Inst) -> bool {
@@ -339,6 +384,12 @@ impl Mutant<'_> {
         None
     }
 
+    /// One of the instructions with these opcodes that has room for memory operands.
+    fn with_memory(&mut self, ops: &[Op]) -> Option<InstRef> {
+        let room = |i: &Inst| is_tensor(i) || memory_of(i).is_some_and(|at| at <= i.operands.len());
+        self.find(|_, i| ops.contains(&i.op) && room(i))
+    }
+
     /// Other memory operands.
     fn memory(&mut self, r: InstRef, mask: u32, more: &[Operand]) -> Option<()> {
         let inst = self.inst(r);
@@ -347,7 +398,7 @@ impl Mutant<'_> {
             let (at, _) = addressing(&inst)?;
             inst.operands[..3].iter().copied().chain(new).chain(inst.operands[at..].iter().copied()).collect()
         } else {
-            inst.operands[..=self.stride_at(r)].iter().copied().chain(new).collect()
+            inst.operands.get(..memory_of(&inst)?)?.iter().copied().chain(new).collect()
         };
         self.m.inst_mut(r).operands = operands.into_iter().collect();
         Some(())

@@ -120,8 +120,16 @@ pub(super) const ROWS: Rows = &[
     ("perelement-argument-type", |x| {
         let r = x.find(|_, i| i.op == Op::CooperativeMatrixPerElementOpNV && i.operands.len() > 2)?;
         let copy = x.copy(r)?;
-        let uint = x.scalar(U32);
-        let many = x.g.vector(&mut x.m, uint, 4);
+        let many = if x.e.chance(64) {
+            // A matrix of SPV_NV_cooperative_matrix, which is passed as little.
+            x.capability(5357);
+            coop_ir::builder::require_extension(&mut x.m, "SPV_NV_cooperative_matrix");
+            let ty = x.mat(x.inst(copy).id(0)?)?;
+            x.matrix_type(&[ty.component, ty.scope, ty.rows, ty.cols])
+        } else {
+            let uint = x.scalar(U32);
+            x.g.vector(&mut x.m, uint, 4)
+        };
         let undef = x.undef(copy, many)?;
         x.set(copy, 2, undef)
     }),

@@ -1,6 +1,6 @@
 //! Rules about types, arithmetic, conversions, elements, calls and multiplications.
 
-use super::{Edit, F32, Mutant, Rows, S32, U32, U64};
+use super::{AnyMatrix, Edit, F32, Mutant, Rows, S32, U32, U64};
 use coop_ir::grammar::Op;
 use coop_ir::types::{CoopMat, Scalar, Type, coop_mat};
 use coop_ir::{Id, Inst, Operand};
@@ -22,20 +22,23 @@ const ARITHMETIC: [Op; 11] = [
     Op::FNegate,
 ];
 
+pub(super) const MATRIX_TYPES: [Op; 2] = [Op::TypeCooperativeMatrixKHR, Op::TypeCooperativeMatrixNV];
+
 pub(super) const ROWS: Rows = &[
     ("arithmetic-component", |x| {
-        let (r, id, ty) =
-            x.matrix(|x, t| x.component(t).is_some_and(|s| matches!(s, Scalar::Int { .. } | Scalar::Float { .. })))?;
-        let (int, float) = x.e.pick(&FLOAT_OPS);
-        let op = if x.component(ty)?.is_int() { float } else { int };
+        let (r, id, ty) = x.any_matrix(|s| matches!(s, Scalar::Int { .. } | Scalar::Float { .. }))?;
+        // Matrices of SPV_NV_cooperative_matrix are not multiplied component by component.
+        let ops: Vec<(Op, Op)> = FLOAT_OPS.into_iter().filter(|o| ty.ids.len() > 4 || o.0 != Op::IMul).collect();
+        let (int, float) = x.e.pick(&ops);
+        let op = if x.scalar_of(&ty)?.is_int() { float } else { int };
         let operands: &[Id] = if int == Op::SNegate { &[id] } else { &[id, id] };
-        x.after(r, op, ty.id, operands).map(drop)
+        x.operation(r, op, ty.id, operands).map(drop)
     }),
     ("arithmetic-divide-undefined", |x| {
-        let (r, id, ty) = x.matrix(|x, t| x.component(t).is_some_and(Scalar::is_int))?;
+        let (r, id, ty) = x.any_matrix(Scalar::is_int)?;
         let zero = x.g.null(&mut x.m, ty.id);
-        let op = if matches!(x.component(ty)?, Scalar::Int { signed: true, .. }) { Op::SDiv } else { Op::UDiv };
-        x.after(r, op, ty.id, &[id, zero]).map(drop)
+        let op = if matches!(x.scalar_of(&ty)?, Scalar::Int { signed: true, .. }) { Op::SDiv } else { Op::UDiv };
+        x.operation(r, op, ty.id, &[id, zero]).map(drop)
     }),
     ("arithmetic-not-allowed", |x| {
         let (r, id, ty) = x.matrix(|_, _| true)?;
@@ -44,11 +47,11 @@ pub(super) const ROWS: Rows = &[
         } else {
             &[Op::FRem, Op::FMod, Op::FRem, Op::FMod, Op::FRem]
         });
-        x.after(r, op, ty.id, &[id, id]).map(drop)
+        x.operation(r, op, ty.id, &[id, id]).map(drop)
     }),
     ("arithmetic-scalar-type", |x| {
-        let (r, id, ty) = x.matrix(|x, t| matches!(x.component(t), Some(Scalar::Float { width: 16 | 32 })))?;
-        let other = if x.component(ty)? == F32 { Scalar::Float { width: 16 } } else { F32 };
+        let (r, id, ty) = x.any_matrix(|s| matches!(s, Scalar::Float { width: 16 | 32 }))?;
+        let other = if x.scalar_of(&ty)? == F32 { Scalar::Float { width: 16 } } else { F32 };
         let bits = if other == F32 { 0x3f80_0000 } else { 0x3c00 };
         if other != F32 {
             x.capability(9);
@@ -57,13 +60,11 @@ pub(super) const ROWS: Rows = &[
         x.after(r, Op::MatrixTimesScalar, ty.id, &[id, one]).map(drop)
     }),
     ("arithmetic-type-mismatch", |x| {
-        let r = x.find(|m, i| ARITHMETIC[..9].contains(&i.op) && i.ty.is_some_and(|t| coop_mat(m, t).is_some()))?;
-        let ty = coop_mat(&x.m, x.inst(r).ty?)?;
-        let other = x.altered(ty, &[Edit::Rows(1)])?;
-        let undef = x.undef(r, other)?;
-        let copy = x.copy(r)?;
-        let at = x.m.inst(copy).operands.len() - 1;
-        x.set(copy, at, undef)
+        let r = x.find(|m, i| ARITHMETIC[..9].contains(&i.op) && i.ty.and_then(|t| matrix_op(m, t)).is_some())?;
+        let (inst, ty) = (x.inst(r), x.any_type(x.inst(r).ty?)?);
+        let other = x.other_type(&ty.ids, &[Edit::Rows(1)])?;
+        let null = x.g.null(&mut x.m, other);
+        x.operation(r, inst.op, ty.id, &[inst.id(0)?, null]).map(drop)
     }),
     ("call-type-mismatch", |x| {
         let r = x.find(|m, i| {
@@ -89,13 +90,24 @@ pub(super) const ROWS: Rows = &[
         Some(())
     }),
     ("constant-constituents", |x| {
-        let r = x.find(|m, i| i.op == Op::ConstantComposite && i.ty.is_some_and(|t| coop_mat(m, t).is_some()))?;
+        let r = x.find(|m, i| i.op == Op::ConstantComposite && i.ty.and_then(|t| matrix_op(m, t)).is_some())?;
         let one = x.inst(r).operands[0];
         x.m.inst_mut(r).operands.push(one);
         Some(())
     }),
+    ("constant-operation-not-allowed", |x| {
+        let r = x.op(Op::CooperativeMatrixMulAddKHR)?;
+        let inst = x.inst(r);
+        let mut operands = vec![Operand::Word(u32::from(inst.op.0))];
+        for i in 0..3 {
+            operands.push(x.null_like(inst.id(i)?)?.into());
+        }
+        let id = x.m.fresh_id();
+        x.global(Inst::new(Op::SpecConstantOp, inst.ty, Some(id), operands));
+        Some(())
+    }),
     ("construct-constituents", |x| {
-        let r = x.find(|m, i| i.op == Op::CompositeConstruct && i.ty.is_some_and(|t| coop_mat(m, t).is_some()))?;
+        let r = x.find(|m, i| i.op == Op::CompositeConstruct && i.ty.and_then(|t| matrix_op(m, t)).is_some())?;
         let one = x.inst(r).operands[0];
         x.m.inst_mut(r).operands.push(one);
         Some(())
@@ -124,19 +136,19 @@ pub(super) const ROWS: Rows = &[
         x.after(r, Op::Bitcast, other, &[id]).map(drop)
     }),
     ("convert-component", |x| {
-        let (r, id, ty) = x.matrix(|x, t| matches!(x.component(t), Some(Scalar::Float { .. })))?;
+        let (r, id, ty) = x.any_matrix(|s| matches!(s, Scalar::Float { .. }))?;
         let (op, to) = x.e.pick(&[(Op::ConvertSToF, F32), (Op::UConvert, U32), (Op::SConvert, S32)]);
-        let other = x.altered(ty, &[Edit::Component(to)])?;
-        x.after(r, op, other, &[id]).map(drop)
+        let other = x.other_type(&ty.ids, &[Edit::Component(to)])?;
+        x.operation(r, op, other, &[id]).map(drop)
     }),
     ("convert-not-allowed", |x| {
         let (r, id, ty) = x.matrix(|x, t| x.component(t) == Some(F32))?;
-        x.after(r, Op::QuantizeToF16, ty.id, &[id]).map(drop)
+        x.operation(r, Op::QuantizeToF16, ty.id, &[id]).map(drop)
     }),
     ("convert-operand-not-matrix", |x| {
         let (r, _, ty) = x.matrix(|x, t| matches!(x.component(t), Some(Scalar::Float { width: 16 | 64 })))?;
         let one = x.float();
-        x.after(r, Op::FConvert, ty.id, &[one]).map(drop)
+        x.operation(r, Op::FConvert, ty.id, &[one]).map(drop)
     }),
     ("convert-shape-mismatch", |x| {
         let edit = x.e.pick(&[Edit::Rows(1), Edit::Columns(1)]);
@@ -149,7 +161,7 @@ pub(super) const ROWS: Rows = &[
         })?;
         let use_ = 1 - x.value(ty.use_)?;
         let other = x.altered(ty, &[Edit::Component(F32), Edit::Use(use_)])?;
-        x.after(r, Op::FConvert, other, &[id]).map(drop)
+        x.operation(r, Op::FConvert, other, &[id]).map(drop)
     }),
     ("coordinate-index-out-of-range", |x| {
         let copy = x.coordinate()?;
@@ -174,13 +186,13 @@ pub(super) const ROWS: Rows = &[
         Some(())
     }),
     ("element-index-count", |x| {
-        let copy = x.element()?;
-        x.m.inst_mut(copy).operands.push(Operand::Word(0));
+        let (r, _) = x.element()?;
+        x.m.inst_mut(r).operands.push(Operand::Word(0));
         Some(())
     }),
     ("element-index-out-of-range", |x| {
-        let copy = x.element()?;
-        x.set(copy, 1, 1u32 << 20)
+        let (r, _) = x.element()?;
+        x.set_operand(r, 1, 1u32 << 20)
     }),
     ("element-index-type", |x| {
         let r = x.find(|m, i| i.op == Op::AccessChain && element_of(m, i).is_some())?;
@@ -189,22 +201,19 @@ pub(super) const ROWS: Rows = &[
         x.set(copy, last, one)
     }),
     ("element-type-mismatch", |x| {
-        let copy = x.element()?;
-        let ty = x.mat(x.inst(copy).id(0)?)?;
-        let other = if x.component(ty)? == F32 { U32 } else { F32 };
+        let (r, ty) = x.element()?;
+        let other = if x.scalar_of(&ty)? == F32 { U32 } else { F32 };
         let other = x.scalar(other);
-        x.m.inst_mut(copy).ty = Some(other);
+        x.m.inst_mut(r).ty = Some(other);
         Some(())
     }),
     ("length-operand-type", |x| {
-        let copy = x.length()?;
-        let uint = x.scalar(U32);
-        x.set(copy, 0, uint)
+        let (r, uint) = (x.length()?, x.scalar(U32));
+        x.set_operand(r, 0, uint)
     }),
     ("length-result-type", |x| {
-        let copy = x.length()?;
-        let int = x.scalar(S32);
-        x.m.inst_mut(copy).ty = Some(int);
+        let (r, int) = (x.length()?, x.scalar(S32));
+        x.m.inst_mut(r).ty = Some(int);
         Some(())
     }),
     ("muladd-k-mismatch", |x| x.factor(1, &[Edit::Rows(1)])),
@@ -240,11 +249,11 @@ pub(super) const ROWS: Rows = &[
         x.set(copy, 0, undef)
     }),
     ("select-condition-not-scalar", |x| {
-        let (r, id, ty) = x.matrix(|_, _| true)?;
+        let (r, id, ty) = x.any_matrix(|_| true)?;
         let bool_type = x.g.bool(&mut x.m);
         let pair = x.g.vector(&mut x.m, bool_type, 2);
         let both = x.g.null(&mut x.m, pair);
-        x.after(r, Op::Select, ty.id, &[both, id, id]).map(drop)
+        x.operation(r, Op::Select, ty.id, &[both, id, id]).map(drop)
     }),
     ("type-columns-not-constant", |x| x.type_operand(3, |x| Some(x.constant(U64, 8)))),
     ("type-rows-not-constant", |x| x.type_operand(2, |x| Some(x.constant(U64, 8)))),
@@ -253,12 +262,12 @@ pub(super) const ROWS: Rows = &[
     ("type-scope-unsupported", |x| {
         let scope = x.e.pick(&[1, 4, 5]);
         let id = x.u32(scope);
-        x.type_operand(1, move |_| Some(id))
+        x.any_type_operand(1, id)
     }),
     ("type-use-unknown", |x| x.type_operand(4, |x| Some(x.u32(3)))),
     ("type-dimension-zero", |x| {
-        let at = x.e.pick(&[2, 3]);
-        x.type_operand(at, |x| Some(x.u32(0)))
+        let (at, zero) = (x.e.pick(&[2, 3]), x.u32(0));
+        x.any_type_operand(at, zero)
     }),
     ("type-component-not-scalar", |x| {
         x.type_operand(0, |x| {
@@ -267,13 +276,13 @@ pub(super) const ROWS: Rows = &[
         })
     }),
     ("type-variable-storage", |x| {
-        let r = x.op(Op::TypeCooperativeMatrixKHR)?;
+        let r = x.ops(&MATRIX_TYPES)?;
         let ty = x.inst(r).result?;
         x.variable(4, ty);
         Some(())
     }),
     ("type-in-block", |x| {
-        let r = x.op(Op::TypeCooperativeMatrixKHR)?;
+        let r = x.ops(&MATRIX_TYPES)?;
         let ty = x.inst(r).result?;
         let block = x.type_with(Op::TypeStruct, vec![ty.into()]);
         x.annotation(Inst::new(Op::Decorate, None, None, [block.into(), Operand::Word(2)]));
@@ -281,7 +290,7 @@ pub(super) const ROWS: Rows = &[
         Some(())
     }),
     ("type-pointer-bitcast", |x| {
-        let r = x.find(|m, i| i.op == Op::Load && i.ty.is_some_and(|t| coop_mat(m, t).is_some()))?;
+        let r = x.find(|m, i| i.op == Op::Load && i.ty.and_then(|t| matrix_op(m, t)).is_some())?;
         let pointer = x.inst(r).id(0)?;
         let ty = x.m.type_of(pointer)?;
         x.before(r, Op::Bitcast, ty, [pointer.into()]).map(drop)
@@ -366,6 +375,11 @@ pub(super) const ROWS: Rows = &[
     }),
 ];
 
+/// The opcode of a matrix type.
+fn matrix_op(m: &coop_ir::Module, ty: Id) -> Option<Op> {
+    m.def_inst(ty).map(|i| i.op).filter(|op| MATRIX_TYPES.contains(op))
+}
+
 fn other_than(scalar: Scalar) -> Scalar {
     if scalar == F32 { U32 } else { F32 }
 }
@@ -382,7 +396,7 @@ impl Mutant<'_> {
     fn converted(&mut self, edit: Edit) -> Option<()> {
         let (r, id, ty) = self.matrix(|x, t| matches!(x.component(t), Some(Scalar::Float { width: 16 | 64 })))?;
         let other = self.altered(ty, &[Edit::Component(F32), edit])?;
-        self.after(r, Op::FConvert, other, &[id]).map(drop)
+        self.operation(r, Op::FConvert, other, &[id]).map(drop)
     }
 
     fn coordinate(&mut self) -> Option<coop_ir::InstRef> {
@@ -390,20 +404,20 @@ impl Mutant<'_> {
         self.copy(r)
     }
 
-    /// A new extraction of element 0.
-    fn element(&mut self) -> Option<coop_ir::InstRef> {
-        let (r, id, ty) = self.matrix(|_, _| true)?;
-        let result = self.m.fresh_id();
-        let operands = [id.into(), Operand::Word(0)];
-        self.insert(r, Inst::new(Op::CompositeExtract, Some(ty.component), Some(result), operands), true)
+    /// A new extraction of element 0, and the type of the matrix.
+    fn element(&mut self) -> Option<(coop_ir::InstRef, AnyMatrix)> {
+        let (r, id, ty) = self.any_matrix(|_| true)?;
+        let r = self.operation(r, Op::CompositeExtract, ty.ids[0], &[id])?;
+        self.m.inst_mut(r).operands.push(Operand::Word(0));
+        Some((r, ty))
     }
 
     /// A new question for the length of a type.
     fn length(&mut self) -> Option<coop_ir::InstRef> {
-        let (r, _, ty) = self.matrix(|_, _| true)?;
-        let (result, uint) = (self.m.fresh_id(), self.scalar(U32));
-        let inst = Inst::new(Op::CooperativeMatrixLengthKHR, Some(uint), Some(result), [ty.id.into()]);
-        self.insert(r, inst, true)
+        let (r, _, ty) = self.any_matrix(|_| true)?;
+        let uint = self.scalar(U32);
+        let op = if ty.ids.len() > 4 { Op::CooperativeMatrixLengthKHR } else { Op::CooperativeMatrixLengthNV };
+        self.operation(r, op, uint, &[ty.id])
     }
 
     fn multiplication(&mut self) -> Option<(coop_ir::InstRef, CoopMat)> {
@@ -448,6 +462,15 @@ impl Mutant<'_> {
         let r = self.op(Op::TypeCooperativeMatrixKHR)?;
         let mut ids: Vec<Id> = self.inst(r).ids().collect();
         ids[at] = new(self)?;
+        self.matrix_type(&ids);
+        Some(())
+    }
+
+    /// A new matrix type of either extension that differs in one operand.
+    fn any_type_operand(&mut self, at: usize, new: Id) -> Option<()> {
+        let r = self.ops(&MATRIX_TYPES)?;
+        let mut ids: Vec<Id> = self.inst(r).ids().collect();
+        ids[at] = new;
         self.matrix_type(&ids);
         Some(())
     }

@@ -58,6 +58,14 @@ struct Mutant<'a> {
     constants: Constants,
 }
 
+/// A type of matrix, of either extension.
+#[derive(Clone)]
+struct AnyMatrix {
+    id: Id,
+    /// Component type, scope, rows and columns, and with SPV_KHR_cooperative_matrix the use.
+    ids: Vec<Id>,
+}
+
 /// Another type of matrix.
 #[derive(Clone, Copy)]
 enum Edit {
@@ -212,19 +220,85 @@ impl Mutant<'_> {
         if all.is_empty() { None } else { Some(self.e.pick(&all)) }
     }
 
+    /// Where a value of matrix type of either extension comes from whose components satisfy a test, with its type:
+    /// instructions behind which there is room.
+    fn any_matrix(&mut self, test: impl Fn(Scalar) -> bool) -> Option<(InstRef, Id, AnyMatrix)> {
+        let blocks = self.m.functions.iter().flat_map(|f| f.blocks.iter()).flat_map(|b| b.insts.iter().copied());
+        let all: Vec<(InstRef, Id, AnyMatrix)> = blocks
+            .filter(|r| !matches!(self.m.inst(*r).op, Op::Phi | Op::Variable))
+            .filter_map(|r| {
+                let i = self.m.inst(r);
+                let ty = self.any_type(i.ty?)?;
+                test(self.scalar_of(&ty)?).then_some((r, i.result?, ty))
+            })
+            .collect();
+        let at = self.e.below(u32::try_from(all.len()).ok()?);
+        all.into_iter().nth(at as usize)
+    }
+
+    /// The matrix type `ty` of either extension.
+    fn any_type(&self, ty: Id) -> Option<AnyMatrix> {
+        let inst = self.m.def_inst(ty)?;
+        let matrix = matches!(inst.op, Op::TypeCooperativeMatrixKHR | Op::TypeCooperativeMatrixNV);
+        matrix.then(|| AnyMatrix { id: ty, ids: inst.ids().collect() })
+    }
+
+    /// The component type of a matrix type.
+    fn scalar_of(&self, ty: &AnyMatrix) -> Option<Scalar> {
+        coop_ir::types::scalar(&self.m, *ty.ids.first()?)
+    }
+
     /// A matrix type that differs from another one.
     fn altered(&mut self, ty: CoopMat, edits: &[Edit]) -> Option<Id> {
-        let mut ids = [ty.component, ty.scope, ty.rows, ty.cols, ty.use_];
+        self.other_type(&[ty.component, ty.scope, ty.rows, ty.cols, ty.use_], edits)
+    }
+
+    /// A matrix type that differs from the one with these operands.
+    fn other_type(&mut self, ids: &[Id], edits: &[Edit]) -> Option<Id> {
+        let mut ids = ids.to_vec();
         for edit in edits {
-            match *edit {
-                Edit::Component(s) => ids[0] = self.scalar(s),
-                Edit::Scope(s) => ids[1] = self.u32(s),
-                Edit::Rows(n) => ids[2] = self.value(ty.rows).map(|v| self.u32(v + n))?,
-                Edit::Columns(n) => ids[3] = self.value(ty.cols).map(|v| self.u32(v + n))?,
-                Edit::Use(u) => ids[4] = self.u32(u),
-            }
+            let (at, new) = match *edit {
+                Edit::Component(s) => (0, self.scalar(s)),
+                Edit::Scope(s) => (1, self.u32(s)),
+                Edit::Rows(n) => (2, self.value(ids[2]).map(|v| self.u32(v + n))?),
+                Edit::Columns(n) => (3, self.value(ids[3]).map(|v| self.u32(v + n))?),
+                Edit::Use(u) => (4, self.u32(u)),
+            };
+            *ids.get_mut(at)? = new;
         }
         Some(self.matrix_type(&ids))
+    }
+
+    /// A new operation behind an instruction, or where it may be one at times that of an `OpSpecConstantOp`, with null
+    /// constants for operands that are none.
+    fn operation(&mut self, at: InstRef, op: Op, ty: Id, ids: &[Id]) -> Option<InstRef> {
+        let specializable = op.is_specializable(|c| self.m.has_capability(c));
+        if !specializable || !self.e.chance(64) {
+            let id = self.m.fresh_id();
+            return self.insert(at, Inst::new(op, Some(ty), Some(id), ids.iter().copied().map(Operand::Id)), true);
+        }
+        let mut operands = vec![Operand::Word(u32::from(op.0))];
+        for &id in ids {
+            let def = self.m.def_inst(id)?;
+            let constant = def.op.is_constant() || def.op.is_type();
+            operands.push(if constant { id } else { self.null_like(id)? }.into());
+        }
+        let id = self.m.fresh_id();
+        let r = self.m.add(Inst::new(Op::SpecConstantOp, Some(ty), Some(id), operands));
+        self.m.globals.push(r);
+        Some(r)
+    }
+
+    /// The null constant of a value's type.
+    fn null_like(&mut self, value: Id) -> Option<Id> {
+        let ty = self.m.type_of(value)?;
+        Some(self.g.null(&mut self.m, ty))
+    }
+
+    /// Sets an operand of an operation.
+    fn set_operand(&mut self, r: InstRef, index: usize, operand: impl Into<Operand>) -> Option<()> {
+        let before = usize::from(self.m.inst(r).op == Op::SpecConstantOp);
+        self.set(r, before + index, operand)
     }
 
     /// The matrix type with these operands.

@@ -1,5 +1,6 @@
 //! Rules about the module as a whole: capabilities, extensions, versions, barriers.
 
+use super::matrices::MATRIX_TYPES;
 use super::{F32, Mutant, Rows, U32};
 use coop_ir::grammar::Op;
 use coop_ir::types::Scalar;
@@ -23,7 +24,9 @@ pub(super) const ROWS: Rows = &[
     }),
     ("component-width-capability", |x| {
         let used = |x: &Mutant<'_>, s: Scalar| {
-            x.m.globals_with(Op::TypeCooperativeMatrixKHR)
+            MATRIX_TYPES
+                .iter()
+                .flat_map(|op| x.m.globals_with(*op))
                 .any(|r| x.m.inst(r).id(0).and_then(|c| coop_ir::types::scalar(&x.m, c)) == Some(s))
         };
         let int = |width, signed| Scalar::Int { width, signed };
@@ -123,12 +126,13 @@ pub(super) const ROWS: Rows = &[
         x.set(copy, 2, semantics)
     }),
     ("type-size-of", |x| {
-        let r = x.find(|m, i| i.op == Op::Load && i.ty.is_some_and(|t| coop_ir::types::coop_mat(m, t).is_some()))?;
+        let matrix = |m: &coop_ir::Module, t| m.def_inst(t).is_some_and(|t| MATRIX_TYPES.contains(&t.op));
+        let r = x.find(|m, i| i.op == Op::Load && i.ty.is_some_and(|t| matrix(m, t)))?;
         let (pointer, uint) = (x.inst(r).id(0)?, x.scalar(U32));
         x.before(r, Op::SizeOf, uint, [pointer.into()]).map(drop)
     }),
     ("component-microscaling", |x| {
-        let r = x.op(Op::TypeCooperativeMatrixKHR)?;
+        let r = x.ops(&MATRIX_TYPES)?;
         let mut ids: Vec<_> = x.inst(r).ids().collect();
         x.capability(4229);
         coop_ir::builder::require_extension(&mut x.m, "SPV_EXT_ocp_microscaling_types");
@@ -137,7 +141,7 @@ pub(super) const ROWS: Rows = &[
         Some(())
     }),
     ("arithmetic-scalar-integer", |x| {
-        let (r, id, ty) = x.matrix(|x, t| x.component(t) == Some(U32))?;
+        let (r, id, ty) = x.any_matrix(|s| s == U32)?;
         let two = x.u32(2);
         x.after(r, Op::MatrixTimesScalar, ty.id, &[id, two]).map(drop)
     }),

@@ -3,7 +3,7 @@
 use super::On;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
-use crate::rules::access::Pointer;
+use crate::rules::access::{COLUMN_MAJOR, Pointer, ROW_MAJOR};
 use crate::rules::address::{low, offset};
 use crate::rules::memory;
 use coop_ir::{Id, InstRef, Op};
@@ -36,11 +36,11 @@ pub(super) fn check(on: &On, out: &mut Sink) {
     for &at in &on.cx.body {
         let inst = on.cx.inst(at);
         match inst.op {
-            Op::CooperativeMatrixLoadKHR => plain(on, at, inst.ty, 1, out),
-            Op::CooperativeMatrixStoreKHR => {
-                let ty = inst.id(1).and_then(|o| on.cx.module.type_of(o));
-                plain(on, at, ty, 2, out);
-            }
+            Op::CooperativeMatrixLoadKHR => plain(on, at, inst.ty, (1, 2, 3), out),
+            Op::CooperativeMatrixStoreKHR => plain(on, at, object_type(on, at), (2, 3, 4), out),
+            // The numbers of Column Major are those of the layouts.
+            Op::CooperativeMatrixLoadNV => plain(on, at, inst.ty, (2, 1, 3), out),
+            Op::CooperativeMatrixStoreNV => plain(on, at, object_type(on, at), (3, 2, 4), out),
             Op::CooperativeMatrixLoadTensorNV | Op::CooperativeMatrixStoreTensorNV => {
                 if let Some(what) = pointer(on, at, 16, 3) {
                     say(on, at, &[what], 16, out);
@@ -65,14 +65,20 @@ fn pointer(on: &On, at: InstRef, need: u64, memory_operand: usize) -> Option<Str
     }
 }
 
-fn plain(on: &On, at: InstRef, ty: Option<Id>, layout_at: usize, out: &mut Sink) {
+/// The type of what is stored.
+fn object_type(on: &On, at: InstRef) -> Option<Id> {
+    on.cx.module.type_of(on.cx.inst(at).id(1)?)
+}
+
+/// A load or store with a stride: the operands for layout, stride and memory operands.
+fn plain(on: &On, at: InstRef, ty: Option<Id>, (layout, stride, memory): (usize, usize, usize), out: &mut Sink) {
     let cx = on.cx;
     let inst = cx.inst(at);
-    let Some(matrix) = ty.and_then(|t| cx.matrix(t)) else { return };
-    let (Some(component), Some(layout)) = (matrix.component, inst.id(layout_at)) else { return };
+    let Some(matrix) = ty.and_then(|t| cx.matrix_type(t)) else { return };
+    let (Some(component), Some(layout)) = (matrix.component(), inst.id(layout)) else { return };
     let per_line = match cx.constant(layout).fixed() {
-        Some(0) => matrix.cols.fixed(),
-        Some(1) => matrix.rows.fixed(),
+        Some(ROW_MAJOR) => matrix.cols().1.fixed(),
+        Some(COLUMN_MAJOR) => matrix.rows().1.fixed(),
         _ => return,
     };
     // Of lines whose length is not fixed the most is asked that any could ask.
@@ -80,9 +86,9 @@ fn plain(on: &On, at: InstRef, ty: Option<Id>, layout_at: usize, out: &mut Sink)
     if !need.is_power_of_two() {
         return;
     }
-    let mut what: Vec<String> = pointer(on, at, need, layout_at + 2).into_iter().collect();
+    let mut what: Vec<String> = pointer(on, at, need, memory).into_iter().collect();
     let unit = inst.id(0).and_then(|p| Pointer::of(cx, p).unit(cx)).map(|(_, bytes)| bytes);
-    if let (Some(stride), Some(unit)) = (inst.id(layout_at + 1), unit) {
+    if let (Some(stride), Some(unit)) = (inst.id(stride), unit) {
         let proved = unit.is_multiple_of(need)
             || unit.is_power_of_two() && low(cx, stride).is_multiple_of((need / unit).max(1)).is_some();
         if !proved {

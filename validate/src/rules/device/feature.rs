@@ -1,11 +1,12 @@
 //! Versions, extensions, capabilities and the features behind them.
 
-use super::On;
+use super::{NOT_JUDGED, On};
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use crate::rules::requirements::capability_name;
 use coop_device::{Feature, Requirement, spirv_extension};
-use coop_ir::Op;
+use coop_ir::extensions::is_matrix_extension;
+use coop_ir::{InstRef, Op};
 
 declare_rule! {
     /// ## What it checks
@@ -82,10 +83,19 @@ declare_rule! {
 }
 
 pub(super) fn check(on: &mut On, out: &mut Sink) {
-    let (cx, profile, name) = (on.cx, &on.device.profile, on.device.name());
+    if on.is_vulkan() {
+        version(on, out);
+        extensions(on, out);
+    }
+    capabilities(on, out);
+    blocks(on, out);
+}
+
+fn version(on: &On, out: &mut Sink) {
+    let (cx, name) = (on.cx, on.device.name());
     let first = cx.module.globals.first().copied();
     let version = cx.module.header.version_pair();
-    let api = profile.api_version;
+    let api = on.device.profile.api_version;
     let takes = [(1, 1, (1, 3)), (1, 2, (1, 5)), (1, 3, (1, 6))]
         .iter()
         .rev()
@@ -104,10 +114,20 @@ pub(super) fn check(on: &mut On, out: &mut Sink) {
             .help("compile for an older Vulkan")
         });
     }
+}
+
+fn extensions(on: &On, out: &mut Sink) {
+    let (cx, profile, name) = (on.cx, &on.device.profile, on.device.name());
     for at in cx.module.globals_with(Op::Extension) {
         let Some((spv, _)) = cx.inst(at).string(0) else { continue };
-        let Some(extension) = spirv_extension(&spv) else { continue };
-        if extension.is_core_in(api) || profile.has_extension(extension.name) {
+        let Some(extension) = spirv_extension(&spv) else {
+            // Of those for matrices that Vulkan does not have the capabilities tell.
+            if !is_matrix_extension(&spv) {
+                not_judged(on, at, &format!("no table says which Vulkan extension brings {spv}"), out);
+            }
+            continue;
+        };
+        if extension.is_core_in(profile.api_version) || profile.has_extension(extension.name) {
             continue;
         }
         out.report(&EXTENSION, at, || {
@@ -118,9 +138,20 @@ pub(super) fn check(on: &mut On, out: &mut Sink) {
             )
         });
     }
+}
+
+fn capabilities(on: &On, out: &mut Sink) {
+    let (cx, profile, name) = (on.cx, &on.device.profile, on.device.name());
     for at in cx.module.globals_with(Op::Capability) {
         let Some(capability) = cx.inst(at).word(0) else { continue };
-        let Err(requirement) = profile.check_capability(capability) else { continue };
+        let requirement = profile.requirement_of(capability);
+        if requirement == Requirement::Unknown {
+            let why = format!("no table says what capability {} needs", capability_name(capability));
+            not_judged(on, at, &why, out);
+        }
+        if requirement.is_met_by(profile) {
+            continue;
+        }
         out.report(&CAPABILITY, at, || {
             let capability = capability_name(capability);
             let draft = match requirement {
@@ -131,16 +162,27 @@ pub(super) fn check(on: &mut On, out: &mut Sink) {
             draft.label(at, Part::Whole, format!("not on {name}"))
         });
     }
-    if !profile.has(Feature::CooperativeMatrixBlockLoads) {
-        for &at in &cx.body {
-            if cx.inst(at).op == Op::TensorLayoutSetBlockSizeNV {
-                out.report(&BLOCKS, at, || {
-                    Draft::new(format!(
-                        "block sizes belong to feature cooperativeMatrixBlockLoads, which {name} does not have"
-                    ))
-                    .label(at, Part::Whole, "sets block sizes")
-                });
-            }
+}
+
+fn not_judged(on: &On, at: InstRef, why: &str, out: &mut Sink) {
+    out.report(&NOT_JUDGED, at, || {
+        Draft::new(format!("not judged for {}: {why}", on.device.name())).label(at, Part::Whole, "in no table")
+    });
+}
+
+fn blocks(on: &On, out: &mut Sink) {
+    if on.device.profile.has(Feature::CooperativeMatrixBlockLoads) {
+        return;
+    }
+    for &at in &on.cx.body {
+        if on.cx.inst(at).op == Op::TensorLayoutSetBlockSizeNV {
+            out.report(&BLOCKS, at, || {
+                Draft::new(format!(
+                    "block sizes belong to feature cooperativeMatrixBlockLoads, which {} does not have",
+                    on.device.name()
+                ))
+                .label(at, Part::Whole, "sets block sizes")
+            });
         }
     }
 }

@@ -14,8 +14,11 @@ use crate::cx::Cx;
 use crate::declare_rule;
 use crate::device::Device;
 use crate::report::{Draft, Part, Sink};
-use coop_ir::InstRef;
+use coop_device::Api;
 use coop_ir::constant::Const;
+use coop_ir::entry::EntryPoint;
+use coop_ir::enums::ExecutionModel;
+use coop_ir::{InstRef, Kind};
 use std::collections::BTreeSet;
 
 declare_rule! {
@@ -34,6 +37,27 @@ declare_rule! {
         spec: "Vulkan, Runtime SPIR-V Validation",
         vuids: [],
         digest: ["vk.type-match", "vk.muladd-match"],
+    }
+}
+
+declare_rule! {
+    /// ## What it checks
+    /// With a device: that profiles can tell. They know compute shaders for Vulkan and kernels for OpenCL; shaders of other
+    /// stages, shaders for OpenCL, capabilities and extensions that are in no table, and modules without entry points are
+    /// not judged.
+    /// ## Why
+    /// A profile has the features and limits that compute modules with matrices need. What a module needs besides, nobody
+    /// has looked up on the device.
+    /// ## Example
+    /// A ray-generation shader.
+    pub(crate) static NOT_JUDGED = {
+        id: "device-not-judged",
+        summary: "whether the device takes the module is not for a profile to say",
+        level: Note,
+        since: "0.2.0",
+        spec: "Vulkan, Vulkan Environment for SPIR-V",
+        vuids: [],
+        digest: ["vk.cap-feature"],
     }
 }
 
@@ -74,12 +98,66 @@ pub(crate) struct On<'a, 'm> {
 /// Everything that a device has a say in.
 pub(crate) fn check(cx: &Cx, device: &Device, out: &mut Sink) {
     let mut on = On { cx, device, open: Open::default(), invocations: None };
+    if !entry_points(&on, out) {
+        return;
+    }
     feature::check(&mut on, out);
     pipeline::check(&mut on, out);
     matrix::check(&mut on, out);
-    nv1::check(&mut on, out);
-    alignment::check(&on, out);
+    if on.is_vulkan() {
+        nv1::check(&mut on, out);
+        alignment::check(&on, out);
+    }
     undecided(&on, out);
+}
+
+impl On<'_, '_> {
+    /// The entry points that are meant.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &EntryPoint> {
+        let meant = |e: &&EntryPoint| self.device.entry.as_ref().is_none_or(|name| *name == e.name);
+        self.cx.entries().iter().filter(meant)
+    }
+
+    /// Whether the profile is for Vulkan.
+    pub(crate) fn is_vulkan(&self) -> bool {
+        self.device.profile.api == Api::Vulkan
+    }
+}
+
+/// Reports entry points that the profile can't judge. Returns whether anything else can be said about the module: a shader's
+/// capabilities say nothing to OpenCL, while they are definite in Vulkan, whatever the stage is.
+fn entry_points(on: &On, out: &mut Sink) -> bool {
+    let name = on.device.name();
+    let takes = if on.is_vulkan() { "compute shaders" } else { "kernels of OpenCL" };
+    let mut judged = false;
+    for entry in on.entries() {
+        if on.device.profile.api.judges(entry.model) {
+            judged = true;
+            continue;
+        }
+        let model = Kind::ExecutionModel.enumerant(entry.model).map_or("unknown", |e| e.name);
+        judged |= on.is_vulkan();
+        // What a kernel needs is what Vulkan does not have: that is said of its capabilities. And of matrices it is known
+        // which stages have them.
+        if on.is_vulkan() && entry.model == ExecutionModel::Kernel || pipeline::refuses_stage(on, entry) {
+            continue;
+        }
+        out.report(&NOT_JUDGED, entry.at, || {
+            Draft::new(format!("not judged for {name}: {} is {model}, and the profile is about {takes}", entry.name))
+                .label(entry.at, Part::Operand(0), model)
+        });
+    }
+    if let (None, Some(&first)) = (on.cx.entries().first(), on.cx.module.globals.first()) {
+        out.report(&NOT_JUDGED, first, || {
+            Draft::new(format!("not judged for {name}: the module has no entry point")).label(
+                first,
+                Part::Whole,
+                "a module without entry points",
+            )
+        });
+        return on.is_vulkan();
+    }
+    judged
 }
 
 fn undecided(on: &On, out: &mut Sink) {

@@ -1,8 +1,8 @@
 //! Matrices of SPV_NV_cooperative_matrix against the device's list for it.
 
 use super::On;
-use crate::cx::NvMatrix;
 use crate::declare_rule;
+use crate::matrix::NvMatrix;
 use crate::report::{Draft, Part, Sink};
 use coop_device::{ComponentType, Feature, NvProperties, Scope};
 use coop_ir::types::Scalar;

@@ -152,34 +152,38 @@ fn stage_bit(model: u32) -> u32 {
 pub(super) fn check(on: &mut On, out: &mut Sink) {
     let cx = on.cx;
     let mut sizes = Vec::new();
-    for entry in cx.entries() {
-        if on.device.entry.as_ref().is_some_and(|name| *name != entry.name) {
-            continue;
-        }
-        stage(on, entry, out);
-        sizes.push(local_size(on, entry, out));
+    for entry in on.entries().cloned().collect::<Vec<_>>() {
+        stage(on, &entry, out);
+        sizes.push(local_size(on, &entry, out));
     }
     on.invocations = match sizes.split_first() {
         Some((first, rest)) if rest.iter().all(|s| s == first) => *first,
         _ => None,
     };
     if let Some(at) = cx.matrices().first().and_then(|m| cx.decl(m))
+        && on.is_vulkan()
         && cx.module.header.version_pair() < (1, 6)
     {
         full_subgroups(on, at, out);
     }
     shared_memory(on, out);
-    buffers(on, out);
+    if on.is_vulkan() {
+        buffers(on, out);
+    }
+}
+
+/// Whether an entry point has matrices in a stage in which the device has none.
+pub(super) fn refuses_stage(on: &On, entry: &EntryPoint) -> bool {
+    let matrices = !on.cx.matrices().is_empty() || on.cx.has_nv1();
+    let supported = on.device.profile.limits.cooperative_matrix_supported_stages;
+    matrices && on.is_vulkan() && supported & stage_bit(entry.model) == 0
 }
 
 fn stage(on: &On, entry: &EntryPoint, out: &mut Sink) {
-    if on.cx.matrices().is_empty() && !on.cx.has_nv1() {
+    if !refuses_stage(on, entry) {
         return;
     }
     let supported = on.device.profile.limits.cooperative_matrix_supported_stages;
-    if supported & stage_bit(entry.model) != 0 {
-        return;
-    }
     let model = coop_ir::Kind::ExecutionModel.enumerant(entry.model).map_or("unknown", |e| e.name);
     out.report(&STAGE, entry.at, || {
         let where_ = if supported == Limits::COMPUTE_STAGE { "in compute shaders only" } else { "in other stages" };
@@ -223,7 +227,9 @@ fn local_size(on: &mut On, entry: &EntryPoint, out: &mut Sink) -> Option<u64> {
         });
         return Some(total);
     }
-    subgroups(on, size.at, fixed[0], total, out);
+    if on.is_vulkan() {
+        subgroups(on, size.at, fixed[0], total, out);
+    }
     Some(total)
 }
 

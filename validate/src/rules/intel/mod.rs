@@ -2,13 +2,18 @@
 
 pub(crate) mod rules;
 
-use super::access::{Access, Pointer};
+use super::access::{self, Access, PACKED, Pointer};
 use super::callback::is_int32;
+use super::memory;
 use super::requirements::capability_name;
+use super::stride::{self, Strided};
 use super::types::storage_name;
 use crate::cx::Cx;
+use crate::matrix::MatrixType;
 use crate::report::{Draft, Part, Sink};
 use crate::verdict::Verdict;
+use coop_ir::constant::Const;
+use coop_ir::enums::{Capability as Cap, CooperativeMatrixOperands, Decoration};
 use coop_ir::types::{CoopMatView, Scalar, Type, scalar_or_vector};
 use coop_ir::{Id, InstRef, Op};
 use rules::{
@@ -16,14 +21,6 @@ use rules::{
     CONVERSION, FILL, PACKED_A, PACKED_ACCUMULATOR, PACKED_ROWS, PREFETCH, TF32,
 };
 use spirv::{Capability, StorageClass};
-
-const CHECKED_CAPABILITY: u32 = 6192;
-const OFFSET_CAPABILITY: u32 = 6238;
-const PREFETCH_CAPABILITY: u32 = 6411;
-const PACKED_CAPABILITY: u32 = 6434;
-const INVOCATION_CAPABILITY: u32 = 6435;
-const TF32_CAPABILITY: u32 = 6436;
-const BF16_CAPABILITY: u32 = 6437;
 
 fn needs(cx: &Cx, at: InstRef, part: Part, what: &str, capability: u32, out: &mut Sink) {
     if cx.capabilities.has(capability) {
@@ -40,11 +37,11 @@ fn needs(cx: &Cx, at: InstRef, part: Part, what: &str, capability: u32, out: &mu
 
 /// The packed layout of a load or store.
 pub(crate) fn packed(cx: &Cx, at: InstRef, matrix: Option<&CoopMatView>, layout: Id, operand: usize, out: &mut Sink) {
-    if cx.constant(layout).fixed() != Some(2) {
+    if cx.constant(layout).fixed() != Some(PACKED) {
         return;
     }
     if cx.has(Capability::Kernel) {
-        needs(cx, at, Part::Operand(operand), "layout PackedINTEL", PACKED_CAPABILITY, out);
+        needs(cx, at, Part::Operand(operand), "layout PackedINTEL", Cap::PackedCooperativeMatrixINTEL, out);
     }
     let Some(m) = matrix else { return };
     match m.use_.fixed() {
@@ -77,7 +74,7 @@ fn rows(cx: &Cx, at: InstRef, m: &CoopMatView, operand: usize, out: &mut Sink) {
 }
 
 /// The packed layout of a KHR load or store.
-pub(crate) fn access(cx: &Cx, a: &Access, out: &mut Sink) {
+pub(crate) fn load_or_store(cx: &Cx, a: &Access, out: &mut Sink) {
     packed(cx, a.at, a.matrix, a.layout, if a.is_load { 1 } else { 2 }, out);
 }
 
@@ -87,8 +84,15 @@ pub(crate) type Role<'a> = (&'a str, Part, &'a CoopMatView, bool);
 /// The bits of Intel's on a multiply-add: A, B, C and the result.
 pub(crate) fn muladd(cx: &Cx, at: InstRef, mask: u32, roles: [Role; 4], out: &mut Sink) {
     let [a, b, c, r] = roles;
-    if mask & 0x20 != 0 {
-        needs(cx, at, Part::Operand(3), "MatrixAAndBTF32ComponentsINTEL", TF32_CAPABILITY, out);
+    if mask & CooperativeMatrixOperands::MatrixAAndBTF32ComponentsINTEL != 0 {
+        needs(
+            cx,
+            at,
+            Part::Operand(3),
+            "MatrixAAndBTF32ComponentsINTEL",
+            Cap::CooperativeMatrixTF32ComponentTypeINTEL,
+            out,
+        );
         for (name, part, m, _) in [a, b] {
             if m.component != Some(Scalar::Float { width: 32 }) {
                 out.report(&TF32, at, || {
@@ -100,15 +104,15 @@ pub(crate) fn muladd(cx: &Cx, at: InstRef, mask: u32, roles: [Role; 4], out: &mu
         }
     }
     let bits: [(u32, &str, &[Role]); 3] = [
-        (0x40, "MatrixAAndBBFloat16ComponentsINTEL", &[a, b]),
-        (0x80, "MatrixCBFloat16ComponentsINTEL", &[c]),
-        (0x100, "MatrixResultBFloat16ComponentsINTEL", &[r]),
+        (CooperativeMatrixOperands::MatrixAAndBBFloat16ComponentsINTEL, "MatrixAAndBBFloat16ComponentsINTEL", &[a, b]),
+        (CooperativeMatrixOperands::MatrixCBFloat16ComponentsINTEL, "MatrixCBFloat16ComponentsINTEL", &[c]),
+        (CooperativeMatrixOperands::MatrixResultBFloat16ComponentsINTEL, "MatrixResultBFloat16ComponentsINTEL", &[r]),
     ];
     for (bit, bit_name, concerned) in bits {
         if mask & bit == 0 {
             continue;
         }
-        needs(cx, at, Part::Operand(3), bit_name, BF16_CAPABILITY, out);
+        needs(cx, at, Part::Operand(3), bit_name, Cap::CooperativeMatrixBFloat16ComponentTypeINTEL, out);
         for (name, part, m, signed) in concerned {
             if !matches!(m.component, Some(Scalar::Int { width: 16, .. })) {
                 out.report(&BF16, at, || {
@@ -137,16 +141,20 @@ pub(crate) fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
     let capability = match inst.op {
         Op::CooperativeMatrixLoadCheckedINTEL
         | Op::CooperativeMatrixStoreCheckedINTEL
-        | Op::CooperativeMatrixConstructCheckedINTEL => CHECKED_CAPABILITY,
-        Op::CooperativeMatrixLoadOffsetINTEL | Op::CooperativeMatrixStoreOffsetINTEL => OFFSET_CAPABILITY,
-        Op::CooperativeMatrixPrefetchINTEL => PREFETCH_CAPABILITY,
-        Op::CooperativeMatrixGetElementCoordINTEL | Op::CooperativeMatrixApplyFunctionINTEL => INVOCATION_CAPABILITY,
+        | Op::CooperativeMatrixConstructCheckedINTEL => Cap::CooperativeMatrixCheckedInstructionsINTEL,
+        Op::CooperativeMatrixLoadOffsetINTEL | Op::CooperativeMatrixStoreOffsetINTEL => {
+            Cap::CooperativeMatrixOffsetInstructionsINTEL
+        }
+        Op::CooperativeMatrixPrefetchINTEL => Cap::CooperativeMatrixPrefetchINTEL,
+        Op::CooperativeMatrixGetElementCoordINTEL | Op::CooperativeMatrixApplyFunctionINTEL => {
+            Cap::CooperativeMatrixInvocationInstructionsINTEL
+        }
         Op::ConvertFToBF16INTEL | Op::ConvertBF16ToFINTEL => {
-            conversion(cx, at, BF16_CAPABILITY, out);
+            conversion(cx, at, Cap::CooperativeMatrixBFloat16ComponentTypeINTEL, out);
             return;
         }
         Op::RoundFToTF32INTEL => {
-            conversion(cx, at, TF32_CAPABILITY, out);
+            conversion(cx, at, Cap::CooperativeMatrixTF32ComponentTypeINTEL, out);
             return;
         }
         _ => return,
@@ -158,7 +166,7 @@ pub(crate) fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
         Op::CooperativeMatrixStoreCheckedINTEL => {
             let object = inst.id(3).and_then(|o| cx.module.type_of(o));
             checked(cx, at, (1, Some(5), 4), object, Part::Operand(3), out);
-            if inst.id(4).is_some_and(|l| cx.constant(l).fixed() == Some(1)) {
+            if inst.id(4).is_some_and(|l| cx.constant(l).fixed() == Some(access::COLUMN_MAJOR)) {
                 out.report(&COLUMN_MAJOR, at, || {
                     Draft::new("Intel's compiler has no checked store that is column-major").label(
                         at,
@@ -243,14 +251,21 @@ fn checked(
         }
     }
     if let Some(id) = inst.id(layout) {
+        access::layout(cx, at, id, layout, out);
         packed(cx, at, matrix, id, layout, out);
     }
-    let stride = height.map_or(layout + 1, |h| h + 2);
-    if let Some(id) = inst.id(stride)
-        && !cx.module.type_of(id).and_then(|t| cx.scalar(t)).is_some_and(Scalar::is_int)
-    {
-        wrong(cx, at, "Stride", Part::Operand(stride), "an integer", cx.describe_value(id), out);
+    let operand = height.map_or(layout + 1, |h| h + 2);
+    let is_load = matches!(inst.op, Op::CooperativeMatrixLoadCheckedINTEL | Op::CooperativeMatrixLoadOffsetINTEL);
+    let Some(pointer) = inst.id(0).map(|p| Pointer::of(cx, p)) else { return };
+    if let Some(stride) = inst.id(operand) {
+        if cx.module.type_of(stride).and_then(|t| cx.scalar(t)).is_some_and(Scalar::is_int) {
+            let matrix = matrix.map(MatrixType::Khr);
+            stride::sign(cx, &Strided { at, is_load, matrix, pointer, layout: Const::Unknown, stride, operand }, out);
+        } else {
+            wrong(cx, at, "Stride", Part::Operand(operand), "an integer", cx.describe_value(stride), out);
+        }
     }
+    memory::check(cx, &memory::Site { at, is_load, memory: operand + 1, pointer }, out);
 }
 
 fn construct(cx: &Cx, at: InstRef, out: &mut Sink) {
@@ -386,7 +401,7 @@ fn prefetch(cx: &Cx, at: InstRef, out: &mut Sink) {
 
 /// Cache controls of a module that has any.
 pub(crate) fn cache_controls(cx: &Cx, out: &mut Sink) {
-    const CONTROLS: [u32; 2] = [6442, 6443];
+    const CONTROLS: [u32; 2] = [Decoration::CacheControlLoadINTEL, Decoration::CacheControlStoreINTEL];
     let classes = [
         StorageClass::Function as u32,
         StorageClass::UniformConstant as u32,

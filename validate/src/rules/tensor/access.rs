@@ -6,9 +6,10 @@ use super::values;
 use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
-use crate::rules::access::{Pointer, in_array};
+use crate::rules::access::{Pointer, in_array, source};
 use crate::rules::types::storage_name;
 use crate::rules::{component, decode, memory, stride};
+use coop_ir::enums::TensorAddressingOperands;
 use coop_ir::types::CoopMatView;
 use coop_ir::{Id, InstRef, Kind};
 use spirv::{Capability, StorageClass};
@@ -194,10 +195,6 @@ impl TensorAccess<'_> {
     }
 }
 
-const VIEW_BIT: u32 = 1;
-const DECODE_BIT: u32 = 2;
-const DECODE_VECTOR_BIT: u32 = 4;
-
 /// Pointer, Object and TensorLayout come first, then the memory operands.
 const MEMORY: usize = 3;
 
@@ -282,8 +279,8 @@ fn pointer_type(cx: &Cx, a: &TensorAccess, out: &mut Sink) {
             .label_opt(cx.def(p.ty), Part::Operand(0), "the storage class")
         });
     }
-    let physical = storage == StorageClass::PhysicalStorageBuffer as u32;
-    if cx.has(Capability::Shader) && !physical && in_array(cx, p.id) == Some(false) {
+    source(cx, a.at, p, a.verb(), out);
+    if cx.has(Capability::Shader) && !p.is_physical() && in_array(cx, p.id) == Some(false) {
         out.report(&NOT_IN_ARRAY, a.at, || {
             Draft::new(format!("a tensor {} needs a pointer into an array; this points to a single object", a.verb()))
                 .label(a.at, Part::Operand(0), "not an element of an array")
@@ -312,9 +309,9 @@ fn addressing(cx: &Cx, a: &mut TensorAccess, mask_at: usize, out: &mut Sink) {
         next += usize::from(mask & bit != 0);
         id
     };
-    a.view = take(VIEW_BIT);
-    a.decode = take(DECODE_BIT);
-    a.decode_vector = take(DECODE_VECTOR_BIT);
+    a.view = take(TensorAddressingOperands::TensorView);
+    a.decode = take(TensorAddressingOperands::DecodeFunc);
+    a.decode_vector = take(TensorAddressingOperands::DecodeVectorFunc);
     if let Some((view, operand)) = a.view
         && cx.module.type_of(view).is_none_or(|t| cx.view_type(t).is_none())
     {
