@@ -19,11 +19,11 @@ use super::memory::{Intervals, Writes};
 use super::nodes::{Graph, Kind, List, Node, Val};
 use super::pointers::{Place, pointee};
 use super::shape::{Grid, Shape};
-use super::values::Sets;
 use super::{Assumptions, Uniformity};
 use crate::cfg::Case;
 use crate::constant::Constants;
 use crate::decorate::Decorations;
+use crate::effects::ExtSets;
 use crate::grammar::Op;
 use crate::module::{Id, IdIndex, IdSet, IdTable, Inst, InstRef, Module};
 use crate::types::Type;
@@ -56,7 +56,7 @@ pub(super) struct Given<'a> {
     /// The values that decide anything, unless all are asked for.
     pub(super) wanted: Option<&'a IdSet>,
     pub(super) marks: &'a Marks,
-    pub(super) sets: &'a Sets,
+    pub(super) sets: &'a ExtSets,
 }
 
 pub(super) struct Builder<'a> {

@@ -109,16 +109,13 @@ impl Gen<'_> {
             return self.op(&format!("OpLoad %uint {to}"));
         }
         if self.kernel && self.e.chance(100) {
-            let by = self.e.pick(&["%two", "%one"]);
-            let r = self.op(&format!("OpExtInst %float %ext remainder {f} {by}"));
-            let odd = self.op(&format!("OpFOrdNotEqual %bool {r} %zero"));
-            return self.op(&format!("OpSelect %uint {odd} %c1 %c0"));
+            let r = self.op(&format!("OpExtInst %float %ext remainder {f} %one"));
+            return self.op(&format!("OpConvertFToU %uint {r}"));
         }
         let call = self.extended("Modf", "modf");
-        let rest = self.op(&format!("OpExtInst %float {call} {f} {}", self.part));
+        self.op(&format!("OpExtInst %float {call} {f} {}", self.part));
         let whole = self.op(&format!("OpLoad %float {}", self.part));
-        let sum = self.op(&format!("OpFAdd %float {whole} {rest}"));
-        self.op(&format!("OpConvertFToU %uint {sum}"))
+        self.op(&format!("OpConvertFToU %uint {whole}"))
     }
 
     fn atomic(&mut self) -> String {
