@@ -420,6 +420,12 @@ impl Op {
             )
     }
 
+    /// Returns whether the instruction is one of an extended set.
+    #[inline]
+    pub fn is_ext_inst(self) -> bool {
+        matches!(self, Op::ExtInst | Op::ExtInstWithForwardRefsKHR)
+    }
+
     /// Whether the instruction is only about source positions.
     #[inline]
     pub fn is_line(self) -> bool {

@@ -23,6 +23,7 @@ pub mod cfg;
 pub mod constant;
 pub mod decode;
 pub mod decorate;
+pub mod effects;
 pub mod entry;
 pub mod extensions;
 pub mod grammar;

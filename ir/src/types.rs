@@ -210,6 +210,14 @@ impl Type {
     }
 }
 
+/// Returns the storage class that a pointer points into; `None` if the value is no pointer.
+pub fn storage_of(module: &Module, pointer: Id) -> Option<u32> {
+    match Type::of(module, module.type_of(pointer)?)? {
+        Type::Pointer { storage, .. } | Type::UntypedPointer { storage } => Some(storage),
+        _ => None,
+    }
+}
+
 /// The numerical scalar type `id`, if it is one.
 pub fn scalar(module: &Module, id: Id) -> Option<Scalar> {
     Type::of(module, id)?.scalar()

@@ -18,9 +18,9 @@
 
 mod data;
 
-use crate::generator::diverge::{Diverging, Free, diverge, free};
+use crate::generator::diverge::{Constructs, Diverging, Free, diverge_with, free};
 use coop_exec::interp::{Config, Coverage, Finding, FindingKind, Interpreter, Reconvergence};
-use coop_ir::constant::{Constants, Specialization};
+use coop_ir::constant::{Constants, SpecValue, Specialization};
 use coop_ir::{InstRef, Module, Op};
 use coop_uniformity::{Analysis, Analyzer, Options, Turn, Uniformity, Way, What, Witness};
 use data::{Data, Inputs, Kind};
@@ -117,8 +117,8 @@ const RUNS: u64 = 4;
 const MORE_RUNS: u64 = 12;
 
 /// Makes a module of some entropy and tries it.
-pub fn try_entropy(entropy: &[u8], seed: u64, tally: &mut Tally) -> Result<(), Box<Wrong>> {
-    let made = diverge(entropy);
+pub fn try_entropy(entropy: &[u8], constructs: Constructs, seed: u64, tally: &mut Tally) -> Result<(), Box<Wrong>> {
+    let made = diverge_with(entropy, constructs);
     tally.modules += 1;
     if let Err(problems) = coop_ir::verify::verify(&made.module) {
         return Err(wrong("not well formed", problems[0].to_string()));
@@ -144,18 +144,18 @@ pub fn try_entropy(entropy: &[u8], seed: u64, tally: &mut Tally) -> Result<(), B
             if round >= RUNS && said.unseen(&seen).next().is_none() {
                 break;
             }
-            run(
-                &made,
-                way(&made, size, seed, round),
-                &Data {
-                    seed: seed.wrapping_mul(MORE_RUNS) + round,
-                    kind: if round < RUNS { Kind::Small } else { Kind::Wide },
-                }
-                .inputs(),
-                &said,
-                &mut seen,
-                tally,
-            )?;
+            let data = Data {
+                seed: seed.wrapping_mul(MORE_RUNS) + round,
+                kind: if round < RUNS { Kind::Small } else { Kind::Wide },
+            };
+            let as_given = How::new(way(&made, size, seed, round));
+            run(&made, as_given, &data.inputs(), &said, &mut seen, tally)?;
+            if constructs == Constructs::All && round == 0 {
+                // What is said without an assumption holds whatever the constant is.
+                let other = [1, 2, 3, 5, 8, 31, 64][(seed % 7) as usize];
+                let how = How { constant: Some(other), ..as_given };
+                run(&made, how, &data.inputs(), &said, &mut Seen::default(), tally)?;
+            }
         }
         let freed = if said.unseen(&seen).next().is_some() {
             freed(&made, (size, seed), (&said, &mut seen), tally)?
@@ -250,7 +250,7 @@ impl Finder<'_, '_> {
         }
         let data = Data { seed: self.seed, kind: Kind::Small };
         let inputs = data.along(&other.data(way), other.words, way.workgroups);
-        run(&other.made, (self.size, Reconvergence::Early), &inputs, &now, &mut reached, tally)?;
+        run(&other.made, How::new((self.size, Reconvergence::Early)), &inputs, &now, &mut reached, tally)?;
         Ok(reached)
     }
 
@@ -354,9 +354,13 @@ enum Sight {
 }
 
 fn operand(module: &Module, f: &Finding) -> Sight {
+    let tensor = module.inst(f.at).op == Op::CooperativeMatrixLoadTensorNV;
     let store = module.inst(f.at).op == Op::CooperativeMatrixStoreKHR;
     match f.kind {
         FindingKind::NonUniformOperand if f.message.contains(": the pointer differs") => Sight::Operand(0),
+        FindingKind::NonUniformOperand if tensor && f.message.contains(": the tensor layout differs") => {
+            Sight::Operand(2)
+        }
         FindingKind::NonUniformOperand if f.message.contains(": the stride differs") => {
             Sight::Operand(if store { 3 } else { 2 })
         }
@@ -388,18 +392,42 @@ fn called_once(module: &Module) -> BTreeSet<InstRef> {
     (0..module.functions.len()).filter(|f| once(*f)).flat_map(insts).collect()
 }
 
+/// How a module is run.
+#[derive(Clone, Copy)]
+struct How {
+    size: u32,
+    way: Reconvergence,
+    /// What the specialization constant is, if it has not its default.
+    constant: Option<u32>,
+}
+
+impl How {
+    fn new((size, way): (u32, Reconvergence)) -> How {
+        How { size, way, constant: None }
+    }
+}
+
 fn run(
     made: &Diverging,
-    (size, way): (u32, Reconvergence),
+    How { size, way, constant }: How,
     inputs: &Inputs,
     said: &Said,
     seen: &mut Seen,
     tally: &mut Tally,
 ) -> Result<(), Box<Wrong>> {
     let seed = inputs.seed;
-    let config =
-        Config { subgroup_size: size, step_budget: 200_000, reconvergence: way, coverage: true, ..Config::default() };
-    let specialization = Specialization::new();
+    let config = Config {
+        subgroup_size: size,
+        step_budget: 200_000,
+        reconvergence: way,
+        coverage: true,
+        others: Some(seed),
+        ..Config::default()
+    };
+    let mut specialization = Specialization::new();
+    if let Some(value) = constant {
+        specialization.set(0, SpecValue::Int(value.into()));
+    }
     let interpreter =
         Interpreter::new(&made.module, None, &specialization, config).map_err(|e| wrong("not run", e.to_string()))?;
     let report = interpreter.run(&mut inputs.buffers.clone(), &inputs.push, inputs.groups);
@@ -479,8 +507,9 @@ fn is_free(module: &Module, at: InstRef) -> bool {
 }
 
 /// Less entropy that still goes wrong in the same way.
-pub fn shrink(entropy: &[u8], seed: u64, class: &str) -> Vec<u8> {
-    let fails = |bytes: &[u8]| try_entropy(bytes, seed, &mut Tally::default()).is_err_and(|w| w.class == class);
+pub fn shrink(entropy: &[u8], constructs: Constructs, seed: u64, class: &str) -> Vec<u8> {
+    let fails =
+        |bytes: &[u8]| try_entropy(bytes, constructs, seed, &mut Tally::default()).is_err_and(|w| w.class == class);
     let mut best = entropy.to_vec();
     loop {
         let before = best.clone();

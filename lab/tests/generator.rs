@@ -1,7 +1,7 @@
 //! Generated modules are what `coop_lab::generator` promises of them, as far as that shows without running them.
 
 use coop_ir::{Module, Op, binary, text, verify};
-use coop_lab::generator::diverge::diverge;
+use coop_lab::generator::diverge::{Constructs, diverge_with};
 use coop_lab::generator::{Dialect, Limits, Profile, generate};
 use spirv::Capability;
 use std::collections::BTreeMap;
@@ -68,31 +68,54 @@ fn generated_modules_are_valid() {
 #[test]
 fn diverging_modules_are_valid() {
     let tool = common::tools::tool("spirv-val");
+    for constructs in [Constructs::Basic, Constructs::All] {
+        let kinds = diverging(constructs, tool.as_deref());
+        let all = if constructs == Constructs::All { 12 } else { 6 };
+        assert!(kinds.values().all(|n| *n >= 3) && kinds.len() == all, "{kinds:?}");
+    }
+}
+
+/// How many of 200 modules have what; they are validated.
+fn diverging(constructs: Constructs, tool: Option<&Path>) -> BTreeMap<&'static str, u32> {
     let mut kinds: BTreeMap<&str, u32> = BTreeMap::new();
     for seed in 0..200 {
         let bytes = entropy(seed, 40 + seed as usize * 7 % 500);
-        let module = diverge(&bytes).module;
+        let made = diverge_with(&bytes, constructs);
+        let module = made.module;
         verify::verify(&module).unwrap_or_else(|p| panic!("seed {seed}: {}", p[0]));
-        assert_eq!(binary::write_words(&diverge(&bytes).module), binary::write_words(&module), "seed {seed}");
+        let again = diverge_with(&bytes, constructs).module;
+        assert_eq!(binary::write_words(&again), binary::write_words(&module), "seed {seed}");
         let kernel = module.has_capability(Capability::Kernel as u32);
-        let insts =
-            || module.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.insts).map(|r| module.inst(*r).op);
-        let kills = insts().any(|op| op == Op::Kill);
+        let insts = || module.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.insts).map(|r| module.inst(*r));
+        let has = |op: Op| insts().any(|i| i.op == op);
+        let kills = has(Op::Kill);
         *kinds.entry(if kernel { "kernel" } else { "shader" }).or_default() += 1;
         for (what, has) in [
             ("kill", kills),
-            ("loop", insts().any(|op| op == Op::LoopMerge)),
-            ("switch", insts().any(|op| op == Op::Switch)),
-            ("unreachable", insts().any(|op| op == Op::Unreachable)),
+            ("loop", has(Op::LoopMerge)),
+            ("switch", has(Op::Switch)),
+            ("unreachable", has(Op::Unreachable)),
         ] {
             *kinds.entry(what).or_default() += u32::from(has);
         }
-        if let Some(tool) = tool.as_ref().filter(|_| !kills && seed % 5 == 0) {
+        if constructs == Constructs::All {
+            for (what, has) in [
+                ("volatile", insts().any(|i| i.op == Op::Load && i.word(1).is_some_and(|m| m & 1 != 0))),
+                ("atomic", has(Op::AtomicIAdd)),
+                ("extended", has(Op::ExtInst)),
+                ("tensor", has(Op::CooperativeMatrixLoadTensorNV)),
+                ("long", has(Op::UConvert)),
+                ("one", made.local_size == [1, 1, 1]),
+            ] {
+                *kinds.entry(what).or_default() += u32::from(has);
+            }
+        }
+        if let Some(tool) = tool.filter(|_| !kills && seed % 5 == 0) {
             let environment = if kernel { "spv1.6" } else { "vulkan1.4" };
-            validate(tool, &module, environment).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+            validate(tool, &module, environment).unwrap_or_else(|e| panic!("{constructs:?} seed {seed}: {e}"));
         }
     }
-    assert!(kinds.values().all(|n| *n >= 3) && kinds.len() == 6, "{kinds:?}");
+    kinds
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use cli_uniformity::{Found, run_with, runs};
 use coop_exec::interp::Reconvergence;
 use coop_lab::campaign::entropy;
+use coop_lab::generator::diverge::Constructs;
 use coop_lab::uniformity::{Tally, try_entropy};
 use coop_validate::testing::{Case, cases};
 use coop_validate::{Level, check};
@@ -183,7 +184,7 @@ fn generated_control_flow() {
     let end = Instant::now() + Duration::from_secs(2);
     let (mut tally, mut seed) = (Tally::default(), 1_000_000);
     while Instant::now() < end || tally.modules < 4 {
-        if let Err(w) = try_entropy(&entropy(seed, 300), seed, &mut tally) {
+        if let Err(w) = try_entropy(&entropy(seed, 300), Constructs::All, seed, &mut tally) {
             panic!("seed {seed}: {}: {}", w.class, w.message);
         }
         seed += 1;
@@ -206,7 +207,7 @@ fn errors_are_reached() {
     ];
     let mut tally = Tally::default();
     for (seed, bytes) in [13, 15, 43, 59].map(|s| (s, 300)).into_iter().chain(SEEDS.map(|s| (s, 500))) {
-        if let Err(w) = try_entropy(&entropy(seed, bytes), seed, &mut tally) {
+        if let Err(w) = try_entropy(&entropy(seed, bytes), Constructs::Basic, seed, &mut tally) {
             panic!("seed {seed}: {}: {}", w.class, w.message);
         }
     }

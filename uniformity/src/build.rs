@@ -19,11 +19,11 @@ use super::memory::{Intervals, Writes};
 use super::nodes::{Graph, Kind, List, Node, Val};
 use super::pointers::{Place, pointee};
 use super::shape::{Grid, Shape};
-use super::values::Sets;
 use super::{Assumptions, Uniformity};
 use coop_ir::cfg::Case;
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
+use coop_ir::effects::ExtSets;
 use coop_ir::grammar::Op;
 use coop_ir::types::Type;
 use coop_ir::{Id, IdIndex, IdSet, IdTable, Inst, InstRef, Module};
@@ -56,7 +56,7 @@ pub(super) struct Given<'a> {
     /// The values that decide anything, unless all are asked for.
     pub(super) wanted: Option<&'a IdSet>,
     pub(super) marks: &'a Marks,
-    pub(super) sets: &'a Sets,
+    pub(super) sets: &'a ExtSets,
 }
 
 pub(super) struct Builder<'a> {

@@ -39,6 +39,7 @@ mod nodes;
 mod play;
 mod pointers;
 mod reaching;
+mod reads;
 mod reduced;
 mod shape;
 mod slice;
@@ -52,6 +53,7 @@ pub use play::{TURNS, Turn, Way};
 use coop_ir::cfg::Cfgs;
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
+use coop_ir::effects::{ExtPointer, ExtSet, ExtSets};
 use coop_ir::entry::{CallGraph, EntryPoint, entry_points};
 use coop_ir::grammar::Op;
 use coop_ir::{Id, IdIndex, IdMap, IdSet, Inst, InstRef, Module};
@@ -246,7 +248,7 @@ pub struct Analyzer<'a> {
     callbacks: Vec<usize>,
     wanted: IdSet,
     marks: marks::Marks,
-    sets: values::Sets,
+    sets: ExtSets,
 }
 
 impl<'a> Analyzer<'a> {
@@ -277,7 +279,8 @@ impl<'a> Analyzer<'a> {
         let callbacks = graph::callbacks(&calls, module.functions.len());
         let (function_numbers, numbers) = graph::number_values(module);
         let layouts = layout::Layouts::new(module, constants);
-        let writes = memory::Writes::new(module, &decorations, &callbacks);
+        let sets = ExtSets::new(module);
+        let writes = memory::Writes::new(module, &decorations, &sets, &callbacks);
         let recursive = calls.recursive();
         let from = summary::Summarizer {
             module,
@@ -285,16 +288,17 @@ impl<'a> Analyzer<'a> {
             layouts: &layouts,
             decorations: &decorations,
             writes: &writes,
+            sets: &sets,
         };
         let plain = from.run(&recursive);
         let marks = marks::Marks::new(module, &layouts, &writes);
         Analyzer {
             wanted: slice::wanted(module, &calls, &layouts, &marks),
             marks,
-            sets: values::Sets::new(module),
+            escaped: escaped(module, &calls, &layouts, &sets),
+            sets,
             writes,
             plain,
-            escaped: escaped(module, &calls, &layouts),
             layouts,
             callback_privates: privates_written(module, &callbacks),
             recursive,
@@ -440,7 +444,7 @@ impl Analysis {
 }
 
 /// Variables of storage class Function or Private whose address goes where it can't be followed.
-fn escaped(module: &Module, calls: &CallGraph, layouts: &layout::Layouts) -> FxHashSet<Id> {
+fn escaped(module: &Module, calls: &CallGraph, layouts: &layout::Layouts, sets: &ExtSets) -> FxHashSet<Id> {
     let own = |id: Id| {
         let class = module.type_of(id).and_then(|t| layouts.storage(t));
         let classes = [StorageClass::Function as u32, StorageClass::Private as u32];
@@ -478,7 +482,7 @@ fn escaped(module: &Module, calls: &CallGraph, layouts: &layout::Layouts) -> FxH
                     continue;
                 }
             }
-            if !follows(module, inst, i) {
+            if !follows(sets, inst, i) {
                 escaped.extend(root(id));
             }
         }
@@ -508,18 +512,17 @@ fn follows_all(op: Op) -> bool {
 }
 
 /// Whether an operand that is a pointer is one that is seen through.
-fn follows(module: &Module, inst: &Inst, operand: usize) -> bool {
+fn follows(sets: &ExtSets, inst: &Inst, operand: usize) -> bool {
     match inst.op {
         Op::Load | Op::AccessChain | Op::InBoundsAccessChain | Op::CopyObject => operand == 0,
         Op::Store => operand == 0,
         Op::CopyMemory => operand < 2,
         Op::LifetimeStart | Op::LifetimeStop => true,
-        // modf and frexp; debug information, which does nothing.
+        // What writes objects, or reads, and notes. A vector is written beside the object too.
         Op::ExtInst | Op::ExtInstWithForwardRefsKHR => {
-            let set = inst.id(0).and_then(|s| module.def_inst(s)).and_then(|i| i.string(0)).map(|s| s.0);
-            set.is_some_and(|s| {
-                s.starts_with("NonSemantic.") || s == "GLSL.std.450" && matches!(inst.word(1), Some(35 | 51))
-            })
+            let set = sets.of(inst);
+            let does = inst.word(1).zip(operand.checked_sub(2)).and_then(|(number, i)| set.pointer(number, i));
+            set == ExtSet::Note || matches!(does, Some(ExtPointer::Writes | ExtPointer::Reads))
         }
         _ => false,
     }

@@ -3,10 +3,12 @@
 
 use super::graph::{NONE, Program};
 use super::marks::Marks;
+use super::reads::Habits;
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
-use coop_ir::grammar::Op;
-use coop_ir::types::Type;
+use coop_ir::effects::{self, ExtSets, Written};
+use coop_ir::grammar::{Class, Op};
+use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{Decoration, StorageClass};
@@ -33,7 +35,11 @@ pub(super) struct Writes {
     shared: Vec<(InstRef, Option<Id>)>,
     /// Shared variables that functions write which instructions run themselves.
     loose: FxHashSet<Option<Id>>,
-    images: bool,
+    pub(super) images: bool,
+    /// Whether an instruction is atomic on memory that others than a workgroup see.
+    pub(super) atomics: bool,
+    /// How memory is read.
+    pub(super) habits: Habits,
 }
 
 const BUFFER: u32 = StorageClass::StorageBuffer as u32;
@@ -43,7 +49,7 @@ const UNIFORM: u32 = StorageClass::Uniform as u32;
 
 impl Writes {
     /// `callbacks` are the functions that instructions run themselves.
-    pub(super) fn new(module: &Module, decorations: &Decorations, callbacks: &[usize]) -> Writes {
+    pub(super) fn new(module: &Module, decorations: &Decorations, sets: &ExtSets, callbacks: &[usize]) -> Writes {
         let mut this = Writes {
             variables: FxHashSet::default(),
             anywhere: FxHashSet::default(),
@@ -52,16 +58,27 @@ impl Writes {
             shared: Vec::new(),
             loose: FxHashSet::default(),
             images: false,
+            atomics: false,
+            habits: Habits::new(module),
         };
         for (i, f) in module.functions.iter().enumerate() {
             let first = this.shared.len();
             for r in f.blocks.iter().flat_map(|b| b.insts.iter().copied()) {
                 let inst = module.inst(r);
-                let Some(pointer) = written(inst) else {
-                    this.images |= matches!(inst.op, Op::ImageWrite | Op::ImageTexelPointer);
-                    continue;
-                };
-                this.write(module, decorations, r, pointer);
+                match sets.written(module, inst) {
+                    Written::Nothing | Written::Output => this.images |= inst.op == Op::ImageTexelPointer,
+                    Written::Through(pointer) => this.write(module, decorations, r, pointer),
+                    Written::Image => this.images = true,
+                    Written::Anything => {
+                        this.images = true;
+                        this.anywhere.insert(NONE);
+                        this.shared.push((r, None));
+                    }
+                }
+                if effects::orders_memory(inst.op) && inst.op.info().is_none_or(|i| i.class == Class::Atomic) {
+                    let class = inst.id(0).and_then(|p| types::storage_of(module, p));
+                    this.atomics |= class != Some(SHARED);
+                }
             }
             if callbacks.binary_search(&i).is_ok() {
                 this.loose.extend(this.shared[first..].iter().map(|w| w.1));
@@ -113,12 +130,13 @@ impl Writes {
             };
             return !buffers.iter().any(|c| self.anywhere(*c)) && !self.variables.iter().any(written);
         };
-        if not_writable(module, decorations, id) {
-            return true;
-        }
         let slot = decorations.set(id).zip(decorations.binding(id));
         let same_slot = slot.is_some_and(|s| self.slots.contains(&s));
         let alias = self.aliased && decorations.has(id, Decoration::Aliased);
+        if not_writable(module, decorations, id) {
+            // Another variable may be the same buffer, and be written.
+            return !same_slot && !alias;
+        }
         let uniform_block = class == UNIFORM && !is_buffer_block(module, decorations, id);
         uniform_block
             || !(self.variables.contains(&id) || same_slot || alias || self.anywhere(class) || self.anywhere(PHYSICAL))
@@ -131,36 +149,6 @@ impl Writes {
     /// The instructions that write shared memory.
     pub(super) fn shared(&self) -> impl Iterator<Item = InstRef> + '_ {
         self.shared.iter().map(|w| w.0)
-    }
-
-    /// Whether images are written.
-    pub(super) fn images(&self) -> bool {
-        self.images
-    }
-}
-
-/// The pointer through which an instruction writes, atomically or not.
-fn written(inst: &Inst) -> Option<Id> {
-    match inst.op {
-        Op::Store
-        | Op::CopyMemory
-        | Op::CopyMemorySized
-        | Op::CooperativeMatrixStoreKHR
-        | Op::CooperativeMatrixStoreTensorNV
-        | Op::CooperativeMatrixStoreNV
-        | Op::CooperativeMatrixStoreCheckedINTEL
-        | Op::CooperativeMatrixStoreOffsetINTEL
-        | Op::CooperativeVectorStoreNV
-        | Op::CooperativeVectorOuterProductAccumulateNV
-        | Op::CooperativeVectorReduceSumAccumulateNV
-        | Op::SubgroupBlockWriteINTEL => inst.id(0),
-        Op::GroupAsyncCopy => inst.id(1),
-        Op::ExtInst => inst.ids_from(3).last().filter(|_| matches!(inst.word(1), Some(35 | 51))),
-        Op::AtomicLoad => None,
-        // Arithmetic and what stands before it, control flow; names take time.
-        op if op.0 < 227 || (243..=317).contains(&op.0) => None,
-        op if op.name().is_some_and(|n| n.starts_with("Atomic")) => inst.id(0),
-        _ => None,
     }
 }
 
@@ -187,7 +175,7 @@ pub(super) fn root(module: &Module, pointer: Id) -> Option<Id> {
     None
 }
 
-fn pointee(module: &Module, variable: Id) -> Option<Id> {
+pub(super) fn pointee(module: &Module, variable: Id) -> Option<Id> {
     let mut ty = match Type::of(module, module.type_of(variable)?)? {
         Type::Pointer { pointee, .. } => pointee,
         _ => module.def_inst(variable)?.id(1)?,

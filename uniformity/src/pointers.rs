@@ -4,7 +4,9 @@ use super::build::{Builder, Given};
 use super::graph::NONE;
 use super::layout::Step;
 use super::nodes::{Kind, List, Val};
+use super::reads::Reading;
 use super::{Assumptions, Uniformity};
+use coop_ir::effects::read_access;
 use coop_ir::grammar::Op;
 use coop_ir::types::Type;
 use coop_ir::{Id, Inst, InstRef, Module};
@@ -79,7 +81,7 @@ impl Builder<'_> {
             }
             Place::Input { variable, component } => self.input(variable, component, ty),
             Place::Memory { class, root, node } => {
-                let n = self.load_memory(class, root, node, at);
+                let n = self.load_memory((class, root), pointer, node, at);
                 self.set_width(n, ty);
                 // A pointer that was read leads anywhere.
                 match ty.and_then(|t| self.given.layouts.storage(t)) {
@@ -107,31 +109,38 @@ impl Builder<'_> {
         }
     }
 
-    pub(super) fn load_memory(&mut self, class: u32, root: Option<Id>, address: u32, at: InstRef) -> u32 {
+    /// What is read at an address: through a pointer of this class, into this variable.
+    fn load_memory(&mut self, (class, root): (u32, Option<Id>), pointer: Id, address: u32, at: InstRef) -> u32 {
         let Given { module, decorations, writes, .. } = self.given;
-        let volatile = module.inst(at).op == Op::Load && module.inst(at).word(1).is_some_and(|m| m & 1 != 0);
-        if writes.read_only(module, decorations, class, root) {
-            return self.node(Kind::Load { assumes: Assumptions::NONE, constant: true }, &[address], Some(at), 0);
-        }
-        let assumes = match StorageClass::from_u32(class) {
-            _ if volatile => None,
-            Some(StorageClass::Workgroup) => {
+        let access = writes.habits.access(module, decorations, module.inst(at), pointer);
+        let reading = writes.reading(module, decorations, (class, root), access);
+        let assumes = match reading {
+            Reading::Shared(volatile) => {
                 let beside = self.intervals.written_beside(self.spot, self.place_in_spot, root);
-                Some(if beside { Assumptions::RACE } else { Assumptions::NONE })
+                let raced = if volatile { None } else { Some(Assumptions::RACE) };
+                if beside { raced } else { Some(Assumptions::NONE) }
             }
-            Some(
-                StorageClass::StorageBuffer
-                | StorageClass::Uniform
-                | StorageClass::PhysicalStorageBuffer
-                | StorageClass::CrossWorkgroup
-                | StorageClass::Image,
-            ) => Some(Assumptions::RACE),
-            _ => None,
+            other => other.assumes(),
         };
+        self.read(assumes, reading == Reading::Constant, address, at)
+    }
+
+    fn read(&mut self, assumes: Option<Assumptions>, constant: bool, address: u32, at: InstRef) -> u32 {
         match assumes {
-            Some(assumes) => self.node(Kind::Load { assumes, constant: false }, &[address], Some(at), 0),
+            Some(assumes) => self.node(Kind::Load { assumes, constant }, &[address], Some(at), 0),
             None => self.fixed(Uniformity::Divergent, Some(at)),
         }
+    }
+
+    /// What an image has at an address.
+    pub(super) fn read_image(&mut self, at: InstRef, inst: &Inst, address: u32) -> u32 {
+        let Given { module, decorations, writes, .. } = self.given;
+        let from = inst.id(0).and_then(|image| module.def_inst(image)).filter(|i| i.op == Op::Load);
+        let access = match from.and_then(|load| load.id(0)) {
+            Some(pointer) => writes.habits.access(module, decorations, inst, pointer),
+            None => read_access(inst),
+        };
+        self.read(writes.reading_image(access).assumes(), false, address, at)
     }
 
     /// All that an argument may bring into a function: for a pointer also what is there.

@@ -11,6 +11,7 @@ use super::shape::Grid;
 use super::values::{is_pure, is_sample};
 use super::{Assumptions, Uniformity, source};
 use coop_ir::decorate::Decorations;
+use coop_ir::effects::{ExtSet, ExtSets};
 use coop_ir::entry::CallGraph;
 use coop_ir::grammar::Op;
 use coop_ir::{Function, Id, Inst, Module};
@@ -34,6 +35,7 @@ pub(super) struct Summarizer<'a> {
     pub(super) layouts: &'a Layouts,
     pub(super) decorations: &'a Decorations,
     pub(super) writes: &'a Writes,
+    pub(super) sets: &'a ExtSets,
 }
 
 impl Summarizer<'_> {
@@ -86,7 +88,7 @@ impl Summarizer<'_> {
             return None;
         }
         match inst.op {
-            Op::Load => self.read(inst.id(0)?, out),
+            Op::Load => self.read(inst, inst.id(0)?, out),
             Op::Store => {
                 let to = root(self.module, inst.id(0)?)?;
                 let own = self.class(to) == Some(StorageClass::Function as u32);
@@ -103,8 +105,7 @@ impl Summarizer<'_> {
             }
             Op::ExtInst => {
                 let pointer = inst.ids_from(2).any(|id| self.class(id).is_some());
-                let set = self.module.def_inst(inst.id(0)?)?.string(0)?.0;
-                let known = set == "GLSL.std.450" || set == "OpenCL.std" || set.starts_with("NonSemantic.");
+                let known = self.sets.of(inst) != ExtSet::Other;
                 (known && !pointer).then_some(())
             }
             Op::Variable
@@ -129,7 +130,7 @@ impl Summarizer<'_> {
         }
     }
 
-    fn read(&self, pointer: Id, out: &mut Summary) -> Option<()> {
+    fn read(&self, inst: &Inst, pointer: Id, out: &mut Summary) -> Option<()> {
         let class = self.class(pointer).unwrap_or(NONE);
         let from = root(self.module, pointer);
         match StorageClass::from_u32(class)? {
@@ -143,16 +144,12 @@ impl Summarizer<'_> {
                 out.over = out.over.max(over.unwrap_or(Uniformity::Divergent));
                 Some(())
             }
-            _ if self.writes.read_only(self.module, self.decorations, class, from) => Some(()),
-            StorageClass::Workgroup
-            | StorageClass::StorageBuffer
-            | StorageClass::Uniform
-            | StorageClass::PhysicalStorageBuffer
-            | StorageClass::CrossWorkgroup => {
-                out.assumes = out.assumes.and(Assumptions::RACE);
+            _ => {
+                let access = self.writes.habits.access(self.module, self.decorations, inst, pointer);
+                let reading = self.writes.reading(self.module, self.decorations, (class, from), access);
+                out.assumes = out.assumes.and(reading.assumes()?);
                 Some(())
             }
-            _ => None,
         }
     }
 }

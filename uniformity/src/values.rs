@@ -4,9 +4,10 @@ use super::build::Builder;
 use super::nodes::{Check, Group, Kind, List, Val};
 use super::shape::{Fold, Shape};
 use super::{Assumptions, Uniformity};
+use coop_ir::effects::{ExtPointer, ExtSet};
 use coop_ir::grammar::Op;
 use coop_ir::types;
-use coop_ir::{Id, Inst, InstRef, Module};
+use coop_ir::{Id, Inst, InstRef};
 use smallvec::SmallVec;
 
 /// Instructions whose result is a function of their operands alone, the same in every invocation.
@@ -93,41 +94,6 @@ fn group(op: Op, inst: &Inst) -> Option<Group> {
         "Elect" | "InverseBallot" => Group::Own,
         _ => return None,
     })
-}
-
-/// What is known of an extended instruction set.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Set {
-    Glsl,
-    OpenCl,
-    /// Debug information: it does not run.
-    Note,
-    Other,
-}
-
-/// The extended instruction sets of a module: few.
-pub(super) struct Sets(Vec<(Id, Set)>);
-
-impl Sets {
-    pub(super) fn new(module: &Module) -> Sets {
-        let imports = module.globals_with(Op::ExtInstImport).map(|r| module.inst(r));
-        let set = |i: &Inst| match i.string(0)?.0.as_str() {
-            "GLSL.std.450" => Some(Set::Glsl),
-            "OpenCL.std" => Some(Set::OpenCl),
-            name => Some(if name.starts_with("NonSemantic.") { Set::Note } else { Set::Other }),
-        };
-        Sets(imports.filter_map(|i| Some((i.result?, set(i)?))).collect())
-    }
-
-    /// That of an `OpExtInst`.
-    pub(super) fn of(&self, inst: &Inst) -> Set {
-        let of = inst.id(0).and_then(|id| self.0.iter().find(|s| s.0 == id));
-        of.map_or(Set::Other, |s| s.1)
-    }
-
-    pub(super) fn is_note(&self, inst: &Inst) -> bool {
-        matches!(inst.op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR) && self.of(inst) == Set::Note
-    }
 }
 
 impl Builder<'_> {
@@ -238,25 +204,27 @@ impl Builder<'_> {
 
     fn extended(&mut self, at: InstRef, inst: &Inst) {
         let set = self.given.sets.of(inst);
-        if set == Set::Note {
+        if set == ExtSet::Note {
             return;
         }
-        let glsl = set == Set::Glsl;
         let number = inst.word(1).unwrap_or(0);
         let mut ops = List::new();
         let mut widths = List::new();
-        let mut pointer = None;
-        for id in inst.ids_from(2) {
+        let (mut to, mut reads) = (None, false);
+        for (i, id) in inst.ids_from(2).enumerate() {
             let ty = self.given.module.type_of(id);
             if ty.is_some_and(|t| self.given.layouts.storage(t).is_some()) {
-                pointer = Some(id);
+                match set.pointer(number, i) {
+                    Some(ExtPointer::Writes | ExtPointer::WritesVector) => to = Some(id),
+                    _ => reads = true,
+                }
                 continue;
             }
             ops.push(self.operand(id));
             widths.push(ty.map_or(0, |t| self.given.layouts.width(t)));
         }
-        // modf and frexp write through a pointer; interpolation reads through one.
-        let known = glsl && !matches!(number, 76..=78) || set == Set::OpenCl && pointer.is_none();
+        let known = !reads && matches!(set, ExtSet::Glsl | ExtSet::OpenCl);
+        let glsl = set == ExtSet::Glsl;
         let ty_width = inst.ty.map_or(0, |t| self.given.layouts.width(t));
         let n = if !known {
             self.fixed(Uniformity::Divergent, Some(at))
@@ -265,8 +233,10 @@ impl Builder<'_> {
         } else {
             self.node(Kind::Max, &ops, Some(at), ty_width)
         };
-        if let Some(pointer) = pointer {
-            self.store(pointer, Val::Node(n), at);
+        if let Some(pointer) = to {
+            // Another value than the result.
+            let also = self.node(Kind::Max, &[n], Some(at), 0);
+            self.store(pointer, Val::Node(also), at);
         }
         self.set(inst.result, Val::Node(n));
     }
@@ -304,10 +274,9 @@ impl Builder<'_> {
             op if is_pure(op) => self.pure(at, inst, ty),
             op if is_sample(op) => self.plain(at, inst, ty, Kind::Max),
             Op::ImageRead | Op::ImageSparseRead => {
-                let assumes = if self.given.writes.images() { Assumptions::RACE } else { Assumptions::NONE };
                 let ops: Vec<u32> = inst.ids().map(|id| self.operand(id)).collect();
                 let address = self.node(Kind::Max, &ops, Some(at), 0);
-                let n = self.node(Kind::Load { assumes, constant: false }, &[address], Some(at), 0);
+                let n = self.read_image(at, inst, address);
                 self.set(inst.result, Val::Node(n));
             }
             op => match group(op, inst) {

@@ -150,6 +150,7 @@ impl Machine<'_> {
             for leaf in leaves {
                 let at = leaf.offset as usize;
                 let (v, shade) = self.read(place, at, leaf.bytes, Some(l));
+                let v = if access.volatile { self.foreign(place, leaf.bytes, v) } else { v };
                 self.regs.put(dst + leaf.slot, l, v);
                 self.regs.set_shade(dst + leaf.slot, l, shade);
             }
@@ -184,6 +185,20 @@ impl Machine<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns what is read where somebody else may have written: `v`, or another number as often.
+    fn foreign(&mut self, place: Place, bytes: u8, v: u64) -> u64 {
+        if self.config.others.is_none() || !matches!(place, Place::Buffer(..)) {
+            return v;
+        }
+        self.others = self.others.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let n = self.others >> 33;
+        match n % 4 {
+            0 | 1 => v,
+            2 => n >> 2 & 1,
+            _ => mask(n >> 2, u32::from(bytes) * 8),
+        }
     }
 
     /// The row to which the pointers of all active invocations point, if it is the same.
@@ -340,7 +355,7 @@ impl Machine<'_> {
         for k in 0..self.regs.act.list.len() {
             let l = self.regs.act.list[k] as usize;
             let Some(p) = self.pointer(ptr, l) else { continue };
-            let access = Access { leaves: None, extent: bytes.into(), slots: 1, align: bytes.into() };
+            let access = Access { leaves: None, extent: bytes.into(), slots: 1, align: bytes.into(), volatile: false };
             let Some(place) = self.place(p, &access, u64::from(bytes), l, "accesses") else { continue };
             if let Place::Shared(at) = place {
                 let write = op != Op::AtomicLoad;

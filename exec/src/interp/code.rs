@@ -297,6 +297,8 @@ pub(super) struct Access {
     pub extent: u32,
     pub slots: u32,
     pub align: u32,
+    /// Whether somebody else may have written what is read, whatever this run does.
+    pub volatile: bool,
 }
 
 /// A subgroup or group instruction.

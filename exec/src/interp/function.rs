@@ -228,6 +228,14 @@ impl Translator<'_> {
             | Op::AssumeTrueKHR
             | Op::CooperativeMatrixPrefetchINTEL
             | Op::UntypedPrefetchKHR => return Ok(()),
+            Op::ExtInst if inst.id(0) == self.opencl || inst.id(0) == self.glsl => {
+                if self.extended(r, inst, body)? {
+                    return Ok(());
+                }
+            }
+            _ => {}
+        }
+        match inst.op {
             Op::ExtInst if inst.id(0).is_some() && inst.id(0) == self.opencl => {
                 let number = inst.word(1).unwrap_or(0);
                 let same = glsl::of_opencl(number);
@@ -329,7 +337,7 @@ impl Translator<'_> {
             return Err("it converts other types".into());
         }
         let dst = self.row(id)?;
-        self.load(r, pointer, ty, dst, 1, body)?;
+        self.load(r, pointer, ty, dst, Operands::PLAIN, body)?;
         let conv = Conv { op: Op::FConvert, from, to, saturate: false, mode: None };
         body.push(Ins::Convert { conv, dst, a: dst, n: 1 }, r);
         Ok(())
@@ -353,6 +361,7 @@ impl Translator<'_> {
             extent,
             slots: self.types.slots(ty),
             align: natural.max(aligned),
+            volatile: false,
         }
     }
 
@@ -379,7 +388,7 @@ impl Translator<'_> {
                 let (id, ptr) = (inst.result.ok_or("no result")?, inst.id(0).ok_or("no pointer")?);
                 let ty = self.type_of(id)?;
                 let dst = self.row(id)?;
-                self.load(r, ptr, ty, dst, aligned(inst, 1), body)?;
+                self.load(r, ptr, ty, dst, Operands::of(inst, 1), body)?;
             }
             Op::Store => {
                 let (ptr, value) = (inst.id(0).ok_or("no pointer")?, inst.id(1).ok_or("no object")?);
@@ -391,7 +400,7 @@ impl Translator<'_> {
                 let (to, from) = (inst.id(0).ok_or("no target")?, inst.id(1).ok_or("no source")?);
                 let ty = self.pointee(to)?.0.or(self.pointee(from)?.0).ok_or("its type is not known")?;
                 let temp = self.new_rows(self.types.slots(ty))?;
-                self.load(r, from, ty, temp, 1, body)?;
+                self.load(r, from, ty, temp, Operands::of(inst, 2), body)?;
                 self.store(r, to, ty, temp, 1, body)?;
             }
             Op::AccessChain
@@ -440,7 +449,15 @@ impl Translator<'_> {
         Ok(true)
     }
 
-    fn load(&mut self, r: InstRef, ptr: Id, ty: Ty, dst: Row, aligned: u32, body: &mut Body) -> Result<(), String> {
+    fn load(
+        &mut self,
+        r: InstRef,
+        ptr: Id,
+        ty: Ty,
+        dst: Row,
+        operands: Operands,
+        body: &mut Body,
+    ) -> Result<(), String> {
         let n = self.types.slots(ty);
         self.row(ptr)?;
         if let Some(pointer) = self.known.get(ptr) {
@@ -448,14 +465,23 @@ impl Translator<'_> {
             body.push(Ins::Copy { dst, src, n }, r);
             return Ok(());
         }
-        let aligned = if self.pointee(ptr)?.1 == super::program::class::PHYSICAL { aligned } else { 1 };
-        let access = self.access(ty, self.mat.get(ptr).copied().unwrap_or_default(), aligned);
+        let aligned = if self.pointee(ptr)?.1 == super::program::class::PHYSICAL { operands.aligned } else { 1 };
+        let mut access = self.access(ty, self.mat.get(ptr).copied().unwrap_or_default(), aligned);
+        access.volatile = operands.volatile;
         let ptr = self.row(ptr)?;
         body.push(Ins::Load { dst, ptr, access: Box::new(access) }, r);
         Ok(())
     }
 
-    fn store(&mut self, r: InstRef, ptr: Id, ty: Ty, src: Row, aligned: u32, body: &mut Body) -> Result<(), String> {
+    pub(super) fn store(
+        &mut self,
+        r: InstRef,
+        ptr: Id,
+        ty: Ty,
+        src: Row,
+        aligned: u32,
+        body: &mut Body,
+    ) -> Result<(), String> {
         let n = self.types.slots(ty);
         self.row(ptr)?;
         if let Some(pointer) = self.known.get(ptr) {
@@ -669,6 +695,22 @@ impl Translator<'_> {
         };
         body.push(Ins::Group(Box::new(group)), r);
         Ok(true)
+    }
+}
+
+/// What memory operands say of a load.
+#[derive(Clone, Copy)]
+struct Operands {
+    aligned: u32,
+    volatile: bool,
+}
+
+impl Operands {
+    const PLAIN: Operands = Operands { aligned: 1, volatile: false };
+
+    /// Those at operand `at`.
+    fn of(inst: &Inst, at: usize) -> Operands {
+        Operands { aligned: aligned(inst, at), volatile: inst.word(at).is_some_and(|mask| mask & 1 != 0) }
     }
 }
 

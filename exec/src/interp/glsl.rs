@@ -5,6 +5,10 @@ use super::num::{Num, mask, signed};
 use super::pure::fma;
 use super::regs::Regs;
 
+/// IEEE 754's remainder, and the last bits of the quotient, which GLSL.std.450 lacks and OpenCL.std has.
+pub(super) const REMAINDER: u32 = 0x1_0000;
+pub(super) const QUOTIENT: u32 = 0x1_0001;
+
 /// Instructions that work component by component.
 pub(super) fn each(regs: &mut Regs, op: u32, num: Num, dst: Row, args: [Row; 3], n: u32) -> bool {
     let [a, b, _] = args;
@@ -51,6 +55,8 @@ pub(super) fn each(regs: &mut Regs, op: u32, num: Num, dst: Row, args: [Row; 3],
             let step = |k: i64| 2f64.powi(k as i32);
             num.encode_f64(num.to_f64(x) * step(h) * step(h) * step(h) * step(rest))
         }),
+        REMAINDER => regs.map2(dst, a, b, n, float2(|x, y| remainder(x, y).0)),
+        QUOTIENT => regs.map2(dst, a, b, n, |x, y| remainder(num.to_f64(x), num.to_f64(y)).1),
         73 => regs.map1(dst, a, n, |x| if x == 0 { 0xffff_ffff } else { u64::from(x.trailing_zeros()) }),
         74 => regs.map1(dst, a, n, |x| {
             let v = signed(x, w);
@@ -283,6 +289,33 @@ pub(super) fn is_unary(op: u32) -> bool {
 /// Whether [`each`] knows the instruction.
 pub(super) fn is_each(op: u32) -> bool {
     float1(op).is_some() || matches!(op, 4 | 5 | 7 | 25 | 26 | 37..=46 | 48..=50 | 53 | 73..=75 | 79..=81)
+}
+
+/// The rest of a division that is rounded to nearest even, and the last 7 bits of its quotient with its sign, as 32 bits.
+fn remainder(x: f64, y: f64) -> (f64, u64) {
+    if !x.is_finite() || y.is_nan() || y == 0.0 {
+        return (f64::NAN, 0);
+    }
+    if y.is_infinite() {
+        return (x, 0);
+    }
+    // The operator's result is exact, and so are the differences.
+    let (a, b) = (x.abs(), y.abs());
+    let mut rest = if b <= f64::MAX / 256.0 { a % (b * 128.0) } else { a };
+    let mut quotient = (rest / b).trunc();
+    rest -= quotient * b;
+    if rest < 0.0 {
+        rest += b;
+        quotient -= 1.0;
+    }
+    if rest > b - rest || (rest == b - rest && quotient % 2.0 == 1.0) {
+        rest -= b;
+        quotient += 1.0;
+    }
+    let bits = (quotient as u64) & 0x7f;
+    let negative = x.is_sign_negative() != y.is_sign_negative();
+    let rest = if rest == 0.0 { 0.0_f64.copysign(x) } else { rest * 1.0_f64.copysign(x) };
+    (rest, if negative { mask((bits as i64).wrapping_neg() as u64, 32) } else { bits })
 }
 
 pub(super) fn frexp(x: f64) -> (f64, i64) {

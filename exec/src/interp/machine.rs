@@ -59,6 +59,8 @@ pub(super) struct Machine<'p> {
     pub coverage: Option<Coverage>,
     /// Decides who is next where invocations are apart.
     pub turns: u64,
+    /// From what the next number is made that somebody else writes.
+    pub others: u64,
 }
 
 impl<'p> Machine<'p> {
@@ -102,6 +104,7 @@ impl<'p> Machine<'p> {
                 Reconvergence::Promised(seed) => seed,
                 Reconvergence::Early => 0,
             },
+            others: config.others.unwrap_or(0),
         }
     }
 

@@ -23,6 +23,7 @@ mod callback;
 mod code;
 mod coop;
 mod coverage;
+mod extended;
 mod function;
 mod glsl;
 mod group;
@@ -117,6 +118,9 @@ pub struct Config {
     pub reconvergence: Reconvergence,
     /// Whether to tell who executed which instructions.
     pub coverage: bool,
+    /// From which numbers are made that somebody else writes, again and again, where buffers are read by loads that are
+    /// `Volatile`. `None`: nobody does.
+    pub others: Option<u64>,
 }
 
 impl Default for Config {
@@ -133,6 +137,7 @@ impl Default for Config {
             local_memory: [0; 4],
             reconvergence: Reconvergence::default(),
             coverage: false,
+            others: None,
         }
     }
 }

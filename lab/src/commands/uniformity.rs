@@ -5,7 +5,7 @@ use coop_cli::Status;
 use coop_cli::cooprun::{Failure, print};
 use coop_cli::io;
 use coop_lab::campaign::entropy;
-use coop_lab::generator::diverge::diverge;
+use coop_lab::generator::diverge::{Constructs, diverge_with};
 use coop_lab::uniformity::{Open, Tally, Wrong, shrink, try_entropy};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -29,6 +29,9 @@ pub(crate) struct Uniformity {
     /// Keep what goes wrong here, shrunk, as assembly
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Make control flow and 32-bit arithmetic only, as seeds below 4000000 in the documentation mean it
+    #[arg(long)]
+    basic: bool,
     /// List the errors that no run has confirmed
     #[arg(long)]
     open: bool,
@@ -62,7 +65,7 @@ impl Uniformity {
             let seed = self.seed.wrapping_add(n);
             let mut tally = Tally::default();
             let bytes = entropy(seed, self.bytes);
-            let result = try_entropy(&bytes, seed, &mut tally);
+            let result = try_entropy(&bytes, self.constructs(), seed, &mut tally);
             let mut said = None;
             {
                 let mut all = total.lock().unwrap_or_else(|e| e.into_inner());
@@ -83,12 +86,19 @@ impl Uniformity {
         }
     }
 
+    fn constructs(&self) -> Constructs {
+        if self.basic { Constructs::Basic } else { Constructs::All }
+    }
+
     fn tell(&self, seed: u64, bytes: &[u8], wrong: &Wrong) {
         print(&format!("seed {seed}: {}: {}", wrong.class, wrong.message));
         let Some(folder) = &self.keep else { return };
-        let less = shrink(bytes, seed, wrong.class);
-        let why = try_entropy(&less, seed, &mut Tally::default()).err().map_or(String::new(), |w| w.message);
-        let text = coop_ir::text::print(&diverge(&less).module, &coop_ir::text::PrintOptions::default()).text;
+        let constructs = self.constructs();
+        let less = shrink(bytes, constructs, seed, wrong.class);
+        let why =
+            try_entropy(&less, constructs, seed, &mut Tally::default()).err().map_or(String::new(), |w| w.message);
+        let module = diverge_with(&less, constructs).module;
+        let text = coop_ir::text::print(&module, &coop_ir::text::PrintOptions::default()).text;
         let comment: String = why.lines().map(|l| format!("; {l}\n")).collect();
         let file = folder.join(format!("{seed}.spvasm"));
         let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&file, comment + &text));

@@ -28,7 +28,7 @@ pub(super) enum Kind {
 }
 
 /// Constants of the modules.
-const CONSTANTS: [u32; 14] = [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 32, 63, 64, 255];
+const CONSTANTS: [u32; 18] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 31, 32, 63, 64, 128, 200, 255];
 
 impl Data {
     fn word(&self, random: &mut Random) -> u32 {
@@ -67,7 +67,8 @@ impl Data {
             memory(2, (0..4096).flat_map(|i| ((i % 7) as f32).to_le_bytes()).collect()),
         ];
         let push = self.words(&mut random, PUSH_WORDS, false);
-        Inputs { seed: self.seed, buffers, push, groups: [1 + (self.seed % 2) as u32, 1, 1] }
+        let groups = [1 + (self.seed % 2) as u32, 1 + (self.seed / 3 % 2) as u32, 1];
+        Inputs { seed: self.seed, buffers, push, groups }
     }
 
     /// The same with what leads along a way.

@@ -14,6 +14,8 @@ use super::stage::where_;
 use super::{Key, Lower, Mat};
 use crate::Refusal;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::effects::{self, Written};
+use coop_ir::grammar::Effects;
 use coop_ir::rewrite::insert_before;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
@@ -140,38 +142,22 @@ impl Lower<'_, '_> {
 /// Whether a function does anything besides computing a value.
 pub(crate) fn has_effects(m: &Module, function: Id) -> bool {
     let mut found = false;
-    let own = |m: &Module, pointer: Option<Id>| {
-        let ty = pointer.and_then(|p| m.type_of(p)).and_then(|t| Type::of(m, t));
-        matches!(ty, Some(Type::Pointer { storage, .. }) if storage == StorageClass::Function as u32)
-    };
     each_inst(m, function, &mut |i| {
-        found |= match i.op {
-            Op::Store | Op::CopyMemory | Op::CopyMemorySized => !own(m, i.id(0)),
-            Op::FunctionCall | Op::ExtInst => false,
-            op if i.result.is_none() => !is_harmless(op),
-            op => op.name().is_some_and(|n| n.starts_with("Atomic") || n.contains("GroupNonUniform")),
+        found |= match effects::written(m, i) {
+            Written::Nothing => does_more(i.op),
+            Written::Through(pointer) => types::storage_of(m, pointer) != Some(StorageClass::Function as u32),
+            Written::Image | Written::Output | Written::Anything => true,
         };
     });
     found
 }
 
-/// Instructions without a result that neither write memory nor wait.
-fn is_harmless(op: Op) -> bool {
-    matches!(
-        op,
-        Op::Branch
-            | Op::BranchConditional
-            | Op::Switch
-            | Op::Return
-            | Op::ReturnValue
-            | Op::Unreachable
-            | Op::LoopMerge
-            | Op::SelectionMerge
-            | Op::Line
-            | Op::NoLine
-            | Op::Nop
-            | Op::FunctionEnd
-    )
+/// Whether an instruction that writes nothing does anything besides computing a value or leading on.
+fn does_more(op: Op) -> bool {
+    let leads_on =
+        matches!(op, Op::Branch | Op::BranchConditional | Op::Switch | Op::Return | Op::ReturnValue | Op::Unreachable);
+    let waits = Effects::BARRIER | Effects::EXCHANGES;
+    effects::orders_memory(op) || op.info().is_some_and(|i| i.effects.any(waits | Effects::CONTROL) && !leads_on)
 }
 
 /// Visits the instructions of a function and of all that it calls, each function once.

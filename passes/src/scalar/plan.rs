@@ -9,7 +9,8 @@ use super::{Mat, lanes};
 use crate::Refusal;
 use crate::placement::{Along, Grid, Run, Shape, Use, choose, spread_within, tile};
 use coop_ir::constant::Constants;
-use coop_ir::types::{self, CoopMat, Scalar, Type};
+use coop_ir::effects::{self, Written};
+use coop_ir::types::{self, CoopMat, Scalar};
 use coop_ir::{Id, Inst, Module, Op};
 use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::StorageClass;
@@ -265,15 +266,16 @@ pub(super) fn settled(m: &Module, mats: &FxHashMap<Id, Mat>, deferred: &FxHashSe
 
 /// Whether an instruction may write memory that others see, or wait for others.
 fn may_write(m: &Module, op: Op, inst: &Inst) -> bool {
-    match op {
-        Op::Store | Op::CopyMemory => {
-            let ty = inst.id(0).and_then(|p| m.type_of(p)).and_then(|t| Type::of(m, t));
-            let own = [StorageClass::Function as u32, StorageClass::Private as u32];
-            !matches!(ty, Some(Type::Pointer { storage, .. }) if own.contains(&storage))
+    match effects::written(m, inst) {
+        Written::Nothing => {
+            let calls = [Op::FunctionCall, Op::CooperativeMatrixPerElementOpNV, Op::CooperativeMatrixReduceNV];
+            calls.contains(&op) || effects::orders_memory(op)
         }
-        Op::FunctionCall | Op::CooperativeMatrixPerElementOpNV | Op::CooperativeMatrixReduceNV => true,
-        _ if inst.result.is_none() => !matches!(op, Op::Line | Op::NoLine | Op::Nop),
-        _ => op.name().is_some_and(|n| n.starts_with("Atomic")),
+        Written::Through(pointer) => {
+            let own = [StorageClass::Function as u32, StorageClass::Private as u32];
+            !types::storage_of(m, pointer).is_some_and(|class| own.contains(&class))
+        }
+        Written::Image | Written::Output | Written::Anything => true,
     }
 }
 

@@ -20,7 +20,8 @@ use crate::scalar::callback::has_effects;
 use crate::scalar::lin::Lin;
 use crate::tensor::Access;
 use coop_ir::builder::{FunctionBuilder, Index};
-use coop_ir::types::Type;
+use coop_ir::effects::{self, Written};
+use coop_ir::types;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
 use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::StorageClass;
@@ -88,17 +89,15 @@ pub(super) fn deferred(
 
 /// Whether an instruction may change memory that a load reads, or wait for others to.
 pub(super) fn writes(m: &Module, inst: &Inst) -> bool {
-    let own = |pointer: Option<Id>| {
-        let ty = pointer.and_then(|p| m.type_of(p)).and_then(|t| Type::of(m, t));
-        matches!(ty, Some(Type::Pointer { storage, .. }) if storage == StorageClass::Function as u32)
-    };
     match inst.op {
-        Op::Store | Op::CopyMemory => !own(inst.id(0)),
-        Op::FunctionCall => inst.id(0).is_none_or(|f| has_effects(m, f)),
-        Op::CooperativeMatrixPerElementOpNV => inst.id(1).is_none_or(|f| has_effects(m, f)),
-        Op::LoopMerge | Op::SelectionMerge | Op::Line | Op::NoLine | Op::Nop | Op::ExtInst => false,
-        op if op.name().is_some_and(|n| n.starts_with("Atomic")) => true,
-        _ => inst.result.is_none(),
+        Op::FunctionCall => return inst.id(0).is_none_or(|f| has_effects(m, f)),
+        Op::CooperativeMatrixPerElementOpNV => return inst.id(1).is_none_or(|f| has_effects(m, f)),
+        _ => {}
+    }
+    match effects::written(m, inst) {
+        Written::Nothing => effects::orders_memory(inst.op),
+        Written::Through(pointer) => types::storage_of(m, pointer) != Some(StorageClass::Function as u32),
+        Written::Image | Written::Output | Written::Anything => true,
     }
 }
 

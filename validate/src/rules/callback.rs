@@ -1,7 +1,8 @@
 //! Functions that an instruction runs: per element, to combine two, or to decode a block.
 
 use crate::cx::Cx;
-use coop_ir::types::{Scalar, Type};
+use coop_ir::effects::{self, Written};
+use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, InstRef, Op, Operand};
 use spirv::StorageClass;
 
@@ -59,26 +60,9 @@ pub(crate) fn side_effect(cx: &Cx, function: Id) -> Option<InstRef> {
 }
 
 fn writes(cx: &Cx, at: InstRef) -> bool {
-    let inst = cx.inst(at);
-    let outlives = |pointer: Option<Id>| {
-        let ty = pointer.and_then(|p| cx.module.type_of(p)).and_then(|t| Type::of(cx.module, t));
-        match ty {
-            Some(Type::Pointer { storage, .. } | Type::UntypedPointer { storage }) => {
-                storage != StorageClass::Function as u32
-            }
-            _ => false,
-        }
-    };
-    match inst.op {
-        Op::Store
-        | Op::CopyMemory
-        | Op::CopyMemorySized
-        | Op::CooperativeMatrixStoreKHR
-        | Op::CooperativeMatrixStoreNV
-        | Op::CooperativeMatrixStoreTensorNV => outlives(inst.id(0)),
-        Op::ImageWrite => true,
-        // Arithmetic and what stands before it, control flow; names take time.
-        op if op.0 < 227 || (243..=317).contains(&op.0) => false,
-        op => op.name().is_some_and(|n| n.starts_with("Atomic") && n != "AtomicLoad"),
+    match effects::written(cx.module, cx.inst(at)) {
+        Written::Nothing | Written::Output => false,
+        Written::Through(pointer) => types::storage_of(cx.module, pointer) != Some(StorageClass::Function as u32),
+        Written::Image | Written::Anything => true,
     }
 }

@@ -55,6 +55,9 @@ impl Gen<'_> {
         if terms <= 1 {
             return self.leaf();
         }
+        if self.all && self.e.chance(60) {
+            return self.wide_number(terms);
+        }
         match self.e.below(16) {
             0..=7 => self.leaf(),
             8..=11 => {
@@ -110,7 +113,10 @@ impl Gen<'_> {
         }
     }
 
-    fn leaf(&mut self) -> String {
+    pub(super) fn leaf(&mut self) -> String {
+        if self.all && self.e.chance(35) {
+            return self.wide_leaf();
+        }
         match self.e.below(24) {
             0..=3 => format!("%c{}", self.e.below(5)),
             4 | 5 => {

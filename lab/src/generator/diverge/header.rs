@@ -2,12 +2,19 @@
 
 use std::fmt::Write;
 
-pub(super) fn header(out: &mut String, size: [u32; 3], mode: &str, kernel: bool) {
+pub(super) fn header(out: &mut String, size: [u32; 3], mode: &str, kernel: bool, warp: Option<u32>) {
     out.push_str(if kernel {
         "OpCapability Kernel\nOpCapability Addresses\nOpCapability Matrix\n"
     } else {
         "OpCapability Shader\nOpCapability VulkanMemoryModel\n"
     });
+    let all = warp.is_some();
+    if all {
+        out.push_str("OpCapability Int64\n");
+    }
+    if all && !kernel {
+        out.push_str("OpCapability TensorAddressingNV\nOpCapability CooperativeMatrixTensorAddressingNV\n");
+    }
     out.push_str(
         "OpCapability CooperativeMatrixKHR\nOpCapability GroupNonUniform\nOpCapability GroupNonUniformVote\n\
          OpCapability GroupNonUniformArithmetic\nOpCapability GroupNonUniformBallot\n\
@@ -18,7 +25,14 @@ pub(super) fn header(out: &mut String, size: [u32; 3], mode: &str, kernel: bool)
         super::MAXIMAL => out.push_str("OpExtension \"SPV_KHR_maximal_reconvergence\"\n"),
         _ => out.push_str("OpExtension \"SPV_KHR_subgroup_uniform_control_flow\"\n"),
     }
-    let built_ins = "%local_index %lane %subgroup %subgroups %local_id %global_id %workgroup %shared";
+    if all && !kernel {
+        out.push_str("OpExtension \"SPV_NV_cooperative_matrix2\"\nOpExtension \"SPV_NV_tensor_addressing\"\n");
+    }
+    if all {
+        let _ = writeln!(out, "%ext = OpExtInstImport \"{}\"", if kernel { "OpenCL.std" } else { "GLSL.std.450" });
+    }
+    let more = if all { " %subgroup_size %num_workgroups" } else { "" };
+    let built_ins = format!("%local_index %lane %subgroup %subgroups %local_id %global_id %workgroup %shared{more}");
     let _ = if kernel {
         writeln!(out, "OpMemoryModel Physical64 OpenCL\nOpEntryPoint Kernel %main \"main\" {built_ins}")
     } else {
@@ -33,6 +47,7 @@ pub(super) fn header(out: &mut String, size: [u32; 3], mode: &str, kernel: bool)
     if !mode.is_empty() {
         let _ = writeln!(out, "OpExecutionMode %main {mode}");
     }
+    let more: &[(&str, &str)] = &[("subgroup_size", "SubgroupSize"), ("num_workgroups", "NumWorkgroups")];
     for (name, built_in) in [
         ("local_index", "LocalInvocationIndex"),
         ("lane", "SubgroupLocalInvocationId"),
@@ -41,13 +56,22 @@ pub(super) fn header(out: &mut String, size: [u32; 3], mode: &str, kernel: bool)
         ("local_id", "LocalInvocationId"),
         ("global_id", "GlobalInvocationId"),
         ("workgroup", "WorkgroupId"),
-    ] {
+    ]
+    .iter()
+    .chain(more.iter().filter(|_| all))
+    {
         let _ = writeln!(out, "OpDecorate %{name} BuiltIn {built_in}");
     }
     if !kernel {
         decorations(out);
     }
+    if all {
+        out.push_str("OpDecorate %warp SpecId 0\n");
+    }
     common(out);
+    if let Some(warp) = warp {
+        of_all(out, warp, kernel);
+    }
     out.push_str(if kernel { OF_KERNELS } else { OF_SHADERS });
 }
 
@@ -91,6 +115,27 @@ fn common(out: &mut String) {
     }
     for name in ["local_id", "global_id", "workgroup"] {
         let _ = writeln!(out, "%{name} = OpVariable %ptr_in_v3uint Input");
+    }
+}
+
+/// What modules of [`Constructs::All`](super::Constructs) have besides.
+fn of_all(out: &mut String, warp: u32, kernel: bool) {
+    for n in [6, 31, 128, 200] {
+        let _ = writeln!(out, "%c{n} = OpConstant %uint {n}");
+    }
+    out.push_str("%ulong = OpTypeInt 64 0\n%v2uint = OpTypeVector %uint 2\n");
+    for n in [0, 2, 3, 8, 32] {
+        let _ = writeln!(out, "%long{n} = OpConstant %ulong {n}");
+    }
+    let _ = writeln!(out, "%warp = OpSpecConstant %uint {warp}");
+    out.push_str(
+        "%zero = OpConstant %float 0\n%two = OpConstant %float 2\n%numbers_type = OpTypeArray %uint %c4\n\
+         %numbers = OpConstantComposite %numbers_type %c0 %c16 %c32 %c3\n\
+         %ptr_f_array = OpTypePointer Function %numbers_type\n%ptr_f_float = OpTypePointer Function %float\n\
+         %subgroup_size = OpVariable %ptr_in_uint Input\n%num_workgroups = OpVariable %ptr_in_v3uint Input\n",
+    );
+    if !kernel {
+        out.push_str("%layout = OpTypeTensorLayoutNV %c2 %c1\n");
     }
 }
 

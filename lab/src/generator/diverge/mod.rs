@@ -18,6 +18,7 @@ mod expression;
 mod free;
 mod header;
 mod web;
+mod wide;
 
 pub use free::{Free, Freed, Given, free};
 
@@ -47,9 +48,25 @@ pub struct Diverging {
     pub used: usize,
 }
 
-/// Makes a module.
+/// What modules are made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Constructs {
+    /// Control flow and the instructions of matrices, 32-bit arithmetic, plain memory.
+    Basic,
+    /// Besides these workgroups of one invocation and of any form, specialization constants, numbers of 64 bits, volatile
+    /// loads, atomics, extended instructions that write, values that a workgroup reduces, layouts of tensors. The module
+    /// has a specialization constant with SpecId 0.
+    All,
+}
+
+/// Makes a module of [`Constructs::Basic`].
 pub fn diverge(entropy: &[u8]) -> Diverging {
-    let mut g = Gen::new(entropy);
+    diverge_with(entropy, Constructs::Basic)
+}
+
+/// Makes a module.
+pub fn diverge_with(entropy: &[u8], constructs: Constructs) -> Diverging {
+    let mut g = Gen::new(entropy, constructs == Constructs::All);
     let source = g.run();
     let module = text::parse(&source).unwrap_or_else(|e| unreachable!("the generator makes no sense: {e}\n{source}"));
     Diverging { module, local_size: g.size, meets_early: g.kernel || g.mode == MAXIMAL, used: g.e.used() }
@@ -76,6 +93,13 @@ struct Around {
 
 struct Gen<'a> {
     e: Entropy<'a>,
+    /// Whether it makes [`Constructs::All`].
+    all: bool,
+    /// The default of the specialization constant.
+    warp: u32,
+    /// Of the function that is being made: a variable with four numbers, and one with a float.
+    table: String,
+    part: String,
     size: [u32; 3],
     /// An execution mode, or nothing.
     mode: &'static str,
@@ -105,14 +129,24 @@ struct Gen<'a> {
 }
 
 impl<'a> Gen<'a> {
-    fn new(entropy: &'a [u8]) -> Gen<'a> {
+    fn new(entropy: &'a [u8], all: bool) -> Gen<'a> {
         let mut e = Entropy::new(entropy);
-        let size = e.pick(&[[32, 1, 1], [64, 1, 1], [16, 4, 1], [8, 4, 2], [32, 2, 1], [4, 16, 1], [64, 2, 1]]);
+        let mut size = e.pick(&[[32, 1, 1], [64, 1, 1], [16, 4, 1], [8, 4, 2], [32, 2, 1], [4, 16, 1], [64, 2, 1]]);
+        let mut warp = 0;
+        if all {
+            size =
+                e.pick(&[size, size, [1, 1, 1], [8, 16, 1], [1, 64, 1], [2, 4, 8], [1, 1, 32], [3, 32, 1], [12, 8, 1]]);
+            warp = e.pick(&[32, 32, 16, 8, 4, 1, 3]);
+        }
         let kernel = e.chance(50);
         let mode = if kernel { "" } else { e.pick(&["", "", "", "SubgroupUniformControlFlowKHR", MAXIMAL]) };
         let kills = !kernel && e.chance(128);
         Gen {
             e,
+            all,
+            warp,
+            table: String::new(),
+            part: String::new(),
             size,
             mode,
             kernel,
@@ -141,7 +175,7 @@ impl<'a> Gen<'a> {
         self.statements = 2 + self.e.below(14);
         self.main();
         let mut out = String::new();
-        header::header(&mut out, self.size, self.mode, self.kernel);
+        header::header(&mut out, self.size, self.mode, self.kernel, self.all.then_some(self.warp));
         out.push_str(&self.functions);
         out
     }
@@ -190,6 +224,11 @@ impl<'a> Gen<'a> {
         for i in 0..4 {
             self.next += 1;
             let _ = writeln!(self.locals, "%x{i}_{} = OpVariable %ptr_f_uint Function %c{i}", self.next);
+        }
+        if self.all {
+            (self.table, self.part) = (self.id("table"), self.id("part"));
+            let _ = writeln!(self.locals, "{} = OpVariable %ptr_f_array Function %numbers", self.table);
+            let _ = writeln!(self.locals, "{} = OpVariable %ptr_f_float Function %one", self.part);
         }
     }
 
@@ -293,6 +332,9 @@ impl<'a> Gen<'a> {
     }
 
     fn statement(&mut self) {
+        if self.all && self.e.chance(50) {
+            return self.wide_statement();
+        }
         match self.e.below(20) {
             0..=4 => self.matrix(),
             5..=7 => self.assign(),
@@ -349,14 +391,15 @@ impl<'a> Gen<'a> {
                 self.keep(&m, ty);
             }
             3 => {
-                let n = self.number(2);
-                let f = self.op(&format!("OpConvertUToF %float {n}"));
+                let f = self.float();
                 let m = self.op(&format!("OpCompositeConstruct %{ty} {f}"));
                 self.keep(&m, ty);
             }
             4 => {
-                let (n, a) = (self.number(2), self.matrix_value(ty));
-                let f = self.op(&format!("OpConvertUToF %float {n}"));
+                // The number comes first, the matrix second: seeds mean the same.
+                let chosen = (self.all && self.e.chance(80)).then(|| self.wide_float());
+                let (n, a) = (if chosen.is_none() { self.number(2) } else { String::new() }, self.matrix_value(ty));
+                let f = chosen.unwrap_or_else(|| self.op(&format!("OpConvertUToF %float {n}")));
                 let m = self.op(&format!("OpMatrixTimesScalar %{ty} {a} {f}"));
                 self.keep(&m, ty);
             }
@@ -369,6 +412,15 @@ impl<'a> Gen<'a> {
                 self.put(&format!("OpStore {to} {n}"));
             }
         }
+    }
+
+    /// A number as a float, or a float chosen from several.
+    fn float(&mut self) -> String {
+        if self.all && self.e.chance(80) {
+            return self.wide_float();
+        }
+        let n = self.number(2);
+        self.op(&format!("OpConvertUToF %float {n}"))
     }
 
     fn matrix_value(&mut self, ty: &str) -> String {

@@ -8,7 +8,8 @@ use rustc_hash::FxHashSet;
 use spirv::StorageClass;
 
 impl Freer<'_> {
-    /// Drops what may be in the way of `only`. Elements of matrices become words of the buffer.
+    /// Drops what may be in the way of `only`. Elements of matrices become words of the buffer, and so does what others may
+    /// write at any time.
     pub(super) fn quiet(&mut self, f: usize, b: usize, over: &impl Fn(InstRef) -> Uniformity, only: &[InstRef]) {
         for r in self.module.functions[f].blocks[b].insts.clone() {
             if only.contains(&r) {
@@ -19,12 +20,8 @@ impl Freer<'_> {
             let matrix = |id: Id| self.matrices.contains_key(&id);
             let drop = match inst.op {
                 Op::ControlBarrier | Op::CooperativeMatrixStoreKHR => true,
-                Op::Store => {
-                    let ty = inst.id(0).and_then(|p| self.module.type_of(p)).and_then(|t| self.module.def_inst(t));
-                    let own = [StorageClass::Function as u32, StorageClass::Private as u32];
-                    ty.and_then(|t| t.word(0)).is_some_and(|class| !own.contains(&class))
-                        || inst.id(1).is_some_and(matrix)
-                }
+                Op::Store => inst.id(0).is_some_and(|p| self.is_of_others(p)) || inst.id(1).is_some_and(matrix),
+                Op::ExtInst => inst.ids_from(2).any(|id| self.is_of_others(id)),
                 _ => inst.result.is_some_and(matrix),
             };
             if drop {
@@ -32,18 +29,30 @@ impl Freer<'_> {
                 continue;
             }
             let inst = self.module.inst(r);
-            if let (Op::CompositeExtract, Some(ty), Some(id)) = (inst.op, inst.ty, inst.result)
-                && inst.id(0).is_some_and(|id| self.matrices.contains_key(&id))
-            {
-                let mut made = Vec::new();
-                self.elements.push((r, self.next));
-                let word = self.word(over(r), None, &mut made);
-                self.module.replace(r, Inst::new(Op::ConvertUToF, Some(ty), Some(id), [Operand::Id(word)]));
-                if let Some((_, at)) = self.place(f, r) {
-                    self.module.functions[f].blocks[b].insts.insert_from_slice(at, &made);
+            let (Some(ty), Some(id)) = (inst.ty, inst.result) else { continue };
+            let (how, becomes) = match inst.op {
+                Op::CompositeExtract if inst.id(0).is_some_and(|id| self.matrices.contains_key(&id)) => {
+                    (over(r), Op::ConvertUToF)
                 }
+                Op::Load if inst.word(1).is_some_and(|mask| mask & 1 != 0) => (Uniformity::Divergent, Op::CopyObject),
+                Op::AtomicLoad | Op::AtomicIAdd => (Uniformity::Divergent, Op::CopyObject),
+                _ => continue,
+            };
+            let mut made = Vec::new();
+            self.elements.push((r, self.next));
+            let word = self.word(how, None, &mut made);
+            self.module.replace(r, Inst::new(becomes, Some(ty), Some(id), [Operand::Id(word)]));
+            if let Some((_, at)) = self.place(f, r) {
+                self.module.functions[f].blocks[b].insts.insert_from_slice(at, &made);
             }
         }
+    }
+
+    /// Whether an id is a pointer to memory that is not the invocation's own.
+    fn is_of_others(&self, id: Id) -> bool {
+        let ty = self.module.type_of(id).and_then(|t| self.module.def_inst(t));
+        let own = [StorageClass::Function as u32, StorageClass::Private as u32];
+        ty.filter(|t| t.op == Op::TypePointer).and_then(|t| t.word(0)).is_some_and(|class| !own.contains(&class))
     }
 
     /// Has an instruction use constant matrices in place of those that are dropped.
@@ -89,6 +98,10 @@ impl Freer<'_> {
                     self.plain_stride(r);
                     continue;
                 }
+                Op::CooperativeMatrixLoadTensorNV if alone.iter().any(|a| a.0 == r && a.1 == 2) => {
+                    let (Some(ty), Some(base)) = (chain.ty, chain.id(0)) else { continue };
+                    self.element(ty, base, self.zero, &mut made)
+                }
                 Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixStoreKHR
                     if alone.iter().any(|a| a.0 == r && a.1 > 0) =>
                 {
@@ -119,7 +132,8 @@ impl Freer<'_> {
             let unused: FxHashSet<InstRef> = bodies()
                 .filter(|r| {
                     let inst = self.module.inst(*r);
-                    let stays = matches!(inst.op, Op::FunctionCall | Op::Variable) || only.contains(r);
+                    // Extended instructions may write through a pointer.
+                    let stays = matches!(inst.op, Op::FunctionCall | Op::Variable | Op::ExtInst) || only.contains(r);
                     !stays && inst.result.is_some_and(|id| !used.contains(&id))
                 })
                 .collect();

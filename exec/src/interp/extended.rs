@@ -1,0 +1,144 @@
+//! Extended instructions that read or write through a pointer.
+
+use super::arith::Arg;
+use super::code::{Access, Chain, Ins, LaneFn, Row, Step};
+use super::function::Body;
+use super::glsl;
+use super::num::Num;
+use super::program::Translator;
+use super::types::MatLayout;
+use coop_ir::{Inst, InstRef};
+
+/// Numbers of GLSL.std.450 as the interpreter knows them.
+mod number {
+    pub(super) const FLOOR: u32 = 8;
+    pub(super) const FRACT: u32 = 10;
+    pub(super) const SIN: u32 = 13;
+    pub(super) const COS: u32 = 14;
+    pub(super) const MODF_STRUCT: u32 = 36;
+    pub(super) const FMIN: u32 = 37;
+    pub(super) const FREXP_STRUCT: u32 = 52;
+}
+
+impl Translator<'_> {
+    /// Translates an extended instruction that has a pointer, or whose result no other set has. Returns whether it is one.
+    pub(super) fn extended(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<bool, String> {
+        let set = inst.id(0);
+        let (opencl, number) = (set == self.opencl, inst.word(1).unwrap_or(0));
+        match (opencl, number) {
+            (false, 35) | (true, 45) => self.pair(r, inst, number::MODF_STRUCT, body)?,
+            (false, 51) | (true, 31) => self.pair(r, inst, number::FREXP_STRUCT, body)?,
+            (true, 30) => {
+                let (x, dst, num, n) = self.first(inst)?;
+                let limit = match num {
+                    Num::F16 => 0x3bff,
+                    Num::F64 => 0x3fef_ffff_ffff_ffff,
+                    _ => 0x3f7f_ffff,
+                };
+                let below_one = (0..n).map(|_| self.constant_row(limit)).collect::<Result<Vec<Row>, _>>()?;
+                let whole = self.new_rows(n)?;
+                body.push(Ins::Ext { op: number::FLOOR, num, dst: whole, args: [x, 0, 0], n }, r);
+                body.push(Ins::Ext { op: number::FRACT, num, dst, args: [x, 0, 0], n }, r);
+                let limit = below_one.first().copied().ok_or("no components")?;
+                body.push(Ins::Ext { op: number::FMIN, num, dst, args: [dst, limit, 0], n }, r);
+                self.through(r, inst, 1, whole, n, body)?;
+            }
+            (true, 58) => {
+                let (x, dst, num, n) = self.first(inst)?;
+                let cos = self.new_rows(n)?;
+                body.push(Ins::Ext { op: number::COS, num, dst: cos, args: [x, 0, 0], n }, r);
+                body.push(Ins::Ext { op: number::SIN, num, dst, args: [x, 0, 0], n }, r);
+                self.through(r, inst, 1, cos, n, body)?;
+            }
+            (true, 51 | 52) => {
+                let (x, dst, num, n) = self.first(inst)?;
+                let y = self.row(inst.id(3).ok_or("no divisor")?)?;
+                let quotient = self.new_rows(n)?;
+                body.push(Ins::Ext { op: glsl::QUOTIENT, num, dst: quotient, args: [x, y, 0], n }, r);
+                body.push(Ins::Ext { op: glsl::REMAINDER, num, dst, args: [x, y, 0], n }, r);
+                if number == 52 {
+                    self.through(r, inst, 2, quotient, n, body)?;
+                }
+            }
+            (true, 171) => {
+                let id = inst.result.ok_or("no result")?;
+                let (ptr, access) = self.row_of_vectors(r, inst, id, (2, 3), body)?;
+                let dst = self.row(id)?;
+                body.push(Ins::Load { dst, ptr, access }, r);
+            }
+            (true, 172) => {
+                let data = inst.id(2).ok_or("no data")?;
+                let (ptr, access) = self.row_of_vectors(r, inst, data, (3, 4), body)?;
+                let src = self.row(data)?;
+                body.push(Ins::Store { src, ptr, access }, r);
+            }
+            // printf: nobody reads what it prints.
+            (true, 184) => {
+                let (dst, src) = (self.row(inst.result.ok_or("no result")?)?, self.constant_row(0)?);
+                body.push(Ins::Copy { dst, src, n: 1 }, r);
+            }
+            // prefetch.
+            (true, 185) => {}
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The rows of the first operand and of the result, of floats, and how many.
+    fn first(&mut self, inst: &Inst) -> Result<(Row, Row, Num, u32), String> {
+        let (x, id) = (inst.id(2).ok_or("no operand")?, inst.result.ok_or("no result")?);
+        let arg = Arg { row: self.row(x)?, ty: self.type_of(x)? };
+        let (num, n) = self.types.numeric(arg.ty).filter(|(num, _)| num.is_float()).ok_or("its operand is no float")?;
+        if self.types.slots(self.type_of(id)?) != n {
+            return Err("its operands do not fit each other".into());
+        }
+        Ok((arg.row, self.row(id)?, num, n))
+    }
+
+    /// What the instruction with a struct for a result makes: its first member is the result, the second is written.
+    fn pair(&mut self, r: InstRef, inst: &Inst, op: u32, body: &mut Body) -> Result<(), String> {
+        let (x, dst, num, n) = self.first(inst)?;
+        let both = self.new_rows(2 * n)?;
+        body.push(Ins::Lane { f: LaneFn::Glsl { op, num }, dst: both, n: 2 * n, args: [(x, n)].into() }, r);
+        body.push(Ins::Copy { dst, src: both, n }, r);
+        self.through(r, inst, 1, both + n, n, body)
+    }
+
+    /// Writes rows through the pointer that is an operand, counted from the first behind the number.
+    fn through(
+        &mut self,
+        r: InstRef,
+        inst: &Inst,
+        operand: usize,
+        src: Row,
+        n: u32,
+        body: &mut Body,
+    ) -> Result<(), String> {
+        let ptr = inst.id(2 + operand).ok_or("no pointer")?;
+        let ty = self.pointee(ptr)?.0.ok_or("its type is not known")?;
+        if self.types.slots(ty) != n {
+            return Err("its operands do not fit each other".into());
+        }
+        self.store(r, ptr, ty, src, 1, body)
+    }
+
+    /// A pointer to one of the vectors that lie side by side, and how the value `like` is read or written there.
+    fn row_of_vectors(
+        &mut self,
+        r: InstRef,
+        inst: &Inst,
+        like: coop_ir::Id,
+        (offset, pointer): (usize, usize),
+        body: &mut Body,
+    ) -> Result<(Row, Box<Access>), String> {
+        let (index, base) = (inst.id(offset).ok_or("no offset")?, inst.id(pointer).ok_or("no pointer")?);
+        let access = self.access(self.type_of(like)?, MatLayout::default(), 1);
+        let width = self.types.numeric(self.type_of(index)?).ok_or("an offset that is no integer")?.0.bits();
+        let (bytes, slots) = (u64::from(access.extent), u64::from(access.slots));
+        let step = Step { index: self.row(index)?, width, bytes, slots, bound: None };
+        let dst = self.new_rows(1)?;
+        let chain = Chain { dst, base: self.row(base)?, bytes: 0, slots: 0, steps: [step].into(), bad: false };
+        body.push(Ins::Chain(Box::new(chain)), r);
+        Ok((dst, Box::new(access)))
+    }
+}

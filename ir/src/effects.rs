@@ -1,0 +1,337 @@
+//! Which memory an instruction writes, and whether somebody else may write what it reads.
+//!
+//! [`grammar::Effects`](crate::grammar::Effects) is what the opcode alone tells. What takes operands is here: the pointer
+//! through which is written, what the instructions of extended sets do, what memory operands say. Whoever asks whether
+//! memory may change between two instructions asks [`written`].
+
+use crate::grammar::{Class, Effects, Op};
+use crate::module::{Id, Inst, Module};
+use spirv::{ImageOperands, MemoryAccess};
+
+/// The memory that an instruction may write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Written {
+    /// None.
+    Nothing,
+    /// What a pointer points to, or what lies behind that in the same object.
+    Through(Id),
+    /// An image.
+    Image,
+    /// Something that no instruction of the module reads: an output, a stream.
+    Output,
+    /// Any: nothing more is known.
+    Anything,
+}
+
+/// What is known of an extended instruction set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExtSet {
+    /// GLSL.std.450.
+    Glsl,
+    /// OpenCL.std.
+    OpenCl,
+    /// Debug information and other notes: nothing is executed.
+    Note,
+    /// Nothing.
+    Other,
+}
+
+/// What an instruction of an extended set does with the memory behind a pointer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExtPointer {
+    /// It writes the object.
+    Writes,
+    /// It writes some of the objects of which the pointer leads to one, as a vector.
+    WritesVector,
+    /// It reads, there or beside.
+    Reads,
+}
+
+/// The instructions of OpenCL.std and GLSL.std.450 that have a pointer: set, number, which operand behind the number it
+/// is, and what is done with it.
+const POINTERS: [(ExtSet, u32, usize, ExtPointer); 24] = {
+    use ExtPointer::{Reads, Writes, WritesVector};
+    use ExtSet::{Glsl, OpenCl};
+    [
+        (Glsl, 35, 1, Writes),          // Modf
+        (Glsl, 51, 1, Writes),          // Frexp
+        (Glsl, 76, 0, Reads),           // InterpolateAtCentroid
+        (Glsl, 77, 0, Reads),           // InterpolateAtSample
+        (Glsl, 78, 0, Reads),           // InterpolateAtOffset
+        (OpenCl, 30, 1, Writes),        // fract
+        (OpenCl, 31, 1, Writes),        // frexp
+        (OpenCl, 36, 1, Writes),        // lgamma_r
+        (OpenCl, 45, 1, Writes),        // modf
+        (OpenCl, 52, 2, Writes),        // remquo
+        (OpenCl, 58, 1, Writes),        // sincos
+        (OpenCl, 171, 1, Reads),        // vloadn
+        (OpenCl, 172, 2, WritesVector), // vstoren
+        (OpenCl, 173, 1, Reads),        // vload_half
+        (OpenCl, 174, 1, Reads),        // vload_halfn
+        (OpenCl, 175, 2, WritesVector), // vstore_half
+        (OpenCl, 176, 2, WritesVector), // vstore_half_r
+        (OpenCl, 177, 2, WritesVector), // vstore_halfn
+        (OpenCl, 178, 2, WritesVector), // vstore_halfn_r
+        (OpenCl, 179, 1, Reads),        // vloada_halfn
+        (OpenCl, 180, 2, WritesVector), // vstorea_halfn
+        (OpenCl, 181, 2, WritesVector), // vstorea_halfn_r
+        (OpenCl, 184, 0, Reads),        // printf
+        (OpenCl, 185, 0, Reads),        // prefetch
+    ]
+};
+
+/// OpenCL.std's printf, whose arguments may be pointers, too.
+const PRINTF: u32 = 184;
+
+impl ExtSet {
+    /// Returns what is known of the set with an import name.
+    pub fn named(name: &str) -> ExtSet {
+        match name {
+            "GLSL.std.450" => ExtSet::Glsl,
+            "OpenCL.std" => ExtSet::OpenCl,
+            _ if name.starts_with("NonSemantic.") || name.starts_with("OpenCL.Debug") => ExtSet::Note,
+            "DebugInfo" => ExtSet::Note,
+            _ => ExtSet::Other,
+        }
+    }
+
+    /// Returns the set of an `OpExtInst`.
+    pub fn of(module: &Module, inst: &Inst) -> ExtSet {
+        let import = inst.id(0).and_then(|id| module.def_inst(id)).filter(|i| i.op == Op::ExtInstImport);
+        import.and_then(|i| i.string(0)).map_or(ExtSet::Other, |(name, _)| ExtSet::named(&name))
+    }
+
+    /// Returns what an instruction of the set does with an operand that is a pointer, counted from the first behind the
+    /// number. `None`: nothing is known of it.
+    pub fn pointer(self, number: u32, operand: usize) -> Option<ExtPointer> {
+        if (self, number) == (ExtSet::OpenCl, PRINTF) {
+            return Some(ExtPointer::Reads);
+        }
+        let rows = POINTERS.iter().filter(|row| (row.0, row.1, row.2) == (self, number, operand));
+        rows.map(|row| row.3).next()
+    }
+}
+
+/// The extended instruction sets of a module: few.
+#[derive(Clone, Debug)]
+pub struct ExtSets(Vec<(Id, ExtSet)>);
+
+impl ExtSets {
+    /// Finds those that a module imports.
+    pub fn new(module: &Module) -> ExtSets {
+        let imports = module.globals_with(Op::ExtInstImport).map(|r| module.inst(r));
+        ExtSets(imports.filter_map(|i| Some((i.result?, ExtSet::named(&i.string(0)?.0)))).collect())
+    }
+
+    /// Returns the set of an `OpExtInst`.
+    pub fn of(&self, inst: &Inst) -> ExtSet {
+        let of = inst.id(0).and_then(|id| self.0.iter().find(|s| s.0 == id));
+        of.map_or(ExtSet::Other, |s| s.1)
+    }
+
+    /// Returns whether an instruction is a note: it is not executed.
+    pub fn is_note(&self, inst: &Inst) -> bool {
+        inst.op.is_ext_inst() && self.of(inst) == ExtSet::Note
+    }
+
+    /// Returns the memory that an instruction may write itself: for a call, none.
+    pub fn written(&self, module: &Module, inst: &Inst) -> Written {
+        if inst.op.is_ext_inst() { extended(module, inst, self.of(inst)) } else { of_core(inst) }
+    }
+}
+
+/// Returns the memory that an instruction may write itself: for a call, none. Who asks for many has [`ExtSets::written`].
+pub fn written(module: &Module, inst: &Inst) -> Written {
+    if inst.op.is_ext_inst() { extended(module, inst, ExtSet::of(module, inst)) } else { of_core(inst) }
+}
+
+fn of_core(inst: &Inst) -> Written {
+    let Some(info) = inst.op.info() else { return Written::Anything };
+    if !info.effects.any(Effects::WRITES) {
+        return Written::Nothing;
+    }
+    let through = match inst.op {
+        Op::SaveMemoryINTEL => return Written::Nothing,
+        Op::ImageWrite | Op::SubgroupImageBlockWriteINTEL | Op::SubgroupImageMediaBlockWriteINTEL => {
+            return Written::Image;
+        }
+        _ if info.class == Class::Primitive => return Written::Output,
+        Op::GroupAsyncCopy | Op::UntypedGroupAsyncCopyKHR => 1,
+        Op::Subgroup2DBlockStoreINTEL => 5,
+        Op::Subgroup2DBlockLoadINTEL
+        | Op::Subgroup2DBlockLoadTransposeINTEL
+        | Op::Subgroup2DBlockLoadTransformINTEL => 9,
+        Op::Store
+        | Op::CopyMemory
+        | Op::CopyMemorySized
+        | Op::LifetimeStart
+        | Op::LifetimeStop
+        | Op::SubgroupBlockWriteINTEL => 0,
+        _ if matches!(info.class, Class::Atomic | Class::CooperativeMatrix | Class::CooperativeVector) => 0,
+        _ => return Written::Anything,
+    };
+    inst.id(through).map_or(Written::Anything, Written::Through)
+}
+
+fn extended(module: &Module, inst: &Inst, set: ExtSet) -> Written {
+    let number = inst.word(1).unwrap_or(0);
+    match set {
+        ExtSet::Note => Written::Nothing,
+        ExtSet::Glsl | ExtSet::OpenCl => {
+            if (set, number) == (ExtSet::OpenCl, PRINTF) {
+                return Written::Output;
+            }
+            let writes =
+                |row: &&(ExtSet, u32, usize, ExtPointer)| (row.0, row.1) == (set, number) && row.3 != ExtPointer::Reads;
+            match POINTERS.iter().find(writes) {
+                Some(row) => inst.id(2 + row.2).map_or(Written::Anything, Written::Through),
+                None => Written::Nothing,
+            }
+        }
+        ExtSet::Other => {
+            let is_pointer = |id: Id| {
+                let ty = module.type_of(id).and_then(|t| module.def_inst(t));
+                ty.is_some_and(|t| matches!(t.op, Op::TypePointer | Op::TypeUntypedPointerKHR))
+            };
+            // Of a set that is not known, each word may be an id.
+            let mut ids = inst.operands.iter().skip(2).filter_map(|o| o.id().or_else(|| Id::new(o.word())));
+            if ids.any(is_pointer) { Written::Anything } else { Written::Nothing }
+        }
+    }
+}
+
+/// Returns whether an instruction orders accesses of memory: what is read behind it may be what others wrote before.
+pub fn orders_memory(op: Op) -> bool {
+    op.info().is_none_or(|i| i.class == Class::Atomic || i.effects.any(Effects::BARRIER))
+}
+
+/// What memory operands or image operands say of a read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReadAccess {
+    /// Somebody else than the module's invocations may write there, at any time.
+    pub volatile: bool,
+    /// It is ordered with what other invocations do, by barriers and atomics.
+    pub non_private: bool,
+}
+
+/// Returns what the operands of a load, of a copy, or of a read of an image say.
+pub fn read_access(inst: &Inst) -> ReadAccess {
+    let memory = |mask: u32| {
+        let mask = MemoryAccess::from_bits_retain(mask);
+        ReadAccess {
+            volatile: mask.contains(MemoryAccess::VOLATILE),
+            non_private: mask.contains(MemoryAccess::NON_PRIVATE_POINTER),
+        }
+    };
+    match inst.op {
+        Op::Load => memory(inst.word(1).unwrap_or(0)),
+        Op::CopyMemory => memory(source_mask(inst, 2)),
+        Op::CopyMemorySized => memory(source_mask(inst, 3)),
+        Op::ImageRead | Op::ImageSparseRead | Op::ImageFetch | Op::ImageSparseFetch => {
+            let mask = ImageOperands::from_bits_retain(inst.word(2).unwrap_or(0));
+            ReadAccess {
+                volatile: mask.contains(ImageOperands::VOLATILE_TEXEL),
+                non_private: mask.contains(ImageOperands::NON_PRIVATE_TEXEL),
+            }
+        }
+        _ => ReadAccess::default(),
+    }
+}
+
+/// The memory operands of a copy's source: the second, or the only ones, which begin at operand `at`.
+fn source_mask(inst: &Inst, at: usize) -> u32 {
+    let first = inst.word(at).unwrap_or(0);
+    let with_operand = MemoryAccess::ALIGNED
+        | MemoryAccess::MAKE_POINTER_AVAILABLE
+        | MemoryAccess::MAKE_POINTER_VISIBLE
+        | MemoryAccess::ALIAS_SCOPE_INTEL_MASK
+        | MemoryAccess::NO_ALIAS_INTEL_MASK;
+    let operands = (first & with_operand.bits()).count_ones() as usize;
+    inst.word(at + 1 + operands).unwrap_or(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grammar::ext_inst_set;
+    use crate::text;
+
+    /// The numbers of the table are those of the instructions that its comments name, and none with a pointer is missing.
+    #[test]
+    fn the_table_has_the_instructions_with_pointers() {
+        let named = [
+            (ExtSet::Glsl, "GLSL.std.450", "Modf Frexp InterpolateAtCentroid InterpolateAtSample InterpolateAtOffset"),
+            (
+                ExtSet::OpenCl,
+                "OpenCL.std",
+                "fract frexp lgamma_r modf remquo sincos vloadn vstoren vload_half vload_halfn vstore_half vstore_half_r \
+                 vstore_halfn vstore_halfn_r vloada_halfn vstorea_halfn vstorea_halfn_r printf prefetch",
+            ),
+        ];
+        for (set, import, names) in named {
+            let table = ext_inst_set(import).expect("known");
+            let rows = POINTERS.iter().filter(|r| r.0 == set);
+            let found: Vec<&str> =
+                rows.map(|r| table.iter().find(|i| i.number == r.1).map_or("?", |i| i.name)).collect();
+            assert_eq!(found, names.split_whitespace().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn what_extended_instructions_write() {
+        let module = text::parse(
+            "%ocl = OpExtInstImport \"OpenCL.std\"
+             %glsl = OpExtInstImport \"GLSL.std.450\"
+             %note = OpExtInstImport \"NonSemantic.DebugPrintf\"
+             %other = OpExtInstImport \"SPV_AMD_gcn_shader\"
+             %void = OpTypeVoid
+             %float = OpTypeFloat 32
+             %ptr = OpTypePointer Workgroup %float
+             %v = OpVariable %ptr Workgroup
+             %x = OpConstant %float 1
+             %fn = OpTypeFunction %void
+             %main = OpFunction %void None %fn
+             %entry = OpLabel
+             %1 = OpExtInst %float %ocl remainder %x %x
+             %2 = OpExtInst %float %ocl modf %x %v
+             %3 = OpExtInst %float %glsl Modf %x %v
+             %4 = OpExtInst %float %glsl FMax %x %x
+             %5 = OpExtInst %void %note 1 %v
+             %6 = OpExtInst %float %other 1 %v
+             %7 = OpExtInst %float %other 1 %x
+             %8 = OpExtInst %float %ocl 35 %x
+             OpStore %v %x
+             OpReturn
+             OpFunctionEnd",
+        )
+        .expect("it is text");
+        let v = module.globals_with(Op::Variable).next().and_then(|r| module.inst(r).result).expect("a variable");
+        let through = Written::Through(v);
+        let found: Vec<Written> =
+            module.functions[0].blocks[0].insts.iter().map(|r| written(&module, module.inst(*r))).collect();
+        use Written::{Anything, Nothing};
+        assert_eq!(found, [Nothing, through, through, Nothing, Nothing, Anything, Nothing, Nothing, through, Nothing]);
+    }
+
+    #[test]
+    fn copies_have_operands_for_each_side() {
+        let module = text::parse(
+            "%void = OpTypeVoid
+             %float = OpTypeFloat 32
+             %ptr = OpTypePointer Workgroup %float
+             %v = OpVariable %ptr Workgroup
+             %fn = OpTypeFunction %void
+             %main = OpFunction %void None %fn
+             %entry = OpLabel
+             OpCopyMemory %v %v Volatile
+             OpCopyMemory %v %v Volatile|Aligned 4 None
+             OpCopyMemory %v %v Aligned 4 Volatile
+             OpReturn
+             OpFunctionEnd",
+        )
+        .expect("it is text");
+        let insts = module.functions[0].blocks[0].insts.iter().map(|r| module.inst(*r));
+        let volatile: Vec<bool> = insts.filter(|i| i.op == Op::CopyMemory).map(|i| read_access(i).volatile).collect();
+        assert_eq!(volatile, [true, false, true]);
+    }
+}

@@ -1,0 +1,201 @@
+//! What a read of memory gives: always the same, the same unless it is raced for, or anything.
+//!
+//! Memory that no instruction of the module writes is still not constant: another dispatch, or the host, may write it.
+//! Three kinds of reads are told apart.
+//!
+//! - A volatile read (`Volatile`, or the decoration) says that somebody does: each invocation may read something else.
+//! - Without an order between the write and the read there is a race, so a read that can't be ordered with what others
+//!   do during the dispatch is constant. Reads of the Vulkan and the GLSL450 memory model are private, and no order includes them,
+//!   but for those that are NonPrivate or Coherent; and nothing is ordered with other dispatches but by atomics of memory
+//!   that these share.
+//! - The rest is the same for all that read between the same two atomics: an assumption.
+//!
+//! Shared memory is written by invocations of the module only.
+
+use super::Assumptions;
+use super::memory::{Writes, pointee};
+use coop_ir::decorate::Decorations;
+use coop_ir::effects::{ReadAccess, read_access};
+use coop_ir::grammar::Op;
+use coop_ir::types::Type;
+use coop_ir::{Id, Inst, Module};
+use spirv::{Decoration, StorageClass};
+
+/// What a read gives those who read at one address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reading {
+    /// One value, whenever they read.
+    Constant,
+    /// One value, if nobody writes meanwhile.
+    Unraced,
+    /// What barriers between reads and writes of shared memory leave: see `Intervals`. Whether it is volatile.
+    Shared(bool),
+    /// Any value.
+    Anything,
+}
+
+impl Reading {
+    /// What must hold for it, if it can be one value at all. Of shared memory nothing is known of barriers here.
+    pub(super) fn assumes(self) -> Option<Assumptions> {
+        match self {
+            Reading::Constant => Some(Assumptions::NONE),
+            Reading::Unraced | Reading::Shared(false) => Some(Assumptions::RACE),
+            Reading::Shared(true) | Reading::Anything => None,
+        }
+    }
+}
+
+/// The decorations of a module that say how memory is read, if it has any of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Habits {
+    volatile: bool,
+    coherent: bool,
+    /// Whether reads are private where nothing says otherwise.
+    private: bool,
+}
+
+impl Habits {
+    pub(super) fn new(module: &Module) -> Habits {
+        let has = |wanted: Decoration| {
+            let own = module.globals_with(Op::Decorate).any(|r| module.inst(r).word(1) == Some(wanted as u32));
+            own || module.globals_with(Op::MemberDecorate).any(|r| module.inst(r).word(2) == Some(wanted as u32))
+        };
+        let model = module.globals_with(Op::MemoryModel).next().and_then(|r| module.inst(r).word(1));
+        // Simple, OpenCL.
+        let private = !matches!(model, Some(0 | 2));
+        Habits { volatile: has(Decoration::Volatile), coherent: has(Decoration::Coherent), private }
+    }
+
+    /// What an instruction says of what it reads through a pointer (or of an image that is read from there).
+    pub(super) fn access(self, module: &Module, decorations: &Decorations, inst: &Inst, pointer: Id) -> ReadAccess {
+        let access = read_access(inst);
+        let decorated = |asked: bool, d: Decoration| asked && is_decorated(module, decorations, pointer, d);
+        ReadAccess {
+            volatile: access.volatile || decorated(self.volatile, Decoration::Volatile),
+            non_private: access.non_private || !self.private || decorated(self.coherent, Decoration::Coherent),
+        }
+    }
+}
+
+impl Writes {
+    /// What a read gives through a pointer of this class, into this variable.
+    pub(super) fn reading(
+        &self,
+        module: &Module,
+        decorations: &Decorations,
+        (class, root): (u32, Option<Id>),
+        access: ReadAccess,
+    ) -> Reading {
+        use StorageClass::{
+            CrossWorkgroup, Image, PhysicalStorageBuffer, PushConstant, ShaderRecordBufferKHR, StorageBuffer, Uniform,
+            UniformConstant, Workgroup,
+        };
+        match StorageClass::from_u32(class) {
+            // Values of the dispatch; handles, but for OpenCL's constant memory.
+            Some(PushConstant | ShaderRecordBufferKHR) => Reading::Constant,
+            Some(UniformConstant) if !access.volatile => Reading::Constant,
+            Some(Workgroup) if self.read_only(module, decorations, class, root) => Reading::Constant,
+            Some(Workgroup) => Reading::Shared(access.volatile),
+            _ if access.volatile => Reading::Anything,
+            Some(StorageBuffer | Uniform | PhysicalStorageBuffer | CrossWorkgroup | Image) => {
+                let written = !self.read_only(module, decorations, class, root);
+                let ordered = access.non_private && self.atomics;
+                if written || ordered { Reading::Unraced } else { Reading::Constant }
+            }
+            _ => Reading::Anything,
+        }
+    }
+
+    /// What a read of an image gives.
+    pub(super) fn reading_image(&self, access: ReadAccess) -> Reading {
+        match access {
+            ReadAccess { volatile: true, .. } => Reading::Anything,
+            ReadAccess { non_private, .. } if self.images || non_private && self.atomics => Reading::Unraced,
+            _ => Reading::Constant,
+        }
+    }
+}
+
+/// Whether what is read through a pointer has a decoration, by its variable, by a member that the pointer leads through,
+/// or by one that is read. Where it is not known where a pointer comes from, it has.
+fn is_decorated(module: &Module, decorations: &Decorations, pointer: Id, what: Decoration) -> bool {
+    let mut id = pointer;
+    let target = module.type_of(pointer).and_then(|t| match Type::of(module, t)? {
+        Type::Pointer { pointee, .. } => Some(pointee),
+        _ => None,
+    });
+    if target.is_some_and(|ty| has_member(module, decorations, ty, what, 0)) {
+        return true;
+    }
+    for _ in 0..64 {
+        if decorations.has(id, what) {
+            return true;
+        }
+        let Some(inst) = module.def_inst(id) else { return true };
+        let (base, ty, first) = match inst.op {
+            Op::Variable | Op::UntypedVariableKHR | Op::Load | Op::ConvertUToPtr | Op::Bitcast => return false,
+            Op::CopyObject => (inst.id(0), None, 0),
+            Op::AccessChain | Op::InBoundsAccessChain => (inst.id(0), inst.id(0).and_then(|b| pointed(module, b)), 1),
+            Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
+                (inst.id(0), inst.id(0).and_then(|b| pointed(module, b)), 2)
+            }
+            Op::UntypedAccessChainKHR | Op::UntypedInBoundsAccessChainKHR => (inst.id(1), inst.id(0), 2),
+            _ => return true,
+        };
+        if ty.is_some_and(|ty| leads_through(module, decorations, ty, inst.ids_from(first), what)) {
+            return true;
+        }
+        let Some(base) = base else { return true };
+        id = base;
+    }
+    true
+}
+
+fn pointed(module: &Module, pointer: Id) -> Option<Id> {
+    match Type::of(module, module.type_of(pointer)?)? {
+        Type::Pointer { pointee, .. } => Some(pointee),
+        _ => pointee(module, pointer),
+    }
+}
+
+/// Whether a member on a path of indices has a decoration.
+fn leads_through(
+    module: &Module,
+    decorations: &Decorations,
+    mut ty: Id,
+    path: impl Iterator<Item = Id>,
+    what: Decoration,
+) -> bool {
+    for index in path {
+        match Type::of(module, ty) {
+            Some(Type::Struct { members }) => {
+                let member = module.def_inst(index).and_then(|i| i.word(0));
+                let Some(inner) = member.and_then(|m| members.get(m as usize)) else { return true };
+                if decorations.member_has(ty, member.unwrap_or(0), what) {
+                    return true;
+                }
+                ty = *inner;
+            }
+            Some(Type::Array { elem, .. } | Type::RuntimeArray { elem } | Type::Vector { elem, .. }) => ty = elem,
+            Some(Type::Matrix { column, .. }) => ty = column,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// Whether a member of a type, or of a part of it, has a decoration.
+fn has_member(module: &Module, decorations: &Decorations, ty: Id, what: Decoration, depth: u32) -> bool {
+    if depth > 8 {
+        return true;
+    }
+    match Type::of(module, ty) {
+        Some(Type::Struct { members }) => members.iter().enumerate().any(|(i, inner)| {
+            decorations.member_has(ty, i as u32, what) || has_member(module, decorations, *inner, what, depth + 1)
+        }),
+        Some(Type::Array { elem, .. } | Type::RuntimeArray { elem }) => {
+            has_member(module, decorations, elem, what, depth + 1)
+        }
+        _ => false,
+    }
+}
