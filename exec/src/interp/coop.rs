@@ -3,13 +3,13 @@
 
 use std::ops::Range;
 
+use super::Semantics;
 use super::access::Place;
 use super::code::{CoopMem, Ins, NO_ROW, Row};
 use super::machine::{Machine, Stop};
 use super::num::{Num, mask, signed};
 use super::race::Agent;
 use super::shade::Shade;
-use super::Semantics;
 use super::types::{Coop, Ty};
 use super::ub::FindingKind;
 

@@ -45,7 +45,8 @@ impl<'a> Entropy<'a> {
     /// Choices made of the bytes asked for last, so that no more are used up: further choices that leave all others as they
     /// are. Of zeros come the plainest.
     pub(super) fn echo(&self) -> Echo {
-        let last = (1..=4).map(|back| self.at.checked_sub(back).and_then(|at| self.bytes.get(at)).copied().unwrap_or(0));
+        let last =
+            (1..=4).map(|back| self.at.checked_sub(back).and_then(|at| self.bytes.get(at)).copied().unwrap_or(0));
         Echo(last.fold(0, |state, byte| state << 8 | u32::from(byte)))
     }
 }
