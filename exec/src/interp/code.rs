@@ -327,6 +327,8 @@ pub(super) struct CoopMem {
     pub unit: u32,
     /// What Intel's checked and offset forms add.
     pub surface: Option<Surface>,
+    /// Whether Vulkan's rule of alignment is about it.
+    pub vulkan: bool,
 }
 
 /// The origin in a surface, and the surface's extent if it is checked.

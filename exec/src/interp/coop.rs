@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::Semantics;
 use super::access::Place;
 use super::code::{CoopMem, Ins, NO_ROW, Row};
 use super::machine::{Machine, Stop};
@@ -209,7 +210,7 @@ impl Machine<'_> {
             self.tile_shade.clear();
             let bytes = coop.num.bytes() as u8;
             let agent = self.matrix_agent(coop.scope, &range);
-            self.check_alignment(ptr, bytes);
+            self.check_alignment(ptr, coop, mem, &range);
             for (i, offset) in offsets.iter().enumerate() {
                 let Some(offset) = offset else { continue };
                 let (at, shift) = if is_half(coop) { (offset >> 1, (offset & 1) * 4) } else { (*offset, 0) };
@@ -235,7 +236,7 @@ impl Machine<'_> {
             self.gather(src, ty, &range);
             let bytes = coop.num.bytes() as u8;
             let agent = self.matrix_agent(coop.scope, &range);
-            self.check_alignment(ptr, bytes);
+            self.check_alignment(ptr, coop, mem, &range);
             if mem.stride != NO_ROW && self.regs.get(mem.stride, range.start) == 0 && mem.layout <= 2 {
                 self.find(FindingKind::Undefined, || "the stride of a store is 0".into());
             }
@@ -258,9 +259,29 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn check_alignment(&mut self, ptr: u64, bytes: u8) {
-        if bytes > 1 && !ptr.is_multiple_of(u64::from(bytes)) {
-            self.find(FindingKind::Misaligned, || format!("the pointer {ptr:#x} is no multiple of {bytes}"));
+    /// Reports a pointer or stride that is no multiple of a component, and one that is that but not what Vulkan asks for.
+    fn check_alignment(&mut self, ptr: u64, coop: &Coop, mem: &CoopMem, range: &Range<usize>) {
+        let bytes = u64::from(coop.num.bytes());
+        let (lines, length) = if mem.layout == 1 { (coop.cols, coop.rows) } else { (coop.rows, coop.cols) };
+        let counted = mem.stride != NO_ROW && mem.unit > 0 && mem.layout < 2 && lines > 1;
+        let stride = counted.then(|| self.regs.get(mem.stride, range.start).wrapping_mul(u64::from(mem.unit)));
+        let broken = |need: u64| {
+            let pointer = (!ptr.is_multiple_of(need)).then(|| format!("the pointer {ptr:#x}"));
+            let stride = stride.filter(|s| !s.is_multiple_of(need)).map(|s| format!("the stride of {s} bytes"));
+            pointer.or(stride)
+        };
+        if let Some(what) = broken(bytes.max(1)) {
+            self.find(FindingKind::Misaligned, || format!("{what} is no multiple of {bytes}"));
+            return;
+        }
+        let need = (u64::from(length) * bytes).min(16);
+        if !mem.vulkan || !need.is_power_of_two() || self.config.semantics == Semantics::Nvidia {
+            return;
+        }
+        if let Some(what) = broken(need) {
+            self.find(FindingKind::Portability, || {
+                format!("{what} is no multiple of {need}: Vulkan leaves that undefined, drivers that load single elements do what is meant")
+            });
         }
     }
 

@@ -1,6 +1,7 @@
 //! Translates the instructions on cooperative matrices, of every dialect.
 
 use coop_ir::{Id, Inst, InstRef, Op};
+use spirv::Capability;
 
 use super::Semantics;
 use super::code::{Conv, CoopMem, Extra, Ins, MulAdd, NO_ROW, Row, Surface, Tensor};
@@ -248,7 +249,8 @@ impl Translator<'_> {
             }
             None => (NO_ROW, Num::U32),
         };
-        Ok(CoopMem { ptr: self.row(ptr)?, layout, stride, stride_num, unit, surface })
+        let vulkan = unit > 0 && layout < 2 && self.m.has_capability(Capability::Shader as u32);
+        Ok(CoopMem { ptr: self.row(ptr)?, layout, stride, stride_num, unit, surface, vulkan })
     }
 
     fn mul_add(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<(), String> {

@@ -33,7 +33,7 @@ pub enum FindingKind {
     Undefined,
     /// Elements that are held more than once have different values: the result depends on the placement.
     Placement,
-    /// Legal, but devices differ.
+    /// Legal, but devices differ; or left undefined by a text, while devices do what is meant.
     Portability,
 }
 

@@ -1,6 +1,7 @@
 //! Loads and stores of whole matrices: layouts, strides, memory operands, in the words of every dialect.
 
 use super::Dialect;
+use super::align::{Rule, gcd};
 use super::emit::{B, Gen, Mat};
 use super::fun::Value;
 use super::range::Range;
@@ -44,6 +45,8 @@ pub(super) struct Footprint {
     units: u32,
     /// What offsets must be multiples of, in units.
     step: u32,
+    /// Whether that is less than Vulkan asks for.
+    unaligned: bool,
 }
 
 /// Where a matrix is loaded from or stored to.
@@ -63,10 +66,6 @@ pub(super) enum Access {
     Store,
     LoadShared,
     StoreShared,
-}
-
-fn gcd(a: u32, b: u32) -> u32 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 impl Gen<'_> {
@@ -102,8 +101,9 @@ impl Gen<'_> {
         };
         let unit_bytes = unit.0.bytes() * unit.1;
         let line_bytes = len * mat.scalar.bytes();
-        // Vulkan's alignment of pointer and stride.
-        let align = line_bytes.min(16);
+        // Vulkan's alignment of pointer and stride, or what numbers need.
+        let unaligned = self.unaligned(Rule::Plain).is_some();
+        let align = if unaligned { mat.scalar.bytes() } else { line_bytes.min(16) };
         let step = align / gcd(align, unit_bytes);
         let least = line_bytes.div_ceil(unit_bytes).next_multiple_of(step);
         let stride = if !store && self.e.chance(20) {
@@ -113,7 +113,7 @@ impl Gen<'_> {
             least + step * self.e.pick(&[0, 0, 1, 2, 3])
         };
         let units = (lines - 1) * stride + line_bytes.div_ceil(unit_bytes);
-        Footprint { layout, stride, units, step }
+        Footprint { layout, stride, units, step, unaligned }
     }
 
     /// Blocks of 4 rows and 16 bytes, if the matrix is made of such.
@@ -131,7 +131,7 @@ impl Gen<'_> {
         let unit_bytes = unit.0.bytes() * unit.1;
         let units = (mat.rows * mat.cols * mat.scalar.bytes()).div_ceil(unit_bytes);
         let step = 64 / gcd(64, unit_bytes);
-        Some(Footprint { layout: Layout::Blocks { by_rows }, stride: group, units, step })
+        Some(Footprint { layout: Layout::Blocks { by_rows }, stride: group, units, step, unaligned: false })
     }
 
     /// Layout, stride and memory operands.
@@ -243,11 +243,12 @@ impl Gen<'_> {
         self.effect(Op::ControlBarrier, [scope, scope, semantics].map(Operand::Id));
     }
 
-    /// New shared memory with a region for each instance of a scope: two pointers to the own one.
+    /// New shared memory with a region for each instance of a scope: two pointers to the own one, `gap` units behind its
+    /// start.
     pub(super) fn shared_region(
         &mut self,
         elem: Id,
-        region: u32,
+        (gap, region): (u32, u32),
         instances: u32,
         workgroup: bool,
     ) -> ([Id; 2], StorageClass) {
@@ -258,12 +259,16 @@ impl Gen<'_> {
         let mut pointers = [variable; 2];
         for p in &mut pointers {
             let at = if workgroup {
-                self.uniform(0)
+                self.uniform(gap)
             } else {
                 self.capability(Capability::GroupNonUniform as u32);
                 let id = self.builtin_value(spirv::BuiltIn::SubgroupId, None);
                 let step = self.uniform(region);
-                let at = self.u32_op(Op::IMul, id, step);
+                let mut at = self.u32_op(Op::IMul, id, step);
+                if gap > 0 {
+                    let gap = self.u32(gap);
+                    at = self.u32_op(Op::IAdd, at, gap);
+                }
                 self.as_index(at)
             };
             let pointer = self.g.pointer(&mut self.m, StorageClass::Workgroup as u32, elem);
@@ -297,8 +302,9 @@ impl Gen<'_> {
         let instances = if from.workgroup { 1 } else { self.subgroups };
         let unit_bytes = unit.0.bytes() * unit.1;
         // 16 bytes, as both layouts may ask for different alignments.
-        let step = at.step * (16 / gcd(16, at.step * unit_bytes));
-        let region = at.units.next_multiple_of(step);
+        let step = if at.unaligned { at.step } else { at.step * (16 / gcd(16, at.step * unit_bytes)) };
+        let gap = step * self.unaligned_gap(step * unit_bytes);
+        let region = (gap + at.units).next_multiple_of(step);
         let bytes = region * instances * unit_bytes;
         if self.shared + bytes > 16384 {
             return None;
@@ -306,13 +312,13 @@ impl Gen<'_> {
         // The other layout may ask for more of the stride than this one.
         let line = if row_major { to.cols } else { to.rows };
         let align = (line * to.scalar.bytes()).min(16);
-        if !(at.stride * unit_bytes).is_multiple_of(align) {
+        if !at.unaligned && !(at.stride * unit_bytes).is_multiple_of(align) {
             return None;
         }
         self.shared += bytes.next_multiple_of(16);
         let elem = self.unit_type(unit);
         let align = unit.0.bytes();
-        let (pointers, storage) = self.shared_region(elem, region, instances, from.workgroup);
+        let (pointers, storage) = self.shared_region(elem, (gap, region), instances, from.workgroup);
         let [own, other] = pointers.map(|pointer| Place { pointer, storage, align, range: value.range });
         self.emit_store(value.id, at, &own, Access::StoreShared);
         self.barrier();

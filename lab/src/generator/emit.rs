@@ -109,6 +109,8 @@ pub(super) struct Gen<'a> {
     pub(super) cut: bool,
     /// Whether a kernel's control flow has no merges.
     pub(super) loose: bool,
+    /// Whether pointers and strides may break the rules of alignment.
+    pub(super) unaligned: bool,
     push: Vec<Push>,
     push_size: u32,
     push_struct: Option<(Id, Id)>,
@@ -149,6 +151,7 @@ impl<'a> Gen<'a> {
             arguments: Vec::new(),
             cut: false,
             loose: false,
+            unaligned: false,
             push: Vec::new(),
             push_size: 0,
             push_struct: None,
@@ -179,6 +182,7 @@ impl<'a> Gen<'a> {
             self.subgroups = 1 << (self.subgroups - 1);
         }
         self.workgroups = [1 + self.e.below(3), 1 + self.e.below(2)];
+        self.choose_alignment();
         // The size of a workgroup, which is all that the variants change.
         let size = self.subgroups * self.profile.lanes();
         let uint = self.g.uint(&mut self.m, 32);

@@ -41,4 +41,31 @@ impl<'a> Entropy<'a> {
     pub(super) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u32) as usize]
     }
+
+    /// Choices made of the bytes asked for last, so that no more are used up: further choices that leave all others as they
+    /// are. Of zeros come the plainest.
+    pub(super) fn echo(&self) -> Echo {
+        let last =
+            (1..=4).map(|back| self.at.checked_sub(back).and_then(|at| self.bytes.get(at)).copied().unwrap_or(0));
+        Echo(last.fold(0, |state, byte| state << 8 | u32::from(byte)))
+    }
+}
+
+/// Choices that follow from bytes which were asked for already.
+pub(super) struct Echo(u32);
+
+impl Echo {
+    /// A number below `n`; 0 if `n` is 0.
+    pub(super) fn below(&mut self, n: u32) -> u32 {
+        // Xorshift: 0 stays 0.
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 17;
+        self.0 ^= self.0 << 5;
+        (self.0 >> 8) % n.max(1)
+    }
+
+    /// True `of_256` times in 256.
+    pub(super) fn chance(&mut self, of_256: u32) -> bool {
+        self.below(256) >= 256 - of_256.min(255)
+    }
 }

@@ -2,6 +2,7 @@
 //! numbers whose bits are bfloat16 or tf32.
 
 use super::access::{Access, Place};
+use super::align::Rule;
 use super::emit::{A, ACC, B, Gen, Mat};
 use super::fun::Value;
 use super::range::Range;
@@ -109,7 +110,8 @@ impl Gen<'_> {
     fn surface_load(&mut self, checked: bool) -> Option<Value> {
         let mat = self.any_mat();
         let s = self.surface(mat, checked);
-        let place = self.input(mat, mat.scalar, (mat.scalar, 1), (s.extent, 16))?;
+        let step = if self.unaligned(Rule::Plain).is_some() { 1 } else { 16 };
+        let place = self.input(mat, mat.scalar, (mat.scalar, 1), (s.extent, step))?;
         let range = if s.cut { place.range.hull(Gen::zero()) } else { place.range };
         let mut operands = vec![Operand::Id(place.pointer)];
         operands.extend(s.origin.map(|o| Operand::Id(self.coordinate_operand(o))));
@@ -123,7 +125,8 @@ impl Gen<'_> {
     fn surface_store(&mut self, value: Value, checked: bool) {
         let mat = value.mat;
         let s = self.surface(mat, checked);
-        let place = self.output(mat, (mat.scalar, 1), (s.extent, 16));
+        let step = if self.unaligned(Rule::Plain).is_some() { 1 } else { 16 };
+        let place = self.output(mat, (mat.scalar, 1), (s.extent, step));
         let mut operands = vec![Operand::Id(place.pointer)];
         operands.extend(s.origin.map(|o| Operand::Id(self.coordinate_operand(o))));
         operands.push(Operand::Id(value.id));

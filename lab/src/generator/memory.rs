@@ -436,10 +436,11 @@ impl Gen<'_> {
         let index = self.buffer(mat.scalar, unit, true);
         let (exec, count) = (self.fun().exec[Self::which(mat)], self.fun().count[Self::which(mat)]);
         let gap = self.e.below(3);
+        let behind = step * self.unaligned_gap(step * unit.0.bytes() * unit.1);
         // The last unit of a matrix may be shared with nothing: a store writes parts of units only.
         let region = units.next_multiple_of(step) + step * gap;
         let buffer = &mut self.buffers[index];
-        let base = buffer.units.next_multiple_of(step);
+        let base = buffer.units.next_multiple_of(step) + behind;
         buffer.units = base + region * count;
         let range = buffer.range();
         let (pointer, storage) = self.pointer(index, base, (count > 1).then_some((exec, region)));

@@ -4,7 +4,8 @@
 //! What is true of every module that [`generate`] gives:
 //!
 //! 1. It is valid, and so is its use: no access outside of its buffers, no races, no undefined value that matters,
-//!    nothing that works on a matrix where only some invocations of its scope are.
+//!    nothing that works on a matrix where only some invocations of its scope are. But for alignment: pointers and strides
+//!    are multiples of a number's size, and in a third of the modules not of what the texts ask for (`align`).
 //! 2. Nothing that it writes depends on which invocation holds which element of a matrix, nor on the size of a
 //!    subgroup; a workgroup has as many subgroups in each of its variants.
 //! 3. Every number is exact in its type, in whatever order sums are taken (`Range` keeps account), so outputs compare
@@ -15,6 +16,7 @@
 //! workgroup) that executes it and every round of the loops around it.
 
 mod access;
+mod align;
 mod callback;
 mod coordinates;
 mod decode;

@@ -565,7 +565,7 @@ impl Gen<'_> {
         };
         let unit_bytes = unit.0.bytes() * unit.1;
         let units = ((t.extent.end.max(1) as u32) * size).div_ceil(unit_bytes);
-        let step = aligned_units(unit_bytes);
+        let step = self.tensor_step(component, unit_bytes);
         let memory = decoder.as_ref().map(|d| d.range);
         let place = self.input(mat, component, unit, (units, step))?;
         let range = self.loaded_range(&t, mat, memory.unwrap_or(place.range), object.range)?;
@@ -590,7 +590,8 @@ impl Gen<'_> {
         let unit = self.unit_for(mat.scalar, Some(1));
         let unit_bytes = unit.0.bytes() * unit.1;
         let units = ((t.extent.end.max(1) as u32) * mat.scalar.bytes()).div_ceil(unit_bytes);
-        let place = self.output(mat, unit, (units, aligned_units(unit_bytes)));
+        let step = self.tensor_step(mat.scalar, unit_bytes);
+        let place = self.output(mat, unit, (units, step));
         let operands = self.tensor_operands(&t, exec, &place, Access::Store, &[]);
         let operands = [place.pointer, value.id].map(Operand::Id).into_iter().chain(operands);
         self.effect(Op::CooperativeMatrixStoreTensorNV, operands);
@@ -604,8 +605,9 @@ impl Gen<'_> {
         let exec = self.fun().exec[0];
         let t = self.tensor_for(mat, None, true)?;
         let bytes = mat.scalar.bytes();
-        let step = aligned_units(bytes);
-        let region = (t.extent.end.max(1) as u32).next_multiple_of(step);
+        let step = self.tensor_step(mat.scalar, bytes);
+        let gap = step * self.unaligned_gap(step * bytes);
+        let region = (gap + t.extent.end.max(1) as u32).next_multiple_of(step);
         let total = region * instances * bytes;
         // What the store leaves out has no value.
         if self.fun().apart || t.extent.skips || self.shared + total > 16384 {
@@ -614,7 +616,7 @@ impl Gen<'_> {
         self.shared += total.next_multiple_of(16);
         let elem = self.scalar(mat.scalar);
         self.scalar_capabilities(mat.scalar);
-        let (pointers, storage) = self.shared_region(elem, region, instances, mat.workgroup);
+        let (pointers, storage) = self.shared_region(elem, (gap, region), instances, mat.workgroup);
         let [from, to] = pointers.map(|pointer| Place { pointer, storage, align: bytes, range: value.range });
         let operands = self.tensor_operands(&t, exec, &from, Access::StoreShared, &[]);
         let operands = [from.pointer, value.id].map(Operand::Id).into_iter().chain(operands);
@@ -628,9 +630,4 @@ impl Gen<'_> {
         self.note("tensor through shared memory");
         Some(Value { id, mat, range: value.range, used: false })
     }
-}
-
-/// How many units make 16 bytes or a multiple.
-fn aligned_units(unit_bytes: u32) -> u32 {
-    16 / (1 << unit_bytes.trailing_zeros().min(4))
 }

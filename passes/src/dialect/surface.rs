@@ -6,7 +6,6 @@
 //! for them together, and a view brings the digits into the order in which memory has them.
 
 use super::edit::{Edit, Shape, malformed};
-use crate::tensor::ELEMENT_ALIGNED;
 use crate::{Checked, Refusal};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
@@ -353,7 +352,7 @@ fn emit(e: &mut Edit<'_>, r: InstRef, access: &Access, shape: Shape, placed: &Pl
         operands.push(Operand::Word(0));
     }
     operands.extend(access.memory.iter().copied());
-    operands.push(Operand::Word(u32::from(view.is_some()) | ELEMENT_ALIGNED));
+    operands.push(Operand::Word(u32::from(view.is_some())));
     operands.extend(view.map(Operand::Id));
     let op = if access.store { Op::CooperativeMatrixStoreTensorNV } else { Op::CooperativeMatrixLoadTensorNV };
     e.replace(r, op, operands);

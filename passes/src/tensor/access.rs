@@ -21,16 +21,17 @@
 //! Two accesses with equal [`Access::key`] have the same code, and differ in `args` only.
 
 use super::align::align;
-use super::bytes::Views;
+use super::bytes::{Views, aliased_parameter};
 use super::calc::{Calc, Num, Step};
 use super::decode::{Clones, Decode, Maker};
 use super::locate::{Rules, Spot};
 use super::memory::Memory;
+use super::origin::Origin;
 use super::parts::{LayoutType, TensorType, ViewType, chain, layout};
 use super::visit::{Begun, Visit};
 use super::wide::Wide;
-use super::{ELEMENT_ALIGNED, OF_LAYOUT, OF_VIEW};
-use crate::arena::{Elem, QUAD};
+use super::{OF_LAYOUT, OF_VIEW};
+use crate::arena::Elem;
 use crate::builtins::add_to_interfaces;
 use crate::{Options, Refusal, Semantics, ssa};
 use coop_ir::builder::{FunctionBuilder, Globals, Index};
@@ -80,8 +81,8 @@ pub(crate) struct Access {
     /// The stride of 64 bits, and its dimension; among the parts it is 0.
     far: Option<(usize, Arg)>,
     semantics: Semantics,
-    /// Whether the pointer may be a multiple of no more than an element's size, and nothing tells at run time.
-    pub(super) unaligned: bool,
+    /// Where the pointer points, as far as alignment goes.
+    pub(super) origin: Origin,
     source: Source,
 }
 
@@ -220,16 +221,13 @@ impl Tensors {
         let view_parts = view.iter().flat_map(|v| &v.1).map(|id| args.of(*id)).collect();
         let elem = Elem { scalar, ty: ty.component };
         let mut list = args.list;
-        let mut unaligned = operands.unaligned;
+        let known = (&self.constants, &self.decorations);
+        let what = (pointer, elem, operands.memory.as_slice());
         let source = match operands.decode {
             None => {
-                let known = (&self.constants, &self.decorations);
-                let what = (pointer, elem, operands.memory.as_slice());
                 let near = far.is_none();
-                let mut units = || Wide::new(m, g, known, &mut self.views, what, unaligned, &mut list);
+                let mut units = || Wide::new(m, g, known, &mut self.views, what, &mut list);
                 let wide = if near { units() } else { None };
-                // The byte in a binding is looked at when the code runs; that of other pointers is not.
-                unaligned &= wide.is_none();
                 let memory = Memory::new(m, known, &mut self.views, r, (what, store), &mut list)?;
                 Source::Memory(Box::new(memory), wide.map(Box::new))
             }
@@ -250,6 +248,11 @@ impl Tensors {
                 Source::Decode(Box::new(decode))
             }
         };
+        // Where elements are decoded nobody asks.
+        let origin = match &source {
+            Source::Memory(..) => Origin::new(m, known, (pointer, scalar.bytes(), &operands.memory), &mut list),
+            Source::Decode(_) => Origin::Unknown,
+        };
         let args = list;
         let mut access = Access {
             at: r,
@@ -269,7 +272,7 @@ impl Tensors {
             plain_strides,
             far,
             semantics: self.semantics,
-            unaligned,
+            origin,
             source,
         };
         access.check()?;
@@ -303,7 +306,6 @@ struct Operands {
     view: Option<Id>,
     decode: Option<Id>,
     decode_vector: Option<Id>,
-    unaligned: bool,
 }
 
 impl Operands {
@@ -324,9 +326,7 @@ impl Operands {
         let mut rest = inst.operands.get(at + 1..)?.iter().map(|o| o.id());
         let mut next = |bit: u32| if tensor & bit != 0 { rest.next().map(|id| id.ok_or(())) } else { Some(Err(())) };
         let (view, decode, decode_vector) = (next(1)?.ok(), next(2)?.ok(), next(4)?.ok());
-        let bytes = memory.get(1).filter(|_| mask & MemoryAccess::ALIGNED.bits() != 0).map_or(1, |o| o.word());
-        let unaligned = tensor & ELEMENT_ALIGNED != 0 && bytes < QUAD;
-        Some(Operands { memory, view, decode, decode_vector, unaligned })
+        Some(Operands { memory, view, decode, decode_vector })
     }
 }
 
@@ -465,6 +465,7 @@ impl Access {
     /// Begins the code: parameters from `first` on are [`Access::args`].
     pub(crate) fn begin(&self, b: &mut FunctionBuilder<'_>, first: usize) -> Visit {
         let values: Vec<Id> = (0..self.args.len()).map(|at| b.param(first + at)).collect();
+        values.iter().for_each(|id| aliased_parameter(b, *id));
         self.begin_with(b, &values)
     }
 
@@ -494,7 +495,7 @@ impl Access {
             Arg::Global(id) => id,
             Arg::Param(at, _) => values[at],
         });
-        Visit::new(self.clone(), rules, source, fill, far)
+        Visit::new(self.clone(), (rules, values), source, fill, far)
     }
 }
 

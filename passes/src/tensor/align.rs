@@ -1,6 +1,7 @@
 //! What values are multiples of.
 
 use super::calc::power;
+use crate::ssa::is_debug;
 use coop_ir::constant::Constants;
 use coop_ir::{Id, Module, Op};
 
@@ -11,7 +12,7 @@ const MAX: u32 = 1 << 31;
 
 /// A power of two that divides a 32-bit integer, as far as its definition tells.
 pub(super) fn align(m: &Module, constants: &Constants, id: Id) -> u32 {
-    Finder { m, constants, path: Vec::new(), budget: 2000 }.of(id)
+    Finder { m, constants, path: Vec::new(), assumed: 0, budget: 2000 }.of(id)
 }
 
 struct Finder<'a> {
@@ -19,6 +20,8 @@ struct Finder<'a> {
     constants: &'a Constants,
     /// The phis and variables on the way: what comes round a loop is assumed to be a multiple of whatever the rest is.
     path: Vec<Id>,
+    /// How often that was assumed.
+    assumed: u32,
     budget: u32,
 }
 
@@ -51,15 +54,16 @@ impl Finder<'_> {
             }
             Op::ShiftRightLogical => {
                 let shift = inst.id(1).and_then(|s| self.known(s)).unwrap_or(31).min(31);
-                (x(self, 0) >> shift).max(1)
+                self.divided(inst.id(0), 1 << shift)
             }
             Op::UDiv => match inst.id(1).and_then(|d| self.known(d)) {
-                Some(d) if d.is_power_of_two() => (x(self, 0) / d).max(1),
+                Some(d) if d.is_power_of_two() => self.divided(inst.id(0), d),
                 _ => 1,
             },
             Op::UMod => x(self, 0).min(x(self, 1)),
             Op::Phi => {
                 if self.path.contains(&id) {
+                    self.assumed += 1;
                     return MAX;
                 }
                 self.path.push(id);
@@ -76,6 +80,7 @@ impl Finder<'_> {
     /// What a variable of the function holds is one of the values that are stored there, if nothing else is done to it.
     fn loaded(&mut self, variable: Id) -> u32 {
         if self.path.contains(&variable) {
+            self.assumed += 1;
             return MAX;
         }
         let function = spirv::StorageClass::Function as u32;
@@ -91,7 +96,8 @@ impl Finder<'_> {
             let user = m.inst(*r);
             match user.op {
                 Op::Store if user.id(0) == Some(variable) => values.extend(user.id(1)),
-                Op::Load | Op::ExtInst => {}
+                Op::Load => {}
+                _ if is_debug(m, user) => {}
                 _ if user.ids().any(|i| i == variable) => return 1,
                 _ => {}
             }
@@ -100,6 +106,13 @@ impl Finder<'_> {
         let all = values.into_iter().map(|v| self.of(v)).min().unwrap_or(1);
         self.path.pop();
         all
+    }
+
+    /// Of a number divided by a power of two. What is divided again in each round of a loop is a multiple of less each time.
+    fn divided(&mut self, id: Option<Id>, by: u32) -> u32 {
+        let before = self.assumed;
+        let number = id.map_or(1, |id| self.of(id));
+        if self.assumed > before { 1 } else { (number / by).max(1) }
     }
 
     fn known(&self, id: Id) -> Option<u32> {

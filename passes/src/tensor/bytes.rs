@@ -27,6 +27,13 @@ pub(super) struct Term {
     pub(super) align: u32,
 }
 
+impl Term {
+    /// A power of two that divides it.
+    fn divided_by(&self) -> u32 {
+        power(self.factor).saturating_mul(self.align)
+    }
+}
+
 /// A byte of a buffer.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Address {
@@ -52,37 +59,55 @@ impl Address {
 
     /// A power of two that divides it.
     pub(super) fn align(&self) -> u32 {
-        let terms = self.terms.iter().map(|t| power(t.factor).saturating_mul(t.align));
+        let terms = self.terms.iter().map(Term::divided_by);
         terms.chain([power(self.constant)]).min().unwrap_or(1)
     }
 
-    /// The address modulo `bytes`, a power of two; `None` if that is surely 0.
-    pub(super) fn rest(&self, b: &mut FunctionBuilder<'_>, bytes: u32) -> Option<Index> {
-        let mut sum = Index::Const(self.constant % bytes);
-        for t in self.terms.iter().filter(|t| power(t.factor).saturating_mul(t.align) < bytes) {
-            let value = b.mul(t.at, Index::Const(t.factor % bytes));
-            sum = b.add(sum, value);
-        }
-        match sum {
-            Index::Const(v) if v % bytes == 0 => None,
-            sum => Some(b.rem(sum, bytes)),
-        }
+    /// Whether it is known to be no multiple of `bytes`, a power of two.
+    pub(super) fn surely_misaligned(&self, bytes: u32) -> bool {
+        let parts = self.terms.iter().map(Term::divided_by).min().unwrap_or(bytes).min(bytes);
+        !self.constant.is_multiple_of(parts)
     }
 
-    /// The same where the address is a multiple of `bytes` and its parts may not be.
-    pub(super) fn whole_index(&self, b: &mut FunctionBuilder<'_>, bytes: u32) -> Index {
-        let mut sum = Index::Const(self.constant);
-        for t in &self.terms {
-            let value = b.mul(t.at, Index::Const(t.factor));
-            sum = b.add(value, sum);
-        }
-        b.div(sum, bytes)
+    /// Whether it is no multiple of `bytes`, a power of two. `None`: it surely is one.
+    pub(super) fn misaligned(&self, b: &mut FunctionBuilder<'_>, bytes: u32) -> Option<Id> {
+        let mut parts = self.terms.iter().filter(|t| t.divided_by() < bytes);
+        let constant = self.constant % bytes;
+        let rest = match (constant, parts.next(), parts.next()) {
+            (0, None, _) => return None,
+            // What the factor does not have of `bytes`, the value must have.
+            (0, Some(only), None) => b.rem(only.at, bytes / power(only.factor)),
+            _ => {
+                let mut sum = Index::Const(constant);
+                for t in self.terms.iter().filter(|t| t.divided_by() < bytes) {
+                    let value = b.mul(t.at, Index::Const(t.factor % bytes));
+                    sum = b.add(sum, value);
+                }
+                b.rem(sum, bytes)
+            }
+        };
+        Some(b.compare(Op::INotEqual, rest, Index::Const(0)))
     }
 
     /// The number of the unit of `bytes` bytes (a power of two that divides the address) that begins there.
+    ///
+    /// What divides the sum need not divide its parts: those that are no multiples for sure are added up first. Where that is
+    /// one part, it is a multiple since the others are.
     pub(super) fn index(&self, b: &mut FunctionBuilder<'_>, bytes: u32) -> Index {
+        let (whole, mut parts): (Vec<Term>, Vec<Term>) = self.terms.iter().partition(|t| t.divided_by() >= bytes);
+        let rest = self.constant % bytes;
+        let alone = if rest == 0 && parts.len() == 1 { parts.pop() } else { None };
         let mut sum = Index::Const(self.constant / bytes);
-        for t in &self.terms {
+        if !parts.is_empty() {
+            let mut all = Index::Const(rest);
+            for t in parts {
+                let value = b.mul(t.at, Index::Const(t.factor));
+                all = b.add(value, all);
+            }
+            let all = b.div(all, bytes);
+            sum = b.add(all, sum);
+        }
+        for t in whole.into_iter().chain(alone) {
             // What the factor does not have of the unit, the value has.
             let shared = power(t.factor).min(bytes);
             let value = b.div(t.at, bytes / shared);
@@ -107,6 +132,17 @@ impl Layouts<'_> {
 
     pub(super) fn stride(&self, ty: Id) -> Option<u32> {
         self.decorations.value(ty, Decoration::ArrayStride)
+    }
+
+    /// How far elements are apart where no layout says it, as in shared memory: that of three numbers is not known.
+    fn packed(&self, elem: Id) -> Option<u32> {
+        match Type::of(self.m, elem)? {
+            Type::Vector { len: 3, .. } => None,
+            Type::Array { elem: of, len } if self.stride(elem).is_none() => {
+                self.packed(of)?.checked_mul(u32::try_from(self.constants.get(len).value()?).ok()?)
+            }
+            _ => self.size(elem, 0).map(|(size, _)| size),
+        }
     }
 
     /// Size and alignment in bytes; runtime arrays add nothing to a size.
@@ -158,7 +194,9 @@ impl Layouts<'_> {
                     ty = *members.get(member as usize)?;
                     continue;
                 }
-                Type::Array { elem, .. } | Type::RuntimeArray { elem } => (elem, self.stride(ty)?),
+                Type::Array { elem, .. } | Type::RuntimeArray { elem } => {
+                    (elem, self.stride(ty).or_else(|| self.packed(elem))?)
+                }
                 Type::Vector { elem, .. } => (elem, self.size(elem, 0)?.0),
                 _ => return None,
             };
@@ -185,6 +223,15 @@ pub(super) struct Bound {
 impl Layouts<'_> {
     /// Where in which binding a pointer points.
     pub(super) fn bound(&self, pointer: Id) -> Option<Bound> {
+        self.reached(pointer, &[StorageClass::StorageBuffer]).filter(|bound| self.is_variable(bound.variable))
+    }
+
+    fn is_variable(&self, id: Id) -> bool {
+        self.m.def_inst(id).is_some_and(|i| i.op == Op::Variable)
+    }
+
+    /// Where in which variable of some storage classes, or in which buffer of a descriptor heap, a pointer points.
+    pub(super) fn reached(&self, pointer: Id, storages: &[StorageClass]) -> Option<Bound> {
         let m = self.m;
         let mut root = pointer;
         let mut parts: Vec<Vec<Id>> = Vec::new();
@@ -196,16 +243,18 @@ impl Layouts<'_> {
                     root = base;
                 }
                 (Op::CopyObject, Some(base)) => root = base,
-                (Op::Variable, _) => break,
+                (Op::Variable | Op::BufferPointerEXT, _) => break,
                 _ => return None,
             }
         }
         let Type::Pointer { storage, pointee } = Type::of(m, m.type_of(root)?)? else { return None };
-        (storage == StorageClass::StorageBuffer as u32).then_some(())?;
+        storages.iter().any(|s| *s as u32 == storage).then_some(())?;
         let indices: Vec<Id> = parts.into_iter().rev().flatten().collect();
         let mut indices = indices.as_slice();
         let (mut ty, mut descriptor) = (pointee, None);
-        if let Type::Array { elem, .. } | Type::RuntimeArray { elem } = Type::of(m, pointee)? {
+        if storage != StorageClass::Workgroup as u32
+            && let Type::Array { elem, .. } | Type::RuntimeArray { elem } = Type::of(m, pointee)?
+        {
             descriptor = Some(*indices.first()?);
             (ty, indices) = (elem, &indices[1..]);
         }

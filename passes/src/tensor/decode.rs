@@ -10,10 +10,11 @@
 
 use super::access::{Arg, Args};
 use super::align::align;
-use super::bytes::{Address, Bound, Buffer, Layouts, Reader, Term, Views, aliased_parameter, unaligned};
+use super::bytes::{Address, Bound, Buffer, Layouts, Reader, Term, Views, unaligned};
 use super::calc::{Calc, Num, power};
 use super::memory::{far_index, unsigned};
-use crate::arena::Elem;
+use super::reads::reads;
+use crate::arena::{Elem, QUAD};
 use crate::inline::{returns, splice};
 use crate::kernel::is_kernel;
 use crate::{Refusal, Semantics, ssa};
@@ -39,6 +40,8 @@ pub(super) struct Decode {
 #[derive(Clone, Debug)]
 pub(super) struct Callee {
     function: Id,
+    /// The one to call where blocks begin at multiples of 16 bytes, if another.
+    wide: Option<Id>,
     ret: Id,
     /// The types of the arrays of coordinates.
     arrays: [Id; 2],
@@ -69,7 +72,17 @@ enum Descriptor {
 /// The copies of decode functions, by what they are made for.
 #[derive(Default, Debug)]
 pub(super) struct Clones {
-    by_key: FxHashMap<CloneKey, (Id, bool)>,
+    by_key: FxHashMap<CloneKey, Copied>,
+}
+
+/// A copy of a decode function.
+#[derive(Clone, Copy, Debug)]
+struct Copied {
+    function: Id,
+    /// Whether it looks at the block at all.
+    used: bool,
+    /// Whether it would read more at once if blocks began at multiples of 16 bytes.
+    narrow: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -77,7 +90,7 @@ struct CloneKey {
     function: Id,
     variable: Id,
     descriptor: Option<Id>,
-    /// Bytes from block to block; the alignment of the byte that is passed beside the number, if one is.
+    /// Bytes from block to block; what the byte that is passed beside the number, if one is, is a multiple of.
     step: u32,
     base: Option<u32>,
 }
@@ -178,7 +191,14 @@ impl Maker<'_> {
             Semantics::Spec => size.next_multiple_of(alignment),
             Semantics::Nvidia => size,
         };
-        let callee = |function, from, descriptor| Callee { function, ret: s.ret, arrays: s.arrays, from, descriptor };
+        let callee = |function, from, descriptor| Callee {
+            function,
+            wide: None,
+            ret: s.ret,
+            arrays: s.arrays,
+            from,
+            descriptor,
+        };
         let storage = self.m.type_of(pointer).and_then(|t| Type::of(self.m, t)).map(|t| match t {
             Type::Pointer { storage, .. } => storage,
             _ => u32::MAX,
@@ -194,8 +214,7 @@ impl Maker<'_> {
             self.refuse("a decode function needs to know which binding the load goes through".to_owned())
         })?;
         let aligned = terms.iter().map(|(id, factor)| self.align_of(*id).saturating_mul(power(*factor)));
-        // A load's pointer is a multiple of 16 bytes.
-        let base_align = aligned.chain([power(constant)]).min().unwrap_or(1).max(16);
+        let base_align = aligned.chain([power(constant)]).min().unwrap_or(1).min(QUAD);
         let mut args = Args { m: self.m, constants: self.constants, list: std::mem::take(list) };
         let descriptor = descriptor.map(|id| {
             let constant = args.m.def_inst(id).is_some_and(|i| i.op.is_constant());
@@ -209,14 +228,8 @@ impl Maker<'_> {
             _ => None,
         };
         let key = CloneKey { function, variable, descriptor: fixed, step, base: (!exact).then_some(base_align) };
-        let (clone, used) = match self.clones.by_key.get(&key) {
-            Some(known) => *known,
-            None => {
-                let made = self.clone(&key, matches!(descriptor, Some(Descriptor::Param(_))))?;
-                self.clones.by_key.insert(key, made);
-                made
-            }
-        };
+        let passed = matches!(descriptor, Some(Descriptor::Param(_)));
+        let Copied { function: clone, used, narrow } = self.copied(&key, passed)?;
         let from = match (used, exact) {
             (false, _) => From::Nothing,
             (true, true) => {
@@ -225,15 +238,30 @@ impl Maker<'_> {
             }
             (true, false) => From::Bytes { terms: counted, constant },
         };
-        Ok(callee(clone, from, descriptor.filter(|_| used)))
+        let mut callee = callee(clone, from, descriptor.filter(|_| used));
+        if narrow {
+            let wide = self.copied(&CloneKey { base: Some(QUAD), ..key }, passed)?;
+            callee.wide = Some(wide.function);
+        }
+        Ok(callee)
+    }
+
+    /// The copy for what a key says, made when first needed.
+    fn copied(&mut self, key: &CloneKey, descriptor: bool) -> Result<Copied, Refusal> {
+        if let Some(known) = self.clones.by_key.get(key) {
+            return Ok(*known);
+        }
+        let made = self.clone(key, descriptor)?;
+        self.clones.by_key.insert(key.clone(), made);
+        Ok(made)
     }
 
     fn align_of(&self, id: Id) -> u32 {
         align(self.m, self.constants, id)
     }
 
-    /// A copy of a decode function that reads a binding. Answers it, and whether it looks at the block at all.
-    fn clone(&mut self, key: &CloneKey, descriptor: bool) -> Result<(Id, bool), Refusal> {
+    /// A copy of a decode function that reads a binding.
+    fn clone(&mut self, key: &CloneKey, descriptor: bool) -> Result<Copied, Refusal> {
         let f = self.function(key.function).ok_or_else(|| self.malformed("the decode function has no body"))?;
         splice::duplicate(self.m, f, "_of_binding");
         let f = self.m.functions.len() - 1;
@@ -257,6 +285,7 @@ impl Maker<'_> {
             uses.into_iter().any(|r| self.m.inst(*r).ids().any(|id| id == old) && !is_dead(self.m, &function, *r));
         let (mut address, mut buffer) =
             (Address::default(), Buffer { variable: key.variable, descriptor: key.descriptor });
+        let mut narrow = false;
         if used {
             let u32_type = self.g.uint(self.m, 32);
             let param = |this: &mut Self| {
@@ -268,9 +297,12 @@ impl Maker<'_> {
             let (number, r) = param(self);
             new.push(r);
             address = address.plus(Term { at: Index::Value(number), factor: key.step, align: 1 });
-            if let Some(align) = key.base {
+            if let Some(known) = key.base {
                 let (base, r) = param(self);
                 new.push(r);
+                let reads = reads(self.m, self.constants, self.decorations, &function, (old, key.step));
+                let align = known.max(reads.promised);
+                narrow = align < reads.widest;
                 address = address.plus(Term { at: Index::Value(base), factor: 1, align });
             }
             if descriptor {
@@ -290,7 +322,7 @@ impl Maker<'_> {
         self.m.forget(pointer);
         self.m.functions.push(function);
         ssa::forget_notes(self.m, &gone);
-        Ok((id, used))
+        Ok(Copied { function: id, used, narrow })
     }
 
     /// Inlines what a function passes such pointers to.
@@ -466,6 +498,7 @@ impl Decode {
     pub(super) fn key(&self, out: &mut Vec<Operand>) {
         for callee in std::iter::once(&self.scalar).chain(self.vector.as_ref().map(|v| &v.0)) {
             out.push(Operand::Id(callee.function));
+            out.extend(callee.wide.map(Operand::Id));
             let (kind, terms, constant) = match &callee.from {
                 From::Nothing => (0, &[][..], 0),
                 From::Physical { pointer, step, .. } => {
@@ -525,7 +558,11 @@ impl Callee {
                 Some(b.index(n.at))
             }
         });
-        Called { callee: self.clone(), number, base, pointer, descriptor }
+        let off = base.filter(|_| self.wide.is_some()).and_then(|base: Num| {
+            let base = Address::default().plus(Term { at: base.at, factor: 1, align: base.align });
+            base.misaligned(b, QUAD)
+        });
+        Called { callee: self.clone(), number, base, off, pointer, descriptor }
     }
 }
 
@@ -536,7 +573,6 @@ fn stepped(b: &mut FunctionBuilder<'_>, pointer: Id, step: u32) -> Id {
         return pointer;
     }
     let storage = StorageClass::PhysicalStorageBuffer as u32;
-    aliased_parameter(b, pointer);
     let pointee = b.module.type_of(pointer).and_then(|t| match Type::of(b.module, t)? {
         Type::Pointer { pointee, .. } => Some(pointee),
         _ => None,
@@ -559,6 +595,8 @@ struct Called {
     /// What is added to the number of the block.
     number: Num,
     base: Option<Num>,
+    /// Whether blocks do not begin at multiples of 16 bytes, where that matters and is not sure.
+    off: Option<Id>,
     pointer: Option<Id>,
     descriptor: Option<Id>,
 }
@@ -575,7 +613,7 @@ impl Called {
     /// Calls it for the element with these coordinates.
     fn call(&self, b: &mut FunctionBuilder<'_>, linear: Num, far: Option<Id>, at: (&[Num], &[Num])) -> Id {
         let (block, within) = at;
-        let mut operands = vec![self.callee.function];
+        let mut operands = Vec::new();
         match &self.callee.from {
             From::Nothing => {}
             From::Physical { ty, step, .. } => {
@@ -612,7 +650,16 @@ impl Called {
                 .collect();
             operands.push(b.ids(Op::CompositeConstruct, *array, &parts));
         }
-        b.ids(Op::FunctionCall, self.callee.ret, &operands)
+        let (Callee { function, wide, ret, .. }, off) = (&self.callee, self.off);
+        let call = |b: &mut FunctionBuilder<'_>, function: Id| {
+            let all: Vec<Id> = [function].into_iter().chain(operands.iter().copied()).collect();
+            vec![b.ids(Op::FunctionCall, *ret, &all)]
+        };
+        let values = match (*wide, off) {
+            (Some(wide), Some(off)) => b.choose(off, &[*ret], &mut |b| call(b, *function), &mut |b| call(b, wide)),
+            (wide, _) => call(b, wide.unwrap_or(*function)),
+        };
+        values[0]
     }
 }
 

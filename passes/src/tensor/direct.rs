@@ -5,8 +5,10 @@
 //! then there is a condition, the same for all invocations of the scope, since the operands of the access are.
 
 use super::access::Access;
+use super::bytes::{Address, Term};
 use super::calc::{Calc, Num};
 use super::locate::{Axis, Rules};
+use super::origin::Origin;
 use super::parts::layout;
 use super::visit::{Begun, Visit};
 use super::{CLAMP_UNDEFINED, access};
@@ -32,7 +34,7 @@ impl Access {
     /// Whether the access is plain, if what must be tested turns out well: then, whether columns are contiguous.
     pub(crate) fn plain(&self) -> Option<bool> {
         let rules = self.dry_rules();
-        if self.clips || self.unaligned || self.decodes() || !self.reaches_units() {
+        if self.clips || matches!(self.origin, Origin::Unknown) || self.decodes() || !self.reaches_units() {
             return None;
         }
         let axes = rules.axes()?;
@@ -75,7 +77,7 @@ impl Visit {
         let col_major = self.access.plain()?;
         let rules = &self.rules;
         let axes = rules.axes()?;
-        let Begun::Memory(root, wide) = &self.source else { return None };
+        let Begun::Memory(root, _) = &self.source else { return None };
         let c = &mut Calc::new(b, 1);
         let [row_step, col_step] = strides(c, rules, &axes);
         let step = if col_major { col_step } else { row_step };
@@ -106,19 +108,14 @@ impl Visit {
         }
         let bytes = self.access.elem.scalar.bytes();
         if align > bytes {
-            let needed = align / bytes;
-            for n in [linear, step] {
-                if n.align < needed {
-                    let (_, rest) = c.div_rem(n, Num::known(needed));
-                    let test = c.compare(Op::INotEqual, rest, Num::known(0));
-                    unless = c.or(unless, test.ok());
-                    if test == Err(true) {
-                        return None;
-                    }
+            let line = Address::default().plus(Term { at: step.at, factor: bytes, align: step.align });
+            let first = self.access.origin.address(b, &self.values, align)?;
+            let first = first.plus(Term { at: linear.at, factor: bytes, align: linear.align });
+            for address in [first, line] {
+                if address.surely_misaligned(align) {
+                    return None;
                 }
-            }
-            if let Some(wide) = wide {
-                let off = wide.base_misaligned(b, align);
+                let off = address.misaligned(b, align);
                 unless = Calc::new(b, 1).or(unless, off);
             }
         }

@@ -1,7 +1,7 @@
 //! The memory behind a tensor access: elements by their number, whatever the pointer's pointee is.
 
 use super::access::{Arg, Args};
-use super::bytes::{Bound, Layouts, Views, aliased_parameter, unaligned, with_alignment};
+use super::bytes::{Bound, Layouts, Views, unaligned, with_alignment};
 use super::calc::{Calc, Num};
 use super::wide::stepping_pointer;
 use crate::Refusal;
@@ -96,7 +96,7 @@ impl Seen {
                     let term = c.mul(n, Num::known(*factor));
                     sum = c.add(term, sum);
                 }
-                // A pointer of an access is a multiple of 16 bytes.
+                // A pointer of an access is a multiple of an element's size.
                 sum.align = sum.align.max(bytes);
                 let (first_element, _) = Calc::new(b, 1).div_rem(sum, Num::known(bytes));
                 let descriptor = descriptor.or_else(|| passed.map(|at| values[at]));
@@ -106,9 +106,7 @@ impl Seen {
             }
             SeenFrom::Physical(at) => {
                 let pointer = stepping_pointer(b, elem.ty, bytes);
-                let base = values[*at];
-                aliased_parameter(b, base);
-                let root = b.ids(Op::Bitcast, pointer, &[base]);
+                let root = b.ids(Op::Bitcast, pointer, &[values[*at]]);
                 SeenRoot { chain: vec![root], first: Num::known(0), physical: Some(pointer) }
             }
         }
@@ -298,9 +296,6 @@ impl Memory {
     /// What does not depend on the element.
     pub(super) fn begin(&self, b: &mut FunctionBuilder<'_>, values: &[Id]) -> Root {
         let mut root = self.root.map_or(self.place.root, |at| values[at]);
-        if self.root.is_some() {
-            aliased_parameter(b, root);
-        }
         if self.place.indices.is_empty() && self.seen.is_none() {
             root = steppable(b, &self.place, root);
         }

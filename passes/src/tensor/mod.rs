@@ -29,8 +29,10 @@ mod direct;
 mod locate;
 mod memory;
 mod normal;
+mod origin;
 mod parts;
 pub mod plain;
+mod reads;
 mod visit;
 mod wide;
 
@@ -53,10 +55,6 @@ const OF_LAYOUT: [Op; 6] = [
 /// The instructions that make or change views.
 const OF_VIEW: [Op; 4] =
     [Op::CreateTensorViewNV, Op::TensorViewSetDimensionNV, Op::TensorViewSetStrideNV, Op::TensorViewSetClipNV];
-
-/// A bit of the tensor addressing operands that only [`crate::dialect`] sets: the pointer is a multiple of an element's
-/// size, and not of 16 bytes as SPV_NV_cooperative_matrix2 asks.
-pub(crate) const ELEMENT_ALIGNED: u32 = 0x8000_0000;
 
 /// Modes of `OpTypeTensorLayoutNV`.
 const CLAMP_UNDEFINED: u32 = 0;

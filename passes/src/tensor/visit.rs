@@ -29,6 +29,8 @@ pub(crate) struct Visit {
     pub(super) access: Access,
     pub(super) rules: Rules,
     pub(super) source: Begun,
+    /// What the access's arguments are.
+    pub(super) values: Vec<Id>,
     fill: Option<Id>,
     /// The stride of 64 bits.
     far: Option<Id>,
@@ -62,8 +64,14 @@ fn not(b: &mut FunctionBuilder<'_>, condition: Id) -> Id {
 }
 
 impl Visit {
-    pub(super) fn new(access: Access, rules: Rules, source: Begun, fill: Option<Id>, far: Option<Id>) -> Visit {
-        Visit { access, rules, source, fill, far, plans: FxHashMap::default() }
+    pub(super) fn new(
+        access: Access,
+        (rules, values): (Rules, &[Id]),
+        source: Begun,
+        fill: Option<Id>,
+        far: Option<Id>,
+    ) -> Visit {
+        Visit { access, rules, source, values: values.to_vec(), fill, far, plans: FxHashMap::default() }
     }
 
     /// How many elements a place is behind where `linear` says, with 64 bits: as many as lines of a stride of 64 bits have.

@@ -1,12 +1,13 @@
 //! Neighbouring elements at once: 4, 8 or 16 bytes of a binding, or behind a pointer, whatever they are declared as.
 
-use super::access::{Arg, Args};
-use super::bytes::{Address, Bound, Layouts, Term, Views, aliased_parameter, unaligned, with_alignment};
+use super::access::Args;
+use super::bytes::{Address, Layouts, Term, Views, unaligned, with_alignment};
 use super::calc::{Calc, Num, Step};
-use super::memory::unsigned;
-use crate::arena::{Elem, words_of};
+use super::origin::{Origin, promised};
+use crate::arena::{Elem, QUAD, words_of};
 use crate::scalar::bits::{gather, spread};
-use coop_ir::builder::{FunctionBuilder, Globals, Index, decorate};
+use coop_ir::builder::{FunctionBuilder, Globals, decorate};
+use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, Module, Op, Operand};
@@ -23,17 +24,13 @@ pub(super) struct Wide {
     base: Base,
     elem: Elem,
     operands: Vec<Operand>,
-    /// Whether the byte where the access points may be any multiple of an element's size, so that only the sum of all
-    /// that is added up is a multiple of a unit.
-    unaligned: bool,
 }
 
 #[derive(Clone, Debug)]
 enum Base {
     /// A binding, seen as arrays of units.
-    Binding { terms: Vec<(Arg, u32)>, constant: u32, descriptor: Option<Id>, passed: Option<usize>, views: [Id; 3] },
-    /// A pointer to PhysicalStorageBuffer memory, and what it is a multiple of, at most a unit. It is 16 for tensor
-    /// accesses, but not for plain ones with short lines that became tensor accesses.
+    Binding { origin: Origin, descriptor: Option<Id>, passed: Option<usize>, views: [Id; 3] },
+    /// A pointer to PhysicalStorageBuffer memory, and what it is a multiple of, at most 16.
     Physical { pointer: usize, align: u32 },
 }
 
@@ -42,10 +39,9 @@ impl Wide {
     pub(super) fn new(
         m: &mut Module,
         g: &mut Globals,
-        (constants, decorations): (&coop_ir::constant::Constants, &Decorations),
+        (constants, decorations): (&Constants, &Decorations),
         views: &mut Views,
         (pointer, elem, operands): (Id, Elem, &[Operand]),
-        unaligned_pointer: bool,
         list: &mut Vec<Id>,
     ) -> Option<Wide> {
         let mask = operands.first().map_or(0, |o| o.word());
@@ -54,33 +50,27 @@ impl Wide {
         }
         let Type::Pointer { storage, .. } = Type::of(m, m.type_of(pointer)?)? else { return None };
         if storage == StorageClass::PhysicalStorageBuffer as u32 {
-            if unaligned_pointer {
-                // What the address is a multiple of can't be told.
-                return None;
-            }
+            let align = promised(operands, elem.scalar.bytes());
             let mut args = Args { m, constants, list: std::mem::take(list) };
-            let at = args.pass(pointer);
+            let pointer = args.pass(pointer);
             *list = args.list;
-            let aligned = mask & MemoryAccess::ALIGNED.bits() != 0;
-            let align = operands.get(1).filter(|_| aligned).map_or(16, |o| o.word().min(16));
-            let base = Base::Physical { pointer: at, align };
-            return Some(Wide { base, elem, operands: operands.to_vec(), unaligned: false });
+            let base = Base::Physical { pointer, align };
+            return Some(Wide { base, elem, operands: operands.to_vec() });
         }
         let bound = Layouts { m, constants, decorations }.bound(pointer)?;
-        let Bound { variable, descriptor, terms, constant } = bound;
         let word = g.uint(m, 32);
         let units = UNITS.map(|bytes| if bytes == 4 { word } else { g.vector(m, word, bytes / 4) });
-        let views = [0, 1, 2].map(|i| views.view(m, decorations, variable, units[i], UNITS[i]));
+        let views = [0, 1, 2].map(|i| views.view(m, decorations, bound.variable, units[i], UNITS[i]));
         let mut args = Args { m, constants, list: std::mem::take(list) };
-        let terms = terms.into_iter().map(|(id, factor)| (args.of(id), factor)).collect();
+        let origin = Origin::of(&bound, &mut args);
         let (mut fixed, mut param) = (None, None);
-        if let Some(id) = descriptor {
+        if let Some(id) = bound.descriptor {
             let constant = args.m.def_inst(id).is_some_and(|i| i.op.is_constant());
             if constant { fixed = Some(id) } else { param = Some(args.pass(id)) }
         }
         *list = args.list;
-        let base = Base::Binding { terms, constant, descriptor: fixed, passed: param, views };
-        Some(Wide { base, elem, operands: unaligned(operands), unaligned: unaligned_pointer })
+        let base = Base::Binding { origin, descriptor: fixed, passed: param, views };
+        Some(Wide { base, elem, operands: unaligned(operands) })
     }
 
     /// The unit for runs of `count` elements, in bytes.
@@ -91,31 +81,20 @@ impl Wide {
     }
 
     pub(super) fn key(&self, out: &mut Vec<Operand>) {
-        if let Base::Binding { terms, constant, passed, .. } = &self.base {
-            for (arg, factor) in terms {
-                arg.key(out);
-                out.push(Operand::Word(*factor));
-            }
-            out.extend([*constant, passed.map_or(0, |p| p as u32 + 1)].map(Operand::Word));
-            out.push(Operand::Word(u32::from(self.unaligned)));
+        if let Base::Binding { origin, passed, .. } = &self.base {
+            origin.key(out);
+            out.push(Operand::Word(passed.map_or(0, |p| p as u32 + 1)));
         }
     }
 
     pub(super) fn begin(&self, b: &mut FunctionBuilder<'_>, values: &[Id]) -> WideRoot {
         let (mut base, mut descriptor, mut pointer) = (Address::default(), None, None);
         match &self.base {
-            Base::Binding { terms, constant, descriptor: fixed, passed, .. } => {
-                base = base.behind(*constant);
-                for (arg, factor) in terms {
-                    let n = unsigned(b, arg.num(values));
-                    base = base.plus(Term { at: n.at, factor: *factor, align: n.align });
-                }
+            Base::Binding { origin, descriptor: fixed, passed, .. } => {
+                base = origin.address(b, values, QUAD).unwrap_or_else(|| unreachable!("a binding's is known"));
                 descriptor = fixed.or_else(|| passed.map(|at| values[at]));
             }
-            Base::Physical { pointer: at, .. } => {
-                aliased_parameter(b, values[*at]);
-                pointer = Some(values[*at]);
-            }
+            Base::Physical { pointer: at, .. } => pointer = Some(values[*at]),
         }
         WideRoot { wide: self.clone(), base, descriptor, pointer }
     }
@@ -124,6 +103,7 @@ impl Wide {
 /// The same in the function that is made.
 pub(super) struct WideRoot {
     wide: Wide,
+    /// Where the access points: in a binding, or (as far as units go) behind a pointer.
     base: Address,
     descriptor: Option<Id>,
     pointer: Option<Id>,
@@ -142,21 +122,13 @@ impl WideRoot {
 
     /// Whether the element with number `linear` does not begin a unit. `None`: it does.
     pub(super) fn misaligned(&self, b: &mut FunctionBuilder<'_>, linear: Num, unit: u32) -> Option<Id> {
-        // A pointer of an access is a multiple of 16 bytes.
-        let rest = self.address(linear).rest(b, unit)?;
-        Some(b.compare(Op::INotEqual, rest, Index::Const(0)))
-    }
-
-    /// Whether the byte where the access points is no multiple of `bytes`. `None`: it is.
-    pub(super) fn base_misaligned(&self, b: &mut FunctionBuilder<'_>, bytes: u32) -> Option<Id> {
-        let rest = self.base.rest(b, bytes)?;
-        Some(b.compare(Op::INotEqual, rest, Index::Const(0)))
+        self.address(linear).misaligned(b, unit)
     }
 
     fn pointer(&self, b: &mut FunctionBuilder<'_>, address: &Address, unit: u32) -> (Id, Id) {
         let word = b.u32_type();
         let ty = if unit == 4 { word } else { b.globals.vector(b.module, word, unit / 4) };
-        let index = if self.wide.unaligned { address.whole_index(b, unit) } else { address.index(b, unit) };
+        let index = address.index(b, unit);
         let index = b.index(index);
         match &self.wide.base {
             Base::Binding { views, .. } => {
@@ -187,7 +159,7 @@ impl WideRoot {
         let bytes = self.wide.elem.scalar.bytes();
         let mut out = Vec::new();
         for n in 0..(count * bytes).div_ceil(unit) {
-            let address = self.address(aligned(linear, unit / bytes)).behind(n * unit);
+            let address = self.address(linear).behind(n * unit);
             let (pointer, ty) = self.pointer(b, &address, unit);
             let operands = self.operands(unit);
             let whole = b.op(Op::Load, ty, [Operand::Id(pointer)].into_iter().chain(operands));
@@ -206,7 +178,7 @@ impl WideRoot {
     pub(super) fn store(&self, b: &mut FunctionBuilder<'_>, linear: Num, values: &[Id], unit: u32) {
         let bytes = self.wide.elem.scalar.bytes();
         for (n, values) in (0..).zip(values.chunks((unit / bytes) as usize)) {
-            let address = self.address(aligned(linear, unit / bytes)).behind(n * unit);
+            let address = self.address(linear).behind(n * unit);
             let (pointer, ty) = self.pointer(b, &address, unit);
             let words = words_of(b, self.wide.elem, values);
             let whole = match words.as_slice() {
@@ -217,11 +189,6 @@ impl WideRoot {
             b.effect(Op::Store, [pointer, whole].map(Operand::Id).into_iter().chain(operands));
         }
     }
-}
-
-/// What is known where alignment was tested.
-fn aligned(linear: Num, by: u32) -> Num {
-    Num { align: linear.align.max(by), ..linear }
 }
 
 /// Words as the elements that they hold.
