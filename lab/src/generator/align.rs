@@ -4,7 +4,7 @@
 
 use super::emit::Gen;
 use super::{Limits, entropy::Echo};
-use crate::types::Scalar;
+use coop_ir::types::Scalar;
 
 /// What asks for an alignment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
