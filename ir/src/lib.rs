@@ -28,6 +28,7 @@ pub mod entry;
 pub mod fuzz;
 pub mod grammar;
 mod module;
+pub mod needs;
 pub mod profile;
 pub mod rewrite;
 mod section;

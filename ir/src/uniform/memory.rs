@@ -157,9 +157,7 @@ fn written(inst: &Inst) -> Option<Id> {
         Op::GroupAsyncCopy => inst.id(1),
         Op::ExtInst => inst.ids_from(3).last().filter(|_| matches!(inst.word(1), Some(35 | 51))),
         Op::AtomicLoad => None,
-        // Arithmetic and what stands before it, control flow; names take time.
-        op if op.0 < 227 || (243..=317).contains(&op.0) => None,
-        op if op.name().is_some_and(|n| n.starts_with("Atomic")) => inst.id(0),
+        op if op.is_atomic() => inst.id(0),
         _ => None,
     }
 }

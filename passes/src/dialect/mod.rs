@@ -21,7 +21,7 @@ mod surface;
 mod widen;
 
 use crate::pipeline::PassCx;
-use crate::{Refusal, Target};
+use crate::{Refusal, Target, lengths};
 use coop_ir::{Module, Op};
 
 /// The opcodes that no module has afterwards.
@@ -49,6 +49,9 @@ pub(crate) const REMOVED: &[Op] = &[
 ];
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    if cx.options.target != Target::Scalar {
+        lengths::run(m)?;
+    }
     nv1::run(m)?;
     int4::run(m, cx.options.checked)?;
     intel::run(m, cx)?;

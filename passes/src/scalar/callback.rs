@@ -149,7 +149,7 @@ pub(crate) fn has_effects(m: &Module, function: Id) -> bool {
             Op::Store | Op::CopyMemory | Op::CopyMemorySized => !own(m, i.id(0)),
             Op::FunctionCall | Op::ExtInst => false,
             op if i.result.is_none() => !is_harmless(op),
-            op => op.name().is_some_and(|n| n.starts_with("Atomic") || n.contains("GroupNonUniform")),
+            op => op.is_atomic() || op.execution_scope().is_some(),
         };
     });
     found

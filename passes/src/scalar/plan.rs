@@ -273,7 +273,7 @@ fn may_write(m: &Module, op: Op, inst: &Inst) -> bool {
         }
         Op::FunctionCall | Op::CooperativeMatrixPerElementOpNV | Op::CooperativeMatrixReduceNV => true,
         _ if inst.result.is_none() => !matches!(op, Op::Line | Op::NoLine | Op::Nop),
-        _ => op.name().is_some_and(|n| n.starts_with("Atomic")),
+        _ => op.is_atomic() || op.execution_scope().is_some(),
     }
 }
 

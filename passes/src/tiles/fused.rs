@@ -97,7 +97,7 @@ pub(super) fn writes(m: &Module, inst: &Inst) -> bool {
         Op::FunctionCall => inst.id(0).is_none_or(|f| has_effects(m, f)),
         Op::CooperativeMatrixPerElementOpNV => inst.id(1).is_none_or(|f| has_effects(m, f)),
         Op::LoopMerge | Op::SelectionMerge | Op::Line | Op::NoLine | Op::Nop | Op::ExtInst => false,
-        op if op.name().is_some_and(|n| n.starts_with("Atomic")) => true,
+        op if op.is_atomic() || op.execution_scope().is_some() => true,
         _ => inst.result.is_none(),
     }
 }

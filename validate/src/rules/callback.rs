@@ -77,8 +77,6 @@ fn writes(cx: &Cx, at: InstRef) -> bool {
         | Op::CooperativeMatrixStoreNV
         | Op::CooperativeMatrixStoreTensorNV => outlives(inst.id(0)),
         Op::ImageWrite => true,
-        // Arithmetic and what stands before it, control flow; names take time.
-        op if op.0 < 227 || (243..=317).contains(&op.0) => false,
-        op => op.name().is_some_and(|n| n.starts_with("Atomic") && n != "AtomicLoad"),
+        op => op.is_atomic() && op != Op::AtomicLoad,
     }
 }
