@@ -107,6 +107,61 @@ pub(crate) fn give(m: &mut Module, id: Id, decorations: &[Decorated]) {
     }
 }
 
+/// The bindings of which a module chooses one by an index that differs between invocations, as descriptor set and binding.
+pub(crate) fn non_uniform(m: &Module) -> FxHashSet<(Option<u32>, Option<u32>)> {
+    let decorations = Decorations::new(m);
+    let decorated = decorations.ids().filter(|id| decorations.has(*id, Decoration::NonUniform));
+    let variables = decorated.filter_map(|id| root(m, id));
+    variables.map(|v| (decorations.set(v), decorations.binding(v))).collect()
+}
+
+/// Says NonUniform of every pointer into these bindings that has an index which is no constant: what a lowering makes of an access
+/// chooses by the same index. It is a matter of speed to say it of too many.
+pub(crate) fn keep_non_uniform(m: &mut Module, bindings: &FxHashSet<(Option<u32>, Option<u32>)>) {
+    if bindings.is_empty() {
+        return;
+    }
+    let decorations = Decorations::new(m);
+    let mut new: FxHashSet<Id> = FxHashSet::default();
+    let constant = |id: Id| m.def_inst(id).is_some_and(|i| i.op.is_constant());
+    for i in m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r)).filter(|i| steps(i.op)) {
+        let Some((id, base)) = i.result.zip(i.id(0)) else { continue };
+        let chosen = m.def_inst(base).is_some_and(|b| b.op == Op::Variable)
+            && bindings.contains(&(decorations.set(base), decorations.binding(base)))
+            && i.id(1).is_some_and(|first| !constant(first));
+        let goes_on = new.contains(&base) || decorations.has(base, Decoration::NonUniform);
+        if (chosen || goes_on) && !decorations.has(id, Decoration::NonUniform) {
+            new.insert(id);
+        }
+    }
+    let mut new: Vec<Id> = new.into_iter().collect();
+    new.sort_unstable();
+    new.into_iter().for_each(|id| coop_ir::builder::decorate(m, id, Decoration::NonUniform, &[]));
+}
+
+/// Whether an instruction makes a pointer of another one.
+fn steps(op: Op) -> bool {
+    use Op as O;
+    matches!(
+        op,
+        O::AccessChain | O::InBoundsAccessChain | O::PtrAccessChain | O::InBoundsPtrAccessChain | O::CopyObject
+    )
+}
+
+/// The variable that a pointer leads into.
+fn root(m: &Module, mut id: Id) -> Option<Id> {
+    // Definitions come before their uses, so that this ends; a cycle is cut by the count.
+    for _ in 0..1000 {
+        let i = m.def_inst(id)?;
+        match i.op {
+            Op::Variable => return Some(id),
+            op if steps(op) => id = i.id(0)?,
+            _ => return None,
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

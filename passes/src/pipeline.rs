@@ -169,6 +169,7 @@ pub fn lower_with(
     let declared: Vec<u32> = module.capabilities().collect();
     capabilities::spell_out(&mut module);
     decorations::prepare(&mut module)?;
+    let non_uniform = decorations::non_uniform(&module);
     // What is implied is no news.
     let before: Vec<u32> = module.capabilities().collect();
     let passes = PASSES.iter().filter(|p| p.targets.contains(&options.target));
@@ -181,6 +182,7 @@ pub fn lower_with(
         after(&format!("{number:02}-{}", pass.name), &module);
         check(&module, pass, options.verify_each)?;
     }
+    decorations::keep_non_uniform(&mut module, &non_uniform);
     if module.header.bound > binary::MAX_BOUND {
         let why = format!("its id bound, {}, leaves no room for more", original.header.bound);
         return Err(Refusal::new("refused-malformed", None, why, "number the ids anew: spirv-opt --compact-ids").into());
