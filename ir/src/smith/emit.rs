@@ -1,15 +1,15 @@
 //! The module as a whole: types, constants, what the host gives, and the case file.
 
-use super::entropy::Entropy;
+use super::entropy::{Entropy, Side};
 use super::fun::{Fun, Var};
 use super::kernel::Argument;
 use super::memory::Buffer;
 use super::range::Range;
 use super::{Dialect, Generated, Limits, Profile};
 use crate::builder::{Globals, add_global, decorate};
-use crate::grammar::Op;
+use crate::grammar::{Op, implied_capabilities};
 use crate::module::{Header, Id, Inst, Module, Operand, string_operands};
-use crate::rewrite::sort_globals;
+use crate::rewrite::{remove_globals, sort_globals};
 use crate::types::Scalar;
 use rustc_hash::FxHashMap;
 use spirv::{BuiltIn, Capability, Decoration, StorageClass};
@@ -77,6 +77,8 @@ struct Push {
 
 pub(super) struct Gen<'a> {
     pub(super) e: Entropy<'a>,
+    /// For choices that came later.
+    pub(super) side: Side,
     pub(super) profile: Profile,
     /// Whether there are no specialization constants.
     fixed: bool,
@@ -99,6 +101,8 @@ pub(super) struct Gen<'a> {
     mats: FxHashMap<(Scalar, [Id; 3], u32), Id>,
     /// Types of layouts and views, and Booleans, by what they say.
     pub(super) tensor_types: FxHashMap<(Op, Vec<Id>), Id>,
+    /// Lengths of matrix types that are constants.
+    pub(super) lengths: FxHashMap<Id, Id>,
     specs: Vec<(u32, String)>,
     local: (Id, u32),
     /// Whether a built-in constant says the size of a workgroup.
@@ -128,6 +132,7 @@ impl<'a> Gen<'a> {
         let local = m.fresh_id();
         Gen {
             e: Entropy::new(entropy),
+            side: Side::new(entropy),
             profile,
             fixed: fixed || profile.dialect == Dialect::Kernel,
             m,
@@ -143,6 +148,7 @@ impl<'a> Gen<'a> {
             made: BTreeMap::new(),
             mats: FxHashMap::default(),
             tensor_types: FxHashMap::default(),
+            lengths: FxHashMap::default(),
             specs: Vec::new(),
             local: (local, 0),
             sized: false,
@@ -596,7 +602,24 @@ impl<'a> Gen<'a> {
         self.finished()
     }
 
+    /// Leaves the declaration of what other capabilities imply to these.
+    fn leave_implied(&mut self) {
+        if !self.side.chance(64) {
+            return;
+        }
+        let declared: Vec<u32> = self.m.capabilities().collect();
+        let implied: Vec<u32> = declared.iter().flat_map(|c| implied_capabilities(*c)).collect();
+        let gone = remove_globals(&mut self.m, |m, r| {
+            let i = m.inst(r);
+            i.op == Op::Capability && i.word(0).is_some_and(|c| implied.contains(&c))
+        });
+        if gone > 0 {
+            self.note("implied capabilities");
+        }
+    }
+
     fn finished(mut self) -> Generated {
+        self.leave_implied();
         sort_globals(&mut self.m);
         let case = self.case();
         Generated { module: self.m, case, made: self.made, used: self.e.used() }
