@@ -101,6 +101,8 @@ pub(super) struct Gen<'a> {
     mats: FxHashMap<(Scalar, [Id; 3], u32), Id>,
     /// Types of layouts and views, and Booleans, by what they say.
     pub(super) tensor_types: FxHashMap<(Op, Vec<Id>), Id>,
+    /// Whether a kernel counts the invocations of its subgroups.
+    pub(super) counts: bool,
     /// Lengths of matrix types that are constants.
     pub(super) lengths: FxHashMap<Id, Id>,
     specs: Vec<(u32, String)>,
@@ -148,6 +150,7 @@ impl<'a> Gen<'a> {
             made: BTreeMap::new(),
             mats: FxHashMap::default(),
             tensor_types: FxHashMap::default(),
+            counts: false,
             lengths: FxHashMap::default(),
             specs: Vec::new(),
             local: (local, 0),
@@ -209,6 +212,7 @@ impl<'a> Gen<'a> {
         }
         if self.kernel() {
             [self.sized, self.loose, self.cut] = std::array::from_fn(|_| self.e.chance(128));
+            self.counts = self.side.chance(30);
         }
         for _ in 0..1 + self.e.below(2) {
             self.problem();

@@ -236,7 +236,7 @@ impl Gen<'_> {
     /// A value that is `value` in every invocation, in one of many ways.
     pub(super) fn uniform(&mut self, value: u32) -> Id {
         let uint = self.uint();
-        if self.kernel() && self.side.chance(5) {
+        if self.counts && self.side.chance(30) {
             return self.counted(value);
         }
         match self.e.below(10) {
