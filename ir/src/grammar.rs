@@ -57,8 +57,10 @@ pub struct Enumerant {
     pub name: &'static str,
     /// The operands that follow when it is present.
     pub params: Operands,
-    /// Any one of these capabilities enables it; empty: always available.
+    /// Any one of these capabilities enables it; empty: always available. A capability itself declares all of these as well.
     pub capabilities: &'static [u32],
+    /// Any one of these extensions enables it.
+    pub extensions: &'static [&'static str],
 }
 
 /// A row of an extended instruction set.
@@ -72,13 +74,26 @@ pub struct ExtInstInfo {
     pub operands: Operands,
 }
 
+/// The invocations that execute an instruction together, to exchange values or to wait for each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExecutionScope {
+    /// Those of the scope instance that this operand names, counted without result type and result.
+    Operand(usize),
+    /// Those of the subgroup: no operand says so.
+    Subgroup,
+}
+
 /// What is asked of every instruction.
 struct Traits {
     has_type: bool,
     has_result: bool,
     is_type: bool,
     is_constant: bool,
+    is_spec_constant: bool,
     has_scopes: bool,
+    is_atomic: bool,
+    /// 0 for `None`, 1 for `ExecutionScope::Subgroup`, 2 and more for an operand.
+    execution: u8,
     /// Where the words without result type and result are so many, `most` of 255 being any number, and by a multiple of
     /// `step` more than the least, ...
     least: u8,
@@ -270,6 +285,12 @@ impl Op {
         self.traits().is_some_and(|t| t.is_constant)
     }
 
+    /// Whether the instruction makes a constant that can be specialised, or one of such.
+    #[inline]
+    pub fn is_spec_constant(self) -> bool {
+        self.traits().is_some_and(|t| t.is_spec_constant)
+    }
+
     /// Whether the instruction takes an execution or memory scope: barriers, atomics and group operations.
     #[inline]
     pub fn has_scopes(self) -> bool {
@@ -369,6 +390,23 @@ impl Op {
             | Op::UntypedInBoundsPtrAccessChainKHR => has(C::Kernel),
             _ => false,
         }
+    }
+
+    /// The invocations that execute the instruction together: those of group and subgroup instructions and of control barriers.
+    /// `None` for what each invocation does by itself, and for matrices, whose types say their scope.
+    #[inline]
+    pub fn execution_scope(self) -> Option<ExecutionScope> {
+        match self.traits()?.execution {
+            0 => None,
+            1 => Some(ExecutionScope::Subgroup),
+            n => Some(ExecutionScope::Operand(usize::from(n) - 2)),
+        }
+    }
+
+    /// Whether the instruction is an atomic operation on memory, a load or a store included.
+    #[inline]
+    pub fn is_atomic(self) -> bool {
+        self.traits().is_some_and(|t| t.is_atomic)
     }
 
     /// Whether the instruction compares integers or truth values.
@@ -472,6 +510,18 @@ impl Kind {
         });
         BY_NAME.get(&(self, name)).copied()
     }
+}
+
+/// The capabilities that a capability declares implicitly, through others as well; not itself.
+pub fn implied_capabilities(capability: u32) -> Vec<u32> {
+    let mut all = vec![capability];
+    let mut at = 0;
+    while let Some(c) = all.get(at) {
+        let implied = Kind::Capability.enumerant(*c).map_or(&[][..], |e| e.capabilities);
+        all.extend(implied.iter().filter(|c| !all.contains(c)).collect::<Vec<_>>());
+        at += 1;
+    }
+    all.split_off(1)
 }
 
 /// The names that opcodes (`None`) and enumerants have besides those in the tables: text may carry either.

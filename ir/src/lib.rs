@@ -29,6 +29,7 @@ pub mod extensions;
 pub mod grammar;
 pub mod isomorphic;
 mod module;
+pub mod needs;
 pub mod rewrite;
 mod section;
 pub mod source;

@@ -630,6 +630,11 @@ impl Module {
         self.capabilities().any(|c| c == capability)
     }
 
+    /// Whether the module may use what `capability` enables: it declares that, or another that implies it.
+    pub fn enables(&self, capability: u32) -> bool {
+        self.capabilities().any(|c| c == capability || crate::grammar::implied_capabilities(c).contains(&capability))
+    }
+
     /// The global instructions with this opcode.
     pub fn globals_with(&self, op: Op) -> impl Iterator<Item = InstRef> + '_ {
         self.globals.iter().copied().filter(move |r| self.inst(*r).op == op)

@@ -3,9 +3,11 @@
 //! A pass changes instructions in place with [`Module::replace`] where one stands for one, so that ids and handles stay;
 //! what needs more is here. New instructions are made with [`crate::builder`].
 
+use crate::builder::add_global;
 use crate::grammar::Op;
 use crate::module::{Id, Inst, InstRef, Module, Operand};
 use crate::section::Section;
+use crate::uses::is_note;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -37,6 +39,48 @@ pub fn remove_globals(m: &mut Module, mut dead: impl FnMut(&Module, InstRef) -> 
     gone.iter().for_each(|r| m.forget(*r));
     m.globals.retain(|r| !gone.contains(r));
     gone.len()
+}
+
+/// Says of each target of a decoration group by itself what the group says; the groups are gone.
+pub fn spell_out_decoration_groups(m: &mut Module) {
+    let of_groups = |op: Op| matches!(op, Op::GroupDecorate | Op::GroupMemberDecorate | Op::DecorationGroup);
+    if !m.globals.iter().any(|r| of_groups(m.inst(*r).op)) {
+        return;
+    }
+    let groups: FxHashSet<Id> = m.globals_with(Op::DecorationGroup).filter_map(|r| m.inst(r).result).collect();
+    let of_group: Vec<Inst> = m
+        .globals
+        .iter()
+        .map(|r| m.inst(*r))
+        .filter(|i| matches!(i.op, Op::Decorate | Op::DecorateId | Op::DecorateString))
+        .filter(|i| i.id(0).is_some_and(|id| groups.contains(&id)))
+        .cloned()
+        .collect();
+    let mut new = Vec::new();
+    for r in m.globals.iter().copied().filter(|r| of_groups(m.inst(*r).op)) {
+        let i = m.inst(r);
+        let Some(group) = i.id(0) else { continue };
+        let said = || of_group.iter().filter(|d| d.id(0) == Some(group));
+        let rest = |d: &Inst| d.operands.iter().skip(1).copied().collect::<Vec<_>>();
+        if i.op == Op::GroupDecorate {
+            let targets: Vec<Id> = i.ids_from(1).collect();
+            let each = |id: &Id| said().map(|d| (d.op, [vec![Operand::Id(*id)], rest(d)].concat())).collect::<Vec<_>>();
+            new.extend(targets.iter().flat_map(each));
+        } else {
+            for member in i.operands.get(1..).unwrap_or_default().chunks_exact(2) {
+                let op = |op: Op| if op == Op::DecorateString { Op::MemberDecorateString } else { Op::MemberDecorate };
+                new.extend(said().map(|d| (op(d.op), [member.to_vec(), rest(d)].concat())));
+            }
+        }
+    }
+    for (op, operands) in new {
+        add_global(m, Inst::new(op, None, None, operands));
+    }
+    remove_globals(m, |m, r| {
+        let i = m.inst(r);
+        let target = if is_note(i.op) { i.id(0) } else { i.result };
+        of_groups(i.op) || target.is_some_and(|id| groups.contains(&id))
+    });
 }
 
 /// Merges scalar, vector, matrix and function types that are declared twice: SPIR-V allows one of each. Uses of the

@@ -503,7 +503,8 @@ fn contradicted(coverage: &Coverage, (at, operand): Key, w: Witness, found: bool
 
 /// Subgroup instructions may be executed by some: the interpreter speaks of an operand of theirs that differs.
 fn is_free(module: &Module, at: InstRef) -> bool {
-    module.inst(at).op.name().is_some_and(|n| n.starts_with("Group"))
+    let op = module.inst(at).op;
+    op.execution_scope().is_some() && op != Op::ControlBarrier
 }
 
 /// Less entropy that still goes wrong in the same way.

@@ -7,6 +7,7 @@
 //! to types other than f16 and f32.
 
 use crate::Refusal;
+use crate::decorations::{self, Decorated};
 use crate::pipeline::PassCx;
 use coop_device::Feature;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
@@ -32,8 +33,20 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     if !m.globals.iter().any(|r| m.inst(*r).result.is_some_and(|id| is_bf16(m, id))) {
         return Ok(());
     }
-    let mut pass = Bf16 { functions: FxHashMap::default() };
     let insts: Vec<InstRef> = m.functions.iter().flat_map(|f| f.insts()).collect();
+    // Conversions become calls, which compute nothing themselves.
+    let of_bf16 = |m: &Module, id: Id| {
+        let i = m.def_inst(id).filter(|i| i.op == Op::FConvert);
+        i.is_some_and(|i| i.ty.into_iter().chain(i.id(0).and_then(|v| m.type_of(v))).any(|ty| is_bf16(m, ty)))
+    };
+    let decorated = decorations::take(m, &of_bf16);
+    let rounding = spirv::Decoration::FPRoundingMode as u32;
+    let mode = |(id, all): (Id, Vec<Decorated>)| {
+        let (_, mode) = all.into_iter().find(|(d, mode)| *d == rounding && mode.first() != Some(&0))?;
+        Some((id, *mode.first()?))
+    };
+    let rounded = decorated.into_iter().filter_map(mode).collect();
+    let mut pass = Bf16 { rounded, functions: FxHashMap::default() };
     let mut g = Globals::new(m);
     for r in insts {
         pass.inst(m, &mut g, r)?;
@@ -74,6 +87,8 @@ fn casts(m: &mut Module) {
 }
 
 struct Bf16 {
+    /// What conversions round by, where that is not to nearest even.
+    rounded: FxHashMap<Id, u32>,
     /// The conversion functions, by source and result type.
     functions: FxHashMap<(Id, Id), Id>,
 }
@@ -98,6 +113,12 @@ impl Bf16 {
                     return refuse(format!("a conversion between bfloat16 and {other} has no lowering yet"));
                 }
                 let (id, origin) = (i.result, i.origin);
+                if let Some(mode) = id.and_then(|id| self.rounded.get(&id)).filter(|_| bf(result)) {
+                    let mode = coop_ir::Kind::FPRoundingMode.enumerant(*mode).map_or("unknown", |e| e.name);
+                    return refuse(format!(
+                        "a conversion to bfloat16 that rounds otherwise than to nearest even ({mode})"
+                    ));
+                }
                 let function = match self.functions.get(&(from, ty)) {
                     Some(f) => *f,
                     None => {

@@ -12,12 +12,14 @@ use rustc_hash::FxHashMap;
 use spirv::{BuiltIn, Decoration, StorageClass};
 
 /// Those that are looked for.
-const KNOWN: [BuiltIn; 7] = [
+const KNOWN: [BuiltIn; 9] = [
     BuiltIn::WorkgroupSize,
     BuiltIn::LocalInvocationIndex,
     BuiltIn::LocalInvocationId,
     BuiltIn::SubgroupSize,
+    BuiltIn::SubgroupMaxSize,
     BuiltIn::NumSubgroups,
+    BuiltIn::NumEnqueuedSubgroups,
     BuiltIn::SubgroupId,
     BuiltIn::SubgroupLocalInvocationId,
 ];

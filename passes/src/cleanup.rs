@@ -5,7 +5,7 @@
 //! ([`tidy`]), and physical addressing is gone where nothing has an address. Variables and everything with a binding stay.
 
 use crate::pipeline::PassCx;
-use crate::{Refusal, Target, inline, kernel, tidy};
+use crate::{Refusal, Target, capabilities, inline, kernel, tidy};
 use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::rewrite::remove_globals;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
@@ -78,9 +78,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         (true, _) => &[],
     };
     for (capability, extension) in gone.iter().copied() {
-        if remove_capability(m, capability) {
-            implied(m, capability);
-        }
+        remove_capability(m, capability);
         remove_extension(m, extension);
     }
     if matrices && beyond && cx.options.target == Target::Ext {
@@ -90,6 +88,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         remove_capability(m, Capability::ReplicatedCompositesEXT as u32);
         remove_extension(m, "SPV_EXT_replicated_composites");
     }
+    capabilities::take_back(m, cx.declared);
     Ok(())
 }
 
@@ -101,16 +100,6 @@ fn needed(m: &mut Module) {
             require_capability(m, capability);
         }
     }
-}
-
-/// What a removed capability implied is declared by itself, in case it is still needed.
-fn implied(m: &mut Module, capability: u32) {
-    let implied = match Capability::from_u32(capability) {
-        Some(Capability::BFloat16CooperativeMatrixKHR) => Capability::BFloat16TypeKHR,
-        Some(Capability::Float8CooperativeMatrixEXT) => Capability::Float8EXT,
-        _ => return,
-    };
-    require_capability(m, implied as u32);
 }
 
 /// Removes a capability; answers whether it was there.

@@ -1,8 +1,8 @@
 //! The passes in order, and the one loop that runs them.
 
 use crate::{
-    Error, Lowered, Options, Refusal, Report, Size, Target, Timing, bfloat16, cleanup, dialect, inline, kernel, scalar,
-    specialize, tensor, tiles, vulkan,
+    Error, Lowered, Options, Refusal, Report, Size, Target, Timing, bfloat16, capabilities, cleanup, decorations,
+    dialect, inline, kernel, scalar, specialize, tensor, tiles, vulkan,
 };
 use coop_device::Feature;
 use coop_ir::{InstRef, Module, Op, binary};
@@ -14,6 +14,8 @@ pub(crate) struct PassCx<'a> {
     pub(crate) report: &'a mut Report,
     /// The bound of the input's ids. What is not below it was made by passes, and no instruction beyond the grammar can mean it.
     pub(crate) bound: u32,
+    /// The capabilities that the input declares itself.
+    pub(crate) declared: &'a [u32],
 }
 
 /// A pass: module in, module out.
@@ -164,16 +166,23 @@ pub fn lower_with(
     let mut module = module.clone();
     coop_ir::captures::take_as_passed(&mut module);
     crate::input_blocks::take_as_variables(&mut module);
+    let declared: Vec<u32> = module.capabilities().collect();
+    capabilities::spell_out(&mut module);
+    decorations::prepare(&mut module)?;
+    let non_uniform = decorations::non_uniform(&module);
+    // What is implied is no news.
     let before: Vec<u32> = module.capabilities().collect();
     let passes = PASSES.iter().filter(|p| p.targets.contains(&options.target));
     for (number, pass) in passes.enumerate().take(options.fuel.unwrap_or(usize::MAX)) {
         let start = Instant::now();
-        let done = (pass.run)(&mut module, &mut PassCx { options, report: &mut report, bound: original.header.bound });
+        let (bound, declared) = (original.header.bound, &declared[..]);
+        let done = (pass.run)(&mut module, &mut PassCx { options, report: &mut report, bound, declared });
         done.map_err(|refusal| placed(refusal, original, &module))?;
         report.passes.push(Timing { pass: pass.name, micros: start.elapsed().as_micros() as u64 });
         after(&format!("{number:02}-{}", pass.name), &module);
         check(&module, pass, options.verify_each)?;
     }
+    decorations::keep_non_uniform(&mut module, &non_uniform);
     if module.header.bound > binary::MAX_BOUND {
         let why = format!("its id bound, {}, leaves no room for more", original.header.bound);
         return Err(Refusal::new("refused-malformed", None, why, "number the ids anew: spirv-opt --compact-ids").into());
@@ -181,7 +190,7 @@ pub fn lower_with(
     let name = |c: u32| coop_ir::Kind::Capability.enumerant(c).map_or_else(|| c.to_string(), |e| e.name.to_owned());
     let now: Vec<u32> = module.capabilities().collect();
     report.added_capabilities = now.iter().filter(|c| !before.contains(c)).map(|c| name(*c)).collect();
-    report.removed_capabilities = before.iter().filter(|c| !now.contains(c)).map(|c| name(*c)).collect();
+    report.removed_capabilities = declared.iter().filter(|c| !now.contains(c)).map(|c| name(*c)).collect();
     report.size = Size::of(original, &module);
     Ok(Lowered { module, report })
 }

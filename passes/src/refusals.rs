@@ -36,6 +36,13 @@ pub static REFUSALS: &[RefusalRule] = &[
         remedy: "Use f32 for these, or lower for a device that has VK_KHR_shader_bfloat16.",
     },
     RefusalRule {
+        id: "refused-constant-length",
+        summary: "what has to be a constant is computed from the length of a matrix",
+        why: "How many elements of a matrix an invocation holds is the device's own. Where matrices stay, functions ask for it; a constant \
+              outside of functions, such as the length of an array, can't, and drivers end at OpSpecConstantOp with it.",
+        remedy: "Compute it in a function, or lower with --target scalar, which knows the number.",
+    },
+    RefusalRule {
         id: "refused-control-flow",
         summary: "a loop whose first block can't become several",
         why: "An instruction on a matrix that the device does not have becomes many, with loops. The first block of a loop that \
@@ -49,6 +56,13 @@ pub static REFUSALS: &[RefusalRule] = &[
               cloned with the pointer retyped, which needs every use of the pointer to be an access chain, a cast or a load.",
         remedy: "Read the block through the pointer, or through casts of it, where the function is; pass no pointer on through \
                  variables or phis.",
+    },
+    RefusalRule {
+        id: "refused-decoration",
+        summary: "a decoration of a matrix that is not known",
+        why: "Where a matrix becomes parts, what its decorations say is said of the parts or no more, depending on what that is. A decoration \
+              that is not known may change what the matrix is computed as.",
+        remedy: "Leave the decoration out, or use a version of these tools that knows it.",
     },
     RefusalRule {
         id: "refused-device-types",

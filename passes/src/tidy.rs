@@ -5,6 +5,7 @@
 //! pointers apart: instructions that give the same wherever they stand. What is decorated stays.
 
 use crate::ssa;
+use coop_ir::uses::is_note;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -47,7 +48,7 @@ pub(crate) fn run(m: &mut Module) {
         .globals
         .iter()
         .map(|r| m.inst(*r))
-        .filter(|i| i.op.name().is_some_and(|n| n.contains("Decorate")))
+        .filter(|i| is_note(i.op) && !matches!(i.op, Op::Name | Op::MemberName))
         .flat_map(|i| i.ids())
         .collect();
     let mut gone: FxHashSet<Id> = FxHashSet::default();

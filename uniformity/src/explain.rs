@@ -369,7 +369,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
             Op::FunctionCall => "the result of a call that was not followed".into(),
             Op::Load => "read where other invocations may write".into(),
             Op::Store => "an element of a matrix, or what a pointer may write".into(),
-            _ if name.starts_with("Atomic") => format!("Op{name} gives invocations different values"),
+            op if op.is_atomic() => format!("Op{name} gives invocations different values"),
             _ if name.starts_with("CooperativeMatrixReduce") && node.over == Uniformity::Subgroup => {
                 "one value in each subgroup".into()
             }

@@ -8,8 +8,9 @@ use coop_ir::cfg::{Cfg, Cfgs};
 use coop_ir::constant::{Const, Constants};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{CallGraph, EntryPoint, entry_points};
+use coop_ir::grammar::implied_capabilities;
 use coop_ir::types::{CoopMatView, Scalar, Type, coop_mat, scalar};
-use coop_ir::{Id, IdMap, Inst, InstRef, Kind, Module, Op, enums};
+use coop_ir::{Id, IdMap, Inst, InstRef, Module, Op, enums};
 use spirv::{AddressingModel, Capability};
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -60,14 +61,10 @@ pub(crate) struct Capabilities(Vec<u32>);
 
 impl Capabilities {
     fn new(module: &Module) -> Capabilities {
-        let mut all = Vec::new();
-        let mut queue: Vec<u32> = module.capabilities().collect();
-        while let Some(c) = queue.pop() {
-            if !all.contains(&c) {
-                all.push(c);
-                queue.extend(Kind::Capability.enumerant(c).into_iter().flat_map(|e| e.capabilities));
-            }
-        }
+        let declared = module.capabilities();
+        let mut all: Vec<u32> = declared.flat_map(|c| implied_capabilities(c).into_iter().chain([c])).collect();
+        all.sort_unstable();
+        all.dedup();
         Capabilities(all)
     }
 

@@ -134,7 +134,7 @@ pub static DYNAMIC: &[Dynamic] = &[
     Dynamic {
         id: "run-undefined-behaviour",
         summary: "an operation whose result is undefined",
-        docs: "Division by zero, shifts that are too long, overflow in SPV_NV_cooperative_matrix and in saturating dot \
+        docs: "Division by zero, conversions to integers that do not have the number, shifts that are too long, overflow in SPV_NV_cooperative_matrix and in saturating dot \
                products, block sizes and spans of 0, and whatever else the texts leave undefined.",
         vuids: &["VUID-RuntimeSpirv-OpCooperativeMatrixLoadTensorNV-12429"],
         digest: &[

@@ -35,9 +35,9 @@ impl TargetEnv {
 
     /// What a module seems to be meant for: Vulkan with capability Shader, OpenCL with Kernel.
     pub fn of(module: &Module) -> TargetEnv {
-        if module.has_capability(Capability::Shader as u32) {
+        if module.enables(Capability::Shader as u32) {
             TargetEnv::Vulkan14
-        } else if module.has_capability(Capability::Kernel as u32) {
+        } else if module.enables(Capability::Kernel as u32) {
             TargetEnv::OpenCl22
         } else {
             TargetEnv::Universal

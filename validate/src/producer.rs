@@ -86,7 +86,7 @@ pub(crate) struct Producer {
 
 impl Producer {
     pub(crate) fn of(module: &Module) -> Producer {
-        Producer { tool: module.header.generator >> 16, kernels: module.has_capability(Capability::Kernel as u32) }
+        Producer { tool: module.header.generator >> 16, kernels: module.enables(Capability::Kernel as u32) }
     }
 
     /// The habit that explains why the rule is broken, if there is one.

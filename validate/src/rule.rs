@@ -114,7 +114,7 @@ pub enum Fate {
 }
 
 /// Names that rules once had. A name is never dropped silently: it moves here.
-pub static OLD_NAMES: &[(&str, Fate)] = &[];
+pub static OLD_NAMES: &[(&str, Fate)] = &[("length-specialized", Fate::Renamed("portability-length-specialized"))];
 
 /// The rule with this id.
 pub fn find(id: &str) -> Option<&'static Rule> {

@@ -443,7 +443,7 @@ impl Translator<'_> {
                 let conv = super::code::Conv { op: Op::SConvert, from: wide, to, saturate: false, mode: None };
                 body.push(Ins::Convert { conv, dst, a: temp + 1, n: 1 }, r);
             }
-            op if op.name().is_some_and(|n| n.starts_with("Atomic")) => self.atomic(r, inst, body)?,
+            op if op.is_atomic() => self.atomic(r, inst, body)?,
             _ => return Ok(false),
         }
         Ok(true)

@@ -8,7 +8,7 @@ use super::code::{Edge, Func, Ins, NO_ROW, Row, Term};
 use super::program::{Argument, Program};
 use super::pure;
 use super::race::Race;
-use super::regs::{Mask, Regs};
+use super::regs::{Mask, Regs, Unfit};
 use super::shade::Shade;
 use super::ub::{self, FindingKind, Findings, History};
 use super::{Config, Memory, Reconvergence, base_address};
@@ -420,6 +420,12 @@ impl<'p> Machine<'p> {
             if self.regs.divided_by_zero {
                 self.regs.divided_by_zero = false;
                 self.find(FindingKind::Undefined, || "an integer is divided by zero".into());
+            }
+            if let Some(Unfit { value, width, signed }) = self.regs.unfit.take() {
+                let sign = if signed { 's' } else { 'u' };
+                self.find(FindingKind::Undefined, || {
+                    format!("{value} is converted to {sign}{width}, which does not have it")
+                });
             }
             return Ok(());
         }

@@ -643,7 +643,8 @@ impl<'m> Translator<'m> {
                 _ => return None,
             })
         });
-        let saturate = self.d.has(id, deco::SATURATED) || self.d.has(id, deco::SATURATED_FP8);
+        let to_float = matches!(inst.op, Op::FConvert | Op::ConvertSToF | Op::ConvertUToF);
+        let saturate = self.d.has(id, if to_float { deco::SATURATED_FP8 } else { deco::SATURATED });
         let floor_strides = self.config.semantics == Semantics::Nvidia;
         Manner {
             saturate,

@@ -7,7 +7,7 @@ use super::code::{Conv, Ins, Row};
 use super::glsl;
 use super::lane;
 use super::num::{Num, Rounding, fma_small, mask, signed};
-use super::regs::Regs;
+use super::regs::{Regs, Unfit};
 use super::shade::Shade;
 
 /// Executes an instruction if it needs nothing but registers.
@@ -25,6 +25,7 @@ pub(super) fn values(regs: &mut Regs, ins: &Ins) -> bool {
         Ins::Each { op, num, dst, args, n } => each(regs, *op, *num, *dst, *args, *n),
         Ins::Ext { op, num, dst, args, n } => glsl::each(regs, *op, *num, *dst, *args, *n),
         Ins::Convert { conv, dst, a, n } => {
+            note_unfit(regs, conv, *a, *n);
             regs.map1(*dst, *a, *n, |v| convert(conv, v));
             true
         }
@@ -94,7 +95,28 @@ fn select(regs: &mut Regs, dst: Row, cond: Row, a: Row, b: Row) {
     }
 }
 
-/// One value converted.
+/// Notes a number that a conversion to integers is not defined for, if there is one.
+fn note_unfit(regs: &mut Regs, conv: &Conv, a: Row, n: u32) {
+    if conv.saturate || !matches!(conv.op, Op::ConvertFToU | Op::ConvertFToS) {
+        return;
+    }
+    let (width, signed) = (conv.to.bits() as i32, conv.op == Op::ConvertFToS);
+    let most = 2f64.powi(width - i32::from(signed));
+    let least = if signed { -most } else { 0.0 };
+    for row in a..a + n {
+        for k in 0..regs.act.list.len() {
+            let lane = regs.act.list[k] as usize;
+            let x = conv.from.to_f64(regs.get(row, lane));
+            let whole = x.trunc();
+            if !(whole >= least && whole < most) && !regs.is_undefined(row, lane) {
+                regs.unfit = Some(Unfit { value: x, width: conv.to.bits(), signed });
+                return;
+            }
+        }
+    }
+}
+
+/// One value converted. What does not fit is the nearest that does, as what saturates has it, and NaN is 0.
 pub(super) fn convert(conv: &Conv, v: u64) -> u64 {
     let (from, to) = (conv.from, conv.to);
     let (fw, tw) = (from.bits(), to.bits());
@@ -113,7 +135,12 @@ pub(super) fn convert(conv: &Conv, v: u64) -> u64 {
             integer_to(to, x < 0, x.unsigned_abs(), conv)
         }
         Op::ConvertUToF => integer_to(to, false, v, conv),
+        Op::UConvert if conv.saturate => v.min(mask(u64::MAX, tw)),
         Op::UConvert => mask(v, tw),
+        Op::SConvert if conv.saturate => {
+            let high = (mask(u64::MAX, tw) >> 1) as i64;
+            mask(signed(v, fw).clamp(-high - 1, high) as u64, tw)
+        }
         Op::SConvert => mask(signed(v, fw) as u64, tw),
         Op::SatConvertSToU => {
             let x = signed(v, fw);

@@ -69,6 +69,14 @@ pub(super) struct Active {
     pub mask: Mask,
 }
 
+/// A number that a type of integers does not have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unfit {
+    pub value: f64,
+    pub width: u32,
+    pub signed: bool,
+}
+
 /// The register file.
 pub(super) struct Regs {
     pub lanes: usize,
@@ -81,6 +89,8 @@ pub(super) struct Regs {
     pub act: Active,
     /// An integer was divided by zero.
     pub divided_by_zero: bool,
+    /// A number that was converted to a type of integers that does not have it.
+    pub unfit: Option<Unfit>,
 }
 
 impl Regs {
@@ -94,6 +104,7 @@ impl Regs {
             near: None,
             act,
             divided_by_zero: false,
+            unfit: None,
         }
     }
 

@@ -298,7 +298,7 @@ fn farthest(
     if !pure::values(probe, again) {
         return f64::NAN;
     }
-    probe.divided_by_zero = false;
+    (probe.divided_by_zero, probe.unfit) = (false, None);
     (0..count).map(|place| apart(to, probe.get(RESULT, place), result)).fold(0.0, f64::max)
 }
 

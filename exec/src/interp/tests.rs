@@ -197,6 +197,15 @@ fn conversions() {
         let got = convert(Op::FConvert, Num::F64, Num::F32, v);
         assert!(same(Num::F32, got, u64::from((f64::from_bits(v) as f32).to_bits())), "{v:#x}");
     }
+    let saturated = |op, from, to, v| pure::convert(&Conv { op, from, to, saturate: true, mode: None }, v);
+    for v in samples(32, 500) {
+        let i = v as i32;
+        let clamped = i.clamp(i8::MIN.into(), i8::MAX.into()) as i8;
+        assert_eq!(saturated(Op::SConvert, int(32, true), int(8, true), v), u64::from(clamped as u8));
+        assert_eq!(saturated(Op::UConvert, int(32, false), int(8, false), v), v.min(255));
+        let f = f32::from_bits(v as u32);
+        assert_eq!(saturated(Op::ConvertFToU, Num::F32, int(8, false), v), u64::from(f as u8));
+    }
     let saturating = Conv { op: Op::FConvert, from: Num::F32, to: Num::E4M3, saturate: true, mode: None };
     assert_eq!(pure::convert(&saturating, 1e6f32.to_bits().into()), 0x7e);
     assert_eq!(pure::convert(&saturating, (-1e6f32).to_bits().into()), 0xfe);

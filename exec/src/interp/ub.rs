@@ -267,7 +267,7 @@ pub(super) fn sources(module: &Module, decorations: &Decorations, id: Id) -> Str
             Op::FunctionCall => {
                 note(format!("the result of {}", inst.id(0).map_or("?".into(), |f| name_of(module, f))));
             }
-            op if op.name().is_some_and(|n| n.starts_with("GroupNonUniform") || n.starts_with("Atomic")) => {
+            op if op.execution_scope().is_some() || op.is_atomic() => {
                 note(format!("{op}"));
             }
             op if op.is_constant() || op.is_type() => {}

@@ -24,6 +24,7 @@ struct Enumerant {
     name: String,
     params: Shapes,
     capabilities: Vec<u32>,
+    extensions: Vec<String>,
 }
 
 struct OpRow {
@@ -131,6 +132,7 @@ macro_rules! value_kinds {
                     name: value_name(stringify!($kind), format!("{e:?}")),
                     params: shapes(&operand.additional_operands()),
                     capabilities: operand.required_capabilities().iter().map(|c| *c as u32).collect(),
+                    extensions: operand.required_extensions().iter().map(|e| e.to_string()).collect(),
                 });
             }
         }
@@ -152,6 +154,7 @@ macro_rules! mask_kinds {
                     name: mask_name(stringify!($kind), constant),
                     params: shapes(&operand.additional_operands()),
                     capabilities: operand.required_capabilities().iter().map(|c| *c as u32).collect(),
+                    extensions: operand.required_extensions().iter().map(|e| e.to_string()).collect(),
                 });
             }
         }
@@ -213,6 +216,7 @@ fn enumerants() -> (Enumerants, SecondNames) {
             name: name.to_owned(),
             params: params.iter().map(|(k, q)| (k.to_string(), q.chars().next().unwrap_or('1'))).collect(),
             capabilities: caps.to_vec(),
+            extensions: Vec::new(),
         });
         rows.sort_by_key(|r| r.value);
     }
@@ -273,13 +277,42 @@ fn traits(op: u16, row: &OpRow) -> String {
     let has_result = kind(usize::from(has_type)) == Some("IdResult");
     let is_type = row.name.starts_with("Type") && row.name != "TypeForwardPointer";
     let is_constant = row.name.starts_with("Constant") || row.name.starts_with("SpecConstant");
+    let is_spec_constant = row.name.starts_with("SpecConstant");
     let has_scopes = row.operands.iter().any(|o| matches!(o.0.as_str(), "IdScope" | "IdMemorySemantics"));
+    let is_atomic = row.name.starts_with("Atomic");
     let rest = &row.operands[usize::from(has_type) + usize::from(has_result)..];
     let (least, most, step, ids) = if IRREGULAR.contains(&op) { NOT_PLAIN } else { plain(rest) };
+    let execution = if is_type { 0 } else { execution(row, rest) };
     format!(
-        "    Traits {{ has_type: {has_type}, has_result: {has_result}, is_type: {is_type}, is_constant: {is_constant}, has_scopes: {has_scopes}, \
-         least: {least}, most: {most}, step: {step}, ids: {ids} }},\n"
+        "    Traits {{ has_type: {has_type}, has_result: {has_result}, is_type: {is_type}, is_constant: {is_constant}, is_spec_constant: {is_spec_constant}, has_scopes: {has_scopes}, \
+         is_atomic: {is_atomic}, execution: {execution}, least: {least}, most: {most}, step: {step}, ids: {ids} }},\n"
     )
+}
+
+/// Capabilities whose instructions work on the invocations of a subgroup together, or ask how many there are, where no operand
+/// names a scope: GroupNonUniform and its kin, SubgroupDispatch, NamedBarrier, SubgroupBallotKHR, SubgroupVoteKHR, QuadControlKHR,
+/// GroupNonUniformPartitionedEXT, and Intel's for subgroups.
+const OF_SUBGROUPS: [u32; 28] = [
+    58, 59, 61, 62, 63, 64, 65, 66, 67, 68, 4423, 4431, 5087, 5297, 5568, 5569, 5570, 5579, 5696, 5697, 5698, 6026,
+    6220, 6228, 6229, 6230, 6236, 6400,
+];
+
+/// Which invocations execute an instruction together: 0 each by itself, 1 those of the subgroup, 2 and more those of the scope
+/// that operand 2, 3, ... less 2 names. See `ExecutionScope` in `src/grammar.rs`.
+fn execution(row: &OpRow, rest: &[(String, char)]) -> usize {
+    let scopes = || rest.iter().enumerate().filter(|(_, o)| o.0 == "IdScope").map(|(i, _)| i);
+    // Atomic operations and memory barriers have a scope of memory with its semantics; control barriers have one of execution first.
+    let of_memory = usize::from(rest.iter().any(|o| o.0 == "IdMemorySemantics"));
+    // A clock is read by each.
+    let own = row.name == "ReadClockKHR";
+    if row.name == "UntypedGroupAsyncCopyKHR" {
+        // The grammar has a plain id for its scope.
+        return 2;
+    }
+    match scopes().next().filter(|_| scopes().count() > of_memory && !own) {
+        Some(at) => 2 + at,
+        None => usize::from(row.capabilities.iter().any(|c| OF_SUBGROUPS.contains(c))),
+    }
 }
 
 /// Never plain: at least one word, and at most none.
@@ -400,7 +433,7 @@ fn tables() -> String {
         for r in rows {
             let _ = write!(out, "    Enumerant {{ value: {}, name: {:?}, params: ", r.value, r.name);
             write_shapes(&mut out, &r.params);
-            let _ = writeln!(out, ", capabilities: &{:?} }},", r.capabilities);
+            let _ = writeln!(out, ", capabilities: &{:?}, extensions: &{:?} }},", r.capabilities, r.extensions);
         }
         out.push_str("];\n");
     }

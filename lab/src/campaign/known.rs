@@ -16,6 +16,8 @@ type Known = (&'static str, fn(&Module, &Constants) -> bool, &'static str);
 
 /// What such modules do is not compared, nor are they run.
 const WRONG: &[Known] = &[
+    ("", has_constant_length, "known: drivers end at OpSpecConstantOp with the length of a matrix"),
+    ("", selects_matrices, "known: drivers need not take OpSelect of matrices"),
     ("llvmpipe", has_wide_stride, "known: a Stride of 64 bits ends llvmpipe's compiler"),
     ("llvmpipe", has_wide_memory, "known: bytes loaded from 32-byte vectors end llvmpipe's compiler"),
     ("llvmpipe", c_lives_on, "known: llvmpipe sums products of several tiles up in C itself"),
@@ -63,6 +65,21 @@ pub(super) fn may_end(module: &Module, constants: &Constants, device: &str) -> O
 
 fn find(list: &[Known], module: &Module, constants: &Constants, device: &str) -> Option<&'static str> {
     list.iter().find(|k| device.contains(k.0) && (k.1)(module, constants)).map(|k| k.2)
+}
+
+/// Whether a constant is the length of a matrix.
+fn has_constant_length(m: &Module, _: &Constants) -> bool {
+    let length = u32::from(Op::CooperativeMatrixLengthKHR.0);
+    m.globals_with(Op::SpecConstantOp).any(|r| m.inst(r).word(0) == Some(length))
+}
+
+/// Whether one of two matrices is chosen by an instruction.
+pub(super) fn selects_matrices(m: &Module, _: &Constants) -> bool {
+    let matrix = |ty: Id| {
+        let types = [Op::TypeCooperativeMatrixKHR, Op::TypeCooperativeMatrixNV];
+        m.def_inst(ty).is_some_and(|i| types.contains(&i.op))
+    };
+    insts(m).any(|i| i.op == Op::Select && i.ty.is_some_and(matrix))
 }
 
 /// Whether a number of 8 or 16 bits is loaded with the hint that it is not needed again.

@@ -282,7 +282,12 @@ impl Differential<'_, '_> {
         self.validated(s.profile, &lowered).map_err(|m| s.fail(&label, "spirv-val complains", m))?;
         if self.interpret {
             let placement = Placement::ALL[(salt / 7 % 4) as usize];
-            self.interpreted(s, &lowered, form, placement)?;
+            // Lanes by local index are no subgroups of the device: that may have any.
+            let subgroups = match lanes {
+                Lanes::LocalIndex => [form.size, 4, 32, 8][(salt / 11 % 4) as usize],
+                Lanes::Subgroup => form.size,
+            };
+            self.interpreted_in(s, &lowered, form, placement, subgroups)?;
         }
         if let Some(device) = self.device {
             return self.native(s, &lowered, device, form);
@@ -311,9 +316,24 @@ impl Differential<'_, '_> {
         form: Form,
         placement: Placement,
     ) -> Result<(), Box<Trouble>> {
-        let label = format!("{}, interpreted, {placement:?}", form.label());
+        self.interpreted_in(s, module, form, placement, form.size)
+    }
+
+    /// The same on a device with subgroups of another size.
+    fn interpreted_in(
+        &self,
+        s: &mut Session<'_>,
+        module: &Module,
+        form: Form,
+        placement: Placement,
+        subgroup_size: u32,
+    ) -> Result<(), Box<Trouble>> {
+        let label = match subgroup_size == form.size {
+            true => format!("{}, interpreted, {placement:?}", form.label()),
+            false => format!("{}, interpreted in subgroups of {subgroup_size}, {placement:?}", form.label()),
+        };
         let case = s.case_for(form, false).map_err(|e| s.fail(&label, "case", e.to_string()))?;
-        let config = Config { subgroup_size: form.size, placement, mul_add: MulAddMode::Exact, ..Config::default() };
+        let config = Config { subgroup_size, placement, mul_add: MulAddMode::Exact, ..Config::default() };
         let run = || Interpreted { config }.run_module(module, &case);
         let start = Instant::now();
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
@@ -443,8 +463,9 @@ impl Differential<'_, '_> {
 
     /// What spirv-val says against a module of a profile.
     fn external(&self, profile: Profile, module: &Module) -> Result<(), String> {
-        // It does not know SPV_INTEL_joint_matrix.
-        if matches!(profile.dialect, Dialect::Intel | Dialect::Kernel) {
+        // It does not know SPV_INTEL_joint_matrix, and rejects OpSelect of matrices, which the text allows.
+        let selects = known::selects_matrices(module, &Constants::new(module, &Specialization::new()));
+        if selects || matches!(profile.dialect, Dialect::Intel | Dialect::Kernel) {
             Ok(())
         } else {
             self.validated(profile, module)

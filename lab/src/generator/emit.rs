@@ -1,14 +1,14 @@
 //! The module as a whole: types, constants, what the host gives, and the case file.
 
-use super::entropy::Entropy;
+use super::entropy::{Entropy, Side};
 use super::fun::{Fun, Var};
 use super::kernel::Argument;
 use super::memory::Buffer;
 use super::range::Range;
 use super::{Dialect, Generated, Limits, Profile};
 use coop_ir::builder::{Globals, add_global, decorate};
-use coop_ir::grammar::Op;
-use coop_ir::rewrite::sort_globals;
+use coop_ir::grammar::{Op, implied_capabilities};
+use coop_ir::rewrite::{remove_globals, sort_globals};
 use coop_ir::types::Scalar;
 use coop_ir::{Header, Id, Inst, Module, Operand, string_operands};
 use rustc_hash::FxHashMap;
@@ -77,6 +77,8 @@ struct Push {
 
 pub(super) struct Gen<'a> {
     pub(super) e: Entropy<'a>,
+    /// For choices that came later.
+    pub(super) side: Side,
     pub(super) profile: Profile,
     /// Whether there are no specialization constants.
     fixed: bool,
@@ -99,6 +101,10 @@ pub(super) struct Gen<'a> {
     mats: FxHashMap<(Scalar, [Id; 3], u32), Id>,
     /// Types of layouts and views, and Booleans, by what they say.
     pub(super) tensor_types: FxHashMap<(Op, Vec<Id>), Id>,
+    /// Whether a kernel counts the invocations of its subgroups.
+    pub(super) counts: bool,
+    /// Lengths of matrix types that are constants.
+    pub(super) lengths: FxHashMap<Id, Id>,
     specs: Vec<(u32, String)>,
     local: (Id, u32),
     /// Whether a built-in constant says the size of a workgroup.
@@ -130,6 +136,7 @@ impl<'a> Gen<'a> {
         let local = m.fresh_id();
         Gen {
             e: Entropy::new(entropy),
+            side: Side::new(entropy),
             profile,
             fixed: fixed || profile.dialect == Dialect::Kernel,
             m,
@@ -145,6 +152,8 @@ impl<'a> Gen<'a> {
             made: BTreeMap::new(),
             mats: FxHashMap::default(),
             tensor_types: FxHashMap::default(),
+            counts: false,
+            lengths: FxHashMap::default(),
             specs: Vec::new(),
             local: (local, 0),
             sized: false,
@@ -207,6 +216,7 @@ impl<'a> Gen<'a> {
         }
         if self.kernel() {
             [self.sized, self.loose, self.cut] = std::array::from_fn(|_| self.e.chance(128));
+            self.counts = self.side.chance(30);
         }
         for _ in 0..1 + self.e.below(2) {
             self.problem();
@@ -600,7 +610,24 @@ impl<'a> Gen<'a> {
         self.finished()
     }
 
+    /// Leaves the declaration of what other capabilities imply to these.
+    fn leave_implied(&mut self) {
+        if !self.side.chance(64) {
+            return;
+        }
+        let declared: Vec<u32> = self.m.capabilities().collect();
+        let implied: Vec<u32> = declared.iter().flat_map(|c| implied_capabilities(*c)).collect();
+        let gone = remove_globals(&mut self.m, |m, r| {
+            let i = m.inst(r);
+            i.op == Op::Capability && i.word(0).is_some_and(|c| implied.contains(&c))
+        });
+        if gone > 0 {
+            self.note("implied capabilities");
+        }
+    }
+
     fn finished(mut self) -> Generated {
+        self.leave_implied();
         sort_globals(&mut self.m);
         let case = self.case();
         Generated { module: self.m, case, made: self.made, used: self.e.used() }

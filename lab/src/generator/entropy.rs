@@ -7,6 +7,43 @@ pub(super) struct Entropy<'a> {
     at: usize,
 }
 
+/// Choices that were thought of later. They are drawn from a stream of their own, which the first bytes of the entropy begin: what the
+/// other stream decides is what it was without them. Zeros make nothing but plain choices.
+pub(super) struct Side {
+    state: u64,
+}
+
+impl Side {
+    pub(super) fn new(bytes: &[u8]) -> Side {
+        let mix = |state: u64, byte: &u8| (state ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        let first = &bytes[..bytes.len().min(16)];
+        let plain = first.iter().all(|b| *b == 0);
+        Side { state: if plain { 0 } else { first.iter().fold(0xcbf2_9ce4_8422_2325, mix) } }
+    }
+
+    /// A number below `n`; 0 if `n` is 0.
+    pub(super) fn below(&mut self, n: u32) -> u32 {
+        if self.state == 0 {
+            return 0;
+        }
+        // SplitMix64.
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15).max(1);
+        let z = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 32) as u32 % n.max(1)
+    }
+
+    /// True `of_256` times in 256.
+    pub(super) fn chance(&mut self, of_256: u32) -> bool {
+        self.below(256) >= 256 - of_256.min(255)
+    }
+
+    /// One of several; the first is the plainest.
+    pub(super) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u32) as usize]
+    }
+}
+
 impl<'a> Entropy<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Entropy<'a> {
         Entropy { bytes, at: 0 }

@@ -6,7 +6,7 @@ use coop_ir::builder::name;
 use coop_ir::grammar::Op;
 use coop_ir::types::Scalar;
 use coop_ir::{Block, Function, Id, Inst, InstList, InstRef, Operand};
-use spirv::{BuiltIn, StorageClass};
+use spirv::{BuiltIn, Capability, StorageClass};
 
 /// A matrix at hand.
 #[derive(Clone, Copy, Debug)]
@@ -236,6 +236,9 @@ impl Gen<'_> {
     /// A value that is `value` in every invocation, in one of many ways.
     pub(super) fn uniform(&mut self, value: u32) -> Id {
         let uint = self.uint();
+        if self.counts && self.side.chance(30) {
+            return self.counted(value);
+        }
         match self.e.below(10) {
             0..=3 => self.constant_u32(value),
             4 | 5 if self.kernel() => {
@@ -276,6 +279,16 @@ impl Gen<'_> {
                 self.u32_op(Op::ISub, a, b)
             }
         }
+    }
+
+    /// A value that is `value`, from the number of invocations of a subgroup.
+    fn counted(&mut self, value: u32) -> Id {
+        self.note("OpGroupIAdd");
+        self.capability(Capability::Groups as u32);
+        let (uint, scope, one) = (self.uint(), self.u32(3), self.u32(1));
+        let lanes = self.op(Op::GroupIAdd, uint, [scope.into(), Operand::Word(0), one.into()]);
+        let rest = self.u32(value.wrapping_sub(self.profile.lanes()));
+        self.u32_op(Op::IAdd, lanes, rest)
     }
 
     /// A number as a stride of some integer type.

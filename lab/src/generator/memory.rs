@@ -55,6 +55,8 @@ pub(super) struct Buffer {
     block: Id,
     /// Units that accesses need, from the start of the array.
     units: u32,
+    /// How many times its size a unit is behind the one before it: matrices ignore that.
+    apart: u32,
 }
 
 impl Buffer {
@@ -85,10 +87,11 @@ impl Buffer {
         if self.member == TABLE {
             return;
         }
+        let apart = self.unit_bytes() * self.apart;
         let bytes = match self.shape {
-            Shape::Plain => self.units * self.unit_bytes(),
-            Shape::Behind => 32 + self.units * self.unit_bytes(),
-            Shape::Nested => 2 * INNER * self.unit_bytes(),
+            Shape::Plain => self.units * apart,
+            Shape::Behind => 32 + self.units * apart,
+            Shape::Nested => 2 * INNER * apart,
         };
         let count = bytes.div_ceil(self.component.bytes()).max(1);
         let _ = writeln!(out, "\n[[buffer]]\nname = \"{}\"", self.name);
@@ -177,11 +180,12 @@ impl Gen<'_> {
             member: TABLE,
             block,
             units: 0,
+            apart: 1,
         });
     }
 
     fn block_variable(&mut self, unit: (Scalar, u32), binding: u32) -> (Id, Id) {
-        let block = self.block_type(unit, Shape::Plain, StorageClass::StorageBuffer);
+        let block = self.block_type(unit, Shape::Plain, 1);
         let variable = self.variable(StorageClass::StorageBuffer as u32, block, None);
         decorate(&mut self.m, variable, Decoration::DescriptorSet, &[0]);
         decorate(&mut self.m, variable, Decoration::Binding, &[binding]);
@@ -193,8 +197,8 @@ impl Gen<'_> {
         if unit.1 == 1 { scalar } else { self.g.vector(&mut self.m, scalar, unit.1) }
     }
 
-    fn block_type(&mut self, unit: (Scalar, u32), shape: Shape, _storage: StorageClass) -> Id {
-        let bytes = unit.0.bytes() * unit.1;
+    fn block_type(&mut self, unit: (Scalar, u32), shape: Shape, apart: u32) -> Id {
+        let bytes = unit.0.bytes() * unit.1 * apart;
         self.scalar_capabilities(unit.0);
         match unit.0.width() {
             8 => {
@@ -289,7 +293,11 @@ impl Gen<'_> {
         let index = self.buffers.len();
         let name = format!("{}{index}", if output { "O" } else { "I" });
         let storage = if wants_address { StorageClass::PhysicalStorageBuffer } else { StorageClass::StorageBuffer };
-        let block = self.block_type(unit, shape, storage);
+        let apart = if self.side.chance(30) { self.side.pick(&[4, 2, 3]) } else { 1 };
+        if apart > 1 {
+            self.note("array with padding");
+        }
+        let block = self.block_type(unit, shape, apart);
         let mut member = index as u32;
         let mut variable = None;
         if wants_address {
@@ -307,7 +315,19 @@ impl Gen<'_> {
             decorate(&mut self.m, variable, Decoration::Binding, &[index as u32]);
             variable
         });
-        self.buffers.push(Buffer { name, component, unit, fill, shape, physical, variable, member, block, units: 1 });
+        self.buffers.push(Buffer {
+            name,
+            component,
+            unit,
+            fill,
+            shape,
+            physical,
+            variable,
+            member,
+            block,
+            units: 1,
+            apart,
+        });
         index
     }
 
@@ -327,6 +347,7 @@ impl Gen<'_> {
             member,
             block,
             units: 1,
+            apart: 1,
         });
         index
     }

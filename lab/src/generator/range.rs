@@ -136,6 +136,12 @@ impl Range {
         self.frac <= MAX_FRAC && self.magnitude() <= 1 << mantissa && (!narrow || self.magnitude() >> self.frac < 65504)
     }
 
+    /// What is nearest to integers in a type of integers.
+    pub(super) fn clamped(self, scalar: Scalar) -> Range {
+        let all = Range::of(scalar);
+        Range::int(self.lo.clamp(all.lo, all.hi), self.hi.clamp(all.lo, all.hi))
+    }
+
     /// The range itself if it fits; of an integer type else all values, as it wraps; `None` for floats.
     pub(super) fn wrapped(self, scalar: Scalar) -> Option<Range> {
         if self.fits(scalar) {

@@ -3,10 +3,11 @@
 use super::emit::{A, ACC, B, Gen, Mat};
 use super::fun::{Path, Value, Var};
 use super::range::Range;
+use coop_ir::builder::{add_global, decorate};
 use coop_ir::grammar::Op;
 use coop_ir::types::Scalar;
-use coop_ir::{Id, Operand};
-use spirv::{CooperativeMatrixOperands as Bits, StorageClass};
+use coop_ir::{Id, Inst, Operand};
+use spirv::{CooperativeMatrixOperands as Bits, Decoration, StorageClass};
 
 fn signed(scalar: Scalar) -> bool {
     matches!(scalar, Scalar::Int { signed: true, .. })
@@ -182,6 +183,9 @@ impl Gen<'_> {
         let range = range?;
         let operands: Vec<Id> = [x.id].into_iter().chain(operand).collect();
         let id = self.ids(op, x.mat.ty, &operands);
+        if float && !self.kernel() && self.side.chance(30) {
+            self.decorate_operation(id, Decoration::NoContraction);
+        }
         self.note(op.name().unwrap_or("operation"));
         Some(self.made_value(id, x.mat, range))
     }
@@ -197,6 +201,7 @@ impl Gen<'_> {
             return None;
         }
         let fits = x.range.fits(to);
+        let mut saturates = false;
         let other = match (from, to) {
             (Scalar::Int { width, .. }, Scalar::Int { width: other, .. }) if width == other => {
                 if self.profile.dialect == super::Dialect::Nv1 {
@@ -211,6 +216,10 @@ impl Gen<'_> {
             (Scalar::Int { .. }, _) if to == Scalar::BF16 => return None,
             (Scalar::Int { signed: true, .. }, _) if fits => Op::ConvertSToF,
             (Scalar::Int { .. }, _) if fits => Op::ConvertUToF,
+            (_, Scalar::Int { .. }) if self.kernel() && self.side.chance(80) => {
+                saturates = true;
+                self.side.pick(&[Op::ConvertFToU, Op::ConvertFToS])
+            }
             (_, Scalar::Int { signed, .. }) => {
                 let least = if signed { i128::MIN } else { 0 };
                 if from == Scalar::BF16 || x.range.lo < least || !x.range.truncated().fits(to) {
@@ -227,7 +236,13 @@ impl Gen<'_> {
             }
             _ => return None,
         };
+        if matches!(other, Op::UConvert | Op::SConvert) && self.kernel() && self.side.chance(60) {
+            saturates = true;
+        }
         let range = match other {
+            // Integers of kernels have no signs: what is nearest to a number with one may be any.
+            Op::ConvertFToS | Op::SConvert if saturates => Range::of(to),
+            Op::ConvertFToU | Op::UConvert if saturates => x.range.truncated().clamped(to),
             Op::ConvertFToS | Op::ConvertFToU => x.range.truncated(),
             Op::UConvert if x.range.lo < 0 => Range::of(to),
             Op::SConvert if !x.range.fits(Scalar::Int { width: from.width(), signed: true }) => Range::of(to),
@@ -247,6 +262,10 @@ impl Gen<'_> {
             self.note("conversion of type and use");
         }
         let id = self.ids(other, mat.ty, &[x.id]);
+        if saturates {
+            self.note("saturating conversion");
+            self.decorate_operation(id, Decoration::SaturatedConversion);
+        }
         if transposes {
             self.decorate_transpose(id);
         }
@@ -382,6 +401,11 @@ impl Gen<'_> {
             if !within(result.scalar) || !within(Scalar::Float { width: result.scalar.width().max(32) }) {
                 return None;
             }
+            if !nv1 && self.profile.limits == super::Limits::Any && self.side.chance(16) {
+                // It means nothing.
+                bits |= Bits::SATURATING_ACCUMULATION_KHR;
+                self.note("multiplication of floats that saturates");
+            }
         }
         let operands = [x.id, y.id, c.id].map(Operand::Id).into_iter();
         let bits = bits.bits() | self.intel_bits([x, y], result.scalar);
@@ -395,8 +419,13 @@ impl Gen<'_> {
         Some(self.made_value(id, result, range))
     }
 
-    /// One of two matrices, by a phi: OpSelect of matrices is not in SPIRV-Tools' reading of the specification.
+    /// One of two matrices, by a phi mostly: OpSelect of matrices is not in SPIRV-Tools' reading of the specification, nor do all
+    /// drivers take it.
     pub(super) fn select(&mut self, mat: Mat, condition: Id, yes: Id, no: Id) -> Id {
+        if self.is_lowered() && self.side.chance(60) {
+            self.note("OpSelect");
+            return self.ids(Op::Select, mat.ty, &[condition, yes, no]);
+        }
         let [a, b, merge] = std::array::from_fn(|_| self.m.fresh_id());
         self.effect(Op::SelectionMerge, [merge.into(), Operand::Word(0)]);
         self.effect(Op::BranchConditional, [condition, a, b].map(Operand::Id));
@@ -541,7 +570,55 @@ impl Gen<'_> {
         let uint = self.uint();
         let nv1 = self.profile.dialect == super::Dialect::Nv1;
         let op = if nv1 { Op::CooperativeMatrixLengthNV } else { Op::CooperativeMatrixLengthKHR };
+        if self.is_lowered() && !self.kernel() && self.side.chance(60) {
+            return self.constant_length(mat, op);
+        }
         self.op(op, uint, [mat.ty.into()])
+    }
+
+    /// The same as a constant, which may be computed from another.
+    fn constant_length(&mut self, mat: Mat, op: Op) -> Id {
+        let uint = self.uint();
+        let constant = |this: &mut Self, op: Op, operands: &[Id]| {
+            let id = this.m.fresh_id();
+            let operands =
+                [Operand::Word(u32::from(op.0))].into_iter().chain(operands.iter().copied().map(Operand::Id));
+            this.global(Inst::new(Op::SpecConstantOp, Some(uint), Some(id), operands));
+            id
+        };
+        let length = match self.lengths.get(&mat.ty) {
+            Some(length) => *length,
+            None => {
+                self.note("constant length");
+                let id = constant(self, op, &[mat.ty]);
+                self.lengths.insert(mat.ty, id);
+                id
+            }
+        };
+        if !self.side.chance(128) {
+            return length;
+        }
+        let two = self.u32(2);
+        let twice = constant(self, Op::IMul, &[length, two]);
+        constant(self, Op::UDiv, &[twice, two])
+    }
+
+    /// Whether what devices don't take may be in the module: it is lowered, or interpreted.
+    fn is_lowered(&self) -> bool {
+        matches!(self.profile.limits, super::Limits::Any | super::Limits::Tiles)
+    }
+
+    /// Says how an operation computes, by itself or as one of a group.
+    fn decorate_operation(&mut self, id: Id, decoration: Decoration) {
+        if !self.side.chance(60) {
+            decorate(&mut self.m, id, decoration, &[]);
+            return;
+        }
+        self.note("decoration group");
+        let group = self.m.fresh_id();
+        decorate(&mut self.m, group, decoration, &[]);
+        add_global(&mut self.m, Inst::new(Op::DecorationGroup, None, Some(group), []));
+        add_global(&mut self.m, Inst::new(Op::GroupDecorate, None, None, [group, id].map(Operand::Id)));
     }
 
     fn one_element(&mut self) -> Option<Value> {

@@ -6,10 +6,10 @@
 //! for them together, and a view brings the digits into the order in which memory has them.
 
 use super::edit::{Edit, Shape, malformed};
+use crate::kernel::is_kernel;
 use crate::{Checked, Refusal};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
-use spirv::Capability;
 
 /// Layouts of memory, by number.
 const ROW_MAJOR: u64 = 0;
@@ -129,9 +129,8 @@ impl Access {
 /// Whether a plain access counts its stride in components although the pointer points to something else, as compilers
 /// of kernels mean it.
 fn counts_components(e: &Edit<'_>, access: &Access, shape: Shape) -> bool {
-    let kernel = e.m.has_capability(Capability::Kernel as u32) && !e.m.has_capability(Capability::Shader as u32);
     let pointee = e.pointee(access.pointer);
-    kernel && pointee.and_then(|t| types::packed_bytes(e.m, t)) != Some(shape.scalar.bytes())
+    is_kernel(e.m) && pointee.and_then(|t| types::packed_bytes(e.m, t)) != Some(shape.scalar.bytes())
 }
 
 /// Rows, columns or packed rows one after the other.

@@ -14,13 +14,14 @@ use super::array::{Array, Sink, slot, unroll, visit};
 use super::bits::{part, small_type};
 use super::exchange::Move;
 use super::{Key, Lower, Mat};
+use crate::decorations::{self, Decorated};
 use crate::placement::Use;
 use crate::{Refusal, Semantics};
-use coop_ir::builder::{FunctionBuilder, Index, Unroll, decorate};
+use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::rewrite::remove_globals;
 use coop_ir::types::Scalar;
-use coop_ir::{Id, InstRef, Module, Op, Operand};
-use spirv::{CooperativeMatrixOperands as Bits, Decoration};
+use coop_ir::{Id, InstRef, Op, Operand};
+use spirv::CooperativeMatrixOperands as Bits;
 
 /// What is summed in pairs, if anything.
 pub(super) const HALF: Scalar = Scalar::Float { width: 16 };
@@ -75,32 +76,6 @@ fn is_conversion(op: Op) -> bool {
     )
 }
 
-/// Decorations of results that say how an operation computes, and so belong to the operation on an element.
-pub(crate) const OF_OPERATIONS: [u32; 7] = [
-    Decoration::RelaxedPrecision as u32,
-    Decoration::FPRoundingMode as u32,
-    Decoration::FPFastMathMode as u32,
-    Decoration::NoContraction as u32,
-    Decoration::NoSignedWrap as u32,
-    Decoration::NoUnsignedWrap as u32,
-    Decoration::SaturatedToLargestFloat8NormalConversionEXT as u32,
-];
-
-/// Takes the decorations of `id` that say how an operation computes off the module.
-pub(super) fn take_decorations(m: &mut Module, id: Id) -> Vec<(u32, Vec<u32>)> {
-    let mut out = Vec::new();
-    remove_globals(m, |m, r| {
-        let i = m.inst(r);
-        let Some(d) = i.word(1).filter(|d| i.op == Op::Decorate && i.id(0) == Some(id) && OF_OPERATIONS.contains(d))
-        else {
-            return false;
-        };
-        out.push((d, i.operands.iter().skip(2).map(|o| o.word()).collect()));
-        true
-    });
-    out
-}
-
 impl Lower<'_, '_> {
     pub(super) fn elementwise(&mut self, r: InstRef, mat: Mat) -> Result<(), Refusal> {
         let inst = self.m.inst(r);
@@ -113,7 +88,7 @@ impl Lower<'_, '_> {
         {
             let transposed = self.takes_transposed(id);
             if transposed || from.band != mat.band || from.grid != mat.grid {
-                let decorations = take_decorations(self.m, id);
+                let decorations = self.decorated.get(&id).cloned().unwrap_or_default();
                 let truncates = self.truncates(op, mat);
                 let how = Move { from: *from, to: mat, transposed, op: Some((op, decorations)), truncates };
                 return self.transfer(r, &how, *value);
@@ -132,7 +107,7 @@ impl Lower<'_, '_> {
             let why = format!("an operand of {op} has no type");
             return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
         }
-        let decorations = result.map_or_else(Vec::new, |id| take_decorations(self.m, id));
+        let decorations = result.and_then(|id| self.decorated.get(&id)).cloned().unwrap_or_default();
         let types: Vec<Id> = [mat.ty].into_iter().chain(args.iter().filter_map(|a| self.m.type_of(*a))).collect();
         let words = decorations.iter().flat_map(|(d, more)| [*d].into_iter().chain(more.iter().copied()));
         // Of the result, then of the operands.
@@ -241,24 +216,14 @@ impl Body {
 }
 
 /// An operation on elements, which gives a `ty`.
-pub(crate) fn apply(
-    b: &mut FunctionBuilder<'_>,
-    op: Op,
-    ty: Id,
-    operands: &[Id],
-    decorations: &[(u32, Vec<u32>)],
-) -> Id {
+pub(crate) fn apply(b: &mut FunctionBuilder<'_>, op: Op, ty: Id, operands: &[Id], decorations: &[Decorated]) -> Id {
     // Two ids of one type, or equal widths: SPIR-V has no conversion of a type to itself.
     let same = operands.len() == 1 && b.module.type_of(operands[0]) == Some(ty);
     if same && matches!(op, Op::Bitcast | Op::FConvert | Op::SConvert | Op::UConvert) {
         return operands[0];
     }
     let id = b.ids(op, ty, operands);
-    for (d, words) in decorations {
-        if let Some(d) = Decoration::from_u32(*d) {
-            decorate(b.module, id, d, words);
-        }
-    }
+    decorations::give(b.module, id, decorations);
     id
 }
 
@@ -281,7 +246,7 @@ fn elementwise_body(
     (op, truncates): (Op, bool),
     mat: Mat,
     (mats, alike): (&[Option<Mat>], &[bool]),
-    decorations: &[(u32, Vec<u32>)],
+    decorations: &[Decorated],
 ) -> Body {
     let len = mat.band.len();
     let how = unroll(len);

@@ -12,11 +12,9 @@ use super::stage::{Loose, in_slice, where_};
 use super::{Deferred, Key, Lower, Mat};
 use crate::Refusal;
 use crate::arena::{Arena, Elem};
+use crate::decorations::Decorated;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, InstRef, Op, Operand};
-
-/// Decorations with their operands.
-pub(super) type Decorations = Vec<(u32, Vec<u32>)>;
 
 /// How a matrix becomes another one of other use, placement or orientation.
 #[derive(Clone)]
@@ -25,7 +23,7 @@ pub(super) struct Move {
     pub(super) to: Mat,
     pub(super) transposed: bool,
     /// What is done to each element on the way.
-    pub(super) op: Option<(Op, Decorations)>,
+    pub(super) op: Option<(Op, Vec<Decorated>)>,
     /// Whether that cuts off what does not fit.
     pub(super) truncates: bool,
 }

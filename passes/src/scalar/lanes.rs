@@ -12,17 +12,38 @@ use crate::{Lanes, Options, Refusal, kernel};
 use coop_device::SubgroupOperations;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
 use coop_ir::constant::Constants;
+use coop_ir::decode::decode;
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{EntryPoint, entry_points};
+use coop_ir::grammar::ExecutionScope;
 use coop_ir::rewrite::insert_before;
 use coop_ir::types::Scalar;
-use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+use coop_ir::{Id, Inst, InstRef, Kind, Module, Op, Operand};
 use rustc_hash::FxHashMap;
-use spirv::{BuiltIn, Capability, Scope};
+use smallvec::SmallVec;
+use spirv::{BuiltIn, Capability, Decoration, Scope};
 
-/// The built-in variables that tell about subgroups.
-const ABOUT_SUBGROUPS: [BuiltIn; 4] =
-    [BuiltIn::SubgroupSize, BuiltIn::NumSubgroups, BuiltIn::SubgroupId, BuiltIn::SubgroupLocalInvocationId];
+/// The built-in variables that tell about subgroups, and are answered.
+const ABOUT_SUBGROUPS: [BuiltIn; 6] = [
+    BuiltIn::SubgroupSize,
+    BuiltIn::SubgroupMaxSize,
+    BuiltIn::NumSubgroups,
+    BuiltIn::NumEnqueuedSubgroups,
+    BuiltIn::SubgroupId,
+    BuiltIn::SubgroupLocalInvocationId,
+];
+
+/// Those that are not.
+const MASKS: [BuiltIn; 5] = [
+    BuiltIn::SubgroupEqMask,
+    BuiltIn::SubgroupGeMask,
+    BuiltIn::SubgroupGtMask,
+    BuiltIn::SubgroupLeMask,
+    BuiltIn::SubgroupLtMask,
+];
+
+/// An extended instruction set that works on subgroups.
+const AMD_BALLOT: &str = "SPV_AMD_shader_ballot";
 
 /// The lanes of the scopes, and the built-in variables that tell them.
 pub(super) struct LaneSource {
@@ -38,6 +59,8 @@ pub(super) struct LaneSource {
     /// Whether those of a workgroup are counted subgroup by subgroup, so that neighbours are in one.
     by_subgroups: bool,
     shuffles: bool,
+    /// In [`Lanes::LocalIndex`], whether subgroups are not the device's.
+    simulated: bool,
     /// In [`Lanes::LocalIndex`], the variables of the module whose loads are answered.
     subgroup_builtins: FxHashMap<Id, BuiltIn>,
 }
@@ -74,10 +97,11 @@ impl LaneSource {
             can_shuffle: false,
             by_subgroups: false,
             shuffles: false,
+            simulated: false,
             subgroup_builtins: FxHashMap::default(),
         };
         if this.mode == Lanes::LocalIndex {
-            this.local_index(m, options)?;
+            this.local_index(m, constants, options)?;
         }
         let shuffle = options.profile.is_some_and(|p| {
             p.limits.subgroup_size == this.subgroup.unwrap_or(0)
@@ -88,7 +112,7 @@ impl LaneSource {
     }
 
     /// What [`Lanes::LocalIndex`] asks of the module.
-    fn local_index(&mut self, m: &Module, options: &Options<'_>) -> Result<(), Refusal> {
+    fn local_index(&mut self, m: &Module, constants: &Constants, options: &Options<'_>) -> Result<(), Refusal> {
         let subgroup = self.subgroup.unwrap_or(1);
         match self.workgroup {
             Some(n) if n % subgroup == 0 => {}
@@ -106,19 +130,46 @@ impl LaneSource {
             }
         }
         let device = options.profile.map(|p| p.limits.subgroup_size);
-        let real = device == Some(subgroup);
-        for r in m.all() {
+        self.simulated = device != Some(subgroup);
+        if !self.simulated {
+            return Ok(());
+        }
+        let refused = |r: InstRef, what: String| {
+            let why = format!("{what} is about the subgroups of the device, not about lanes by local index");
+            Err(Refusal::new("refused-lanes", Some(r), why, "lower for subgroups of the device: --lanes subgroup"))
+        };
+        let untold = Untold::new(m);
+        for r in m.functions.iter().flat_map(|f| f.insts()) {
             let i = m.inst(r);
-            let group = i.op.name().is_some_and(|n| n.starts_with("GroupNonUniform") || n.starts_with("Subgroup"));
-            let barrier = matches!(i.op, Op::ControlBarrier)
-                && i.id(0).and_then(|s| m.def_inst(s)).and_then(|s| s.word(0)) == Some(3);
-            if (group || barrier) && !real {
-                let why = format!("{} works on the subgroups of the device, not on lanes by local index", i.op);
-                let remedy = "lower for subgroups of the device: --lanes subgroup";
-                return Err(Refusal::new("refused-lanes", Some(r), why, remedy));
+            if works_on_subgroup(m, constants, i) {
+                return refused(r, i.op.to_string());
+            }
+            if let Some(what) = untold.read_by(i) {
+                return refused(r, what);
             }
         }
         Ok(())
+    }
+
+    /// In [`Lanes::LocalIndex`], makes the workgroup of what the module says memory is shared by a subgroup: lanes of a subgroup may be
+    /// in several of the device's.
+    pub(super) fn widen_memory_scopes(&self, m: &mut Module, g: &mut Globals, constants: &Constants) {
+        if !self.simulated {
+            return;
+        }
+        for r in m.functions.iter().flat_map(|f| f.insts()).collect::<Vec<_>>() {
+            let i = m.inst(r);
+            let words: Vec<u32> = i.operands.iter().map(|o| o.word()).collect();
+            let mut scopes: SmallVec<[usize; 2]> = SmallVec::new();
+            decode(m, i.op, i.ty, &words, &mut |piece| {
+                scopes.extend((piece.kind == Kind::IdScope).then_some(piece.start));
+            });
+            scopes.retain(|at| i.id(*at).is_some_and(|s| constants.get(s).value() == Some(Scope::Subgroup as u64)));
+            for at in scopes {
+                let workgroup = g.u32(m, Scope::Workgroup as u32);
+                m.inst_mut(r).operands[at] = workgroup.into();
+            }
+        }
     }
 
     /// Whether the lanes of a line of a matrix are in one subgroup and can hand each other values.
@@ -205,12 +256,13 @@ impl LaneSource {
             return Err(Refusal::new("refused-lanes", Some(r), why, "read the variable with OpLoad"));
         };
         let subgroup = self.subgroup.unwrap_or(1);
-        let Some(workgroup) = self.workgroup.or((builtin != BuiltIn::NumSubgroups).then_some(subgroup)) else {
+        let counts = matches!(builtin, BuiltIn::NumSubgroups | BuiltIn::NumEnqueuedSubgroups);
+        let Some(workgroup) = self.workgroup.or((!counts).then_some(subgroup)) else {
             return Err(unknown_size(Some(r), true));
         };
         let (op, by) = match builtin {
-            BuiltIn::SubgroupSize => (Op::CopyObject, subgroup),
-            BuiltIn::NumSubgroups => (Op::CopyObject, workgroup / subgroup),
+            BuiltIn::SubgroupSize | BuiltIn::SubgroupMaxSize => (Op::CopyObject, subgroup),
+            BuiltIn::NumSubgroups | BuiltIn::NumEnqueuedSubgroups => (Op::CopyObject, workgroup / subgroup),
             BuiltIn::SubgroupId => (Op::UDiv, subgroup),
             _ => (Op::UMod, subgroup),
         };
@@ -248,6 +300,53 @@ impl LaneSource {
                 require_capability(m, Capability::GroupNonUniformShuffle as u32);
             }
         }
+    }
+}
+
+/// Whether the invocations of a subgroup execute an instruction together; so they do if nobody knows its scope.
+fn works_on_subgroup(m: &Module, constants: &Constants, inst: &Inst) -> bool {
+    match inst.op.execution_scope() {
+        Some(ExecutionScope::Subgroup) => true,
+        Some(ExecutionScope::Operand(at)) => {
+            let scope = inst.id(at).and_then(|s| constants.get(s).fixed());
+            scope.is_none_or(|s| s == Scope::Subgroup as u64)
+        }
+        None => {
+            let set = inst.id(0).filter(|_| inst.op == Op::ExtInst).and_then(|s| m.def_inst(s));
+            set.and_then(|s| s.string(0)).is_some_and(|(name, _)| name == AMD_BALLOT)
+        }
+    }
+}
+
+/// What tells about subgroups and is not answered.
+struct Untold {
+    /// Masks, by variable.
+    masks: FxHashMap<Id, BuiltIn>,
+    /// Blocks that have such built-ins as members, by variable.
+    blocks: FxHashMap<Id, BuiltIn>,
+}
+
+impl Untold {
+    fn new(m: &Module) -> Untold {
+        let decorations = Decorations::new(m);
+        let all = |b: BuiltIn| decorations.with_built_in(b).into_iter().map(move |id| (id, b)).collect::<Vec<_>>();
+        let masks = MASKS.into_iter().flat_map(all).collect();
+        let member = |ty: Id| {
+            let told = ABOUT_SUBGROUPS.into_iter().chain(MASKS);
+            let mut members = decorations.members(ty).filter(|(_, d)| d.decoration == Decoration::BuiltIn as u32);
+            let found = members.find_map(|(_, d)| told.clone().find(|b| d.literal() == Some(*b as u32)));
+            found
+        };
+        let block = |r: InstRef| {
+            let i = m.inst(r);
+            Some((i.result?, member(m.def_inst(i.ty?)?.id(1)?)?))
+        };
+        Untold { masks, blocks: m.globals_with(Op::Variable).filter_map(block).collect() }
+    }
+
+    fn read_by(&self, inst: &Inst) -> Option<String> {
+        let name = |b: &BuiltIn| format!("{b:?}");
+        inst.ids().find_map(|id| self.masks.get(&id).or_else(|| self.blocks.get(&id))).map(name)
     }
 }
 

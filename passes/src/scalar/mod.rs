@@ -38,6 +38,7 @@ mod tensors;
 mod tile;
 
 use crate::arena::Arena;
+use crate::decorations::{self, Decorated};
 use crate::pipeline::PassCx;
 use crate::placement::{Along, Band, Grid, Run, Shape, Use};
 use crate::tensor::{Access, Tensors};
@@ -127,6 +128,8 @@ struct Lower<'a, 'cx> {
     residents: FxHashMap<Id, product::Resident>,
     /// Matrices whose rows hold one value each.
     alike: FxHashSet<Id>,
+    /// How the operations compute that gave matrices.
+    decorated: FxHashMap<Id, Vec<Decorated>>,
     /// How matrices are held while they are stored by whole words.
     words: FxHashMap<(Id, Run), Mat>,
 }
@@ -172,8 +175,10 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusa
     }
     let alike = alike::rows_alike(m, &mats);
     let tensors = Tensors::new(m, cx.options);
+    let decorated = decorations::take(m, &|m, id| m.type_of(id).is_some_and(|ty| mats.contains_key(&ty)));
     lanes.subgroup_matrices = mats.values().any(|m| !m.workgroup);
-    let g = Globals::new(m);
+    let mut g = Globals::new(m);
+    lanes.widen_memory_scopes(m, &mut g, &constants);
     let arena = Arena::new(m, &constants, cx.options.profile, lanes.subgroups());
     let mut lower = Lower {
         m,
@@ -190,6 +195,7 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusa
         residents: FxHashMap::default(),
         left: FxHashMap::default(),
         alike,
+        decorated,
         words: FxHashMap::default(),
     };
     lower.report();

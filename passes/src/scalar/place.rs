@@ -42,24 +42,18 @@ pub(crate) fn place(m: &Module, constants: &Constants, r: InstRef, pointer: Id) 
         Some(Type::Vector { elem, .. }) => elem,
         _ => pointee,
     };
-    let mut root = pointer;
-    let mut parts: Vec<Vec<Id>> = Vec::new();
-    // Definitions come before their uses, so that this ends; a cycle is cut by the count.
-    for _ in 0..1000 {
-        let Some(inst) = m.def_inst(root) else { break };
-        match (inst.op, inst.id(0)) {
-            (Op::AccessChain | Op::InBoundsAccessChain, Some(base)) => {
-                parts.push(inst.ids_from(1).collect());
-                root = base;
-            }
-            (Op::CopyObject, Some(base)) => root = base,
-            _ => break,
-        }
-    }
-    let mut indices: Vec<Id> = parts.into_iter().rev().flatten().collect();
+    let (root, mut indices) = chain(m, pointer);
     let global = m.def(root).is_some_and(|d| m.inst(d).op == Op::Variable && m.globals.contains(&d));
     let mut component = None;
     if let Some(containers) = containers(m, constants, root, &indices) {
+        if let Some(array) = containers.iter().rev().find(|ty| is_array(m, **ty)).filter(|ty| is_padded(m, **ty)) {
+            let (stride, unit) = (array_stride(m, *array).unwrap_or(0), memory.bytes() * lanes);
+            let why = format!(
+                "the pointer points into an array of {unit} bytes each that are {stride} bytes apart, which matrices ignore"
+            );
+            return refuse(&why, "declare the memory without padding between numbers");
+        }
+        let containers: Vec<Type> = containers.into_iter().filter_map(|ty| Type::of(m, ty)).collect();
         match containers.as_slice() {
             [.., Type::Array { .. } | Type::RuntimeArray { .. }] => {}
             [.., Type::Array { .. } | Type::RuntimeArray { .. }, Type::Vector { len, .. }] => {
@@ -78,12 +72,43 @@ pub(crate) fn place(m: &Module, constants: &Constants, r: InstRef, pointer: Id) 
     Ok(Place { root, global, indices, component, storage, memory, memory_ty, lanes, physical: is_physical(m) })
 }
 
+/// Where the chain of accesses that makes a pointer begins, and the indices from there.
+pub(crate) fn chain(m: &Module, pointer: Id) -> (Id, Vec<Id>) {
+    let mut root = pointer;
+    let mut parts: Vec<Vec<Id>> = Vec::new();
+    // Definitions come before their uses, so that this ends; a cycle is cut by the count.
+    for _ in 0..1000 {
+        let Some(inst) = m.def_inst(root) else { break };
+        match (inst.op, inst.id(0)) {
+            (Op::AccessChain | Op::InBoundsAccessChain, Some(base)) => {
+                parts.push(inst.ids_from(1).collect());
+                root = base;
+            }
+            (Op::CopyObject, Some(base)) => root = base,
+            _ => break,
+        }
+    }
+    (root, parts.into_iter().rev().flatten().collect())
+}
+
+pub(crate) fn is_array(m: &Module, ty: Id) -> bool {
+    matches!(Type::of(m, ty), Some(Type::Array { .. } | Type::RuntimeArray { .. }))
+}
+
+/// Whether a type is an array of numbers or vectors that are further apart, or closer, than they are large.
+pub(crate) fn is_padded(m: &Module, ty: Id) -> bool {
+    let Some(Type::Array { elem, .. } | Type::RuntimeArray { elem }) = Type::of(m, ty) else { return false };
+    let size = types::scalar_or_vector(m, elem).and_then(|_| types::packed_bytes(m, elem));
+    size.is_some() && array_stride(m, ty).is_some_and(|stride| Some(stride) != size)
+}
+
 /// The types that each index of a chain steps into.
-fn containers(m: &Module, constants: &Constants, root: Id, indices: &[Id]) -> Option<Vec<Type>> {
+pub(crate) fn containers(m: &Module, constants: &Constants, root: Id, indices: &[Id]) -> Option<Vec<Id>> {
     let Type::Pointer { pointee, .. } = Type::of(m, m.type_of(root)?)? else { return None };
     let mut ty = pointee;
     let mut out = Vec::new();
     for index in indices {
+        out.push(ty);
         let container = Type::of(m, ty)?;
         ty = match &container {
             Type::Array { elem, .. } | Type::RuntimeArray { elem } | Type::Vector { elem, .. } => *elem,
@@ -91,7 +116,6 @@ fn containers(m: &Module, constants: &Constants, root: Id, indices: &[Id]) -> Op
             Type::Matrix { column, .. } => *column,
             _ => return None,
         };
-        out.push(container);
     }
     Some(out)
 }
@@ -101,23 +125,30 @@ fn stepping(m: &Module, r: InstRef, storage: u32, ty: Option<Id>) -> Result<(), 
     let has = |c: Capability| m.has_capability(c as u32);
     let ok = if storage == StorageClass::PhysicalStorageBuffer as u32 || is_physical(m) {
         true
-    } else if storage == StorageClass::Workgroup as u32 {
-        has(Capability::VariablePointers)
     } else {
         let natural = ty.and_then(|t| match Type::of(m, t)? {
             Type::Pointer { pointee, .. } => types::packed_bytes(m, pointee),
             _ => None,
         });
         let stride = ty.and_then(|t| array_stride(m, t));
+        if storage == StorageClass::Workgroup as u32 {
+            // Memory without a layout has no strides.
+            return if has(Capability::VariablePointers) && (stride.is_none() || stride == natural) {
+                Ok(())
+            } else {
+                Err(not_stepped(r))
+            };
+        }
         (has(Capability::VariablePointers) || has(Capability::VariablePointersStorageBuffer))
             && stride.is_some()
             && stride == natural
     };
-    if ok {
-        return Ok(());
-    }
+    if ok { Ok(()) } else { Err(not_stepped(r)) }
+}
+
+fn not_stepped(r: InstRef) -> Refusal {
     let why = "the pointer is a value that can't be stepped: no access chain made it";
-    Err(Refusal::new("refused-pointer", Some(r), why, "index the array in the function that loads or stores"))
+    Refusal::new("refused-pointer", Some(r), why, "index the array in the function that loads or stores")
 }
 
 fn array_stride(m: &Module, ty: Id) -> Option<u32> {

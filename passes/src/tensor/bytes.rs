@@ -11,7 +11,7 @@ use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::uses::is_note;
-use coop_ir::{Function, Id, Inst, Module, Op, Operand};
+use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
 use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{Capability, Decoration, MemoryAccess, StorageClass};
 
@@ -119,10 +119,10 @@ impl Address {
 }
 
 /// How types lie in memory.
-pub(super) struct Layouts<'a> {
-    pub(super) m: &'a Module,
-    pub(super) constants: &'a Constants,
-    pub(super) decorations: &'a Decorations,
+pub(crate) struct Layouts<'a> {
+    pub(crate) m: &'a Module,
+    pub(crate) constants: &'a Constants,
+    pub(crate) decorations: &'a Decorations,
 }
 
 impl Layouts<'_> {
@@ -213,16 +213,16 @@ impl Layouts<'_> {
 
 /// A place in a binding: variable, index into an array of buffers, and the byte, as multiples of values and a constant.
 #[derive(Clone, Debug)]
-pub(super) struct Bound {
-    pub(super) variable: Id,
-    pub(super) descriptor: Option<Id>,
-    pub(super) terms: Vec<(Id, u32)>,
-    pub(super) constant: u32,
+pub(crate) struct Bound {
+    pub(crate) variable: Id,
+    pub(crate) descriptor: Option<Id>,
+    pub(crate) terms: Vec<(Id, u32)>,
+    pub(crate) constant: u32,
 }
 
 impl Layouts<'_> {
     /// Where in which binding a pointer points.
-    pub(super) fn bound(&self, pointer: Id) -> Option<Bound> {
+    pub(crate) fn bound(&self, pointer: Id) -> Option<Bound> {
         self.reached(pointer, &[StorageClass::StorageBuffer]).filter(|bound| self.is_variable(bound.variable))
     }
 
@@ -282,7 +282,7 @@ pub(super) struct Buffer {
 
 /// The views of buffers that were made.
 #[derive(Default, Debug)]
-pub(super) struct Views {
+pub(crate) struct Views {
     by_unit: FxHashMap<(Id, Id), Id>,
     made: Vec<Made>,
 }
@@ -298,7 +298,7 @@ struct Made {
 
 impl Views {
     /// A variable that holds what `variable` does as an array of `unit`s of `bytes` bytes.
-    pub(super) fn view(&mut self, m: &mut Module, d: &Decorations, variable: Id, unit: Id, bytes: u32) -> Id {
+    pub(crate) fn view(&mut self, m: &mut Module, d: &Decorations, variable: Id, unit: Id, bytes: u32) -> Id {
         if let Some(id) = self.by_unit.get(&(variable, unit)) {
             return *id;
         }
@@ -360,7 +360,7 @@ impl Views {
     }
 
     /// Drops the views that nothing uses, and says what those that are left need. Answers them.
-    pub(super) fn finish(&mut self, m: &mut Module, d: &Decorations) -> Vec<Id> {
+    pub(crate) fn finish(&mut self, m: &mut Module, d: &Decorations) -> Vec<Id> {
         let mut used: FxHashSet<Id> = FxHashSet::default();
         for r in m.functions.iter().flat_map(Function::insts) {
             used.extend(m.inst(r).ids());
@@ -385,11 +385,13 @@ impl Views {
         let variables: Vec<Id> = m.globals_with(Op::Variable).filter_map(|r| m.inst(r).result).collect();
         let same = variables.into_iter().filter(|v| (d.set(*v), d.binding(*v)) == slot && slot.1.is_some());
         for v in same.chain([view]) {
-            let has = m.globals_with(Op::Decorate).map(|r| m.inst(r)).any(|i| {
-                i.id(0) == Some(v)
-                    && [Decoration::Aliased, Decoration::Restrict].iter().any(|w| i.word(1) == Some(*w as u32))
-            });
-            if !has {
+            let says = |m: &Module, r: InstRef, what: Decoration| {
+                let i = m.inst(r);
+                i.op == Op::Decorate && i.id(0) == Some(v) && i.word(1) == Some(what as u32)
+            };
+            // Where there are two, none is the only one.
+            coop_ir::rewrite::remove_globals(m, |m, r| says(m, r, Decoration::Restrict));
+            if !m.globals.iter().any(|r| says(m, *r, Decoration::Aliased)) {
                 decorate(m, v, Decoration::Aliased, &[]);
             }
         }

@@ -22,7 +22,7 @@
 
 pub(crate) mod access;
 mod align;
-mod bytes;
+pub(crate) mod bytes;
 mod calc;
 mod decode;
 mod direct;

@@ -23,7 +23,7 @@ use spirv::{BuiltIn, Capability, MemoryAccess, MemorySemantics, StorageClass};
 pub fn realise(module: &Module, options: &Options<'_>, run: u32) -> Result<Module, Error> {
     let mut m = module.clone();
     let mut report = Report::default();
-    let cx = &mut PassCx { options, report: &mut report, bound: module.header.bound };
+    let cx = &mut PassCx { options, report: &mut report, bound: module.header.bound, declared: &[] };
     specialize::run(&mut m, cx)?;
     inline::run(&mut m, cx)?;
     super::run(&mut m, cx)?;

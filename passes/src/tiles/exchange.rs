@@ -14,6 +14,7 @@ use super::tensor::{Batch, Key};
 use super::{Parts, Tiles, tile_type};
 use crate::Refusal;
 use crate::arena::{Arena, QUAD, Zone};
+use crate::decorations::Decorated;
 use crate::placement::Use;
 use crate::scalar::arith::apply;
 use crate::scalar::lin::Lin;
@@ -27,7 +28,7 @@ pub(super) enum Change {
     /// Nothing.
     None,
     /// A conversion, with its decorations.
-    Convert(Op, Vec<(u32, Vec<u32>)>),
+    Convert(Op, Vec<Decorated>),
     /// Blocks of 2x2 are folded by a function.
     Fold(Id),
 }
@@ -74,11 +75,7 @@ impl Tiles<'_, '_> {
         if shape != (to.shape.rows, to.shape.cols) || from.workgroup != to.workgroup {
             return malformed(r, format!("{} changes the shape or the scope of a matrix", inst.op));
         }
-        let decorations: Vec<(u32, Vec<u32>)> = inst
-            .result
-            .and_then(|id| self.decorated.get(&id))
-            .map(|all| all.iter().map(|d| (d[0].word(), d[1..].iter().map(|o| o.word()).collect())).collect())
-            .unwrap_or_default();
+        let decorations = inst.result.and_then(|id| self.decorated.get(&id)).cloned().unwrap_or_default();
         let change = match inst.op {
             Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixTransposeNV if from.elem == to.elem => Change::None,
             Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixTransposeNV => {

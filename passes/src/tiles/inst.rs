@@ -3,9 +3,10 @@
 use super::shape::Mat;
 use super::{Parts, Phi, Tiles};
 use crate::Refusal;
+use crate::decorations;
 use crate::scalar::arith::is_elementwise;
 use crate::scalar::memory::narrow;
-use coop_ir::builder::{FunctionBuilder, add_global};
+use coop_ir::builder::FunctionBuilder;
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use rustc_hash::FxHashMap;
@@ -76,7 +77,8 @@ impl Tiles<'_, '_> {
             Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
                 matches!(self.chain_through(m, inst), Some((_, mat)) if !mat.is_kept())
             }
-            Op::CooperativeMatrixMulAddKHR if self.must_saturate(inst) || self.must_widen(m, inst) => true,
+            Op::CooperativeMatrixMulAddKHR if self.must_saturate(m, inst) || self.must_widen(m, inst) => true,
+            Op::Select if inst.ty.is_some_and(|t| self.selected.contains(&t)) => true,
             op if ALWAYS.contains(&op) => true,
             op if is_elementwise(op)
                 && inst.ty.and_then(|t| self.mats.get(&t)).is_some_and(|to| self.moves(m, inst, *to)) =>
@@ -125,7 +127,8 @@ impl Tiles<'_, '_> {
                 Some(mat) => self.phi(b, r, &inst, mat),
                 None => malformed(r, "a phi of matrices that gives none"),
             },
-            Op::Undef | Op::CopyObject | Op::Select => match result {
+            Op::Select => self.select(b, r, &inst, result),
+            Op::Undef | Op::CopyObject => match result {
                 Some(mat) => self.each(b, r, &inst, mat),
                 None => malformed(r, format!("{} of a matrix that gives none", inst.op)),
             },
@@ -393,6 +396,46 @@ impl Tiles<'_, '_> {
         Ok(())
     }
 
+    /// A choice between two matrices, or of what has some: control flow with nothing in it.
+    fn select(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        inst: &Inst,
+        mat: Option<Mat>,
+    ) -> Result<(), Refusal> {
+        let (Some(condition), Some(yes), Some(no), Some(ty)) = (inst.id(0), inst.id(1), inst.id(2), inst.ty) else {
+            return malformed(r, "a choice between nothing");
+        };
+        let of = |id: Id| match mat {
+            Some(_) => self.tiles_of(b.module, r, id).map(|(_, parts)| parts),
+            None => Ok(vec![id]),
+        };
+        let (yes, no) = (of(yes)?, of(no)?);
+        let tile = mat.map_or(ty, |mat| mat.tile);
+        let types = |values: &[Id]| values.iter().all(|id| b.module.type_of(*id) == Some(tile));
+        if yes.len() != no.len() || !types(&yes) || !types(&no) {
+            return malformed(r, "a choice between matrices of several types");
+        }
+        let mut fork = b.fork(condition);
+        b.other(&mut fork);
+        let from = b.join(fork);
+        let alike = self.is_alike(inst.result);
+        let (mut slot, mut parts) = (Slot::new(r), Parts::new());
+        for (at, (yes, no)) in yes.into_iter().zip(no).enumerate() {
+            let column = mat.map_or(0, |mat| at % mat.cols as usize);
+            let part = match parts.get(at - column).filter(|_| alike && column > 0) {
+                Some(first) => *first,
+                None => slot.op(b, Op::Phi, tile, [yes, from.0, no, from.1].map(Operand::Id)),
+            };
+            parts.push(part);
+        }
+        if let Some(mat) = mat {
+            self.define(inst, mat, parts);
+        }
+        Ok(())
+    }
+
     /// An instruction that works on each tile by itself.
     fn each(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst, mat: Mat) -> Result<(), Refusal> {
         let mut arguments: Vec<(Operand, Option<Parts>)> = Vec::new();
@@ -440,12 +483,7 @@ impl Tiles<'_, '_> {
             }
             let id = slot.op(b, inst.op, mat.tile, operands.iter().copied());
             made.insert(operands, id);
-            if Some(id) != inst.result {
-                for d in &decorations {
-                    let operands = [Operand::Id(id)].into_iter().chain(d.iter().copied());
-                    add_global(b.module, Inst::new(Op::Decorate, None, None, operands));
-                }
-            }
+            decorations::give(b.module, id, &decorations);
             parts.push(id);
         }
         self.define(inst, mat, parts);

@@ -37,10 +37,12 @@ mod tensor;
 
 use crate::arena::{Arena, Elem};
 use crate::builtins::Builtins;
+use crate::decorations::{self, Decorated};
+use crate::inline::Carriers;
 use crate::kernel;
 use crate::pipeline::PassCx;
 use crate::placement::Grid;
-use crate::scalar::arith::{OF_OPERATIONS, is_elementwise};
+use crate::scalar::arith::is_elementwise;
 use crate::scalar::lanes::invocations;
 use crate::scalar::sweep;
 use crate::tensor::{Access, Tensors};
@@ -50,7 +52,6 @@ use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::entry_points;
 use coop_ir::rewrite::sort_globals;
-use coop_ir::types::Scalar;
 use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
 use native::Native;
 use pipeline::{Carried, Pipeline};
@@ -139,8 +140,10 @@ struct Tiles<'a, 'cx> {
     gone: Vec<Id>,
     /// How often instructions use each value.
     uses: FxHashMap<Id, u32>,
-    /// Decorations that say how an operation computes, as operands of `OpDecorate` from the second on.
-    decorated: FxHashMap<Id, Vec<Vec<Operand>>>,
+    /// The types of what `OpSelect` gives that are matrices or have some.
+    selected: FxHashSet<Id>,
+    /// How the operations compute that gave matrices, where they become others.
+    decorated: FxHashMap<Id, Vec<Decorated>>,
 }
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
@@ -187,7 +190,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let mut tiles = Tiles {
         arena: Arena::new(m, &constants, Some(profile), parts),
         builtins: Builtins::new(m),
-        decorated: decorated(m),
+        decorated: FxHashMap::default(),
         cx,
         constants,
         mats,
@@ -211,11 +214,13 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         loads: FxHashMap::default(),
         gone: Vec::new(),
         uses: fused::uses(m),
+        selected: selected(m),
     };
+    tiles.decorated = tiles.take_decorations(m);
     tiles.alike = tiles.find_alike(m);
     tiles.take_rulers(m)?;
     tiles.report(&logical);
-    tiles.globals(m, &mut g)?;
+    tiles.globals(m);
     for i in 0..m.functions.len() {
         tiles.function(m, &mut g, i)?;
     }
@@ -351,17 +356,12 @@ fn tile_type(m: &mut Module, g: &mut Globals, types: &mut TileTypes, key: (Id, u
     })
 }
 
-fn decorated(m: &Module) -> FxHashMap<Id, Vec<Vec<Operand>>> {
-    let mut out: FxHashMap<Id, Vec<Vec<Operand>>> = FxHashMap::default();
-    for r in m.globals_with(Op::Decorate) {
-        let i = m.inst(r);
-        if let (Some(id), Some(d)) = (i.id(0), i.word(1))
-            && OF_OPERATIONS.contains(&d)
-        {
-            out.entry(id).or_default().push(i.operands.iter().skip(1).copied().collect());
-        }
-    }
-    out
+/// The types of what `OpSelect` gives that are matrices or have some: no driver need know that of matrices, nor does spirv-val.
+fn selected(m: &Module) -> FxHashSet<Id> {
+    let mut carriers = Carriers::of(Op::TypeCooperativeMatrixKHR);
+    let selects = m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r)).filter(|i| i.op == Op::Select);
+    let pointer = |ty: &Id| m.def_inst(*ty).is_some_and(|t| t.op == Op::TypePointer);
+    selects.filter_map(|i| i.ty).filter(|ty| carriers.has(m, *ty) && !pointer(ty)).collect()
 }
 
 impl Tiles<'_, '_> {
@@ -380,6 +380,14 @@ impl Tiles<'_, '_> {
         }
     }
 
+    /// Takes the decorations of operations that become others.
+    fn take_decorations(&self, m: &mut Module) -> FxHashMap<Id, Vec<Decorated>> {
+        let insts = m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r));
+        let matrices = insts.filter(|i| i.ty.is_some_and(|ty| self.mats.contains_key(&ty)) && self.touches(m, i));
+        let ids: FxHashSet<Id> = matrices.filter_map(|i| i.result).collect();
+        decorations::take(m, &|_, id| ids.contains(&id))
+    }
+
     /// The matrix type of a value, if it has one.
     fn mat_of(&self, m: &Module, value: Id) -> Option<Mat> {
         // The instruction behind the id may have become one for a tile.
@@ -389,14 +397,10 @@ impl Tiles<'_, '_> {
         }
     }
 
-    /// Constants of matrix types: tiles, and arrays of them under the old ids. Lengths that are constants.
-    fn globals(&mut self, m: &mut Module, g: &mut Globals) -> Result<(), Refusal> {
+    /// Constants of matrix types: tiles, and arrays of them under the old ids.
+    fn globals(&mut self, m: &mut Module) {
         for r in m.globals.clone() {
             let inst = m.inst(r).clone();
-            if inst.op == Op::SpecConstantOp && inst.word(0) == Some(u32::from(Op::CooperativeMatrixLengthKHR.0)) {
-                self.constant_length(m, g, r, &inst);
-                continue;
-            }
             let Some(mat) = inst.ty.and_then(|t| self.mats.get(&t)).copied().filter(|m| !m.is_kept()) else { continue };
             let (Some(result), true) = (inst.result, inst.op.is_constant() || inst.op == Op::Undef) else { continue };
             let tile = m.fresh_id();
@@ -416,23 +420,6 @@ impl Tiles<'_, '_> {
             self.boxed.insert(result);
             self.parts.insert(result, (mat, vec![tile; count]));
         }
-        Ok(())
-    }
-
-    fn constant_length(&mut self, m: &mut Module, g: &mut Globals, r: InstRef, inst: &Inst) {
-        let Some(mat) = inst.id(1).and_then(|t| self.mats.get(&t)).copied() else { return };
-        if mat.is_kept() {
-            return;
-        }
-        let length = m.fresh_id();
-        let operands = [inst.operands[0], mat.tile.into()];
-        let l = m.add(Inst::new(Op::SpecConstantOp, inst.ty, Some(length), operands).at(inst.origin));
-        m.globals.push(l);
-        let ty = inst.ty.unwrap_or_else(|| g.uint(m, 32));
-        let scalar = coop_ir::types::scalar(m, ty).unwrap_or(Scalar::Int { width: 32, signed: false });
-        let tiles = g.constant_of(m, ty, scalar, u64::from(mat.tiles()));
-        let operands = [Operand::Word(u32::from(Op::IMul.0)), length.into(), tiles.into()];
-        m.replace(r, Inst::new(Op::SpecConstantOp, Some(ty), inst.result, operands).at(inst.origin));
     }
 
     /// Changes a function, if it has to do with matrices.

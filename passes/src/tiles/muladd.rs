@@ -12,12 +12,11 @@ use super::exchange::{Change, Move};
 use super::fused::{Factor, Slices};
 use super::inst::{Slot, malformed};
 use super::padding::ends_inside;
-use super::shape::{Mat, has_product};
+use super::shape::{Mat, has_product, products};
 use super::{Tiles, tile_type};
 use crate::Refusal;
 use crate::placement::Use;
 use crate::scalar::arith::saturated_sum;
-use coop_device::Scope;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
@@ -55,9 +54,10 @@ impl Tiles<'_, '_> {
             }
         }
         let bits = Bits::from_bits_retain(inst.word(3).unwrap_or(0));
-        let saturates = bits.contains(Bits::SATURATING_ACCUMULATION_KHR);
+        // Sums of floats have no limits to saturate at: the bit means nothing there.
+        let saturates = saturates(inst) && d.elem.scalar.is_int();
         let steps = a.cols;
-        let by_device = saturates && steps == 1 && self.device_saturates(d);
+        let by_device = saturates && steps == 1 && self.device_saturates([a, bm, c, d], bits);
         let plain = if by_device { bits } else { bits - Bits::SATURATING_ACCUMULATION_KHR };
         let mut sums = c_parts.clone();
         let add_last = saturates && !by_device;
@@ -167,10 +167,8 @@ impl Tiles<'_, '_> {
 
     /// Whether the device has a product only with sums of another type.
     pub(super) fn must_widen(&self, m: &Module, inst: &Inst) -> bool {
-        let mats = inst.ids().take(3).map(|id| self.mat_of(m, id));
-        let mats: Option<Vec<Mat>> = mats.chain([inst.ty.and_then(|t| self.mats.get(&t)).copied()]).collect();
-        match (self.cx.options.profile, mats.as_deref()) {
-            (Some(profile), Some(&[a, b, c, d])) => d.elem.scalar.is_float() && !has_product(profile, a, b, c, d),
+        match (self.cx.options.profile, self.operands_and_result(m, inst)) {
+            (Some(profile), Some(mats @ [.., d])) => d.elem.scalar.is_float() && !has_product(profile, mats),
             _ => false,
         }
     }
@@ -178,7 +176,7 @@ impl Tiles<'_, '_> {
     /// The type of tiles of f32, where the device has the product only with sums of that.
     fn wide_sums(&mut self, b: &mut FunctionBuilder<'_>, [x, y, c, d]: [Mat; 4]) -> Option<Id> {
         let profile = self.cx.options.profile?;
-        if has_product(profile, x, y, c, d) || !d.elem.scalar.is_float() {
+        if has_product(profile, [x, y, c, d]) || !d.elem.scalar.is_float() {
             return None;
         }
         let float = b.globals.scalar(b.module, Scalar::Float { width: 32 });
@@ -187,22 +185,34 @@ impl Tiles<'_, '_> {
     }
 
     /// Whether an instruction saturates as the device can't.
-    pub(super) fn must_saturate(&self, inst: &Inst) -> bool {
+    pub(super) fn must_saturate(&self, m: &Module, inst: &Inst) -> bool {
+        let mats = self.operands_and_result(m, inst);
         let bits = Bits::from_bits_retain(inst.word(3).unwrap_or(0));
-        let mat = inst.ty.and_then(|t| self.mats.get(&t));
-        bits.contains(Bits::SATURATING_ACCUMULATION_KHR) && mat.is_some_and(|d| !self.device_saturates(*d))
+        saturates(inst) && mats.is_some_and(|mats| !self.device_saturates(mats, bits))
     }
 
-    /// Whether the device has tiles like these with saturation.
-    fn device_saturates(&self, d: Mat) -> bool {
-        let rows = self.cx.options.profile.map_or(&[][..], |p| &p.khr_properties);
-        rows.iter().any(|p| {
-            p.saturating
-                && p.scope == Scope::Subgroup
-                && (p.m, p.n) == (d.tile_rows, d.tile_cols)
-                && p.result.bits() == Some(d.elem.scalar.width())
-        })
+    /// The matrices that an instruction multiplies and adds, and that of the result.
+    fn operands_and_result(&self, m: &Module, inst: &Inst) -> Option<[Mat; 4]> {
+        let operand = |at: usize| self.mat_of(m, inst.id(at)?);
+        Some([operand(0)?, operand(1)?, operand(2)?, *self.mats.get(&inst.ty?)?])
     }
+
+    /// Whether the device has a product of tiles like these that saturates.
+    fn device_saturates(&self, [a, b, c, d]: [Mat; 4], bits: Bits) -> bool {
+        let signs = [
+            Bits::MATRIX_A_SIGNED_COMPONENTS_KHR,
+            Bits::MATRIX_B_SIGNED_COMPONENTS_KHR,
+            Bits::MATRIX_C_SIGNED_COMPONENTS_KHR,
+            Bits::MATRIX_RESULT_SIGNED_COMPONENTS_KHR,
+        ];
+        let signs = signs.map(|bit| Some(bits.contains(bit)));
+        let profile = self.cx.options.profile;
+        d.elem.scalar.is_int() && profile.is_some_and(|p| products(p, [a, b, c, d], signs).any(|p| p.saturating))
+    }
+}
+
+fn saturates(inst: &Inst) -> bool {
+    Bits::from_bits_retain(inst.word(3).unwrap_or(0)).contains(Bits::SATURATING_ACCUMULATION_KHR)
 }
 
 fn check(r: InstRef, [a, b, c, d]: [Mat; 4]) -> Result<(), Refusal> {

@@ -355,12 +355,22 @@ impl<'a> Choice<'a> {
 }
 
 /// Whether the device multiplies tiles like these.
-pub(super) fn has_product(profile: &Profile, a: Mat, b: Mat, c: Mat, d: Mat) -> bool {
-    profile.khr_properties.iter().filter(|p| p.scope == Scope::Subgroup).any(|p| {
-        is(p.a, a.elem.scalar, None)
-            && is(p.b, b.elem.scalar, None)
-            && is(p.c, c.elem.scalar, None)
-            && is(p.result, d.elem.scalar, None)
+pub(super) fn has_product(profile: &Profile, mats: [Mat; 4]) -> bool {
+    products(profile, mats, [None; 4]).next().is_some()
+}
+
+/// The device's products of tiles like these of A, B, C and the result, with these signs where they matter.
+pub(super) fn products(
+    profile: &Profile,
+    [a, b, c, d]: [Mat; 4],
+    signs: [Option<bool>; 4],
+) -> impl Iterator<Item = &MatrixProperties> {
+    profile.khr_properties.iter().filter(move |p| {
+        p.scope == Scope::Subgroup
+            && is(p.a, a.elem.scalar, signs[0])
+            && is(p.b, b.elem.scalar, signs[1])
+            && is(p.c, c.elem.scalar, signs[2])
+            && is(p.result, d.elem.scalar, signs[3])
             && (p.m, p.n, p.k) == (d.tile_rows, d.tile_cols, a.tile_cols)
     })
 }

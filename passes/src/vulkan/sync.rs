@@ -169,10 +169,10 @@ impl Kernel<'_> {
     /// An operation on a group. Answers whether it was one.
     pub(super) fn rewrite_group(&mut self, r: InstRef) -> Result<bool, Refusal> {
         let inst = self.m.inst(r).clone();
-        let name = inst.op.to_string();
-        if !name.starts_with("OpGroup") && !name.starts_with("OpSubgroup") {
+        if inst.op.execution_scope().is_none() {
             return Ok(false);
         }
+        let name = inst.op.to_string();
         if self.lanes == Lanes::LocalIndex {
             let why = format!("{name}, where subgroups are parts of the workgroup (--lanes local-index)");
             return Err(Refusal::new("refused-vulkan-group", Some(r), why, "use --lanes subgroup"));

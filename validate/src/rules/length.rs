@@ -48,16 +48,17 @@ declare_rule! {
     /// ## What it checks
     /// `OpCooperativeMatrixLengthKHR` is not used inside `OpSpecConstantOp`.
     /// ## Why
-    /// Only the older SPV_NV_cooperative_matrix lists that use. glslang emits it for KHR matrices, and drivers and
-    /// spirv-val accept it, so the rule is off unless asked for.
+    /// Only the older SPV_NV_cooperative_matrix lists that use. glslang emits it for the length of a KHR matrix in a constant
+    /// expression, and spirv-val accepts it; drivers do not. NVIDIA's and RADV end with SIGSEGV while the pipeline is made, NVK and
+    /// lavapipe refuse the module. cooplower takes it, and writes the instruction instead.
     /// ## Example
-    /// `OpSpecConstantOp %uint CooperativeMatrixLengthKHR %matrix`
+    /// `OpSpecConstantOp %uint CooperativeMatrixLengthKHR %matrix`, for GLSL's `const uint n = matrix.length();`
     pub(crate) static SPECIALIZED = {
-        id: "length-specialized",
+        id: "portability-length-specialized",
         summary: "the length inside OpSpecConstantOp",
-        level: Allow,
-        since: "0.1.0",
-        spec: "SPV_NV_cooperative_matrix, OpSpecConstantOp",
+        level: Warning,
+        since: "0.2.0",
+        spec: "SPV_NV_cooperative_matrix, OpSpecConstantOp; seen on current drivers of NVIDIA and Mesa",
         vuids: [],
         digest: ["khr.length-specop"],
     }
@@ -69,11 +70,11 @@ pub(crate) fn check(cx: &Cx, o: &Operation, out: &mut Sink) {
     operand(cx, o, out);
     if o.is_specialized() && o.op == Op::CooperativeMatrixLengthKHR {
         out.report(&SPECIALIZED, o.at, || {
-            Draft::new("the length of a matrix inside OpSpecConstantOp is not in the KHR extension's text").label(
-                o.at,
-                Part::Operand(0),
-                "accepted in practice",
+            Draft::new(
+                "the length of a matrix inside OpSpecConstantOp is not in the KHR extension's text, and drivers crash",
             )
+            .label(o.at, Part::Operand(0), "no part of a constant")
+            .help("ask for the length by OpCooperativeMatrixLengthKHR where it is used")
         });
     }
 }

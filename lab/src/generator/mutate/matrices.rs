@@ -366,7 +366,7 @@ pub(super) const ROWS: Rows = &[
         x.matrix_type(&ids);
         Some(())
     }),
-    ("length-specialized", |x| {
+    ("portability-length-specialized", |x| {
         let r = x.op(Op::TypeCooperativeMatrixKHR)?;
         let (ty, uint, id) = (x.inst(r).result?, x.scalar(U32), x.m.fresh_id());
         let operands = [Operand::Word(4460), ty.into()];

@@ -13,6 +13,7 @@ mod at;
 use super::edit::{Edit, malformed};
 use super::surface::Access;
 use crate::cleanup::{remove_capability, remove_extension};
+use crate::decorations;
 use crate::kernel::is_kernel;
 use crate::scalar::bits::small_type;
 use crate::{Checked, Refusal};
@@ -22,7 +23,7 @@ use coop_ir::rewrite::{sort_globals, unify_types};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 use rustc_hash::{FxHashMap, FxHashSet};
-use spirv::{Capability, StorageClass};
+use spirv::{Capability, Decoration, StorageClass};
 
 const BYTE: Scalar = Scalar::Int { width: 8, signed: false };
 const LONG: Scalar = Scalar::Int { width: 64, signed: false };
@@ -121,6 +122,44 @@ fn memory_holds_none(m: &Module) -> Result<(), Refusal> {
 enum Made {
     Signed,
     Masked,
+    /// From a number of 8 bits without a sign, the nearest of 4.
+    NearestUnsigned,
+    /// The same of numbers with a sign.
+    NearestSigned,
+}
+
+/// The numbers 7, 8 and 15 of a type, and the type of comparisons.
+struct Numbers {
+    ty: Id,
+    truth: Id,
+    most: Id,
+    sign: Id,
+    low: Id,
+}
+
+impl Made {
+    /// The operation on a number or vector; `ids` makes an instruction.
+    fn of(self, n: &Numbers, x: Id, ids: &mut dyn FnMut(Op, Id, &[Id]) -> Id) -> Id {
+        match self {
+            Made::Masked => ids(Op::BitwiseAnd, n.ty, &[x, n.low]),
+            Made::Signed => {
+                let turned = ids(Op::BitwiseXor, n.ty, &[x, n.sign]);
+                ids(Op::ISub, n.ty, &[turned, n.sign])
+            }
+            Made::NearestUnsigned => {
+                let above = ids(Op::UGreaterThan, n.truth, &[x, n.low]);
+                ids(Op::Select, n.ty, &[above, n.low, x])
+            }
+            Made::NearestSigned => {
+                // Constants of the type have 4 bits.
+                let least = ids(Op::SNegate, n.ty, &[n.sign]);
+                let below = ids(Op::SLessThan, n.truth, &[x, least]);
+                let x = ids(Op::Select, n.ty, &[below, least, x]);
+                let above = ids(Op::SGreaterThan, n.truth, &[x, n.most]);
+                ids(Op::Select, n.ty, &[above, n.most, x])
+            }
+        }
+    }
 }
 
 struct Pass {
@@ -220,36 +259,22 @@ impl Pass {
                 let one = e.g.constant_of(e.m, elem, scalar, bits);
                 if lanes == 1 { one } else { e.ids(Op::CompositeConstruct, ty, &vec![one; lanes as usize]) }
             };
-            return Ok(match how {
-                Made::Masked => {
-                    let low = all(e, 15);
-                    e.ids(Op::BitwiseAnd, ty, &[value, low])
-                }
-                Made::Signed => {
-                    let sign = all(e, 8);
-                    let turned = e.ids(Op::BitwiseXor, ty, &[value, sign]);
-                    e.ids(Op::ISub, ty, &[turned, sign])
-                }
-            });
+            let one = e.g.bool(e.m);
+            let truth = if lanes == 1 { one } else { e.g.vector(e.m, one, lanes) };
+            let numbers = Numbers { ty, truth, most: all(e, 7), sign: all(e, 8), low: all(e, 15) };
+            return Ok(how.of(&numbers, value, &mut |op, ty, operands| e.ids(op, ty, operands)));
         };
         let component = matrix.component;
         let function = match self.functions.get(&(how, component)) {
             Some(f) => *f,
             None => {
                 let word = e.g.uint(e.m, 32);
-                let (sign, low) = {
-                    let scalar = types::scalar(e.m, component).unwrap_or(BYTE);
-                    (e.g.constant_of(e.m, component, scalar, 8), e.g.constant_of(e.m, component, scalar, 15))
-                };
+                let scalar = types::scalar(e.m, component).unwrap_or(BYTE);
+                let [most, sign, low] = [7, 8, 15].map(|n| e.g.constant_of(e.m, component, scalar, n));
+                let numbers = Numbers { ty: component, truth: e.g.bool(e.m), most, sign, low };
                 let mut b = e.function("coop_int4", component, &[word, word, component]);
                 let x = b.param(2);
-                let out = match how {
-                    Made::Masked => b.ids(Op::BitwiseAnd, component, &[x, low]),
-                    Made::Signed => {
-                        let turned = b.ids(Op::BitwiseXor, component, &[x, sign]);
-                        b.ids(Op::ISub, component, &[turned, sign])
-                    }
-                };
+                let out = how.of(&numbers, x, &mut |op, ty, operands| b.ids(op, ty, operands));
                 let f = b.finish(Some(out));
                 self.functions.insert((how, component), f);
                 f
@@ -266,16 +291,29 @@ impl Pass {
         if from_four && matches!(inst.op, Op::SConvert | Op::ConvertSToF) {
             value = self.each(e, Made::Signed, value)?;
         }
+        let mut decorated = decorations::take(e.m, &|_, id| Some(id) == inst.result);
+        let decorated = inst.result.and_then(|id| decorated.remove(&id)).unwrap_or_default();
+        let saturates = decorated.iter().any(|(d, _)| *d == Decoration::SaturatedConversion as u32);
         // What has 8 bits has the width already.
         let same = |e: &Edit<'_>, other: Option<Id>| matches!(width(e.m, other), Some(4 | 8));
         let resized = matches!(inst.op, Op::UConvert | Op::SConvert);
         if !to_four {
             let op = if resized && same(e, inst.ty) { Op::Bitcast } else { inst.op };
             e.replace(r, op, [value.into()]);
+            if let Some(id) = inst.result.filter(|_| op != Op::Bitcast) {
+                decorations::give(e.m, id, &decorated);
+            }
             return Ok(());
         }
         let op = if resized && same(e, from) { Op::Bitcast } else { inst.op };
-        let wide = e.ids(op, ty, &[value]);
+        let mut wide = e.ids(op, ty, &[value]);
+        if op != Op::Bitcast {
+            decorations::give(e.m, wide, &decorated);
+        }
+        if saturates {
+            let signed = matches!(inst.op, Op::SConvert | Op::ConvertFToS);
+            wide = self.each(e, if signed { Made::NearestSigned } else { Made::NearestUnsigned }, wide)?;
+        }
         let masked = self.each(e, Made::Masked, wide)?;
         e.replace(r, Op::CopyObject, [masked.into()]);
         Ok(())

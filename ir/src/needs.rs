@@ -1,0 +1,30 @@
+//! Which capabilities an instruction needs, as far as the grammar says it.
+//!
+//! The grammar says it of opcodes and of enumerants. Prose says more: of widths of numbers, types in memory and the like.
+
+use crate::decode::decode;
+use crate::grammar::{Kind, Op};
+use crate::module::{Inst, Module};
+
+/// Calls `emit` for each need of an instruction: any one of the capabilities enables what it has.
+pub fn each_need(module: &Module, inst: &Inst, emit: &mut dyn FnMut(&'static [u32])) {
+    let mut need = |capabilities: &'static [u32]| {
+        if !capabilities.is_empty() {
+            emit(capabilities);
+        }
+    };
+    need(inst.op.info().map_or(&[], |i| i.capabilities));
+    let words: Vec<u32> = inst.operands.iter().map(|o| o.word()).collect();
+    decode(module, inst.op, inst.ty, &words, &mut |piece| {
+        let word = words[piece.start];
+        if piece.kind == Kind::LiteralSpecConstantOpInteger {
+            let inner = u16::try_from(word).ok().and_then(|op| Op(op).info());
+            need(inner.map_or(&[], |i| i.capabilities));
+        } else if piece.kind.is_mask() {
+            let bits = (0..32).map(|n| 1 << n).filter(|bit| word & bit != 0);
+            bits.filter_map(|bit| piece.kind.enumerant(bit)).for_each(|e| need(e.capabilities));
+        } else if let Some(e) = piece.kind.enumerant(word) {
+            need(e.capabilities);
+        }
+    });
+}

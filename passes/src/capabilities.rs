@@ -1,0 +1,70 @@
+//! Capabilities that others imply.
+//!
+//! What a capability implies a module need not declare: CooperativeMatrixNV implies Shader, and there are modules that declare the
+//! first alone. A pass that takes a capability away must not take that away with it, so all that is implied is declared before the
+//! first pass ([`spell_out`]), and what is implied again or needed by nothing is taken back behind the last ([`take_back`]).
+
+use crate::cleanup::remove_capability;
+use coop_ir::builder::{require_capability, require_extension};
+use coop_ir::grammar::implied_capabilities;
+use coop_ir::needs::each_need;
+use coop_ir::{Kind, Module, Op};
+use rustc_hash::FxHashSet;
+use spirv::Capability;
+
+/// Which kind of module it is: that is not taken back, whatever the grammar finds.
+const KINDS: [u32; 2] = [Capability::Shader as u32, Capability::Kernel as u32];
+
+/// Declares what the declared capabilities imply.
+pub(crate) fn spell_out(m: &mut Module) {
+    let declared: Vec<u32> = m.capabilities().collect();
+    declared.into_iter().flat_map(implied_capabilities).for_each(|c| require_capability(m, c));
+}
+
+/// Takes back what [`spell_out`] declared and nothing asks for; `declared` has the capabilities that the input declared itself. What
+/// stays has its extension.
+pub(crate) fn take_back(m: &mut Module, declared: &[u32]) {
+    let now: Vec<u32> = m.capabilities().collect();
+    let spelled_out: FxHashSet<u32> =
+        declared.iter().flat_map(|c| implied_capabilities(*c)).filter(|c| !declared.contains(c)).collect();
+    let mut left: Vec<u32> = now.into_iter().filter(|c| spelled_out.contains(c)).collect();
+    // What is implied by one that is left stays as implied as it was.
+    left.retain(|c| {
+        let implied = m.capabilities().any(|other| other != *c && implied_capabilities(other).contains(c));
+        if implied {
+            remove_capability(m, *c);
+        }
+        !implied
+    });
+    for c in left {
+        if KINDS.contains(&c) || is_needed(m, c) {
+            let extensions = Kind::Capability.enumerant(c).map_or(&[][..], |e| e.extensions);
+            let named =
+                |e: &&str| m.globals_with(Op::Extension).any(|r| m.inst(r).string(0).is_some_and(|(n, _)| n == **e));
+            if !extensions.iter().any(|e| named(e))
+                && let Some(first) = extensions.first()
+            {
+                require_extension(m, first);
+            }
+        } else {
+            remove_capability(m, c);
+        }
+    }
+}
+
+/// Whether some instruction needs a capability, as no other that is declared enables what it has.
+fn is_needed(m: &Module, capability: u32) -> bool {
+    let others = m.capabilities().filter(|c| *c != capability);
+    let enabled: FxHashSet<u32> = others.flat_map(|c| implied_capabilities(c).into_iter().chain([c])).collect();
+    let own: FxHashSet<u32> = implied_capabilities(capability).into_iter().chain([capability]).collect();
+    let mut found = false;
+    for r in m.all().filter(|r| m.inst(*r).op != Op::Capability) {
+        each_need(m, m.inst(r), &mut |any| {
+            found |= any.iter().any(|c| own.contains(c)) && !any.iter().any(|c| enabled.contains(c));
+        });
+        if found {
+            return true;
+        }
+    }
+    false
+}
