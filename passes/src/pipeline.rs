@@ -1,8 +1,8 @@
 //! The passes in order, and the one loop that runs them.
 
 use crate::{
-    Error, Lowered, Options, Refusal, Report, Size, Target, Timing, bfloat16, cleanup, dialect, inline, kernel, scalar,
-    specialize, tensor, tiles, vulkan,
+    Error, Lowered, Options, Refusal, Report, Size, Target, Timing, bfloat16, cleanup, dialect, inline, kernel,
+    private, scalar, specialize, tensor, tiles, vulkan,
 };
 use coop_ir::profile::Feature;
 use coop_ir::{InstRef, Module, Op, binary};
@@ -37,6 +37,13 @@ pub static PASSES: &[Pass] = &[
         targets: Target::ALL,
         leaves_no: &[],
         run: specialize::run,
+    },
+    Pass {
+        name: "private",
+        summary: "make values of what OpenCL kernels keep in private memory, whatever pointers they look at it through",
+        targets: Target::ALL,
+        leaves_no: &[],
+        run: private::run,
     },
     Pass {
         name: "vulkan",
