@@ -148,7 +148,7 @@ def compile_all(names):
         results = list(pool.map(compile_one, jobs))
     for name, _, case in [(n, *kernels()[n][1:]) for n in {n for n, _ in jobs}]:
         for level in ("0", "2"):
-            (KERNELS / ("%s.O%s.toml" % (name, level))).write_text(case.toml())
+            (KERNELS / ("%s.O%s.toml" % (name, level))).write_text(case.toml(level == "2"))
     failed = [(n, l, e) for n, l, status, e in results if status != 0]
     for name, level, error in failed:
         print("%s.O%s does not compile: %s" % (name, level, error.strip()[-2000:]), file=sys.stderr)

@@ -43,23 +43,29 @@ class Case:
         """Adds bytes as an argument."""
         self.push.append('{ bytes = "%s" }' % text)
 
-    def local_memory(self, size):
-        """Adds workgroup memory as an argument."""
-        self.push.append("{ local = %d }" % size)
-
-    def accessor(self, size, ranges):
-        """Adds a local accessor: its memory, and three ranges, of which only those that the kernel uses are arguments."""
-        self.local_memory(size)
-        for r in ranges:
-            self.number("u64", *r)
+    def accessor(self, size, *extents):
+        """Adds a local accessor: its memory, and without optimisation three structs that say how large it is and where it begins."""
+        self.push.append((size, extents))
 
     def expect(self, name, values):
         self.expected[name] = values
 
-    def toml(self):
+    def parts(self, optimised):
+        """The arguments, as parts of `push`."""
+        for part in self.push:
+            if isinstance(part, str):
+                yield part
+                continue
+            size, extents = part
+            yield "{ local = %d }" % size
+            if not optimised:
+                for values in (extents, extents, [0] * len(extents)):
+                    yield '{ type = "u64", values = [%s] }' % ", ".join(map(str, values))
+
+    def toml(self, optimised):
         lines = ["workgroups = [%d, %d, %d]" % self.groups, "local-size = [%d, %d, %d]" % self.local]
         lines += ["subgroup-size = %d" % getattr(self, "subgroup", 16), "push = ["]
-        lines += ["  %s," % part for part in self.push] + ["]", ""]
+        lines += ["  %s," % part for part in self.parts(optimised)] + ["]", ""]
         for name, type, values in self.buffers:
             count = values if isinstance(values, int) else len(values)
             fill = '"pattern"' if isinstance(values, int) else "{ values = [%s] }" % ", ".join(map(literal, values))
@@ -226,7 +232,11 @@ def local(name, type, as_bytes):
     c.room("C", "f32", m * n)
     c.number("u64", n)
     c.number("u64", k)
-    c.accessors = [(8 * 16 * 2 + 16 * 32 * 2, [(8 * 16 * 2 + 16 * 32 * 2,)])] if as_bytes else [(256, [(8, 16)]), (1024, [(16, 32)])]
+    if as_bytes:
+        c.accessor(256 + 1024, 256 + 1024)
+    else:
+        c.accessor(256, 8, 16)
+        c.accessor(1024, 16, 32)
     c.expect("C", product(a, b, m, n, k))
     return "local", ["T=" + type] + ["BYTES"] * as_bytes, c
 
@@ -236,7 +246,7 @@ def scratch(name):
     v = c.data("M", "f32", 24 * 32)
     c.room("O", "f32", len(v))
     c.number("u64", 32)
-    c.accessors = [(512, [(128,)])]
+    c.accessor(512, 128)
     c.expect("O", transposed(v, 24, 32))
     return "scratch", [], c
 
@@ -353,7 +363,7 @@ def kernels():
         apply("apply_f16", "half", 8, 16, "x = half(float(x) * alpha + beta)", lambda x: x * 1.5 - 0.5),
         apply("apply_bf16", "bf16", 8, 16, "x = bf16(float(x) * alpha + beta)", lambda x: x * 1.5 - 0.5),
         apply("apply_s32", "int32_t", 8, 16, "x = x < 0 ? -x * 2 : x + 1", lambda x: -x * 2 if x < 0 else x + 1),
-        apply("apply_large", "float", 32, 64, "x += beta", lambda x: x - 0.5),
+        apply("apply_large", "float", 32, 64, "x = alpha + x + beta", lambda x: x + 1.0),
         coords("coords", 8, 16),
         coords("coords_low", 4, 16),
         pair("pair_f32", "float"),

@@ -205,7 +205,13 @@ impl Machine<'_> {
             let source = self.place(from, &access, bytes, l, "reads");
             let (Some(target), Some(source)) = (target, source) else { continue };
             if matches!(target, Place::Rows(_)) || matches!(source, Place::Rows(_)) {
-                return Err(self.unsupported("a copy of the bytes of a variable that holds matrices"));
+                // An element of a matrix is a number.
+                let Some(bytes) = u8::try_from(bytes).ok().filter(|n| matches!(n, 1 | 2 | 4 | 8)) else {
+                    return Err(self.unsupported("a copy of the bytes of a variable that holds matrices"));
+                };
+                let (value, shade) = self.read(source, 0, bytes, Some(l));
+                self.write(target, 0, bytes, value, shade, Some(l));
+                continue;
             }
             let read: Vec<_> = (0..bytes as usize).map(|at| self.read(source, at, 1, Some(l))).collect();
             for (at, (value, shade)) in read.into_iter().enumerate() {

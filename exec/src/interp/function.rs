@@ -453,7 +453,8 @@ impl Translator<'_> {
     /// A private variable that is bytes: undefined, or with what it begins with.
     fn own_variable(&mut self, r: InstRef, inst: &Inst, at: (Row, Ty), body: &mut Body) -> Result<(), String> {
         let (pointer, ty) = at;
-        let place = self.constants.iter().rev().find(|c| c.0 == pointer).map(|c| c.1 as u32).ok_or("it has no place")?;
+        let place =
+            self.constants.iter().rev().find(|c| c.0 == pointer).map(|c| c.1 as u32).ok_or("it has no place")?;
         let (size, _) = self.types.size(ty, MatLayout::default());
         body.own.push((place, size as u32));
         if let Some(init) = inst.id(1) {

@@ -7,8 +7,9 @@
 use super::walk::{Act, End, Walk};
 use crate::layout::Layout;
 use coop_ir::types::{self, Type};
-use coop_ir::{Id, Module};
+use coop_ir::{Id, Module, Op};
 use rustc_hash::FxHashSet;
+use spirv::StorageClass;
 use std::collections::BTreeMap;
 
 /// Pieces of a variable: by offset, the size and the type.
@@ -20,8 +21,9 @@ const MOST_PARTS: usize = 256;
 /// The pieces of each variable, or one that can't be cut.
 pub(super) fn cut(m: &Module, layout: &Layout, walk: &Walk, left: &FxHashSet<Id>) -> Result<Vec<Pieces>, Id> {
     let mut apart: FxHashSet<usize> = FxHashSet::default();
+    let byte = m.globals_with(Op::TypeInt).find(|r| m.inst(*r).word(0) == Some(8)).and_then(|r| m.inst(r).result);
     loop {
-        let mut cutter = Cutter { m, layout, apart: &apart, pieces: vec![Pieces::new(); walk.variables.len()] };
+        let mut cutter = Cutter { m, layout, apart: &apart, pieces: vec![Pieces::new(); walk.variables.len()], byte };
         let Err(variable) = cutter.run(walk) else { return Ok(cutter.pieces) };
         let id = walk.variables[variable].id;
         // Once more, with vectors taken apart.
@@ -37,6 +39,8 @@ struct Cutter<'a> {
     /// Variables whose vectors are taken apart.
     apart: &'a FxHashSet<usize>,
     pieces: Vec<Pieces>,
+    /// The type of a byte.
+    byte: Option<Id>,
 }
 
 impl Cutter<'_> {
@@ -63,9 +67,36 @@ impl Cutter<'_> {
                 changed |= self.carry(*from, *to, *bytes)?;
             }
             if !changed {
-                return Ok(());
+                break;
             }
         }
+        for (_, act) in &walk.acts {
+            if let Act::Copy(End::Elsewhere(pointer), End::Variable(source, begin), bytes) = act {
+                self.cover(*source, *begin, *bytes, *pointer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that all bytes of a variable in a range are in some piece: they are copied to memory where more may be looked at
+    /// than what is looked at here. What goes to private memory stays there until its types are known.
+    fn cover(&mut self, variable: usize, begin: u64, bytes: u64, to: Id) -> Result<(), usize> {
+        let mut at = begin;
+        let end = begin.checked_add(bytes).ok_or(variable)?;
+        while at < end {
+            if let Some((size, _)) = self.pieces[variable].get(&at) {
+                at += size;
+                continue;
+            }
+            let storage = self.m.type_of(to).and_then(|t| Type::of(self.m, t));
+            let known = [StorageClass::CrossWorkgroup as u32, StorageClass::Workgroup as u32];
+            let byte = self
+                .byte
+                .filter(|_| matches!(storage, Some(Type::Pointer { storage, .. }) if known.contains(&storage)));
+            self.put(variable, at, 1, byte.ok_or(variable)?)?;
+            at += 1;
+        }
+        Ok(())
     }
 
     /// Whether an element can be looked at as a type: it has the same bits.
