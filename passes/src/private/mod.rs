@@ -10,11 +10,13 @@
 //! - A variable is cut into the numbers, pointers and matrices that it is accessed as ([`pieces`]), where every pointer into it
 //!   can be followed to a known place ([`walk`]); each is a variable of its own, accessed directly ([`rewrite`]), and a value
 //!   unless it is a matrix whose elements are accessed. What pointers in such variables point to is known then, so it is done again.
+//! - Pointers that only count are numbers ([`counters`]).
 //! - `OpCopyMemorySized` between such variables and other memory is loads and stores.
 //! - Functions of compilers' libraries that are instructions in truth are those.
 //!
 //! A variable that can't be cut, an array that is indexed by what is computed say, stays as it is.
 
+mod counters;
 mod pieces;
 mod rewrite;
 mod walk;
@@ -57,6 +59,7 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
             if !round(m, &mut g, &layout, f) {
                 break;
             }
+            counters::run(m, &mut g, f);
         }
     }
     sort_globals(m);
