@@ -9,6 +9,7 @@ mod devices;
 mod execute;
 mod figures;
 mod json;
+mod kernel_case;
 mod mutants;
 mod on;
 mod record;

@@ -7,13 +7,13 @@ struct Epilogue {
   uint16_t row;
   bool bounded;
   struct { float low, high; } bound;
-  float *bias;
 };
 struct Kernel {
   const half *a, *b;
   float *c;
   size_t n, k;
   Epilogue e;
+  const float *bias;
   [[sycl::reqd_sub_group_size(SG)]] void operator()(item_t it) const {
     auto sg = it.get_sub_group();
     size_t m0 = tile_row(it) * 8, n0 = tile_col(it) * 16;
@@ -28,8 +28,8 @@ struct Kernel {
     }
     Epilogue e = this->e;
     float scale = e.scale[(e.row + tile_col(it)) % 4];
-    ix::joint_matrix_apply(sg, c, [=](float &x, size_t, size_t col) {
-      x = x * scale + e.shift + e.bias[n0 + col];
+    ix::joint_matrix_apply(sg, c, [=, *this](float &x, size_t, size_t col) {
+      x = x * scale + e.shift + bias[n0 + col];
       if (e.bounded)
         x = sycl::fmin(sycl::fmax(x, e.bound.low), e.bound.high);
     });

@@ -5,6 +5,7 @@ small that sums and products are exact in every type that a kernel has.
 """
 
 import random
+import struct
 
 # The types of SYCL, as case files have them.
 TYPES = {"half": "f16", "bf16": "bf16", "float": "f32", "int8_t": "s8", "i8": "s8", "u8": "u8", "int32_t": "s32"}
@@ -35,13 +36,14 @@ class Case:
         if argument:
             self.push.append('{ address = "%s" }' % name)
 
-    def number(self, type, *values):
-        """Adds numbers as arguments."""
-        self.push.append('{ type = "%s", values = [%s] }' % (type, ", ".join(literal(v) for v in values)))
+    def number(self, type, value, used=True):
+        """Adds a number as an argument; one that is not used is none where the compiler optimises."""
+        part = '{ type = "%s", values = [%s] }' % (type, literal(value))
+        self.push.append(part if used else (None, part))
 
-    def bytes(self, text):
-        """Adds bytes as an argument."""
-        self.push.append('{ bytes = "%s" }' % text)
+    def struct(self, layout, *values):
+        """Adds a struct by value as an argument."""
+        self.push.append('{ bytes = "%s" }' % struct.pack("<" + layout, *values).hex())
 
     def accessor(self, size, *extents):
         """Adds a local accessor: its memory, and without optimisation three structs that say how large it is and where it begins."""
@@ -57,6 +59,10 @@ class Case:
                 yield part
                 continue
             size, extents = part
+            if size is None:
+                if not optimised:
+                    yield extents
+                continue
             yield "{ local = %d }" % size
             if not optimised:
                 for values in (extents, extents, [0] * len(extents)):
@@ -124,8 +130,8 @@ def apply(name, type, tm, tn, op, f, low=None, high=None, step=None):
     c = Case(name, (2, 3, 1))
     old = c.data("C", TYPES[type], tm * 3 * tn * 2, low, high, step)
     c.number("u64", tn * 2)
-    c.number("f32", 1.5)
-    c.number("f32", -0.5)
+    c.number("f32", 1.5, "alpha" in op)
+    c.number("f32", -0.5, "beta" in op)
     c.expect("C", [f(x) for x in old])
     return "apply", ["T=" + type, "TM=%d" % tm, "TN=%d" % tn, "OP=" + op], c
 
@@ -158,8 +164,7 @@ def factor(name, type, tc, tk, opa, opb, fa, fb):
     c.number("u64", n)
     c.number("u64", k)
     scale = 2.0
-    if "scale" in opa + opb:
-        c.number("f32", scale)
+    c.number("f32", scale, "scale" in opa + opb)
     c.expect("C", product([fa(x) for x in a], [fb(x) for x in b], m, n, k))
     return "factor", ["T=" + type, "TC=" + tc, "TM=8", "TN=16", "TK=%d" % tk, "OPA=" + opa, "OPB=" + opb], c
 
@@ -259,12 +264,7 @@ def byval(name):
     c.number("u64", n)
     c.number("u64", k)
     scale, shift, row, low, high = [1.0, 0.5, 2.0, -1.0], 0.25, 1, -20.0, 30.5
-    # The struct has a pointer, so its members are arguments of their own, but for arrays and structs in it.
-    c.number("f32", *scale)
-    c.number("f32", shift)
-    c.number("u16", row)
-    c.bytes("01")
-    c.number("f32", low, high)
+    c.struct("4ffH?x2f", *scale, shift, row, True, low, high)
     bias = c.data("bias", "f32", n)
     out = [x * scale[(row + at % n // 16) % 4] + shift + bias[at % n] for at, x in enumerate(product(a, b, m, n, k))]
     c.expect("C", [min(max(x, low), high) for x in out])
@@ -274,8 +274,7 @@ def byval(name):
 def plainstruct(name):
     c = Case(name, (2, 3, 1))
     old = c.data("C", "f32", 24 * 64)
-    c.push.append('{ type = "u32", values = [16, 64, 64] }')
-    c.push.append('{ type = "f32", values = [9.0, 1.5, 0.25] }')
+    c.struct("3I3f", 16, 64, 64, 9.0, 1.5, 0.25)
     c.number("s32", 1)
     c.expect("C", [x * 1.5 + 0.25 if at < 16 * 64 else x for at, x in enumerate(old)])
     return "plainstruct", [], c
