@@ -3,11 +3,14 @@
 
     sycl-kernels.py fetch                 the compiler and what it needs (PyPI, 190 MB), once
     sycl-kernels.py compile [NAME ...]    SPIR-V and cases into $COOP_CACHE/sycl/kernels
-    sycl-kernels.py run [NAME ...]        compile, then a table: which kernel is right where
+    sycl-kernels.py run [WHERE ...] [NAME ...]   compile, then a table: which kernel is right where
+
+WHERE is some of interpreter, scalar, pocl, intel, lavapipe, ocloc and khr (all, if none is named); those that need drivers.sh's
+folders find them in COOP_CACHE.
 
 Kernels are named as in testdata/sycl/cases.py; NAME.O0 is one without optimisation. The compiler is `libsycl-jit.so` of the PyPI
 package intel-sycl-rt, which needs no device. It is under Intel's licence, and what it makes has Intel's headers in it: neither is
-committed. Environment: COOP_CACHE (default: .cache in the repository).
+committed. Environment: COOP_CACHE (default: .cache in the repository), COOP_PROGRAMS (default: target/debug).
 """
 
 import ctypes
@@ -155,6 +158,123 @@ def compile_all(names):
     return [n + ".O" + l for n, l, status, _ in results if status == 0], len(failed)
 
 
+# ---------------------------------------------------------------------------- where kernels run
+
+
+def command(arguments, wrapper=None):
+    """Runs a program; what it says where it fails, else nothing."""
+    start = [str(CACHE.parent / "bin" / wrapper)] if wrapper else []
+    try:
+        done = subprocess.run(start + arguments, capture_output=True, text=True, timeout=300)
+    except subprocess.TimeoutExpired:
+        return "no end after 300 s"
+    if done.returncode == 0:
+        return None
+    said = (done.stdout + done.stderr).strip() or "exit status %d" % done.returncode
+    lines = [line for line in said.splitlines() if "error" in line or "differ" in line or "\u00d7" in line] or said.splitlines()
+    return lines[0].strip()
+
+
+class Kernel:
+    """A compiled kernel, and the programs that run it."""
+
+    def __init__(self, name, programs):
+        from cases import kernels
+
+        self.name, self.level = name.rsplit(".O", 1)
+        self.case = kernels()[self.name][2]
+        self.module, self.toml = str(KERNELS / (name + ".spv")), str(KERNELS / (name + ".toml"))
+        self.lower, self.cooprun = str(programs / "cooplower"), str(programs / "cooprun")
+        self.profile = ["--profile", "intel-opencl-gpu"]
+        self.work = CACHE / "lowered" / name
+        self.work.parent.mkdir(exist_ok=True)
+
+    def lowered(self, suffix, options):
+        """The module lowered, and what went wrong."""
+        out = "%s.%s.spv" % (self.work, suffix)
+        size = ",".join(map(str, self.case.local))
+        return out, command([self.lower, self.module, "-o", out, "-q", "--local-size", size] + options)
+
+    def runs(self, suffix, options, on, wrapper=None):
+        out, wrong = self.lowered(suffix, options)
+        return wrong or command([self.cooprun, "run", out, "--case", self.toml, "--on", on], wrapper)
+
+    def interpreter(self):
+        """The kernel as it is, in the interpreter."""
+        return command([self.cooprun, "run", self.module, "--case", self.toml, "--on", "interp"])
+
+    def scalar(self):
+        """Scalar code, in the interpreter."""
+        return self.runs("scalar", self.profile + ["--target", "scalar"], "interp")
+
+    def pocl(self):
+        """Scalar code on pocl, which has subgroups as wide as a workgroup."""
+        lanes = ["--lanes", "local-index"] if self.case.local[0] > 16 else []
+        return self.runs("pocl", self.profile + ["--target", "scalar"] + lanes, "opencl", "pocl-run")
+
+    def intel(self):
+        """Scalar code on Intel's runtime for CPUs, which crashes on some with lanes of subgroups."""
+        return self.runs("intel", self.profile + ["--target", "scalar", "--lanes", "local-index"], "opencl", "intel-run")
+
+    def lavapipe(self):
+        """A shader of scalar code, on lavapipe, whose subgroups are of 8."""
+        options = ["--env", "vulkan", "--target", "scalar", "--lanes", "local-index", "--subgroup-size", "16"]
+        options += ["--profile", "mesa-lavapipe"]
+        for index, size in self.case.locals(self.level == "2"):
+            options += ["--local-arg", "%d=%d" % (index, size)]
+        out, wrong = self.lowered("vulkan", options)
+        valid = [str(CACHE.parent / "bin" / "spirv-val"), "--target-env", "vulkan1.3", out]
+        return wrong or command(valid) or command([self.cooprun, "run", out, "--case", self.toml], "mesa-run")
+
+    def ocloc_takes(self, module):
+        for device in ("bmg", "pvc"):
+            folder = "%s.%s" % (self.work, device)
+            arguments = ["compile", "-spirv_input", "-file", module, "-device", device, "-out_dir", folder, "-q"]
+            wrong = command(arguments, "ocloc")
+            if wrong:
+                return device + ": " + wrong
+        return None
+
+    def ocloc(self):
+        """The kernel as it is, by Intel's compiler for bmg and pvc."""
+        return self.ocloc_takes(self.module)
+
+    def khr(self):
+        """With matrices of Intel's devices: in the interpreter, and by Intel's compiler."""
+        out, wrong = self.lowered("khr", self.profile + ["--target", "khr"])
+        return wrong or command([self.cooprun, "run", out, "--case", self.toml, "--on", "interp"]) or self.ocloc_takes(out)
+
+
+COLUMNS = ["interpreter", "scalar", "pocl", "intel", "lavapipe", "ocloc", "khr"]
+
+
+def run_all(names, columns):
+    """Prints a table; answers how many entries are wrong that are not known to be."""
+    from cases import KNOWN
+
+    programs = Path(os.environ.get("COOP_PROGRAMS", REPO / "target" / "debug"))
+    print("%-28s" % "", *["%-11s" % c for c in columns])
+    wrong, notes = 0, []
+    for name in names:
+        kernel, row = Kernel(name, programs), []
+        for column in columns:
+            said = getattr(kernel, column)()
+            known = next((k for k in KNOWN if k[0] == column and (k[1] == kernel.name or k[1] == name)), None)
+            if said is None:
+                row.append("right")
+            elif known is not None and known[2] in said:
+                row.append("known")
+            else:
+                row.append("WRONG")
+                notes.append("%s, %s: %s" % (name, column, said))
+                wrong += 1
+        print("%-28s" % name, *["%-11s" % entry for entry in row], flush=True)
+    for note in notes:
+        print(note)
+    print("sycl-kernels.py: %d kernels, %d wrong" % (len(names), wrong))
+    return wrong
+
+
 def main(arguments):
     sys.path.insert(0, str(SOURCES))
     from cases import kernels
@@ -169,6 +289,11 @@ def main(arguments):
             done, failed = compile_all(names)
             print("sycl-kernels.py: %d kernels in %s" % (len(done), KERNELS))
             return 1 if failed else 0
+        case ["run", *names]:
+            columns = [n for n in names if n in COLUMNS] or COLUMNS
+            names = [n for n in names if n not in COLUMNS] or [n + level for n in kernels() for level in (".O2", ".O0")]
+            done, failed = compile_all(names)
+            return 1 if run_all(done, columns) or failed else 0
         case _:
             print(__doc__, file=sys.stderr)
             return 2

@@ -49,6 +49,11 @@ class Case:
         """Adds a local accessor: its memory, and without optimisation three structs that say how large it is and where it begins."""
         self.push.append((size, extents))
 
+    def locals(self, optimised):
+        """Workgroup memory among the arguments: which argument, and how many bytes."""
+        parts = list(self.parts(optimised))
+        return [(n, int(p.split("=")[1].strip(" }"))) for n, p in enumerate(parts) if p.startswith("{ local")]
+
     def expect(self, name, values):
         self.expected[name] = values
 
@@ -80,6 +85,10 @@ class Case:
             lines += ["[[expect]]", "[expect.values]", 'buffer = "%s"' % name]
             lines += ["values = [%s]" % ", ".join(map(literal, values)), ""]
         return "\n".join(lines)
+
+
+# What is known not to work: where, which kernel, and what is said then.
+KNOWN = []
 
 
 def literal(value):

@@ -12,6 +12,7 @@
 //!   unless it is a matrix whose elements are accessed. What pointers in such variables point to is known then, so it is done again.
 //! - Pointers that only count are numbers ([`counters`]).
 //! - `OpCopyMemorySized` between such variables and other memory is loads and stores.
+//! - No function asks not to be optimised.
 //! - Functions of compilers' libraries that are instructions in truth are those.
 //!
 //! A variable that can't be cut, an array that is indexed by what is computed say, stays as it is.
@@ -30,10 +31,10 @@ use crate::{Refusal, ssa};
 use coop_ir::builder::Globals;
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::entry::CallGraph;
-use coop_ir::rewrite::{insert_before, sort_globals};
+use coop_ir::rewrite::{insert_before, remove_globals, sort_globals};
 use coop_ir::types::Type;
 use coop_ir::uses::Users;
-use coop_ir::{Id, Inst, InstRef, Module, Op};
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use rustc_hash::FxHashSet;
 use spirv::StorageClass;
 
@@ -62,8 +63,33 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
             counters::run(m, &mut g, f);
         }
     }
+    be_optimised(m);
     sort_globals(m);
     Ok(())
+}
+
+/// The bit of a function that is not to be optimised, the capability that it needs, and the extensions that have it.
+const OPT_NONE: (u32, u32, [&str; 2]) = (0x1_0000, 6094, ["SPV_INTEL_optnone", "SPV_EXT_optnone"]);
+
+/// Lets functions be optimised again: not every consumer knows the wish, and here it was not granted.
+fn be_optimised(m: &mut Module) {
+    let (bit, capability, extensions) = OPT_NONE;
+    for r in m.functions.iter().map(|f| f.def).collect::<Vec<_>>() {
+        if m.inst(r).word(0).is_some_and(|control| control & bit != 0) {
+            let control = m.inst(r).word(0).unwrap_or(0) & !bit;
+            m.inst_mut(r).operands[0] = Operand::Word(control);
+        }
+    }
+    if m.has_capability(capability) {
+        remove_globals(m, |m, r| {
+            let inst = m.inst(r);
+            match inst.op {
+                Op::Capability => inst.word(0) == Some(capability),
+                Op::Extension => inst.string(0).is_some_and(|(name, _)| extensions.contains(&name.as_str())),
+                _ => false,
+            }
+        });
+    }
 }
 
 /// Cuts the variables of a function that can be cut; answers whether there were any.

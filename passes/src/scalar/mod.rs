@@ -26,7 +26,7 @@ mod held;
 pub(crate) mod lanes;
 pub(crate) mod lin;
 pub(crate) mod memory;
-mod observe;
+pub(crate) mod observe;
 pub(crate) mod place;
 mod plan;
 mod product;

@@ -17,14 +17,24 @@ use coop_ir::{Id, Inst, InstRef, Module, Op};
 use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::StorageClass;
 
-/// The types that are observed, and those that are given elements of observed ones.
-pub(super) fn observed(m: &Module, uses: &FxHashMap<Id, Use>) -> FxHashSet<Id> {
-    let mut out = FxHashSet::default();
+/// What is observed.
+#[derive(Default)]
+pub(crate) struct Observed {
+    /// The types that are observed, and those that are given elements of others.
+    pub(crate) types: FxHashSet<Id>,
+    /// From which types elements go to elements of which others.
+    pub(crate) copies: FxHashSet<(Id, Id)>,
+}
+
+/// What is observed of the types `uses`.
+pub(crate) fn observed(m: &Module, uses: &FxHashMap<Id, Use>) -> Observed {
+    let mut out = Observed::default();
     for f in 0..m.functions.len() {
         if m.functions[f].insts().any(|r| looks_at_elements(m, m.inst(r))) {
             let mut flow = Flow::new(m, uses, f);
             flow.run();
-            out.extend(flow.observed);
+            out.types.extend(flow.observed.types);
+            out.copies.extend(flow.observed.copies);
         }
     }
     out
@@ -55,7 +65,7 @@ struct Flow<'a> {
     elements: FxHashMap<Id, Id>,
     /// Which elements decide whether a block is reached.
     blocks: Vec<Sources>,
-    observed: FxHashSet<Id>,
+    observed: Observed,
     changed: bool,
 }
 
@@ -64,7 +74,7 @@ impl<'a> Flow<'a> {
         let cfg = Cfg::new(m, &m.functions[f]);
         let post = PostDoms::new(&cfg);
         let blocks = vec![Sources::new(); cfg.len()];
-        let (values, elements, observed) = (FxHashMap::default(), FxHashMap::default(), FxHashSet::default());
+        let (values, elements, observed) = (FxHashMap::default(), FxHashMap::default(), Observed::default());
         Flow { m, uses, f, cfg, post, values, elements, blocks, observed, changed: true }
     }
 
@@ -102,7 +112,7 @@ impl<'a> Flow<'a> {
     }
 
     fn observe(&mut self, sources: &[Id]) {
-        self.observed.extend(sources.iter().copied());
+        self.observed.types.extend(sources.iter().copied());
     }
 
     /// The type of the matrix with elements of which an instruction does something.
@@ -200,6 +210,7 @@ impl<'a> Flow<'a> {
         if from.iter().any(|source| *source != ty) {
             self.observe(&from);
             self.observe(&[ty]);
+            self.observed.copies.extend(from.iter().filter(|source| **source != ty).map(|source| (*source, ty)));
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) fn collect(
         found.push((ty, scalar, Shape { rows, cols, use_ }, workgroup));
     }
     let uses: FxHashMap<Id, Use> = found.iter().map(|f| (f.0.id, f.2.use_)).collect();
-    let observed = observe::observed(m, &uses);
+    let observed = observe::observed(m, &uses).types;
     let mut mats = FxHashMap::default();
     let directions = Directions::new(m, constants, &found);
     for scope in [false, true] {
