@@ -8,6 +8,7 @@ mod compare;
 mod devices;
 pub mod execute;
 mod json;
+mod kernel_case;
 pub mod on;
 pub mod verify;
 

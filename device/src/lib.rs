@@ -95,6 +95,10 @@ pub struct Profile {
     pub extensions: Vec<String>,
     /// The list of `VK_KHR_cooperative_matrix`: exact sizes, best first.
     pub khr_properties: Vec<MatrixProperties>,
+    /// Matrices that the device has and does not multiply: their elements are looked at, and they are loaded and stored.
+    /// No list of Vulkan's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held_properties: Vec<MatrixProperties>,
     /// The list of `VK_NV_cooperative_matrix2`: granularities, best first.
     pub flexible_properties: Vec<FlexibleProperties>,
     /// What `VK_EXT_cooperative_matrix_maintenance1` answers, by query.

@@ -115,6 +115,12 @@ impl Facts {
         }
     }
 
+    /// Whether a capability says that the module asks about subgroups or does something in them.
+    pub fn uses_subgroups(&self) -> bool {
+        let about = ["GroupNonUniform", "Subgroup", "CooperativeMatrix", "Groups"];
+        self.capabilities.iter().any(|c| about.iter().any(|prefix| capability_name(*c).starts_with(prefix)))
+    }
+
     /// The entry point of that name; the only one if no name is given.
     pub fn entry(&self, name: Option<&str>) -> Result<&Entry, Error> {
         let names = || self.entries.iter().map(|entry| format!("'{}'", entry.name)).collect::<Vec<_>>().join(", ");

@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Lowered, Options, Refusal, Report, Size, Target, Timing, bfloat16, capabilities, cleanup, decorations,
-    dialect, inline, kernel, scalar, specialize, tensor, tiles, vulkan,
+    dialect, inline, kernel, private, scalar, specialize, tensor, tiles, vulkan,
 };
 use coop_device::Feature;
 use coop_ir::{InstRef, Module, Op, binary};
@@ -39,6 +39,13 @@ pub static PASSES: &[Pass] = &[
         targets: Target::ALL,
         leaves_no: &[],
         run: specialize::run,
+    },
+    Pass {
+        name: "private",
+        summary: "make values of what OpenCL kernels keep in private memory, whatever pointers they look at it through",
+        targets: Target::ALL,
+        leaves_no: &[],
+        run: private::run,
     },
     Pass {
         name: "vulkan",

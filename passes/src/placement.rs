@@ -6,7 +6,9 @@
 //! - *Bands* ([`Grid::band`]), one grid for all matrices of a scope: an accumulator is cut in both directions, an A
 //!   matrix by rows only, a B matrix by columns only, so that the lanes of one grid row (column) hold the same
 //!   elements. The lane that holds a tile of C then holds the rows of A and the columns of B that the tile needs, and
-//!   MulAdd communicates nothing. Right where a lane's part of A and B is small.
+//!   MulAdd communicates nothing. Right where a lane's part of A and B is small. Factors whose single elements a module looks at are
+//!   cut in both directions too, as an accumulator of their shape is ([`Grid::held`]): each element is held once, and matrices of one
+//!   shape hold the same places, as devices have it. MulAdd then hands them round first.
 //! - *Tiles* ([`tile`]) for accumulators and *spreads* ([`spread`]) for factors, a grid for each shape: nothing is held
 //!   twice, and MulAdd goes through shared memory.
 //!
@@ -14,7 +16,7 @@
 //!
 //! 1. Every element is held by at least one lane.
 //! 2. An element of a tile or a spread whose extents the grid divides is held by exactly one lane; so is one of an
-//!    accumulator in bands.
+//!    accumulator in bands, and one of a factor in bands that is to be held once.
 //! 3. All lanes hold the same number of elements ([`Band::len`]), and index `i` is valid in each of them.
 //! 4. Where the grid does not divide an extent, some lanes hold copies of the last row or column, never
 //!    elements that don't exist: an element-wise loop sees only values of the matrix.
@@ -48,6 +50,21 @@ pub struct Shape {
     pub cols: u32,
     /// Use.
     pub use_: Use,
+}
+
+/// What a subgroup holds of a matrix in bands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Holding {
+    /// The matrix.
+    pub shape: Shape,
+    /// Whether no element is held by several lanes, whatever the use.
+    pub once: bool,
+}
+
+impl From<Shape> for Holding {
+    fn from(shape: Shape) -> Holding {
+        Holding { shape, once: false }
+    }
 }
 
 /// Lanes that run together, on most devices.
@@ -166,6 +183,13 @@ impl Grid {
     /// The number of lanes.
     pub fn lanes(self) -> u32 {
         self.rows * self.cols
+    }
+
+    /// What a lane holds of a matrix in bands, or in both directions where each element is held once.
+    pub fn held(self, holding: Holding) -> Band {
+        let Holding { shape, once } = holding;
+        let cut_as = if once { Shape { use_: Use::Accumulator, ..shape } } else { shape };
+        Band { shape, ..self.band(cut_as) }
     }
 
     /// What a lane holds of a matrix in bands.
@@ -300,17 +324,19 @@ impl Run {
     }
 }
 
-/// The grid of `lanes` lanes for these matrices that holds the fewest elements and copies, among those in which every
-/// run fits; if there is none, the best of all grids.
-pub fn choose(lanes: u32, shapes: &[Shape], runs: &[Run]) -> Grid {
+/// The grid of `lanes` lanes for these matrices that holds the fewest elements and copies, among those in which what is to be held
+/// once is and every run fits; if there is none, the best of all grids.
+pub fn choose<H: Copy + Into<Holding>>(lanes: u32, matrices: &[H], runs: &[Run]) -> Grid {
     let lanes = lanes.max(1);
     let grids = (1..=lanes).filter(|r| lanes.is_multiple_of(*r)).map(|rows| Grid::new(rows, lanes / rows));
-    let cost = |grid: &Grid| -> (usize, u64, u32) {
+    let cost = |grid: &Grid| -> (usize, usize, u64, u32) {
         let unfit = runs.iter().filter(|r| !r.fits(grid.band(r.shape))).count();
-        let held: u64 = shapes
-            .iter()
-            .map(|s| {
-                let band = grid.band(*s);
+        let band = |h: Holding| grid.held(h);
+        let held = || matrices.iter().map(|h| (*h).into());
+        let twice = held().filter(|h| h.once).map(band).filter(|b| b.rows.pads() || b.cols.pads()).count();
+        let sum: u64 = held()
+            .map(|h| {
+                let band = band(h);
                 // A copy costs a bounds test at each access, which weighs more than holding a few elements.
                 let copies = if band.rows.pads() || band.cols.pads() { 4 } else { 1 };
                 u64::from(band.len()) * copies
@@ -318,7 +344,7 @@ pub fn choose(lanes: u32, shapes: &[Shape], runs: &[Run]) -> Grid {
             .sum();
         // Of equals, the one with more grid rows: neighbours in a row are then held together, and row-major memory
         // is read in longer pieces.
-        (unfit, held, u32::MAX - grid.rows)
+        (twice, unfit, sum, u32::MAX - grid.rows)
     };
     grids.min_by_key(cost).unwrap_or(Grid::new(lanes, 1))
 }

@@ -69,6 +69,32 @@ static DEVIATIONS: &[Deviation] = &[
         words: "DPC++ takes the length as a 64-bit integer, and Intel's compilers give it",
     },
     Deviation {
+        rule: "coordinate-index-type",
+        who: Who::Kernels,
+        accepted: true,
+        words: "DPC++ asks for the place of a component by a 64-bit index, and Intel's compilers take it",
+    },
+    Deviation {
+        rule: "module-version-too-old",
+        who: Who::Kernels,
+        accepted: true,
+        words: "llvm-spirv writes the oldest version that the rest of the module allows, and Intel's compilers and pocl take \
+                matrices in any",
+    },
+    Deviation {
+        rule: "element-type-mismatch",
+        who: Who::Kernels,
+        accepted: true,
+        words: "DPC++ points to components of bfloat16 and half as to a struct of one member, and Intel's compilers take it",
+    },
+    Deviation {
+        rule: "muladd-signed-not-integer",
+        who: Who::Kernels,
+        accepted: true,
+        words: "DPC++ says that components are signed of all that C++ calls signed, float among it, and Intel's compilers take \
+                it to mean nothing",
+    },
+    Deviation {
         rule: "access-pointee-type",
         who: Who::Kernels,
         accepted: true,

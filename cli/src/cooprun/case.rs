@@ -16,11 +16,11 @@ use coop_ir::decorate::Decorations;
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Module};
 
-use super::{Failure, read_words, write_text};
+use super::{Failure, kernel_case, read_words, write_text};
 use crate::Status;
 
 /// Elements of a runtime array, when nothing better is known.
-const GUESSED_COUNT: u32 = 4096;
+pub(super) const GUESSED_COUNT: u32 = 4096;
 
 /// Nesting of types that is looked into for an element type.
 const MAX_DEPTH: u32 = 16;
@@ -42,7 +42,8 @@ impl WriteCase {
         let words = read_words(&self.module)?;
         let module = coop_ir::binary::read_words(&words).map_err(|error| Error::Module(error.to_string()))?;
         let facts = Facts::new(&module, &Specialization::new());
-        let text = write_case(&module, &facts, self.entry.as_deref())?;
+        let kernel = if facts.entries.is_empty() { kernel_case::write(&module, self.entry.as_deref())? } else { None };
+        let text = kernel.map_or_else(|| write_case(&module, &facts, self.entry.as_deref()), Ok)?;
         write_text(self.output.as_deref(), &text)?;
         Ok(Status::Success)
     }
@@ -242,7 +243,7 @@ fn float(value: f64) -> String {
     if value.is_nan() { "nan".into() } else { format!("{value:?}") }
 }
 
-fn type_name(scalar: Scalar) -> String {
+pub(super) fn type_name(scalar: Scalar) -> String {
     let name = scalar.to_string();
     match name.parse::<coop_device::ComponentType>() {
         Ok(kind) if coop_exec::number::is_element_type(kind) => name,
@@ -258,11 +259,11 @@ fn display_name(binding: &Binding) -> String {
 }
 
 /// What of a name can stand in a comment or a string.
-fn printable(name: &str) -> String {
+pub(super) fn printable(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).collect()
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", printable(text).replace('\\', "\\\\").replace('"', "\\\""))
 }
 

@@ -17,6 +17,8 @@ pub(super) enum Place {
     Buffer(usize, usize),
     Push(usize),
     Shared(usize),
+    /// Bytes of the invocation that asks.
+    Own(usize),
     Rows(Row),
 }
 
@@ -70,6 +72,13 @@ impl Machine<'_> {
                     return Err(Fault::Outside("a variable".into()));
                 }
                 Ok(Place::Rows(row as Row))
+            }
+            tag::OWN => {
+                let at = signed(p, tag::SHIFT);
+                if at < 0 || (at as u64).saturating_add(size) > u64::from(self.p.own_size) {
+                    return Err(Fault::Outside("the private memory".into()));
+                }
+                Ok(Place::Own(at as usize))
             }
             tag::INVALID => Err(Fault::Outside(format!(
                 "an array: the index in instruction {} is not below its length",
@@ -201,6 +210,40 @@ impl Machine<'_> {
         }
     }
 
+    /// Copies bytes; those without a value leave memory as it is.
+    pub(super) fn copy_bytes(&mut self, to: Row, from: Row, bytes: u64) -> Result<(), Stop> {
+        let access = Access {
+            leaves: None,
+            extent: u32::try_from(bytes).unwrap_or(u32::MAX),
+            slots: 1,
+            align: 1,
+            volatile: false,
+        };
+        for k in 0..self.regs.act.list.len() {
+            let l = self.regs.act.list[k] as usize;
+            let (Some(to), Some(from)) = (self.pointer(to, l), self.pointer(from, l)) else { continue };
+            let target = self.place(to, &access, bytes, l, "writes");
+            let source = self.place(from, &access, bytes, l, "reads");
+            let (Some(target), Some(source)) = (target, source) else { continue };
+            if matches!(target, Place::Rows(_)) || matches!(source, Place::Rows(_)) {
+                // An element of a matrix is a number.
+                let Some(bytes) = u8::try_from(bytes).ok().filter(|n| matches!(n, 1 | 2 | 4 | 8)) else {
+                    return Err(self.unsupported("a copy of the bytes of a variable that holds matrices"));
+                };
+                let (value, shade) = self.read(source, 0, bytes, Some(l));
+                self.write(target, 0, bytes, value, shade, Some(l));
+                continue;
+            }
+            let read: Vec<_> = (0..bytes as usize).map(|at| self.read(source, at, 1, Some(l))).collect();
+            for (at, (value, shade)) in read.into_iter().enumerate() {
+                if !shade.is_undefined() || matches!(target, Place::Own(_) | Place::Shared(_)) {
+                    self.write(target, at, 1, value, shade, Some(l));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The row to which the pointers of all active invocations point, if it is the same.
     fn one_row(&self, ptr: Row, slots: u32) -> Option<Row> {
         let first = *self.regs.act.list.first()? as usize;
@@ -249,6 +292,14 @@ impl Machine<'_> {
                 let set = self.shared_set[range.clone()].iter().all(|s| *s);
                 (number(&self.shared[range]), if set { afar } else { Shade::Undefined })
             }
+            Place::Own(base) => {
+                let first = lane.unwrap_or(0) * self.p.own_size as usize + base + at;
+                let shades = &self.own_shade[first..first + n];
+                let undefined = shades.iter().any(|s| s.is_undefined());
+                let shade = if undefined { Shade::Undefined } else { shades.first().copied().unwrap_or_default() };
+                let alike = shades.iter().all(|s| *s == shade || s.is_undefined());
+                (number(&self.own[first..first + n]), if undefined || alike { shade } else { Shade::UNKNOWN })
+            }
             Place::Rows(row) => {
                 let lane = lane.unwrap_or(0);
                 (self.regs.get(row, lane), self.regs.shade(row, lane))
@@ -280,6 +331,11 @@ impl Machine<'_> {
                 }
                 self.shared_set[range.clone()].fill(!shade.is_undefined());
                 self.shared[range].copy_from_slice(&v.to_le_bytes()[..n]);
+            }
+            Place::Own(base) => {
+                let first = lane.unwrap_or(0) * self.p.own_size as usize + base + at;
+                self.own[first..first + n].copy_from_slice(&v.to_le_bytes()[..n]);
+                self.own_shade[first..first + n].fill(shade);
             }
             Place::Rows(row) => {
                 let lane = lane.unwrap_or(0);
@@ -364,7 +420,7 @@ impl Machine<'_> {
             if matches!(place, Place::Buffer(..)) {
                 self.buffer_race.atomic();
             }
-            let lane = if matches!(place, Place::Rows(_)) { Some(l) } else { None };
+            let lane = if matches!(place, Place::Rows(_) | Place::Own(_)) { Some(l) } else { None };
             let (old, before) = self.read(place, 0, bytes, lane);
             let get = |row: Row| {
                 if row == NO_ROW { (0, Shade::Sure) } else { (self.regs.get(row, l), self.regs.shade(row, l)) }

@@ -98,6 +98,12 @@ pub(super) enum Ins {
         ptr: Row,
         access: Box<Access>,
     },
+    /// Copies so many bytes.
+    CopyBytes {
+        to: Row,
+        from: Row,
+        bytes: u64,
+    },
     ArrayLength {
         dst: Row,
         ptr: Row,
@@ -420,5 +426,7 @@ pub(super) struct Func {
     pub ret: (Row, u32),
     /// Variables of storage class Function, with the row of their initializer.
     pub locals: Vec<(Row, u32, Option<Row>)>,
+    /// Those that are bytes: where, and how many.
+    pub own: Vec<(u32, u32)>,
     pub fail: Option<String>,
 }

@@ -293,7 +293,7 @@ impl Machine<'_> {
     /// Reads one element.
     pub(super) fn coop_read(&mut self, p: u64, bytes: u8, agent: Agent) -> (u64, Shade) {
         match self.resolve(p, u64::from(bytes)) {
-            Ok(Place::Rows(_)) | Err(super::access::Fault::Null) => {
+            Ok(Place::Rows(_) | Place::Own(_)) | Err(super::access::Fault::Null) => {
                 self.find(FindingKind::OutOfBounds, || "the pointer is not to memory".into());
                 (0, Shade::Sure)
             }
@@ -317,7 +317,7 @@ impl Machine<'_> {
     /// Writes one element.
     pub(super) fn coop_write(&mut self, p: u64, bytes: u8, v: u64, shade: Shade, agent: Agent) {
         match self.resolve(p, u64::from(bytes)) {
-            Ok(Place::Rows(_)) | Err(super::access::Fault::Null) => {
+            Ok(Place::Rows(_) | Place::Own(_)) | Err(super::access::Fault::Null) => {
                 self.find(FindingKind::OutOfBounds, || "the pointer is not to memory".into());
             }
             Ok(place) => {

@@ -18,6 +18,7 @@ pub(super) struct Body {
     pub code: Vec<Ins>,
     pub at: Vec<InstRef>,
     pub locals: Vec<(Row, u32, Option<Row>)>,
+    pub own: Vec<(u32, u32)>,
 }
 
 impl Body {
@@ -71,8 +72,8 @@ impl Translator<'_> {
             nodes.push(node);
         }
         let entry = order.block(0).unwrap_or(0);
-        let Body { code, at, locals } = body;
-        Ok(Func { nodes, entry, code, at, locals, ..Func::default() })
+        let Body { code, at, locals, own } = body;
+        Ok(Func { nodes, entry, code, at, locals, own, ..Func::default() })
     }
 
     fn phis(&mut self, function: &Function) -> Result<Phis, String> {
@@ -369,7 +370,10 @@ impl Translator<'_> {
         match inst.op {
             Op::Variable | Op::UntypedVariableKHR => {
                 let id = inst.result.ok_or("no result")?;
-                self.row(id)?;
+                let pointer_row = self.row(id)?;
+                if let Some(ty) = self.pointee(id)?.0.filter(|ty| inst.op == Op::Variable && self.is_in_bytes(*ty)) {
+                    return self.own_variable(r, inst, (pointer_row, ty), body).map(|()| true);
+                }
                 let pointer = self.known.get(id).copied().ok_or("its storage class can't be in a function")?;
                 let row = pointer as u32;
                 let n = match self.pointee(id)?.0 {
@@ -402,6 +406,12 @@ impl Translator<'_> {
                 let temp = self.new_rows(self.types.slots(ty))?;
                 self.load(r, from, ty, temp, Operands::of(inst, 2), body)?;
                 self.store(r, to, ty, temp, 1, body)?;
+            }
+            Op::CopyMemorySized => {
+                let (to, from) = (inst.id(0).ok_or("no target")?, inst.id(1).ok_or("no source")?);
+                let bytes = inst.id(2).and_then(|id| self.scalar(id)).ok_or("its size is no constant")?;
+                let (to, from) = (self.row(to)?, self.row(from)?);
+                body.push(Ins::CopyBytes { to, from, bytes }, r);
             }
             Op::AccessChain
             | Op::InBoundsAccessChain
@@ -447,6 +457,21 @@ impl Translator<'_> {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// A private variable that is bytes: undefined, or with what it begins with.
+    fn own_variable(&mut self, r: InstRef, inst: &Inst, at: (Row, Ty), body: &mut Body) -> Result<(), String> {
+        let (pointer, ty) = at;
+        let place =
+            self.constants.iter().rev().find(|c| c.0 == pointer).map(|c| c.1 as u32).ok_or("it has no place")?;
+        let (size, _) = self.types.size(ty, MatLayout::default());
+        body.own.push((place, size as u32));
+        if let Some(init) = inst.id(1) {
+            let src = self.row(init)?;
+            let access = self.access(ty, MatLayout::default(), 1);
+            body.push(Ins::Store { src, ptr: pointer, access: Box::new(access) }, r);
+        }
+        Ok(())
     }
 
     fn load(

@@ -34,6 +34,11 @@ pub(super) struct Machine<'p> {
     pub shared: Vec<u8>,
     /// Which bytes of shared memory have a value.
     pub shared_set: Vec<bool>,
+    /// The memory of each invocation, one after the other.
+    pub own: Vec<u8>,
+    pub own_shade: Vec<Shade>,
+    /// Arguments by value: where they are in each invocation's memory.
+    values: Vec<(usize, Vec<u8>)>,
     pub race: Race,
     pub buffer_race: BufferRace,
     pub buffers: &'p mut [Memory],
@@ -82,6 +87,9 @@ impl<'p> Machine<'p> {
             regs,
             shared: Vec::new(),
             shared_set: Vec::new(),
+            own: Vec::new(),
+            own_shade: Vec::new(),
+            values: Vec::new(),
             race: Race::default(),
             buffer_race: BufferRace::default(),
             buffers,
@@ -139,16 +147,18 @@ impl<'p> Machine<'p> {
 
     /// The arguments of a kernel: see [`super::Interpreter::run`].
     fn arguments(&mut self) {
-        let bytes = |argument: &Argument| match argument {
-            Argument::Buffer => 8,
-            Argument::Number(n) => *n as usize,
-            Argument::Shared(_) => 0,
+        let size = |argument: &Argument| match argument {
+            Argument::Buffer => (8, 8),
+            Argument::Number(n) => (*n as usize, *n as usize),
+            Argument::Shared(_) => (0, 1),
+            Argument::Value { bytes, align, .. } => (*bytes as usize, *align as usize),
         };
-        let all = self.p.arguments.iter().fold(0, |at: usize, (_, argument)| match bytes(argument) {
-            0 => at,
-            n => at.next_multiple_of(n) + n,
+        let all = self.p.arguments.iter().fold(0, |at: usize, (_, argument)| match size(argument) {
+            (0, _) => at,
+            (n, align) => at.next_multiple_of(align) + n,
         });
         let addresses = self.push.len() >= all;
+        self.values.clear();
         let (mut buffer, mut at) = (0, 0usize);
         for (row, argument) in &self.p.arguments {
             match argument {
@@ -157,8 +167,14 @@ impl<'p> Machine<'p> {
                     self.regs.fill(*row, base_address(buffer), buffer >= self.buffers.len());
                     buffer += 1;
                 }
+                Argument::Value { bytes, align, offset } => {
+                    at = at.next_multiple_of(*align as usize);
+                    let value = self.push.get(at..at + *bytes as usize).map(<[u8]>::to_vec);
+                    self.values.extend(value.map(|value| (*offset as usize, value)));
+                    at += *bytes as usize;
+                }
                 _ => {
-                    let n = bytes(argument);
+                    let (n, _) = size(argument);
                     at = at.next_multiple_of(n);
                     let value = self.push.get(at..at + n).map(super::access::number);
                     self.regs.fill(*row, value.unwrap_or(0), value.is_none());
@@ -180,6 +196,18 @@ impl<'p> Machine<'p> {
         self.shared.resize(size, 0);
         self.shared_set.clear();
         self.shared_set.resize(size, false);
+        let own = self.p.own_size as usize;
+        self.own.clear();
+        self.own.resize(own * self.p.lanes, 0);
+        self.own_shade.clear();
+        self.own_shade.resize(own * self.p.lanes, Shade::Undefined);
+        for lane in 0..self.p.lanes {
+            for (offset, value) in &self.values {
+                let range = lane * own + offset..lane * own + offset + value.len();
+                self.own[range.clone()].copy_from_slice(value);
+                self.own_shade[range].fill(Shade::Sure);
+            }
+        }
         for v in self.p.shared.iter().filter(|v| v.zero) {
             self.shared_set[v.offset as usize..(v.offset + v.size) as usize].fill(true);
         }
@@ -259,6 +287,12 @@ impl<'p> Machine<'p> {
             match init {
                 Some(src) => self.regs.copy(*row, *src, *n),
                 None => self.regs.undefine(*row, *n),
+            }
+        }
+        for (offset, size) in &f.own {
+            for lane in self.regs.act.list.iter().map(|l| *l as usize) {
+                let first = lane * self.p.own_size as usize + *offset as usize;
+                self.own_shade[first..first + *size as usize].fill(Shade::Undefined);
             }
         }
         match self.config.reconvergence {
@@ -433,6 +467,7 @@ impl<'p> Machine<'p> {
             Ins::Chain(chain) => self.chain(chain),
             Ins::Load { dst, ptr, access } => self.load(*dst, *ptr, access)?,
             Ins::Store { src, ptr, access } => self.store(*src, *ptr, access)?,
+            Ins::CopyBytes { to, from, bytes } => self.copy_bytes(*to, *from, *bytes)?,
             Ins::ArrayLength { dst, ptr, offset, stride } => self.array_length(*dst, *ptr, *offset, *stride),
             Ins::Atomic { op, num, dst, ptr, value, comparator } => {
                 self.atomic(*op, *num, *dst, *ptr, *value, *comparator)?;

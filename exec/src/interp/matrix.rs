@@ -232,7 +232,7 @@ impl Translator<'_> {
     ) -> Result<CoopMem, String> {
         let layout = self.scalar(layout).ok_or("its layout is not constant")? as u32;
         let (pointee, storage, _) = self.pointee(ptr)?;
-        let kernel = !matches!(storage, 2 | 4 | 12 | 5349);
+        let kernel = self.is_kernel() || !matches!(storage, 2 | 4 | 12 | 5349);
         let unit = match pointee {
             // Producers of kernels count components, whatever the pointee: 0 stands for that.
             _ if intel || kernel || layout == 2 => 0,

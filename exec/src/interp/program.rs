@@ -38,6 +38,8 @@ pub(super) mod tag {
     pub(in crate::interp) const ROWS: u64 = 0xa2;
     /// Left its array; the low bits are the instruction.
     pub(in crate::interp) const INVALID: u64 = 0xa3;
+    /// Bytes of the invocation's own.
+    pub(in crate::interp) const OWN: u64 = 0xa4;
 }
 
 /// A constant's value.
@@ -76,6 +78,8 @@ pub(super) enum Argument {
     Number(u32),
     /// Workgroup memory: the pointer.
     Shared(u64),
+    /// So many bytes by value, aligned so, copied to this place in the invocation's own memory.
+    Value { bytes: u32, align: u32, offset: u32 },
 }
 
 /// What can be run.
@@ -91,6 +95,8 @@ pub(super) struct Program {
     pub push: Vec<Row>,
     pub shared: Vec<Shared>,
     pub shared_size: u32,
+    /// Bytes of each invocation's own memory.
+    pub own_size: u32,
     pub functions: Vec<Func>,
     pub ids: Vec<Id>,
     pub entry: usize,
@@ -124,6 +130,8 @@ pub(super) struct Translator<'m> {
     pub push: Vec<Row>,
     pub shared: Vec<Shared>,
     pub shared_size: u32,
+    /// Bytes of each invocation's own memory, where private variables of kernels are.
+    pub own_size: u32,
     /// The invocations that share a subgroup- and a workgroup-scope matrix.
     pub members: [u32; 2],
     pub glsl: Option<Id>,
@@ -156,6 +164,7 @@ impl<'m> Translator<'m> {
             push: Vec::new(),
             shared: Vec::new(),
             shared_size: 0,
+            own_size: 0,
             members: [config.subgroup_size, config.subgroup_size],
             glsl: None,
             opencl: None,
@@ -197,6 +206,7 @@ impl<'m> Translator<'m> {
             push: self.push,
             shared: self.shared,
             shared_size: self.shared_size,
+            own_size: self.own_size,
             functions: self.functions,
             ids: ids.into_iter().map(|x| x.1).collect(),
             entry,
@@ -228,6 +238,14 @@ impl<'m> Translator<'m> {
                     self.shared_size = offset + size;
                     self.shared.push(Shared { id, offset, size, zero: false });
                     arguments.push((row, Argument::Shared(tag::SHARED << tag::SHIFT | u64::from(offset))));
+                }
+                Kind::Pointer { class: class::FUNCTION, pointee, .. } => {
+                    let ty = self.types.of(pointee).ok_or("a parameter points to an unknown type")?;
+                    let (size, align) = self.types.size(ty, MatLayout::default());
+                    let offset = self.own(ty)?;
+                    let bytes = u32::try_from(size).map_err(|_| "an argument is too large")?.next_multiple_of(align);
+                    self.constants.push((row, tag::OWN << tag::SHIFT | u64::from(offset), false));
+                    arguments.push((row, Argument::Value { bytes, align, offset }));
                 }
                 Kind::Num(num) => arguments.push((row, Argument::Number(num.bytes()))),
                 _ => return Err(format!("the parameter {id} of the entry point is neither a buffer nor a number")),
@@ -559,6 +577,10 @@ impl<'m> Translator<'m> {
                 self.shared.push(Shared { id, offset, size, zero });
                 self.constant_row(tag::SHARED << tag::SHIFT | u64::from(offset))?
             }
+            class::FUNCTION if self.is_in_bytes(pointee) => {
+                let offset = self.own(pointee)?;
+                self.constant_row(tag::OWN << tag::SHIFT | u64::from(offset))?
+            }
             class::PRIVATE | class::INPUT | class::OUTPUT | class::UNIFORM_CONSTANT | class::FUNCTION => {
                 let n = self.types.slots(pointee);
                 if u64::from(n) > MAX_SLOTS {
@@ -593,6 +615,26 @@ impl<'m> Translator<'m> {
         };
         self.row_of.insert(id, row);
         Ok(row)
+    }
+
+    /// Whether the module is one of kernels.
+    pub(super) fn is_kernel(&self) -> bool {
+        let has = |c: spirv::Capability| self.m.has_capability(c as u32);
+        has(spirv::Capability::Kernel) && !has(spirv::Capability::Shader)
+    }
+
+    /// Whether a private variable is looked at as bytes: in kernels, unless it holds matrices, which are no bytes.
+    pub(super) fn is_in_bytes(&self, pointee: Ty) -> bool {
+        self.is_kernel() && self.types.leaves(pointee, MatLayout::default()).is_some()
+    }
+
+    /// Takes room for a variable in the memory of each invocation.
+    fn own(&mut self, ty: Ty) -> Result<u32, String> {
+        let (size, _) = self.types.size(ty, MatLayout::default());
+        let offset = self.own_size.next_multiple_of(16);
+        let end = u64::from(offset) + size;
+        self.own_size = u32::try_from(end).ok().filter(|end| *end <= 1 << 20).ok_or("too much private memory")?;
+        Ok(offset)
     }
 
     /// Whether a Workgroup variable is a block: all blocks of an entry point begin at the same place.

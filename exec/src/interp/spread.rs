@@ -78,7 +78,7 @@ impl Afar {
         match place {
             Place::Buffer(index, base) => Some((index, base + at)),
             Place::Shared(base) => Some((SHARED, base + at)),
-            Place::Push(_) | Place::Rows(_) => None,
+            Place::Push(_) | Place::Own(_) | Place::Rows(_) => None,
         }
     }
 

@@ -74,6 +74,8 @@ pub(super) struct Member {
     pub offset: u32,
     /// For matrices: stride, and whether rows are stored one after the other.
     pub matrix: MatLayout,
+    /// Whether nothing says where it is.
+    pub natural: bool,
 }
 
 /// How a matrix member is stored.
@@ -328,10 +330,16 @@ impl Types {
                     align = align.max(a);
                     end = end.max(u64::from(m.offset).saturating_add(size));
                 }
-                (end, align)
+                (end.saturating_add(u64::from(self.tail(members, end, align))), align)
             }
             _ => (0, 1),
         }
+    }
+
+    /// The bytes behind the last member of a struct without offsets of its own, as in C.
+    fn tail(&self, members: &[Member], end: u64, align: u32) -> u32 {
+        let natural = members.iter().all(|m| m.natural);
+        if natural { (end.next_multiple_of(u64::from(align.max(1))) - end) as u32 } else { 0 }
     }
 
     /// Bytes from an element of an array to the next.
@@ -442,9 +450,10 @@ impl Types {
             let matrix = MatLayout { stride, row_major: d.member(id, i, deco::ROW_MAJOR).is_some() };
             let (size, align) = self.size(ty, matrix);
             let natural = end.next_multiple_of(u64::from(align.max(1))).min(u64::from(u32::MAX)) as u32;
-            let offset = d.member(id, i, deco::OFFSET).unwrap_or(natural);
+            let said = d.member(id, i, deco::OFFSET);
+            let offset = said.unwrap_or(natural);
             end = u64::from(offset).saturating_add(size);
-            list.push(Member { ty, slot, offset, matrix });
+            list.push(Member { ty, slot, offset, matrix, natural: said.is_none() });
             slot = slot.saturating_add(self.slots(ty));
         }
         Kind::Struct { members: list.into() }

@@ -25,6 +25,8 @@ pub(super) fn run(
     let facts = Facts::new(&module, &case.specialization()?);
     let entry = facts.entry(case.entry.as_deref())?;
     let version: ApiVersion = physical.profile.api_version.min(instance.version);
+    let freed = without_subgroup_size(case, &facts, physical);
+    let case = freed.as_ref().unwrap_or(case);
     let needs = Needs::new(&facts, entry, case, options, &physical.profile, version)?;
     check_sizes(physical, entry, case)?;
 
@@ -64,6 +66,15 @@ pub(super) fn run(
         messages: Vec::new(),
         faults: contents.faults,
     })
+}
+
+/// The case without its subgroup size, where the device does not have that and the module does nothing with subgroups: the case is
+/// a kernel's then, and the module what became of it.
+fn without_subgroup_size(case: &Case, facts: &Facts, physical: &Physical) -> Option<Case> {
+    let limits = &physical.profile.limits;
+    let range = limits.min_subgroup_size..=limits.max_subgroup_size;
+    let lacks = case.subgroup_size.is_some_and(|size| size.is_power_of_two() && !range.contains(&size));
+    (lacks && !facts.uses_subgroups()).then(|| Case { subgroup_size: None, ..case.clone() })
 }
 
 /// Says where a run's time goes.

@@ -7,7 +7,7 @@
 use super::edit::Edit;
 use super::numbers::value_of;
 use super::surface;
-use crate::kernel::is_kernel;
+use crate::kernel::{is_kernel, through_matrix};
 use crate::pipeline::PassCx;
 use crate::{Checked, Refusal};
 use coop_device::{ComponentType, Profile};
@@ -87,6 +87,12 @@ fn candidates(m: &Module) -> FxHashSet<Id> {
             Op::CooperativeMatrixLoadTensorNV => decode_at(i).is_some(),
             _ => false,
         };
+        // What is there of an element has other bits then.
+        if let Some((_, _, ty)) =
+            matches!(i.op, Op::AccessChain | Op::InBoundsAccessChain).then(|| through_matrix(m, i)).flatten()
+        {
+            found.remove(&ty);
+        }
         if !fits {
             for ty in i.ids().filter_map(|id| m.type_of(id)).chain(i.ty) {
                 found.remove(&ty);

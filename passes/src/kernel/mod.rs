@@ -174,14 +174,18 @@ pub(crate) fn spell_out(m: &mut Module, g: &mut Globals) {
 }
 
 /// The storage class of a chain, and the operand that is an index into a matrix, with the matrix's type.
-fn through_matrix(m: &Module, inst: &Inst) -> Option<(u32, usize, Id)> {
+pub(crate) fn through_matrix(m: &Module, inst: &Inst) -> Option<(u32, usize, Id)> {
     let Type::Pointer { storage, mut pointee } = Type::of(m, m.type_of(inst.id(0)?)?)? else { return None };
     for (at, index) in inst.ids().enumerate().skip(1) {
         pointee = match Type::of(m, pointee)? {
             Type::CoopMat(_) => return Some((storage, at, pointee)),
             Type::Array { elem, .. } | Type::Vector { elem, .. } => elem,
             Type::Struct { members } => {
-                let member = m.def_inst(index).filter(|i| i.op == Op::Constant)?.word(0)?;
+                let member = match m.def_inst(index)? {
+                    i if i.op == Op::ConstantNull => 0,
+                    i if i.op == Op::Constant => i.word(0)?,
+                    _ => return None,
+                };
                 *members.get(member as usize)?
             }
             _ => return None,

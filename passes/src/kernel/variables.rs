@@ -22,6 +22,8 @@ struct Spot {
     path: Vec<Id>,
     /// The type of the variable, then what each index leads to.
     types: SmallVec<[Id; 4]>,
+    /// What a cast says is there, if that is not the last of the types: a struct or an array around it, at its beginning.
+    seen: Option<Id>,
 }
 
 pub(super) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refusal> {
@@ -34,7 +36,10 @@ pub(super) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refus
         if inst.op == Op::Variable {
             let pointee = inst.ty.and_then(|t| pointee(m, t));
             if let (Some(id), Some(pointee)) = (inst.result, pointee.filter(|t| carriers.has(m, *t))) {
-                spots.insert(id, Spot { variable: id, path: Vec::new(), types: [pointee].into_iter().collect() });
+                spots.insert(
+                    id,
+                    Spot { variable: id, path: Vec::new(), types: [pointee].into_iter().collect(), seen: None },
+                );
             }
             continue;
         }
@@ -66,7 +71,8 @@ pub(super) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refus
 
 fn lost(m: &Module, r: InstRef) -> Refusal {
     let why = format!("{} on a pointer to a matrix, which can't be followed", m.inst(r).op);
-    Refusal::new("refused-pointer", Some(r), why, "optimise the module first, so that matrices are values")
+    let remedy = "index arrays of matrices directly, and keep no pointers to matrices that are computed";
+    Refusal::new("refused-pointer", Some(r), why, remedy)
 }
 
 fn pointee(m: &Module, ty: Id) -> Option<Id> {
@@ -127,6 +133,9 @@ impl Spot {
 
     /// One index further.
     fn step(mut self, m: &Module, index: Id) -> Option<Spot> {
+        if let Some(seen) = self.seen {
+            return self.step_around(m, seen, index);
+        }
         let next = match Type::of(m, self.ty()?)? {
             Type::Array { elem, .. } | Type::Vector { elem, .. } => elem,
             Type::CoopMat(ty) => ty.component,
@@ -136,6 +145,32 @@ impl Spot {
         self.path.push(index);
         self.types.push(next);
         Some(self)
+    }
+
+    /// One index further into what a cast says is there. Structs with one member are where that is, and arrays of them where
+    /// an array of those is.
+    fn step_around(mut self, m: &Module, seen: Id, index: Id) -> Option<Spot> {
+        let inside = match Type::of(m, seen)? {
+            Type::Struct { members } if members.len() == 1 && known(m, index) == Some(0) => *members.first()?,
+            Type::Array { elem, .. } => match Type::of(m, self.ty()?)? {
+                Type::Array { .. } => {
+                    let place = Spot { seen: None, ..self }.step(m, index)?;
+                    return Some(place.seen_around(m, elem));
+                }
+                // Of what is there the first.
+                _ if known(m, index) == Some(0) => elem,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        self.seen = None;
+        Some(self.seen_around(m, inside))
+    }
+
+    /// The same place as what is around it or it itself.
+    fn seen_around(self, m: &Module, wanted: Id) -> Spot {
+        let seen = (self.ty() != Some(wanted) && wraps(m, wanted, self.ty())).then_some(wanted);
+        Spot { seen, ..self }
     }
 
     /// So many things of the kind further.
@@ -162,7 +197,7 @@ impl Spot {
     /// The same place as something of another type, if there is one at its beginning or around it. Else the place stays
     /// what it is: what is read and written there decides.
     fn seen_as(self, m: &mut Module, g: &mut Globals, wanted: Id) -> Spot {
-        let mut inside = self.clone();
+        let mut inside = Spot { seen: None, ..self.clone() };
         while inside.ty() != Some(wanted) {
             let first = match inside.ty().and_then(|t| Type::of(m, t)) {
                 Some(Type::Array { .. } | Type::Struct { .. } | Type::CoopMat(_)) => g.u32(m, 0),
@@ -174,14 +209,17 @@ impl Spot {
             }
         }
         if inside.ty() == Some(wanted) {
-            return inside;
+            return Spot { seen: None, ..inside };
         }
-        let mut around = self.clone();
+        if wraps(m, wanted, self.ty()) {
+            return Spot { seen: Some(wanted), ..self };
+        }
+        let mut around = Spot { seen: None, ..self.clone() };
         while around.ty() != Some(wanted) && around.path.last().is_some_and(|i| known(m, *i) == Some(0)) {
             around.path.pop();
             around.types.pop();
         }
-        if around.ty() == Some(wanted) { around } else { self }
+        if around.ty() == Some(wanted) { Spot { seen: None, ..around } } else { self }
     }
 
     /// The pointer, made in front of an instruction.
@@ -199,7 +237,7 @@ impl Spot {
     /// The same place as something that can be copied bit by bit to a type.
     fn fitting(&self, m: &mut Module, g: &mut Globals, ty: Id) -> Option<Spot> {
         let bits = |m: &Module, t: Id| types::scalar_or_vector(m, t).map(|(s, n)| s.width() * n);
-        let mut spot = self.clone();
+        let mut spot = Spot { seen: None, ..self.clone() };
         for _ in 0..8 {
             let now = spot.ty()?;
             if now == ty || bits(m, now).is_some() && bits(m, now) == bits(m, ty) {
@@ -210,6 +248,26 @@ impl Spot {
         }
         None
     }
+}
+
+/// Whether a type is another one in structs with one member, or an array of it where that is an array.
+fn wraps(m: &Module, outer: Id, inner: Option<Id>) -> bool {
+    let (mut outer, Some(mut inner)) = (outer, inner) else { return false };
+    for _ in 0..16 {
+        if outer == inner {
+            return true;
+        }
+        match (Type::of(m, outer), Type::of(m, inner)) {
+            (Some(Type::Struct { members }), _) if members.len() == 1 => outer = members[0],
+            (Some(Type::Array { elem: a, len: n }), Some(Type::Array { elem: b, len: k }))
+                if known(m, n).is_some() && known(m, n) == known(m, k) =>
+            {
+                (outer, inner) = (a, b);
+            }
+            _ => return false,
+        }
+    }
+    false
 }
 
 fn load(m: &mut Module, g: &mut Globals, r: InstRef, spot: &Spot) -> Result<(), Refusal> {

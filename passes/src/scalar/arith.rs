@@ -18,9 +18,9 @@ use crate::decorations::{self, Decorated};
 use crate::placement::Use;
 use crate::{Refusal, Semantics};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
-use coop_ir::rewrite::remove_globals;
+use coop_ir::rewrite::{insert_before, remove_globals};
 use coop_ir::types::Scalar;
-use coop_ir::{Id, InstRef, Op, Operand};
+use coop_ir::{Id, Inst, InstRef, Op, Operand};
 use spirv::CooperativeMatrixOperands as Bits;
 
 /// What is summed in pairs, if anything.
@@ -163,13 +163,40 @@ impl Lower<'_, '_> {
         found > 0
     }
 
+    /// A factor of subgroup scope as a product takes it: where each element is held once, handed round in front of it.
+    fn in_bands(&mut self, r: InstRef, mat: Mat, value: Id) -> Result<(Mat, Id), Refusal> {
+        let band = mat.grid.band(mat.band.shape);
+        if band == mat.band {
+            return Ok((mat, value));
+        }
+        let held = match self.banded.get(&mat.ty) {
+            Some(held) => *held,
+            None => {
+                let (ty, len) = (self.m.fresh_id(), self.g.u32(self.m, band.len()));
+                let array = self.m.add(Inst::new(Op::TypeArray, None, Some(ty), [mat.elem.into(), len.into()]));
+                self.m.globals.push(array);
+                let held = Mat { ty, band, ..mat };
+                self.banded.insert(mat.ty, held);
+                held
+            }
+        };
+        let id = self.m.fresh_id();
+        let place = Inst::new(Op::Undef, Some(held.ty), Some(id), []).at(self.m.inst(r).origin);
+        let Some(first) = insert_before(self.m, r, place) else {
+            unreachable!("a product that is being lowered is in a block")
+        };
+        let how = Move { from: mat, to: held, transposed: false, op: None, truncates: false };
+        self.transfer(first, &how, value)?;
+        Ok((held, id))
+    }
+
     pub(super) fn muladd(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r);
-        let args: Vec<Id> = inst.ids().take(3).collect();
+        let mut args: Vec<Id> = inst.ids().take(3).collect();
         let bits = Bits::from_bits_retain(inst.word(3).unwrap_or(0));
         let result = inst.ty.and_then(|t| self.mats.get(&t)).copied();
         let mats: Option<Vec<Mat>> = args.iter().map(|a| self.mat_of(*a)).collect();
-        let (Some(d), Some(&[a, b, c])) = (result, mats.as_deref()) else {
+        let (Some(d), Some(&[mut a, mut b, c])) = (result, mats.as_deref()) else {
             let why = "the operands are not three matrices";
             return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
         };
@@ -182,8 +209,12 @@ impl Lower<'_, '_> {
                 "use the bits of SPV_KHR_cooperative_matrix",
             ));
         }
+        MulAdd { a, b, c, d, bits, pairs: false }.check(r)?;
+        if !d.workgroup {
+            (a, args[0]) = self.in_bands(r, a, args[0])?;
+            (b, args[1]) = self.in_bands(r, b, args[1])?;
+        }
         let mul = MulAdd { a, b, c, d, bits, pairs: false };
-        mul.check(r)?;
         let types = [d, a, b, c].map(|m| m.ty);
         let key = Key { op: Op::CooperativeMatrixMulAddKHR, types: types.to_vec(), extra: vec![bits.bits().into()] };
         if d.scalar.is_float() {

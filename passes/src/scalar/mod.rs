@@ -26,6 +26,7 @@ mod held;
 pub(crate) mod lanes;
 pub(crate) mod lin;
 pub(crate) mod memory;
+pub(crate) mod observe;
 pub(crate) mod place;
 mod plan;
 mod product;
@@ -132,6 +133,8 @@ struct Lower<'a, 'cx> {
     decorated: FxHashMap<Id, Vec<Decorated>>,
     /// How matrices are held while they are stored by whole words.
     words: FxHashMap<(Id, Run), Mat>,
+    /// How factors of which each element is held once are held while they are multiplied.
+    banded: FxHashMap<Id, Mat>,
 }
 
 /// A load that is done where its result is needed.
@@ -179,7 +182,9 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusa
     lanes.subgroup_matrices = mats.values().any(|m| !m.workgroup);
     let mut g = Globals::new(m);
     lanes.widen_memory_scopes(m, &mut g, &constants);
-    let arena = Arena::new(m, &constants, cx.options.profile, lanes.subgroups());
+    let size = lanes.count(false).unwrap_or(1);
+    let most = || cx.options.profile.and_then(|p| crate::kernel::most_subgroups(m, p, size));
+    let arena = Arena::new(m, &constants, cx.options.profile, lanes.subgroups().or_else(most));
     let mut lower = Lower {
         m,
         cx,
@@ -197,6 +202,7 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusa
         alike,
         decorated,
         words: FxHashMap::default(),
+        banded: FxHashMap::default(),
     };
     lower.report();
     lower.globals()?;

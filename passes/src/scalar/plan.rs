@@ -5,9 +5,9 @@
 //! pieces are what the factors of their products have together.
 
 use super::arith::HALF;
-use super::{Mat, lanes};
+use super::{Mat, lanes, observe};
 use crate::Refusal;
-use crate::placement::{Along, Grid, Run, Shape, Use, choose, spread_within, tile};
+use crate::placement::{Along, Grid, Holding, Run, Shape, Use, choose, spread_within, tile};
 use coop_ir::constant::Constants;
 use coop_ir::effects::{self, Written};
 use coop_ir::types::{self, CoopMat, Scalar};
@@ -46,6 +46,8 @@ pub(super) fn collect(
         };
         found.push((ty, scalar, Shape { rows, cols, use_ }, workgroup));
     }
+    let uses: FxHashMap<Id, Use> = found.iter().map(|f| (f.0.id, f.2.use_)).collect();
+    let observed = observe::observed(m, &uses).types;
     let mut mats = FxHashMap::default();
     let directions = Directions::new(m, constants, &found);
     for scope in [false, true] {
@@ -54,18 +56,25 @@ pub(super) fn collect(
         let count = lanes.count(scope).ok_or_else(|| lanes::unknown_size(m.def(first.id), scope))?;
         let by_id: FxHashMap<Id, (Scalar, Shape)> = of_scope.iter().map(|f| (f.0.id, (f.1, f.2))).collect();
         let runs = runs(m, constants, &by_id);
+        let held = |shape: Shape, ty: Id| Holding { shape, once: observed.contains(&ty) };
         let grid = if scope {
             Grid::new(count, 1)
         } else {
-            let shapes: Vec<Shape> = of_scope.iter().map(|f| f.2).collect();
-            choose(count, &shapes, &runs)
+            let holdings: Vec<Holding> = of_scope.iter().map(|f| held(f.2, f.0.id)).collect();
+            choose(count, &holdings, &runs)
         };
         let pieces = Pieces::new(m, &by_id, &runs, &directions);
         let reduced = reduced_by_rows(m, &by_id);
         for (ty, scalar, shape, workgroup) in of_scope {
             let along = directions.of(ty.id, shape.use_);
             let (grid, band) = match shape.use_ {
-                _ if !scope => (grid, grid.band(*shape)),
+                _ if !scope => {
+                    let band = grid.held(held(*shape, ty.id));
+                    if observed.contains(&ty.id) && (band.rows.pads() || band.cols.pads()) {
+                        return Err(not_once(m, ty.id, *shape, count));
+                    }
+                    (grid, band)
+                }
                 Use::Accumulator => tile(count, *shape, pieces.of(*shape), reduced.contains(&(shape.rows, shape.cols))),
                 _ => {
                     // What is put into shared memory in slices of K should be every lane's work each time.
@@ -79,6 +88,16 @@ pub(super) fn collect(
         }
     }
     Ok(mats)
+}
+
+/// The refusal where some lanes would hold copies of elements that are looked at.
+fn not_once(m: &Module, ty: Id, shape: Shape, lanes: u32) -> Refusal {
+    let Shape { rows, cols, .. } = shape;
+    let why = format!(
+        "single elements of a matrix of {rows}x{cols} are looked at, and {lanes} lanes can't hold each of them once"
+    );
+    let remedy = "use dimensions of which the subgroup size is a divisor, or change elements only in place";
+    Refusal::new("refused-element", m.def(ty), why, remedy)
 }
 
 /// The shapes of matrices whose rows are reduced.

@@ -41,10 +41,10 @@ use crate::decorations::{self, Decorated};
 use crate::inline::Carriers;
 use crate::kernel;
 use crate::pipeline::PassCx;
-use crate::placement::Grid;
+use crate::placement::{Grid, Use};
 use crate::scalar::arith::is_elementwise;
 use crate::scalar::lanes::invocations;
-use crate::scalar::sweep;
+use crate::scalar::{observe, sweep};
 use crate::tensor::{Access, Tensors};
 use crate::{LoweredMatrix, Refusal};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
@@ -174,6 +174,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let shapes = Choice::new(m, profile, &logical, &partners).solve()?;
     let mut g = Globals::new(m);
     let (mats, tile_types) = cut(m, &mut g, &logical, &shapes, subgroups)?;
+    places(m, cx, &mats)?;
     let cut: FxHashSet<Id> = mats.values().filter(|m| !m.is_kept()).map(|m| m.ty).collect();
     sweep::run(m, &constants, &mats.keys().copied().collect(), &cut);
     plain::to_tensor(m, &mut g, &constants, &mats);
@@ -247,6 +248,52 @@ fn workgroup(m: &Module, constants: &Constants) -> Option<u32> {
     let entries = entry_points(m, &Decorations::new(m));
     let sizes: Vec<Option<u32>> = entries.iter().map(|e| invocations(e, constants)).collect();
     sizes.first().copied().flatten().filter(|s| sizes.iter().all(|o| *o == Some(*s)))
+}
+
+/// Refuses what relies on where elements are, unless tiles of the device have them there: elements beyond the last row or column
+/// are nobody's, and each kind of tile has its own places. Programs for Intel's devices rely on what those promise: that each
+/// element is held once, and alike in tiles of one shape.
+fn places(m: &Module, cx: &PassCx<'_>, mats: &FxHashMap<Id, Mat>) -> Result<(), Refusal> {
+    let uses = mats.iter().map(|(ty, mat)| (*ty, mat.shape.use_)).collect();
+    let observed = observe::observed(m, &uses);
+    let refused = |ty: Id, why: String| {
+        let remedy = "lower to scalar code (--target scalar, or auto)";
+        Err(Refusal::new("refused-element", m.def(ty), why, remedy))
+    };
+    let (kernel, promised) = (kernel::is_kernel(m) || cx.options.vulkan.is_some(), kernel::is_kernel(m));
+    let mut types: Vec<Id> = observed.types.iter().copied().collect();
+    types.sort_unstable();
+    for mat in types.iter().filter_map(|ty| mats.get(ty)) {
+        if mat.has_partial_tiles() {
+            let why =
+                format!("single elements of {} are looked at, and the device's matrices have more of them", mat.name());
+            return refused(mat.ty, why);
+        }
+        if kernel && !promised && mat.shape.use_ != Use::Accumulator {
+            let why =
+                format!("single elements of {} are looked at, and the device may hold them several times", mat.name());
+            return refused(mat.ty, why);
+        }
+    }
+    let mut copies: Vec<(Id, Id)> = observed.copies.iter().copied().collect();
+    copies.sort_unstable();
+    for (from, to) in copies {
+        let (Some(from), Some(to)) = (mats.get(&from), mats.get(&to)) else { continue };
+        let alike =
+            (from.tile_rows, from.tile_cols) == (to.tile_rows, to.tile_cols) && from.shape.use_ == to.shape.use_;
+        let own = !kernel && from.is_kept() && to.is_kept();
+        let same =
+            (from.tile_rows, from.tile_cols, from.rows, from.cols) == (to.tile_rows, to.tile_cols, to.rows, to.cols);
+        if !(alike || own || promised && same) {
+            let why = format!(
+                "elements of {} become elements of {} of the same index, and the device's matrices have other places for them",
+                from.name(),
+                to.name()
+            );
+            return refused(to.ty, why);
+        }
+    }
+    Ok(())
 }
 
 /// Pairs of matrix types that meet in an instruction that works element by element.

@@ -143,6 +143,12 @@ pub(super) fn multiplies(profile: &Profile, [a, b, c, d]: [Scalar; 4]) -> bool {
         .any(|p| is(p.a, a, None) && is(p.b, b, None) && is(p.c, c, None) && is(p.result, d, None))
 }
 
+/// Whether no column of the matrices of a row is less than a word.
+fn in_words(p: &MatrixProperties) -> bool {
+    let narrowest = [p.a, p.c, p.result].into_iter().filter_map(ComponentType::bits).min();
+    narrowest.is_none_or(|bits| p.m * bits >= 32)
+}
+
 /// Whether a component type of the profile is this one. The operand bits of a MulAdd decide whether integers have a
 /// sign; where there is none, either will do.
 fn is(component: ComponentType, scalar: Scalar, signed: Option<bool>) -> bool {
@@ -209,11 +215,7 @@ impl<'a> Choice<'a> {
 
     /// The rows of the list whose tiles can be staged: shared memory is of words, and no column is less than one.
     fn rows(&self) -> impl Iterator<Item = &'a MatrixProperties> {
-        let words = |p: &MatrixProperties| {
-            let narrowest = [p.a, p.c, p.result].into_iter().filter_map(ComponentType::bits).min();
-            narrowest.is_none_or(|bits| p.m * bits >= 32)
-        };
-        self.profile.khr_properties.iter().filter(move |p| p.scope == Scope::Subgroup && words(p))
+        self.profile.khr_properties.iter().filter(|p| p.scope == Scope::Subgroup && in_words(p))
     }
 
     /// The rows of the list that a product can use, best first.
@@ -338,7 +340,8 @@ impl<'a> Choice<'a> {
             Use::B => is(p.b, of.scalar, None).then_some((p.k, p.n)),
             Use::Accumulator => (is(p.c, of.scalar, None) || is(p.result, of.scalar, None)).then_some((p.m, p.n)),
         };
-        let mut tiles: Vec<(u32, u32)> = self.rows().filter_map(fits).collect();
+        let held = self.profile.held_properties.iter().filter(|p| p.scope == Scope::Subgroup && in_words(p));
+        let mut tiles: Vec<(u32, u32)> = self.rows().chain(held).filter_map(fits).collect();
         if tiles.is_empty() {
             let use_ = types::use_name(of.shape.use_ as u64).unwrap_or("?");
             let why = format!("{} has no matrices of {} for {use_}", device(self.profile), of.scalar);
@@ -377,7 +380,8 @@ pub(super) fn products(
 
 /// Whether the device has a tile.
 pub(super) fn has_tile(profile: &Profile, scalar: Scalar, use_: Use, tile: (u32, u32)) -> bool {
-    profile.khr_properties.iter().filter(|p| p.scope == Scope::Subgroup).any(|p| match use_ {
+    let all = profile.khr_properties.iter().chain(&profile.held_properties);
+    all.filter(|p| p.scope == Scope::Subgroup).any(|p| match use_ {
         Use::A => is(p.a, scalar, None) && (p.m, p.k) == tile,
         Use::B => is(p.b, scalar, None) && (p.k, p.n) == tile,
         Use::Accumulator => (is(p.c, scalar, None) || is(p.result, scalar, None)) && (p.m, p.n) == tile,

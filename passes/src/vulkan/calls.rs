@@ -2,6 +2,7 @@
 
 use super::flow;
 use crate::inline::{remove, splice};
+use crate::private::LIBRARY;
 use crate::{Refusal, ssa};
 use coop_ir::builder::Globals;
 use coop_ir::entry::CallGraph;
@@ -42,12 +43,6 @@ pub(super) fn inline_all(m: &mut Module, g: &mut Globals, entries: &FxHashSet<Id
     Ok(())
 }
 
-/// Functions of compilers' libraries that are instructions in truth: each takes a pointer to a number.
-const KNOWN: [(&str, Op); 2] = [
-    ("__devicelib_ConvertFToBF16INTEL", Op::ConvertFToBF16INTEL),
-    ("__devicelib_ConvertBF16ToFINTEL", Op::ConvertBF16ToFINTEL),
-];
-
 /// Makes calls of known functions that are elsewhere instructions, of a pointer still; refuses others.
 fn imported(m: &mut Module, f: usize) -> Result<(), Refusal> {
     for at in m.functions[f].insts().filter(|r| m.inst(*r).op == Op::FunctionCall).collect::<Vec<_>>() {
@@ -61,7 +56,7 @@ fn imported_call(m: &mut Module, at: InstRef) -> Result<(), Refusal> {
     let callee = call.id(0);
     let name = m.globals_with(Op::Name).map(|r| m.inst(r)).find(|i| i.id(0) == callee);
     let name = name.and_then(|i| i.string(1)).map_or_else(String::new, |(s, _)| s);
-    if let (Some((_, op)), Some(pointer)) = (KNOWN.iter().find(|k| k.0 == name), call.id(1)) {
+    if let (Some((_, op)), Some(pointer)) = (LIBRARY.iter().find(|k| k.0 == name), call.id(1)) {
         m.replace(at, Inst::new(*op, call.ty, call.result, [pointer.into()]).at(call.origin));
         return Ok(());
     }

@@ -23,7 +23,6 @@ mod calls;
 mod code;
 mod expression;
 mod flow;
-mod layout;
 mod math;
 mod matrix;
 mod misc;
@@ -34,15 +33,17 @@ mod root;
 mod sync;
 
 use crate::inline::Carriers;
+use crate::layout::Layout;
 use crate::pipeline::PassCx;
 use crate::report::{Argument, KernelArguments};
 use crate::{Lanes, Refusal, Vulkan, ssa};
+pub(crate) use flow::one_return;
+
 use coop_ir::builder::{Globals, decorate};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{EntryPoint, entry_points};
 use coop_ir::{Id, InstList, InstRef, Module, Op};
-use layout::Layout;
 use module::Shader;
 use place::Places;
 use root::Root;

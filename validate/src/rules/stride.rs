@@ -10,6 +10,7 @@ use crate::verdict::Verdict;
 use coop_ir::constant::Const;
 use coop_ir::types::{Scalar, Type, packed_bytes};
 use coop_ir::{Id, InstRef, Op};
+use spirv::Capability;
 
 declare_rule! {
     /// ## What it checks
@@ -300,6 +301,8 @@ pub(crate) fn sizes(cx: &Cx, a: &Strided, out: &mut Sink) {
         return;
     }
     let unit = match a.pointer.pointee {
+        // Compilers of kernels count components, whatever the pointer points to.
+        Some(_) if cx.module.has_capability(Capability::Kernel as u32) => u64::from(component.bytes().max(1)),
         Some(_) => match a.pointer.unit(cx) {
             Some((_, bytes)) => bytes,
             None => return,

@@ -284,7 +284,9 @@ fn matrix_type(on: &mut On, m: &CoopMatView, at: InstRef, out: &mut Sink) -> boo
             return false;
         }
     }
-    let Some(rows) = on.rows(f.scope) else { return true };
+    let Some(mut rows) = on.rows(f.scope) else { return true };
+    let held = on.device.profile.held_properties.iter().filter(|p| p.scope == f.scope);
+    rows.extend(held.map(|size| Row { size: *size, multiples: false }));
     let fits = |r: &&Row| {
         role(&r.size, f.use_).is_some_and(|(types, height, width)| {
             types.iter().any(|t| same_type(f.component, *t)) && r.fits(f.rows, height) && r.fits(f.cols, width)

@@ -1,4 +1,7 @@
 //! How OpenCL lays out types in memory: each at a multiple of its alignment, vectors of three like those of four.
+//!
+//! Matrices have no layout that anything says; compilers of kernels count them as pointers where they are in structs and
+//! arrays ([`Layout::with_matrices`]).
 
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
@@ -8,22 +11,24 @@ use spirv::Decoration;
 
 /// Size and alignment in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Size {
-    pub(super) bytes: u64,
-    pub(super) align: u64,
+pub(crate) struct Size {
+    pub(crate) bytes: u64,
+    pub(crate) align: u64,
 }
 
 /// A number inside a type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Leaf {
-    pub(super) offset: u64,
-    pub(super) scalar: Scalar,
+pub(crate) struct Leaf {
+    pub(crate) offset: u64,
+    pub(crate) scalar: Scalar,
 }
 
 /// Types in memory.
-pub(super) struct Layout {
+pub(crate) struct Layout {
     constants: Constants,
     decorations: Decorations,
+    /// Whether matrices have a size.
+    matrices: bool,
 }
 
 /// Arrays that are moved as a whole have at most so many elements.
@@ -33,32 +38,37 @@ const MOST_PARTS: u64 = 1 << 16;
 const DEEPEST: u32 = 32;
 
 impl Layout {
-    pub(super) fn new(m: &Module, constants: Constants) -> Layout {
-        Layout { constants, decorations: Decorations::new(m) }
+    pub(crate) fn new(m: &Module, constants: Constants) -> Layout {
+        Layout { constants, decorations: Decorations::new(m), matrices: false }
+    }
+
+    /// The same, with matrices of the size of a pointer.
+    pub(crate) fn with_matrices(m: &Module, constants: Constants) -> Layout {
+        Layout { matrices: true, ..Layout::new(m, constants) }
     }
 
     /// The value of a constant that can't be specialised any more.
-    pub(super) fn constant(&self, id: Id) -> Option<u64> {
+    pub(crate) fn constant(&self, id: Id) -> Option<u64> {
         self.constants.get(id).fixed()
     }
 
     /// The built-in that a variable is.
-    pub(super) fn built_in(&self, id: Id) -> Option<u32> {
+    pub(crate) fn built_in(&self, id: Id) -> Option<u32> {
         self.decorations.built_in(id)
     }
 
     /// Whether an id has a decoration.
-    pub(super) fn has(&self, id: Id, decoration: Decoration) -> bool {
+    pub(crate) fn has(&self, id: Id, decoration: Decoration) -> bool {
         self.decorations.has(id, decoration)
     }
 
     /// The name of an id.
-    pub(super) fn name(&self, m: &Module, id: Id) -> Option<String> {
+    pub(crate) fn name(&self, m: &Module, id: Id) -> Option<String> {
         self.decorations.name(m, id)
     }
 
     /// Size and alignment of a type; `None` for what has none in memory.
-    pub(super) fn size(&self, m: &Module, ty: Id) -> Option<Size> {
+    pub(crate) fn size(&self, m: &Module, ty: Id) -> Option<Size> {
         self.size_at(m, ty, DEEPEST)
     }
 
@@ -70,6 +80,7 @@ impl Layout {
                 matches!(s.width(), 8 | 16 | 32 | 64).then_some(Size { bytes, align: bytes })
             }
             Type::Pointer { .. } => Some(Size { bytes: 8, align: 8 }),
+            Type::CoopMat(_) => self.matrices.then_some(Size { bytes: 8, align: 8 }),
             Type::Vector { elem, len } => {
                 let elem = self.size_at(m, elem, depth)?;
                 let len = u64::from(if len == 3 { 4 } else { len });
@@ -112,7 +123,7 @@ impl Layout {
     }
 
     /// The parts of a composite type: type and offset of each.
-    pub(super) fn parts(&self, m: &Module, ty: Id) -> Option<Vec<(Id, u64)>> {
+    pub(crate) fn parts(&self, m: &Module, ty: Id) -> Option<Vec<(Id, u64)>> {
         match Type::of(m, ty)? {
             Type::Vector { elem, len } => {
                 let step = self.size(m, elem)?.bytes;
@@ -132,7 +143,7 @@ impl Layout {
     }
 
     /// The numbers that a type is made of, with their offsets, at most `most` of them. Pointers count as 64-bit numbers.
-    pub(super) fn leaves(&self, m: &Module, ty: Id, most: usize) -> Option<Vec<Leaf>> {
+    pub(crate) fn leaves(&self, m: &Module, ty: Id, most: usize) -> Option<Vec<Leaf>> {
         let mut out = Vec::new();
         let mut work = vec![(ty, 0u64)];
         while let Some((ty, at)) = work.pop() {

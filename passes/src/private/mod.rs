@@ -1,0 +1,185 @@
+//! Makes values of what kernels keep in private memory, whatever pointers they look at it through.
+//!
+//! Compilers of kernels leave much in variables: all that there is without optimisation, and always matrices whose elements
+//! are looked at. They wrap them in structs, keep pointers to them in other variables, copy them as bytes and hand them to functions
+//! behind Generic pointers.
+//!
+//! Precondition: none. Effect, in a module of kernels:
+//!
+//! - Functions that pointers to private memory, or matrices, go through stand in place of their calls.
+//! - A variable is cut into the numbers, pointers and matrices that it is accessed as ([`pieces`]), where every pointer into it
+//!   can be followed to a known place ([`walk`]); each is a variable of its own, accessed directly ([`rewrite`]), and a value
+//!   unless it is a matrix whose elements are accessed. What pointers in such variables point to is known then, so it is done again.
+//! - Pointers that only count are numbers ([`counters`]).
+//! - `OpCopyMemorySized` between such variables and other memory is loads and stores.
+//! - No function asks not to be optimised.
+//! - Functions of compilers' libraries that are instructions in truth are those.
+//!
+//! A variable that can't be cut, an array that is indexed by what is computed say, stays as it is.
+
+mod counters;
+mod pieces;
+mod rewrite;
+mod walk;
+
+use crate::inline::{self, Carriers, splice};
+use crate::kernel::{is_kernel, is_physical};
+use crate::layout::Layout;
+use crate::pipeline::PassCx;
+use crate::vulkan::one_return;
+use crate::{Refusal, ssa};
+use coop_ir::builder::Globals;
+use coop_ir::constant::{Constants, Specialization};
+use coop_ir::entry::CallGraph;
+use coop_ir::rewrite::{insert_before, remove_globals, sort_globals};
+use coop_ir::types::Type;
+use coop_ir::uses::Users;
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+use rustc_hash::FxHashSet;
+use spirv::StorageClass;
+
+/// Functions of compilers' libraries that are instructions in truth: each takes a pointer to a number.
+pub(crate) const LIBRARY: [(&str, Op); 2] = [
+    ("__devicelib_ConvertFToBF16INTEL", Op::ConvertFToBF16INTEL),
+    ("__devicelib_ConvertBF16ToFINTEL", Op::ConvertBF16ToFINTEL),
+];
+
+/// Pointers in variables lead to others at most so often.
+const ROUNDS: usize = 64;
+
+pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
+    if !is_kernel(m) || !is_physical(m) {
+        return Ok(());
+    }
+    let mut g = Globals::new(m);
+    in_place_of_calls(m, &mut g)?;
+    let layout = Layout::with_matrices(m, Constants::new(m, &Specialization::new()));
+    for f in 0..m.functions.len() {
+        library(m, f);
+        for _ in 0..ROUNDS {
+            if !round(m, &mut g, &layout, f) {
+                break;
+            }
+            counters::run(m, &mut g, f);
+        }
+    }
+    be_optimised(m);
+    sort_globals(m);
+    Ok(())
+}
+
+/// The bit of a function that is not to be optimised, the capability that it needs, and the extensions that have it.
+const OPT_NONE: (u32, u32, [&str; 2]) = (0x1_0000, 6094, ["SPV_INTEL_optnone", "SPV_EXT_optnone"]);
+
+/// Lets functions be optimised again: not every consumer knows the wish, and here it was not granted.
+fn be_optimised(m: &mut Module) {
+    let (bit, capability, extensions) = OPT_NONE;
+    for r in m.functions.iter().map(|f| f.def).collect::<Vec<_>>() {
+        if m.inst(r).word(0).is_some_and(|control| control & bit != 0) {
+            let control = m.inst(r).word(0).unwrap_or(0) & !bit;
+            m.inst_mut(r).operands[0] = Operand::Word(control);
+        }
+    }
+    if m.has_capability(capability) {
+        remove_globals(m, |m, r| {
+            let inst = m.inst(r);
+            match inst.op {
+                Op::Capability => inst.word(0) == Some(capability),
+                Op::Extension => inst.string(0).is_some_and(|(name, _)| extensions.contains(&name.as_str())),
+                _ => false,
+            }
+        });
+    }
+}
+
+/// Cuts the variables of a function that can be cut; answers whether there were any.
+fn round(m: &mut Module, g: &mut Globals, layout: &Layout, f: usize) -> bool {
+    let mut left = FxHashSet::default();
+    let (walk, cut) = loop {
+        let walk = walk::walk(m, layout, f, &left);
+        if walk.variables.iter().all(|v| left.contains(&v.id)) {
+            return false;
+        }
+        match pieces::cut(m, layout, &walk, &left) {
+            Ok(cut) => break (walk, cut),
+            Err(variable) => {
+                left.insert(variable);
+            }
+        }
+    };
+    rewrite::run(m, g, layout, f, &walk, cut);
+    let users = Users::new(m);
+    let simple = ssa::candidates(m, f, &users, &|_, _| true);
+    ssa::promote(m, f, &simple);
+    true
+}
+
+/// Puts functions in place of their calls that take or give matrices, or pointers that private memory may be behind.
+fn in_place_of_calls(m: &mut Module, g: &mut Globals) -> Result<(), Refusal> {
+    let mut carriers = Carriers::new();
+    let mut chosen: FxHashSet<Id> = FxHashSet::default();
+    let entries: FxHashSet<Id> = m.globals_with(Op::EntryPoint).filter_map(|r| m.inst(r).id(1)).collect();
+    for f in m.functions.iter().filter(|f| !f.blocks.is_empty()) {
+        let Some(id) = m.inst(f.def).result.filter(|id| !entries.contains(id)) else { continue };
+        let mut types = m.inst(f.def).ty.into_iter().chain(f.params.iter().filter_map(|p| m.inst(*p).ty));
+        if types.any(|t| is_private(m, t) || carriers.has(m, t)) {
+            chosen.insert(id);
+        }
+    }
+    if chosen.is_empty() {
+        return Ok(());
+    }
+    if let Some(f) = CallGraph::new(m).recursive().first() {
+        let at = m.functions.get(*f).map(|f| f.def);
+        let why = "a function that is given pointers to private memory calls itself, directly or through others";
+        return Err(Refusal::new("refused-recursion", at, why, "OpenCL kernels have no recursion"));
+    }
+    for f in 0..m.functions.len() {
+        if m.inst(m.functions[f].def).result.is_some_and(|id| chosen.contains(&id)) {
+            one_return(m, g, f);
+        }
+    }
+    for f in 0..m.functions.len() {
+        if m.inst(m.functions[f].def).result.is_some_and(|id| !chosen.contains(&id)) {
+            splice::calls(m, f, &chosen).map_err(|()| {
+                let why = "more than 10000 calls of functions that take or give matrices or pointers";
+                Refusal::new("refused-recursion", None, why, "compile with less inlining of loops")
+            })?;
+        }
+    }
+    inline::remove(m, &chosen);
+    Ok(())
+}
+
+/// Whether a type is a pointer that may point to a variable of a function.
+fn is_private(m: &Module, ty: Id) -> bool {
+    let private = [StorageClass::Function as u32, StorageClass::Generic as u32];
+    matches!(Type::of(m, ty), Some(Type::Pointer { storage, .. }) if private.contains(&storage))
+}
+
+/// Makes calls of known functions that are elsewhere the instructions that they are.
+fn library(m: &mut Module, f: usize) {
+    let calls = m.functions[f].insts().filter(|r| m.inst(*r).op == Op::FunctionCall);
+    for at in calls.collect::<Vec<InstRef>>() {
+        let call = m.inst(at).clone();
+        let known = call.id(0).and_then(|callee| library_function(m, callee));
+        let pointee = call.id(1).and_then(|p| m.type_of(p)).and_then(|t| match Type::of(m, t) {
+            Some(Type::Pointer { pointee, .. }) => Some(pointee),
+            _ => None,
+        });
+        let (Some(op), Some(pointer), Some(ty)) = (known, call.id(1), pointee) else { continue };
+        if coop_ir::types::scalar_or_vector(m, ty).is_none() {
+            continue;
+        }
+        let value = m.fresh_id();
+        insert_before(m, at, Inst::new(Op::Load, Some(ty), Some(value), [pointer.into()]).at(call.origin));
+        m.replace(at, Inst::new(op, call.ty, call.result, [value.into()]).at(call.origin));
+    }
+}
+
+/// The instruction that a function is, by its name.
+fn library_function(m: &Module, callee: Id) -> Option<Op> {
+    let name = m.globals_with(Op::Name).map(|r| m.inst(r)).find(|i| i.id(0) == Some(callee))?;
+    let (name, _) = name.string(1)?;
+    LIBRARY.iter().find(|k| k.0 == name).map(|k| k.1)
+}

@@ -1,0 +1,187 @@
+//! What variables are cut into.
+//!
+//! Each access says that there is a number, a pointer or a matrix of some size at some place. A copy says that what is at one end is
+//! at the other too. Where places overlap that are not the same, vectors are taken apart; what overlaps then still is
+//! a variable that can't be cut.
+
+use super::walk::{Act, End, Walk};
+use crate::layout::Layout;
+use coop_ir::types::{self, Type};
+use coop_ir::{Id, Module, Op};
+use rustc_hash::FxHashSet;
+use spirv::StorageClass;
+use std::collections::BTreeMap;
+
+/// Pieces of a variable: by offset, the size and the type.
+pub(super) type Pieces = BTreeMap<u64, (u64, Id)>;
+
+/// A composite has at most so many parts.
+const MOST_PARTS: usize = 256;
+
+/// The pieces of each variable, or one that can't be cut.
+pub(super) fn cut(m: &Module, layout: &Layout, walk: &Walk, left: &FxHashSet<Id>) -> Result<Vec<Pieces>, Id> {
+    let mut apart: FxHashSet<usize> = FxHashSet::default();
+    let byte = m.globals_with(Op::TypeInt).find(|r| m.inst(*r).word(0) == Some(8)).and_then(|r| m.inst(r).result);
+    loop {
+        let mut cutter = Cutter { m, layout, apart: &apart, pieces: vec![Pieces::new(); walk.variables.len()], byte };
+        let Err(variable) = cutter.run(walk) else { return Ok(cutter.pieces) };
+        let id = walk.variables[variable].id;
+        // Once more, with vectors taken apart.
+        if left.contains(&id) || !apart.insert(variable) {
+            return Err(id);
+        }
+    }
+}
+
+struct Cutter<'a> {
+    m: &'a Module,
+    layout: &'a Layout,
+    /// Variables whose vectors are taken apart.
+    apart: &'a FxHashSet<usize>,
+    pieces: Vec<Pieces>,
+    /// The type of a byte.
+    byte: Option<Id>,
+}
+
+impl Cutter<'_> {
+    /// Fails with the number of a variable.
+    fn run(&mut self, walk: &Walk) -> Result<(), usize> {
+        // What is stored says best what there is.
+        let stores = walk.acts.iter().filter(|a| matches!(a.1, Act::Store(..)));
+        let loads = walk.acts.iter().filter(|a| matches!(a.1, Act::Load(..)));
+        for (_, act) in stores.chain(loads) {
+            let (Act::Store(spot, ty) | Act::Load(spot, ty)) = act else { continue };
+            match spot.element {
+                Some(element) => {
+                    self.element_fits(element.matrix, *ty).ok_or(spot.variable)?;
+                    self.add(spot.variable, spot.offset, element.matrix)?;
+                }
+                None => self.add(spot.variable, spot.offset, *ty)?,
+            }
+        }
+        loop {
+            let mut changed = false;
+            for (_, act) in &walk.acts {
+                let Act::Copy(to, from, bytes) = act else { continue };
+                changed |= self.carry(*to, *from, *bytes)?;
+                changed |= self.carry(*from, *to, *bytes)?;
+            }
+            if !changed {
+                break;
+            }
+        }
+        for (_, act) in &walk.acts {
+            if let Act::Copy(End::Elsewhere(pointer), End::Variable(source, begin), bytes) = act {
+                self.cover(*source, *begin, *bytes, *pointer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that all bytes of a variable in a range are in some piece: they are copied to memory where more may be looked at
+    /// than what is looked at here. What goes to private memory stays there until its types are known.
+    fn cover(&mut self, variable: usize, begin: u64, bytes: u64, to: Id) -> Result<(), usize> {
+        let mut at = begin;
+        let end = begin.checked_add(bytes).ok_or(variable)?;
+        while at < end {
+            if let Some((size, _)) = self.pieces[variable].get(&at) {
+                at += size;
+                continue;
+            }
+            let storage = self.m.type_of(to).and_then(|t| Type::of(self.m, t));
+            let known = [StorageClass::CrossWorkgroup as u32, StorageClass::Workgroup as u32];
+            let byte = self
+                .byte
+                .filter(|_| matches!(storage, Some(Type::Pointer { storage, .. }) if known.contains(&storage)));
+            self.put(variable, at, 1, byte.ok_or(variable)?)?;
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether an element can be looked at as a type: it has the same bits.
+    fn element_fits(&self, matrix: Id, ty: Id) -> Option<()> {
+        let component = types::scalar(self.m, types::coop_mat(self.m, matrix)?.component)?;
+        let (scalar, count) = types::scalar_or_vector(self.m, self.only_number(ty)?)?;
+        (scalar.width() * count == component.width()).then_some(())
+    }
+
+    /// The number that a type is, or that is all there is in a struct.
+    fn only_number(&self, ty: Id) -> Option<Id> {
+        match Type::of(self.m, ty)? {
+            Type::Scalar(_) | Type::Vector { .. } => Some(ty),
+            _ => None,
+        }
+    }
+
+    /// Adds what a type consists of at a place.
+    fn add(&mut self, variable: usize, offset: u64, ty: Id) -> Result<(), usize> {
+        for (at, part) in self.parts(ty, self.apart.contains(&variable)).ok_or(variable)? {
+            let bytes = self.layout.size(self.m, part).ok_or(variable)?.bytes;
+            self.put(variable, offset + at, bytes, part)?;
+        }
+        Ok(())
+    }
+
+    /// The numbers, pointers, matrices and, unless `apart`, vectors that a type consists of.
+    fn parts(&self, ty: Id, apart: bool) -> Option<Vec<(u64, Id)>> {
+        let mut out = Vec::new();
+        let mut work = vec![(0, ty)];
+        while let Some((at, ty)) = work.pop() {
+            match Type::of(self.m, ty)? {
+                Type::Scalar(_) | Type::Pointer { .. } | Type::CoopMat(_) => out.push((at, ty)),
+                Type::Vector { .. } if !apart => out.push((at, ty)),
+                _ => work.extend(self.layout.parts(self.m, ty)?.into_iter().map(|(t, o)| (at + o, t))),
+            }
+            if out.len() + work.len() > MOST_PARTS {
+                return None;
+            }
+        }
+        Some(out)
+    }
+
+    /// Adds a piece; answers whether it is new.
+    fn put(&mut self, variable: usize, offset: u64, bytes: u64, ty: Id) -> Result<bool, usize> {
+        let end = offset.checked_add(bytes).ok_or(variable)?;
+        let matrix = |t: Id| types::coop_mat(self.m, t).map(|_| t);
+        let overlapping = self.pieces[variable].range(..end).next_back().filter(|(at, (size, _))| *at + size > offset);
+        match overlapping {
+            None => {
+                self.pieces[variable].insert(offset, (bytes, ty));
+                Ok(true)
+            }
+            // Of matrices there is one type.
+            Some((at, (size, there))) if (*at, *size) == (offset, bytes) && matrix(*there) == matrix(ty) => Ok(false),
+            Some(_) => Err(variable),
+        }
+    }
+
+    /// Adds at one end of a copy what is at the other.
+    fn carry(&mut self, to: End, from: End, bytes: u64) -> Result<bool, usize> {
+        let End::Variable(source, begin) = from else { return Ok(false) };
+        let mut changed = false;
+        let inside: Vec<(u64, (u64, Id))> = self.pieces[source]
+            .range(..begin.saturating_add(bytes))
+            .filter(|(at, (size, _))| *at + size > begin)
+            .map(|(at, piece)| (*at, *piece))
+            .collect();
+        for (at, (size, ty)) in inside {
+            if at < begin || at + size > begin + bytes {
+                return Err(source);
+            }
+            match to {
+                End::Variable(target, offset) => {
+                    let apart = self.apart.contains(&target);
+                    for (inner, part) in self.parts(ty, apart).ok_or(source)? {
+                        let size = self.layout.size(self.m, part).ok_or(source)?.bytes;
+                        changed |= self.put(target, offset + at - begin + inner, size, part)?;
+                    }
+                }
+                // There are no matrices in memory.
+                End::Elsewhere(_) if types::coop_mat(self.m, ty).is_some() => return Err(source),
+                End::Elsewhere(_) => {}
+            }
+        }
+        Ok(changed)
+    }
+}

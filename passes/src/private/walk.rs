@@ -1,0 +1,286 @@
+//! Where pointers into a function's variables point, and what is done there.
+
+use crate::layout::Layout;
+use crate::ssa::is_debug;
+use coop_ir::types::{self, Scalar, Type};
+use coop_ir::uses::is_note;
+use coop_ir::{Id, Inst, InstRef, Module, Op};
+use rustc_hash::{FxHashMap, FxHashSet};
+use spirv::{MemoryAccess, StorageClass};
+
+/// A variable.
+pub(super) struct Variable {
+    pub(super) id: Id,
+    pub(super) at: InstRef,
+}
+
+/// A place in a variable.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    /// The number of the variable.
+    pub(super) variable: usize,
+    /// Bytes from its beginning.
+    pub(super) offset: u64,
+    /// The element, where it is in a matrix.
+    pub(super) element: Option<Element>,
+}
+
+/// An element of the matrix at a place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Element {
+    /// The type of the matrix.
+    pub(super) matrix: Id,
+    pub(super) index: Id,
+}
+
+/// One end of a copy.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End {
+    Variable(usize, u64),
+    Elsewhere(Id),
+}
+
+/// What is done at a place.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Act {
+    /// With the type that is loaded.
+    Load(Spot, Id),
+    /// With the type that is stored.
+    Store(Spot, Id),
+    /// To, from, and how many bytes.
+    Copy(End, End, u64),
+}
+
+/// All that is known of a function's variables.
+#[derive(Default)]
+pub(super) struct Walk {
+    pub(super) variables: Vec<Variable>,
+    pub(super) acts: Vec<(InstRef, Act)>,
+    /// What is of no use without the variable: pointers into it, lifetimes, what debuggers are told.
+    pub(super) derived: Vec<(usize, InstRef)>,
+}
+
+/// Follows the pointers into the variables of function `f`, but for those `left` and those with which something is done that
+/// is not followed.
+pub(super) fn walk(m: &Module, layout: &Layout, f: usize, left: &FxHashSet<Id>) -> Walk {
+    let mut left = left.clone();
+    loop {
+        match (Walker { m, layout, left: &left, spots: FxHashMap::default(), walk: Walk::default() }).run(f) {
+            Ok(walk) => return walk,
+            Err(more) => left.extend(more),
+        }
+    }
+}
+
+struct Walker<'a> {
+    m: &'a Module,
+    layout: &'a Layout,
+    left: &'a FxHashSet<Id>,
+    spots: FxHashMap<Id, Spot>,
+    walk: Walk,
+}
+
+impl Walker<'_> {
+    /// The walk, or the variables that must be left alone.
+    fn run(mut self, f: usize) -> Result<Walk, FxHashSet<Id>> {
+        let mut lost: FxHashSet<Id> = FxHashSet::default();
+        // What dominates an instruction comes before it.
+        for r in self.m.functions[f].insts() {
+            let inst = self.m.inst(r);
+            if inst.op == Op::Variable {
+                self.variable(r, inst);
+                continue;
+            }
+            if !inst.ids().any(|id| self.spots.contains_key(&id)) {
+                continue;
+            }
+            // A pointer that is stored gets away, for now: where it is stored may become a value.
+            let escapes = inst.id(1).filter(|_| inst.op == Op::Store).and_then(|id| self.spots.get(&id));
+            if let Some(spot) = escapes {
+                lost.insert(self.walk.variables[spot.variable].id);
+            } else if self.follow(r, inst).is_none() {
+                let used = inst.ids().filter_map(|id| self.spots.get(&id));
+                lost.extend(used.map(|spot| self.walk.variables[spot.variable].id));
+            }
+        }
+        if lost.is_empty() { Ok(self.walk) } else { Err(lost) }
+    }
+
+    fn variable(&mut self, r: InstRef, inst: &Inst) {
+        // What it begins with would have to be stored.
+        let (Some(id), Some(pointee), 1) = (inst.result, pointee(self.m, inst.ty), inst.operands.len()) else { return };
+        if self.left.contains(&id) || self.layout.size(self.m, pointee).is_none() {
+            return;
+        }
+        let variable = self.walk.variables.len();
+        self.walk.variables.push(Variable { id, at: r });
+        self.spots.insert(id, Spot { variable, offset: 0, element: None });
+    }
+
+    /// Understands an instruction with a pointer into a variable, if that is possible.
+    fn follow(&mut self, r: InstRef, inst: &Inst) -> Option<()> {
+        if is_debug(self.m, inst) || is_note(inst.op) {
+            for id in inst.ids().collect::<Vec<_>>() {
+                let Some(spot) = self.spots.get(&id) else { continue };
+                self.walk.derived.push((spot.variable, r));
+            }
+            return Some(());
+        }
+        let first = inst.id(0)?;
+        let volatile = MemoryAccess::VOLATILE.bits();
+        let spot = self.spots.get(&first).copied();
+        match inst.op {
+            Op::Load if inst.word(1).unwrap_or(0) & volatile == 0 => {
+                self.sized(inst.ty?)?;
+                self.walk.acts.push((r, Act::Load(spot?, inst.ty?)));
+            }
+            Op::Store if inst.word(2).unwrap_or(0) & volatile == 0 => {
+                let ty = self.m.type_of(inst.id(1)?)?;
+                self.sized(ty)?;
+                self.walk.acts.push((r, Act::Store(spot?, ty)));
+            }
+            Op::CopyMemorySized if inst.word(3).unwrap_or(0) & volatile == 0 => {
+                self.copy(r, first, inst.id(1)?, u64::try_from(integer(self.m, inst.id(2)?)?).ok()?)?;
+            }
+            Op::CopyMemory if inst.word(2).unwrap_or(0) & volatile == 0 => {
+                let ty = pointee(self.m, self.m.type_of(first))?;
+                self.copy(r, first, inst.id(1)?, self.layout.size(self.m, ty)?.bytes)?;
+            }
+            Op::LifetimeStart | Op::LifetimeStop => self.walk.derived.push((spot?.variable, r)),
+            op if makes_pointer(op) => {
+                let spot = self.derived(inst, spot?)?;
+                self.walk.derived.push((spot.variable, r));
+                self.spots.insert(inst.result?, spot);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn sized(&self, ty: Id) -> Option<u64> {
+        Some(self.layout.size(self.m, ty)?.bytes)
+    }
+
+    fn copy(&mut self, r: InstRef, to: Id, from: Id, bytes: u64) -> Option<()> {
+        let end = |id: Id| match self.spots.get(&id) {
+            Some(Spot { element: Some(_), .. }) => None,
+            Some(spot) => Some(End::Variable(spot.variable, spot.offset)),
+            None => Some(End::Elsewhere(id)),
+        };
+        let act = Act::Copy(end(to)?, end(from)?, bytes);
+        self.walk.acts.push((r, act));
+        Some(())
+    }
+
+    /// Where a pointer points that is made of another.
+    fn derived(&self, inst: &Inst, base: Spot) -> Option<Spot> {
+        match inst.op {
+            Op::AccessChain | Op::InBoundsAccessChain => self.chain(inst, base, 1),
+            Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
+                let by = integer(self.m, inst.id(1)?)?;
+                let ty = pointee(self.m, self.m.type_of(inst.id(0)?))?;
+                let base = if by == 0 { base } else { moved(base, by.checked_mul(self.sized(ty)?.try_into().ok()?)?)? };
+                self.chain(inst, base, 2)
+            }
+            Op::GenericCastToPtrExplicit if inst.word(1) != Some(StorageClass::Function as u32) => None,
+            _ => Some(base),
+        }
+    }
+
+    /// The place that the indices of a chain lead to, from operand `first` on.
+    fn chain(&self, inst: &Inst, base: Spot, first: usize) -> Option<Spot> {
+        let mut ty = pointee(self.m, self.m.type_of(inst.id(0)?))?;
+        let mut spot = base;
+        for index in inst.ids_from(first) {
+            if matches!(Type::of(self.m, ty)?, Type::CoopMat(_)) {
+                if spot.element.is_some() {
+                    return None;
+                }
+                spot.element = Some(Element { matrix: ty, index });
+                ty = types::coop_mat(self.m, ty)?.component;
+                continue;
+            }
+            let index = integer(self.m, index)?;
+            let by;
+            (ty, by) = match Type::of(self.m, ty)? {
+                Type::Array { elem, .. } | Type::Vector { elem, .. } => {
+                    (elem, index.checked_mul(i64::try_from(self.sized(elem)?).ok()?)?)
+                }
+                Type::Struct { .. } => {
+                    let parts = self.layout.parts(self.m, ty)?;
+                    let (member, at) = *parts.get(usize::try_from(index).ok()?)?;
+                    (member, i64::try_from(at).ok()?)
+                }
+                _ => return None,
+            };
+            spot = if by == 0 { spot } else { moved(spot, by)? };
+        }
+        Some(spot)
+    }
+}
+
+/// A place some bytes further.
+fn moved(spot: Spot, by: i64) -> Option<Spot> {
+    if spot.element.is_some() {
+        return None;
+    }
+    Some(Spot { offset: spot.offset.checked_add_signed(by)?, ..spot })
+}
+
+/// What a type of pointers points to.
+pub(super) fn pointee(m: &Module, ty: Option<Id>) -> Option<Id> {
+    match Type::of(m, ty?)? {
+        Type::Pointer { pointee, .. } => Some(pointee),
+        _ => None,
+    }
+}
+
+fn makes_pointer(op: Op) -> bool {
+    matches!(
+        op,
+        Op::AccessChain
+            | Op::InBoundsAccessChain
+            | Op::PtrAccessChain
+            | Op::InBoundsPtrAccessChain
+            | Op::Bitcast
+            | Op::PtrCastToGeneric
+            | Op::GenericCastToPtr
+            | Op::GenericCastToPtrExplicit
+            | Op::CopyObject
+    )
+}
+
+/// The value of an integer that is known, with its sign.
+pub(super) fn integer(m: &Module, id: Id) -> Option<i64> {
+    integer_at(m, id, 16)
+}
+
+fn integer_at(m: &Module, id: Id, depth: u32) -> Option<i64> {
+    let depth = depth.checked_sub(1)?;
+    let inst = m.def_inst(id)?;
+    let Scalar::Int { width, .. } = types::scalar(m, inst.ty?)? else { return None };
+    let operand = |n: usize| integer_at(m, inst.id(n)?, depth);
+    let value = match inst.op {
+        Op::ConstantNull => 0,
+        Op::Constant => {
+            let low = u64::from(inst.word(0)?);
+            (low | u64::from(inst.word(1).unwrap_or(0)) << 32) as i64
+        }
+        Op::SConvert | Op::CopyObject => operand(0)?,
+        Op::UConvert => {
+            let Scalar::Int { width, .. } = types::scalar(m, m.type_of(inst.id(0)?)?)? else { return None };
+            cut(operand(0)?, width, false)
+        }
+        Op::IAdd => operand(0)?.wrapping_add(operand(1)?),
+        Op::ISub => operand(0)?.wrapping_sub(operand(1)?),
+        Op::IMul => operand(0)?.wrapping_mul(operand(1)?),
+        _ => return None,
+    };
+    Some(cut(value, width, true))
+}
+
+/// The lowest bits of a number, as one with or without a sign.
+fn cut(value: i64, width: u32, signed: bool) -> i64 {
+    let up = 64u32.saturating_sub(width);
+    if signed { value << up >> up } else { ((value as u64) << up >> up) as i64 }
+}
