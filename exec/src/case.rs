@@ -8,12 +8,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use coop_ir::constant::{SpecValue, Specialization};
-use coop_ir::profile::ComponentType;
+use coop_ir::constant::{SpecValue, Specialization, parse_spec_id};
+use coop_ir::profile::{ComponentType, Limits};
 use serde::Deserialize;
 
 use crate::compare::Tolerance;
 use crate::error::Error;
+use crate::file::{self, MAX_TEXT};
 use crate::fill::Fill;
 use crate::number::{self, Value};
 use crate::reference::Expect;
@@ -107,6 +108,7 @@ impl From<SpecValue> for Number {
                 Ok(value) => Number::Int(value),
                 Err(_) => Number::Text(value.to_string()),
             },
+            SpecValue::Hex(value) => Number::Text(format!("{value:#x}")),
         }
     }
 }
@@ -120,6 +122,7 @@ impl Number {
             Number::Float(value) => Ok(Value::Float(*value)),
             Number::Text(text) => match SpecValue::parse(text) {
                 Some(SpecValue::Int(value)) => Ok(Value::Int(value)),
+                Some(SpecValue::Hex(value)) => Ok(Value::Int(value.into())),
                 Some(SpecValue::Float(value)) => Ok(Value::Float(value)),
                 Some(SpecValue::Bool(value)) => Ok(Value::Int(i128::from(value))),
                 None => Err(Error::case(format!("'{text}' is not a number"))),
@@ -128,11 +131,14 @@ impl Number {
     }
 
     fn spec_value(&self) -> Result<SpecValue, Error> {
-        Ok(match (self, self.value()?) {
-            (Number::Bool(value), _) => SpecValue::Bool(*value),
-            (_, Value::Int(value)) => SpecValue::Int(value),
-            (_, Value::Float(value)) => SpecValue::Float(value),
-        })
+        match self {
+            Number::Bool(value) => Ok(SpecValue::Bool(*value)),
+            Number::Int(value) => Ok(SpecValue::Int((*value).into())),
+            Number::Float(value) => Ok(SpecValue::Float(*value)),
+            Number::Text(text) => {
+                SpecValue::parse(text).ok_or_else(|| Error::case(format!("'{text}' is not a number")))
+            }
+        }
     }
 }
 
@@ -212,7 +218,7 @@ impl Case {
     /// Reads a case file.
     pub fn load(path: &Path) -> Result<Case, Error> {
         let text =
-            std::fs::read_to_string(path).map_err(|error| Error::case(format!("{}: {error}", path.display())))?;
+            file::read_text(path, MAX_TEXT).map_err(|error| Error::case(format!("{}: {error}", path.display())))?;
         let case = Case::parse(&text, path.parent().unwrap_or(Path::new("")));
         case.map_err(|error| match error {
             Error::Case(message) => Error::case(format!("{}: {message}", path.display())),
@@ -272,6 +278,13 @@ impl Case {
         {
             return Err(Error::case(format!("local-size: {x} x {y} x {z} is no size of a workgroup")));
         }
+        if let Some(size) = self.subgroup_size
+            && !(size.is_power_of_two() && size <= Limits::MAX_SUBGROUP_SIZE)
+        {
+            let most = Limits::MAX_SUBGROUP_SIZE;
+            let why = format!("subgroup-size: {size} is not 1, 2, 4, ... or {most}");
+            return Err(Error::case(why));
+        }
         let mut total = 0u64;
         for (index, buffer) in self.buffer.iter().enumerate() {
             let before = &self.buffer[..index];
@@ -323,7 +336,11 @@ impl Case {
     pub fn specialization(&self) -> Result<Specialization, Error> {
         let mut specialization = Specialization::new();
         for (key, number) in &self.spec {
-            let id = key.parse().map_err(|_| Error::case(format!("spec: '{key}' is no SpecId")))?;
+            let id = parse_spec_id(key).ok_or_else(|| Error::case(format!("spec: '{key}' is no SpecId")))?;
+            // Two keys may be two spellings of one number.
+            if specialization.get(id).is_some() {
+                return Err(Error::case(format!("spec: SpecId {id} is given twice")));
+            }
             specialization.set(id, number.spec_value()?);
         }
         Ok(specialization)
@@ -444,7 +461,7 @@ mod tests {
             "#,
         )
         .unwrap();
-        assert_eq!(case.specialization().unwrap().get(2), Some(SpecValue::Int(u64::MAX.into())));
+        assert_eq!(case.specialization().unwrap().get(2), Some(SpecValue::Hex(u64::MAX)));
         assert!(case.needs_addresses());
         let address = |name: &str| if name == "A" { 0x1122 } else { 0x33 };
         let push = case.push_constants(&address).unwrap();

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::case::{Buffer, Number};
 use crate::error::Error;
+use crate::file;
 use crate::number::{self, Value};
 use crate::quantised::Blocks;
 use crate::random::Random;
@@ -147,8 +148,8 @@ impl Fill {
             }
             Fill::With(With::File(name)) => {
                 let path = folder.join(name);
-                maker.out =
-                    std::fs::read(&path).map_err(|error| Error::case(format!("{}: {error}", path.display())))?;
+                maker.out = file::read_start(&path, buffer.size() as u64)
+                    .map_err(|error| Error::case(format!("{}: {error}", path.display())))?;
             }
             Fill::With(With::Blocks(blocks)) => {
                 while (maker.out.len() as u64) < buffer.count {

@@ -10,6 +10,7 @@ pub mod compare;
 pub mod error;
 pub mod facts;
 pub mod figures;
+pub mod file;
 pub mod fill;
 pub mod interp;
 pub mod layout;

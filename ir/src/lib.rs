@@ -28,6 +28,7 @@ pub mod entry;
 pub mod fuzz;
 pub mod grammar;
 mod module;
+mod nearest;
 pub mod profile;
 pub mod rewrite;
 mod section;
@@ -44,3 +45,4 @@ pub use grammar::{Kind, Op};
 pub use module::{
     Block, Function, Header, Id, IdMap, Inst, InstList, InstRef, Module, Operand, OperandList, string_operands,
 };
+pub use nearest::{DidYouMean, nearest};
