@@ -135,7 +135,7 @@ pub struct ProfileArgs {
     /// Read the profile from this machine's Vulkan device of that number or name
     #[arg(long, value_name = "N|NAME")]
     pub device: Option<String>,
-    /// How many invocations a subgroup has, where neither the profile nor the module says it
+    /// The subgroup size that the pipeline requires; without it the profile's is assumed, with a warning where it matters
     #[arg(long, value_name = "N", value_parser = parse_subgroup_size)]
     pub subgroup_size: Option<u32>,
     /// List the built-in profiles

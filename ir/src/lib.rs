@@ -35,6 +35,7 @@ mod section;
 #[cfg(feature = "smith")]
 pub mod smith;
 pub mod source;
+pub mod subgroup;
 pub mod text;
 pub mod types;
 pub mod uniform;

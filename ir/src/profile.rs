@@ -306,6 +306,17 @@ impl Profile {
         self
     }
 
+    /// The subgroup sizes that a compute pipeline can require, ascending: where none can be required, the device's own.
+    pub fn subgroup_sizes(&self) -> Vec<u32> {
+        let limits = &self.limits;
+        let stages = limits.required_subgroup_size_stages & Limits::COMPUTE_STAGE != 0;
+        if !self.has(Feature::SubgroupSizeControl) || !stages {
+            return vec![limits.subgroup_size];
+        }
+        let sizes = (0..u32::BITS).map(|n| 1 << n);
+        sizes.filter(|n| (limits.min_subgroup_size..=limits.max_subgroup_size).contains(n)).collect()
+    }
+
     /// Whether the device lists the extension.
     pub fn has_extension(&self, name: &str) -> bool {
         self.extensions.iter().any(|extension| extension == name)

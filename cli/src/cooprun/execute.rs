@@ -33,7 +33,7 @@ impl Run {
 
     pub(super) fn run(&self, style: &OutputStyle) -> Result<Status, Failure> {
         let loaded = io::load(&self.module)?;
-        let case = self.case.load()?;
+        let case = self.on.interp.apply(self.case.load()?);
         let options = self.case.options(self.bench)?;
         let opened = self.on.open()?;
         if self.bench > 0 && !opened.has_device() {
