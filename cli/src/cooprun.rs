@@ -3,6 +3,7 @@
 //! One file for each subcommand. A subcommand answers with a [`Status`] or with a [`Failure`]; only [`main`] prints
 //! those, with `--json` as JSON.
 
+mod addressed;
 mod case;
 mod compare;
 mod devices;

@@ -5,6 +5,7 @@
 //! alone, so two modules run with one case see the same bytes. Every buffer that a shader can write is compared;
 //! the tolerance is `exact` unless the buffer says otherwise, so what a module must not touch is checked as well.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -142,7 +143,7 @@ impl Number {
     }
 }
 
-/// A part of the push constants: exactly one of `values`, `address`, `bytes` and `local`.
+/// A part of the push constants, or of what a buffer holds: exactly one of `values`, `address`, `bytes` and `local`.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PushPart {
@@ -206,6 +207,20 @@ impl Buffer {
     /// Bytes of the buffer. A case that was read has checked that this fits.
     pub fn size(&self) -> usize {
         self.count as usize * number::size_of(self.element)
+    }
+
+    /// The bytes `theirs` with the device addresses that `ours` has: those differ from run to run.
+    pub(crate) fn with_addresses_of<'t>(&self, ours: &[u8], theirs: &'t [u8]) -> Result<Cow<'t, [u8]>, Error> {
+        if !self.fill.has_addresses() {
+            return Ok(Cow::Borrowed(theirs));
+        }
+        let mut theirs = theirs.to_vec();
+        for ((their, our), address) in theirs.iter_mut().zip(ours).zip(self.fill.addresses(self)?) {
+            if address {
+                *their = *our;
+            }
+        }
+        Ok(Cow::Owned(theirs))
     }
 
     /// Descriptor set and binding, if the buffer has them.
@@ -324,7 +339,7 @@ impl Case {
         if buffer.row_stride == Some(0) {
             return Err(Error::case(format!("buffer {name}: row-stride is 0")));
         }
-        buffer.fill.check(name, buffer.element, &|wanted| self.buffer_named(wanted).is_some())
+        buffer.fill.check(buffer, &|wanted| self.buffer_named(wanted).is_some())
     }
 
     /// The buffer of that name.
@@ -354,60 +369,13 @@ impl Case {
 
     /// The bytes of the push constants, given every buffer's device address.
     pub fn push_constants(&self, address: &dyn Fn(&str) -> u64) -> Result<Vec<u8>, Error> {
-        let mut bytes = Vec::new();
-        for part in &self.push {
-            self.append_push(part, address, &mut bytes)?;
-        }
-        Ok(bytes)
+        // Every device's limit is far below; this only keeps a typing error from taking all memory.
+        lay_out(&self.push, "push", 1 << 16, &|name| self.buffer_named(name).is_some(), address)
     }
 
     /// The bytes of a part, and how they are aligned.
     pub fn push_part(&self, part: &PushPart, address: &dyn Fn(&str) -> u64) -> Result<(Vec<u8>, usize), Error> {
-        let mut data = Vec::new();
-        let alignment = match (&part.values, &part.address, &part.bytes, part.local) {
-            (Some(values), None, None, None) => {
-                let kind = part.kind.unwrap_or(ComponentType::U32);
-                if !number::is_element_type(kind) {
-                    return Err(Error::case(format!("push: there are no constants of {kind}")));
-                }
-                for value in values {
-                    number::encode(kind, value.value()?, &mut data);
-                }
-                number::size_of(kind)
-            }
-            (None, Some(name), None, None) => {
-                if self.buffer_named(name).is_none() {
-                    return Err(Error::case(format!("push: no buffer is called '{name}'")));
-                }
-                data.extend_from_slice(&address(name).to_le_bytes());
-                8
-            }
-            (None, None, Some(text), None) => {
-                data = hex(text).ok_or_else(|| Error::case(format!("push: '{text}' is not bytes in hexadecimal")))?;
-                1
-            }
-            (None, None, None, Some(1..)) => 1,
-            _ => return Err(Error::case("push: a part has one of values, address, bytes and local")),
-        };
-        Ok((data, alignment))
-    }
-
-    fn append_push(&self, part: &PushPart, address: &dyn Fn(&str) -> u64, out: &mut Vec<u8>) -> Result<(), Error> {
-        let (data, alignment) = self.push_part(part, address)?;
-        let start = match part.offset {
-            Some(offset) => offset as usize,
-            None => out.len().next_multiple_of(alignment),
-        };
-        // Every device's limit is far below; this only keeps a typing error from taking all memory.
-        let end = start.saturating_add(data.len());
-        if end > 1 << 16 {
-            return Err(Error::case(format!("push: {end} bytes are more than any device takes")));
-        }
-        if out.len() < end {
-            out.resize(end, 0);
-        }
-        out[start..end].copy_from_slice(&data);
-        Ok(())
+        part.bytes("push", &|name| self.buffer_named(name).is_some(), address)
     }
 
     /// The initial bytes of a buffer, given every buffer's device address.
@@ -417,6 +385,71 @@ impl Case {
         let seed = buffer.seed.unwrap_or_else(|| self.seed.wrapping_add((index as u64 + 1) << 32));
         buffer.fill.bytes(buffer, seed, &self.folder, address)
     }
+}
+
+impl PushPart {
+    /// The bytes, and how they are aligned. `known` says which buffers there are; messages begin with `what`.
+    fn bytes(
+        &self,
+        what: &str,
+        known: &dyn Fn(&str) -> bool,
+        address: &dyn Fn(&str) -> u64,
+    ) -> Result<(Vec<u8>, usize), Error> {
+        let mut data = Vec::new();
+        let alignment = match (&self.values, &self.address, &self.bytes, self.local) {
+            (Some(values), None, None, None) => {
+                let kind = self.kind.unwrap_or(ComponentType::U32);
+                if !number::is_element_type(kind) {
+                    return Err(Error::case(format!("{what}: there are no constants of {kind}")));
+                }
+                for value in values {
+                    number::encode(kind, value.value()?, &mut data);
+                }
+                number::size_of(kind)
+            }
+            (None, Some(name), None, None) => {
+                if !known(name) {
+                    return Err(Error::case(format!("{what}: no buffer is called '{name}'")));
+                }
+                data.extend_from_slice(&address(name).to_le_bytes());
+                8
+            }
+            (None, None, Some(text), None) => {
+                data = hex(text).ok_or_else(|| Error::case(format!("{what}: '{text}' is not bytes in hexadecimal")))?;
+                1
+            }
+            (None, None, None, Some(1..)) => 1,
+            _ => return Err(Error::case(format!("{what}: a part has one of values, address, bytes and local"))),
+        };
+        Ok((data, alignment))
+    }
+}
+
+/// The bytes of parts, each where it says or behind the one before; `most` bytes are the most that they may have.
+pub(crate) fn lay_out(
+    parts: &[PushPart],
+    what: &str,
+    most: usize,
+    known: &dyn Fn(&str) -> bool,
+    address: &dyn Fn(&str) -> u64,
+) -> Result<Vec<u8>, Error> {
+    let mut out: Vec<u8> = Vec::new();
+    for part in parts {
+        let (data, alignment) = part.bytes(what, known, address)?;
+        let start = match part.offset {
+            Some(offset) => offset as usize,
+            None => out.len().next_multiple_of(alignment),
+        };
+        let end = start.saturating_add(data.len());
+        if end > most {
+            return Err(Error::case(format!("{what}: {end} bytes are more than there is room for, {most}")));
+        }
+        if out.len() < end {
+            out.resize(end, 0);
+        }
+        out[start..end].copy_from_slice(&data);
+    }
+    Ok(out)
 }
 
 fn hex(text: &str) -> Option<Vec<u8>> {
@@ -503,7 +536,7 @@ mod tests {
             (with(&format!("{buffer}{buffer}")), "two buffers are called A"),
             (with("spec = { x = 1 }"), "'x' is no SpecId"),
             (with("push = [{ address = \"B\" }]"), "no buffer is called 'B'"),
-            (with("push = [{ offset = 4000000000, values = [1] }]"), "more than any device takes"),
+            (with("push = [{ offset = 4000000000, values = [1] }]"), "more than there is room for"),
             (with("push = [{}]"), "one of values, address, bytes and local"),
             (with(&buffer.replace("f16", "mxint8")), "there are no buffers of mxint8"),
             (with(&buffer.replace("count = 4", "count = 400000000000")), "more than"),
