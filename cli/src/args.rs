@@ -1,10 +1,12 @@
 //! Groups of options that the tools share. Each tool flattens those that it honours into its own command line.
 
 use crate::io::{self, FileError};
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
-use coop_device::Profile;
-use coop_ir::constant::{SpecValue, Specialization};
+use coop_device::{Limits, Profile};
+use coop_ir::constant::{SpecValue, Specialization, parse_spec_id};
 use coop_passes::Target;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -78,7 +80,12 @@ impl SpecArgs {
                 all.set(id, value);
             }
         }
+        let mut given = BTreeSet::new();
         for (id, value) in &self.spec {
+            if !given.insert(*id) {
+                let message = format!("SpecId {id} is given twice");
+                return Err(FileError { name: "--spec".into(), message });
+            }
             all.set(*id, *value);
         }
         Ok(all)
@@ -89,7 +96,7 @@ impl SpecArgs {
 fn parse_spec(text: &str) -> Result<(u32, SpecValue), String> {
     let (id, value) = text.split_once('=').ok_or("it must be ID=VALUE")?;
     let (id, value) = (id.trim(), value.trim());
-    let id = id.parse().map_err(|_| format!("'{id}' is not a SpecId"))?;
+    let id = parse_spec_id(id).ok_or_else(|| format!("'{id}' is not a SpecId"))?;
     let value = SpecValue::parse(value)
         .ok_or_else(|| format!("'{value}' is not a number (12, -3, 0x10, 1.5), true or false"))?;
     Ok((id, value))
@@ -97,16 +104,22 @@ fn parse_spec(text: &str) -> Result<(u32, SpecValue), String> {
 
 fn read_spec_file(path: &Path) -> Result<Vec<(u32, SpecValue)>, FileError> {
     let text = io::read_text(path)?;
-    let mut out = Vec::new();
-    for (n, line) in text.lines().enumerate() {
+    let mut out: Vec<(u32, SpecValue)> = Vec::new();
+    let mut given = BTreeMap::new();
+    for (line, n) in text.lines().zip(1..) {
         let line = line.split('#').next().unwrap_or("").trim();
         if line.is_empty() {
             continue;
         }
-        match parse_spec(line) {
+        let twice = |id, first| format!("SpecId {id} is given twice, first in line {first}");
+        let pair = parse_spec(line).and_then(|pair| match given.insert(pair.0, n) {
+            None => Ok(pair),
+            Some(first) => Err(twice(pair.0, first)),
+        });
+        match pair {
             Ok(pair) => out.push(pair),
             Err(message) => {
-                return Err(FileError { name: format!("{}:{}", io::display_name(path), n + 1), message });
+                return Err(FileError { name: format!("{}:{n}", io::display_name(path)), message });
             }
         }
     }
@@ -122,7 +135,7 @@ pub struct ProfileArgs {
     /// Read the profile from this machine's Vulkan device of that number or name
     #[arg(long, value_name = "N|NAME")]
     pub device: Option<String>,
-    /// How many invocations a subgroup has, where neither the profile nor the module says it
+    /// The subgroup size that the pipeline requires; without it the profile's is assumed, with a warning where it matters
     #[arg(long, value_name = "N", value_parser = parse_subgroup_size)]
     pub subgroup_size: Option<u32>,
     /// List the built-in profiles
@@ -130,10 +143,27 @@ pub struct ProfileArgs {
     pub list_profiles: bool,
 }
 
+/// A parser of whole numbers from `least` to `most`.
+pub fn whole<T: TryFrom<u64> + Clone + Send + Sync>(least: u64, most: u64) -> RangedU64ValueParser<T> {
+    RangedU64ValueParser::new().range(least..=most)
+}
+
+/// The most threads or processes that share work.
+pub const MOST_JOBS: u64 = 1024;
+
+/// The most dispatches that are measured.
+pub const MOST_BENCH: u64 = 100_000;
+
+/// The most seconds that an option takes: a hundred years.
+pub const MOST_SECONDS: u64 = 3_200_000_000;
+
+/// The most bytes of entropy for a generated module.
+pub const MOST_ENTROPY: u64 = 1 << 20;
+
 pub(crate) fn parse_subgroup_size(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
-        Ok(n) if n.is_power_of_two() && n <= 128 => Ok(n),
-        _ => Err("a subgroup has 1, 2, 4, ... or 128 invocations".into()),
+        Ok(n) if n.is_power_of_two() && n <= Limits::MAX_SUBGROUP_SIZE => Ok(n),
+        _ => Err(format!("a subgroup has 1, 2, 4, ... or {} invocations", Limits::MAX_SUBGROUP_SIZE)),
     }
 }
 
@@ -208,12 +238,18 @@ mod tests {
     fn spec_values_of_every_kind() {
         assert_eq!(parse_spec("3=16"), Ok((3, SpecValue::Int(16))));
         assert_eq!(parse_spec("3 = -1"), Ok((3, SpecValue::Int(-1))));
-        assert_eq!(parse_spec("0=0x10"), Ok((0, SpecValue::Int(16))));
+        assert_eq!(parse_spec("0=0x10"), Ok((0, SpecValue::Hex(16))));
         assert_eq!(parse_spec("0=1.5"), Ok((0, SpecValue::Float(1.5))));
         assert_eq!(parse_spec("0=true"), Ok((0, SpecValue::Bool(true))));
-        for bad in ["", "3", "=4", "x=4", "3=", "3=x", "-1=2"] {
+        for bad in ["", "3", "=4", "x=4", "3=", "3=x", "-1=2", "+1=2", "1=0x+2", "1=+2", "1=1e999"] {
             assert!(parse_spec(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_value_is_given_once() {
+        let twice = SpecArgs { spec: vec![(3, SpecValue::Int(1)), (3, SpecValue::Int(1))], spec_file: None };
+        assert_eq!(twice.specialization().unwrap_err().to_string(), "--spec: SpecId 3 is given twice");
     }
 
     #[test]

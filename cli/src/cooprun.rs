@@ -3,6 +3,7 @@
 //! One file for each subcommand. A subcommand answers with a [`Status`] or with a [`Failure`]; only [`main`] prints
 //! those, with `--json` as JSON.
 
+mod addressed;
 mod case;
 mod compare;
 mod devices;
@@ -160,7 +161,7 @@ struct CaseArgs {
     /// A variant of the case
     #[arg(long, value_name = "NAME")]
     variant: Option<String>,
-    /// Seconds to wait for a dispatch
+    /// Seconds that a dispatch may take, on a device or in the interpreter
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     timeout: f64,
     /// Ask for robust buffer access

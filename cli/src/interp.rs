@@ -11,7 +11,8 @@ use coop_validate::{Level, Part};
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Interpreter")]
 pub struct InterpArgs {
-    /// Invocations in a subgroup, where the case does not say it; 32 without this
+    /// The subgroup size that the pipeline requires, where the case does not say it; without both it is the device's, in the
+    /// interpreter 32
     #[arg(long, value_name = "N", value_parser = parse_subgroup_size)]
     pub subgroup_size: Option<u32>,
     /// Which invocation holds which element of a matrix; all runs the module with each of them
@@ -115,6 +116,12 @@ impl InterpArgs {
     /// Whether to do as an H100 does.
     pub fn is_nvidia(&self) -> bool {
         self.semantics == Some(SemanticsName::Nvidia)
+    }
+
+    /// The case with the subgroup size of the options, unless it has one.
+    pub fn apply(&self, mut case: Case) -> Case {
+        case.subgroup_size = case.subgroup_size.or(self.subgroup_size);
+        case
     }
 
     /// The subgroup size for a case and who says it; `device` is the size of a device that runs the same.

@@ -1,10 +1,11 @@
 //! Files in and out: SPIR-V words or assembly text, `-` for the standard streams.
 
+use coop_exec::file::{self, MAX_MODULE};
 use coop_ir::cfg::Cfgs;
 use coop_ir::text::{self, PrintOptions};
 use coop_ir::{Module, binary, verify};
 use std::fmt;
-use std::io::{ErrorKind, IsTerminal, Read, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
 /// The name of standard input or output on a command line.
@@ -65,11 +66,9 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, FileError> {
         if std::io::stdin().is_terminal() {
             return Err(fail("no input: give a file, or send one to standard input".into()));
         }
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).map_err(|e| fail(describe(&e)))?;
-        return Ok(bytes);
+        return file::read_from(std::io::stdin().lock(), MAX_MODULE).map_err(|e| fail(describe(&e)));
     }
-    std::fs::read(path).map_err(|e| {
+    file::read(path, MAX_MODULE).map_err(|e| {
         // Opening a directory succeeds on some systems and reading it fails with a puzzling message.
         let folder = path.is_dir();
         fail(if folder { "is a directory, not a module".into() } else { describe(&e) })

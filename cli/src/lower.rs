@@ -9,16 +9,25 @@ use clap::{Parser, ValueEnum};
 use coop_device::Profile;
 use coop_ir::Module;
 use coop_ir::constant::Specialization;
+use coop_ir::decorate::Decorations;
+use coop_ir::entry::entry_points;
 use coop_ir::text::{PrintOptions, print};
-use coop_passes::{Error, Lanes, Lowered, Options, PASSES, Refusal, Vulkan, lower_with};
+use coop_passes::{Error, Lanes, Lowered, Options, PASSES, Refusal, Target, Vulkan, lower_with};
 use coop_validate::{Device, Level, Part};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The most invocations of a workgroup that `--local-size` takes, and bytes of shared memory that `--local-arg` does: more than
+/// any device has.
+const MOST_INVOCATIONS: u64 = 1 << 16;
+const MOST_LOCAL_BYTES: u32 = 1 << 24;
 
 const HELP: &str = "\
 Examples:
   cooplower --target scalar --subgroup-size 32 --spec-defaults gemm.spv -o out.spv
-  cooplower --target scalar --profile mesa-lavapipe --spec 0=8 --spec 1=8 --spec 2=8 gemm.spv -o out.spv
+  cooplower --target khr --profile mesa-lavapipe --subgroup-size 8 --spec 0=8 --spec 1=8 --spec 2=8 gemm.spv -o out.spv
+  cooplower --target auto --profile nvidia-h100 --subgroup-size 32 --entry main --spec-file gemm.spec gemm.spv -o out.spv
   cooplower --env vulkan --local-size 16,1,1 --target scalar --lanes local-index kernel.spv -o shader.spv
   cooplower --target scalar --lanes local-index --subgroup-size 32 --spec-file gemm.spec gemm.spv -t -o -
 
@@ -99,6 +108,9 @@ struct Cli {
     profile: ProfileArgs,
     #[command(flatten)]
     spec: SpecArgs,
+    /// The entry point to lower for; the others are dropped, with all that only they use
+    #[arg(long, value_name = "NAME")]
+    entry: Option<String>,
     /// Constants of matrices that no value was given for take their defaults
     #[arg(long)]
     spec_defaults: bool,
@@ -175,11 +187,15 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         None => cli.profile.named()?,
     };
     let spec = cli.spec.specialization()?;
+    if let Some(name) = &cli.entry {
+        has_entry(&loaded, name)?;
+    }
     if !cli.no_check && breaks_rules(cli, &loaded, &spec) {
         return Ok(Status::Findings);
     }
     let mut options = Options::new(cli.target.into());
     options.spec = spec;
+    options.entry.clone_from(&cli.entry);
     options.spec_defaults = cli.spec_defaults;
     options.profile = profile.as_ref();
     options.subgroup_size = cli.profile.subgroup_size;
@@ -202,7 +218,8 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         LanesArg::LocalIndex => Lanes::LocalIndex,
     };
     options.local_size = cli.local_size;
-    options.vulkan = cli.env.map(|EnvArg::Vulkan| Vulkan { local_arguments: cli.local_arg.iter().copied().collect() });
+    let local_arguments = local_arguments(cli)?;
+    options.vulkan = cli.env.map(|EnvArg::Vulkan| Vulkan { local_arguments });
     options.verify_each |= cli.verify_each;
     options.fuel = cli.fuel;
 
@@ -215,6 +232,10 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         }
     });
     dumped?;
+    let lowered = match (lowered, &profile) {
+        (Ok(lowered), Some(profile)) => for_device(&loaded.module, &options, lowered, profile),
+        (lowered, _) => lowered,
+    };
     match lowered {
         Ok(lowered) => write(cli, &loaded, &lowered, profile.as_ref()).map(|()| Status::Success),
         Err(Error::Refused(refusal)) => {
@@ -223,6 +244,44 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         }
         Err(bug @ Error::Bug { .. }) => panic!("{bug}"),
     }
+}
+
+/// Whether the module has an entry point of that name; else it is wrong usage.
+fn has_entry(loaded: &Loaded, name: &str) -> Result<(), FileError> {
+    let entries = entry_points(&loaded.module, &Decorations::new(&loaded.module));
+    if entries.iter().any(|e| e.name == name) {
+        return Ok(());
+    }
+    let names: Vec<String> = entries.iter().map(|e| format!("'{}'", e.name)).collect();
+    let message = match names.as_slice() {
+        [] => "the module has no entry point".to_owned(),
+        names => format!("the module has no such entry point, only {}", names.join(", ")),
+    };
+    Err(FileError { name: format!("--entry {name}"), message })
+}
+
+/// The result, if the device runs it or it is scalar code; else scalar code where any target will do, or the refusal.
+fn for_device(module: &Module, options: &Options<'_>, lowered: Lowered, profile: &Profile) -> Result<Lowered, Error> {
+    let report = &lowered.report;
+    let finished = report.changed && report.skipped_passes.is_empty();
+    // What OpenCL takes is said by no rule.
+    if !finished || lowered.module.is_kernel() || report.target == Target::Scalar.to_string() {
+        return Ok(lowered);
+    }
+    let Some(because) = lacking(profile, &lowered).into_iter().next() else { return Ok(lowered) };
+    let refusal = Refusal {
+        rule: "refused-device",
+        at: None,
+        reason: format!("{} does not run the output: {because}", profile.name),
+        remedy: "lower for another device, or with --target scalar".to_owned(),
+    };
+    if options.target != Target::Auto {
+        return Err(Error::Refused(Box::new(refusal)));
+    }
+    let mut scalar = coop_passes::lower(module, &Options { target: Target::Scalar, ..options.clone() })?;
+    scalar.report.not_taken.clone_from(&report.not_taken);
+    scalar.report.not_taken.push(format!("{}: {refusal}", report.target));
+    Ok(scalar)
 }
 
 /// `16`, `16,1` or `16,1,1`.
@@ -235,6 +294,10 @@ fn parse_size(text: &str) -> Result<[u32; 3], String> {
     for (slot, part) in size.iter_mut().zip(parts) {
         *slot = part.trim().parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("'{part}' is no size"))?;
     }
+    let invocations = size.into_iter().map(u64::from).fold(1, u64::saturating_mul);
+    if invocations > MOST_INVOCATIONS {
+        return Err(format!("{invocations} invocations; no device has workgroups of more than {MOST_INVOCATIONS}"));
+    }
     Ok(size)
 }
 
@@ -242,7 +305,23 @@ fn parse_size(text: &str) -> Result<[u32; 3], String> {
 fn parse_local(text: &str) -> Result<(u32, u32), String> {
     let (index, bytes) = text.split_once('=').ok_or("it has the form N=BYTES")?;
     let number = |t: &str| t.trim().parse().map_err(|_| format!("'{t}' is no number"));
-    Ok((number(index)?, number(bytes)?))
+    let (index, bytes) = (number(index)?, number(bytes)?);
+    match bytes {
+        1..=MOST_LOCAL_BYTES => Ok((index, bytes)),
+        _ => Err(format!("{bytes} bytes are no size of shared memory, which is 1 to {MOST_LOCAL_BYTES}")),
+    }
+}
+
+/// The sizes of `--local-arg`, each argument once.
+fn local_arguments(cli: &Cli) -> Result<BTreeMap<u32, u32>, FileError> {
+    let mut sizes = BTreeMap::new();
+    for (index, bytes) in &cli.local_arg {
+        if sizes.insert(*index, *bytes).is_some() {
+            let message = format!("argument {index} is given twice");
+            return Err(FileError { name: "--local-arg".to_owned(), message });
+        }
+    }
+    Ok(sizes)
 }
 
 /// Shows the rules of level error that the module breaks, if any.
@@ -318,21 +397,24 @@ fn write(cli: &Cli, loaded: &Loaded, lowered: &Lowered, profile: Option<&Profile
     if cli.style.quiet == 0 {
         say(cli, loaded, lowered);
     }
+    if cli.style.quiet < 2 {
+        report.warnings.iter().for_each(|w| io::error(&format!("warning: {w}")));
+    }
     if let Some(profile) = profile.filter(|_| report.changed && cli.style.quiet < 2) {
-        lacking(profile, lowered);
+        let lacking = if report.skipped_passes.is_empty() { lacking(profile, lowered) } else { Vec::new() };
+        lacking.iter().for_each(|l| io::error(&format!("warning: {} does not run the output: {l}", profile.name)));
     }
     Ok(())
 }
 
 /// What the device has not that the output needs: a lowering does away with matrices, not with the types of their components.
-fn lacking(profile: &Profile, lowered: &Lowered) {
+fn lacking(profile: &Profile, lowered: &Lowered) -> Vec<String> {
     let device = Device { subgroup_size: lowered.report.required_subgroup_size, ..Device::new(profile.clone()) };
     let mut options = coop_validate::Options::default();
     options.device = Some(Arc::new(device));
-    for f in coop_validate::check_device(&lowered.module, &options).findings.iter().filter(|f| f.level == Level::Error)
-    {
-        io::error(&format!("warning: {} does not run the output: {} [{}]", profile.name, f.message, f.rule.id));
-    }
+    let report = coop_validate::check_device(&lowered.module, &options);
+    let errors = report.findings.iter().filter(|f| f.level == Level::Error);
+    errors.map(|f| format!("{} [{}]", f.message, f.rule.id)).collect()
 }
 
 /// What the pipeline must be given, for the one who reads.
@@ -343,7 +425,15 @@ fn say(cli: &Cli, loaded: &Loaded, lowered: &Lowered) {
         return;
     }
     let size = report.size.output;
+    if !report.skipped_passes.is_empty() {
+        let (ran, skipped) = (report.passes.len(), report.skipped_passes.join(", "));
+        io::error(&format!("{}: not finished: {ran} passes ran, and not {skipped} (--fuel)", loaded.name));
+        return;
+    }
     io::error(&format!("{}: lowered to {}, {} -> {size} bytes", loaded.name, report.target, loaded.bytes.len()));
+    for id in &report.unknown_spec_ids {
+        io::error(&format!("note: {} has no constant with SpecId {id}", loaded.name));
+    }
     if let Some(why) = report.size.why.as_ref().filter(|_| cli.style.verbose > 0) {
         io::error(&format!("    {why}"));
     }

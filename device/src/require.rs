@@ -8,6 +8,7 @@ use std::fmt;
 use coop_ir::grammar::enums::Capability as C;
 
 use super::{ApiVersion, Feature, Profile, SubgroupOperations};
+use coop_ir::nearest::distance;
 
 /// What a device must have before a module may declare a capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -269,51 +270,62 @@ pub fn opencl_requirement(capability: u32) -> Requirement {
     }
 }
 
+/// The Vulkan extension behind each SPIR-V extension.
+const SPIRV_EXTENSIONS: &[(&str, VulkanExtension)] = &[
+    ("SPV_KHR_variable_pointers", VulkanExtension::core("VK_KHR_variable_pointers", 1)),
+    ("SPV_KHR_16bit_storage", VulkanExtension::core("VK_KHR_16bit_storage", 1)),
+    ("SPV_KHR_storage_buffer_storage_class", VulkanExtension::core("VK_KHR_storage_buffer_storage_class", 1)),
+    ("SPV_KHR_device_group", VulkanExtension::core("VK_KHR_device_group", 1)),
+    ("SPV_KHR_8bit_storage", VulkanExtension::core("VK_KHR_8bit_storage", 2)),
+    ("SPV_KHR_float_controls", VulkanExtension::core("VK_KHR_shader_float_controls", 2)),
+    ("SPV_KHR_vulkan_memory_model", VulkanExtension::core("VK_KHR_vulkan_memory_model", 2)),
+    ("SPV_KHR_physical_storage_buffer", VulkanExtension::core("VK_KHR_buffer_device_address", 2)),
+    ("SPV_EXT_physical_storage_buffer", VulkanExtension::core("VK_EXT_buffer_device_address", 2)),
+    ("SPV_EXT_descriptor_indexing", VulkanExtension::core("VK_EXT_descriptor_indexing", 2)),
+    ("SPV_KHR_integer_dot_product", VulkanExtension::core("VK_KHR_shader_integer_dot_product", 3)),
+    ("SPV_KHR_non_semantic_info", VulkanExtension::core("VK_KHR_shader_non_semantic_info", 3)),
+    ("SPV_KHR_subgroup_rotate", VulkanExtension::core("VK_KHR_shader_subgroup_rotate", 4)),
+    ("SPV_KHR_float_controls2", VulkanExtension::core("VK_KHR_shader_float_controls2", 4)),
+    ("SPV_KHR_expect_assume", VulkanExtension::core("VK_KHR_shader_expect_assume", 4)),
+    ("SPV_KHR_shader_ballot", VulkanExtension::new("VK_EXT_shader_subgroup_ballot")),
+    ("SPV_KHR_subgroup_vote", VulkanExtension::new("VK_EXT_shader_subgroup_vote")),
+    ("SPV_KHR_shader_clock", VulkanExtension::new("VK_KHR_shader_clock")),
+    ("SPV_KHR_subgroup_uniform_control_flow", VulkanExtension::new("VK_KHR_shader_subgroup_uniform_control_flow")),
+    ("SPV_KHR_maximal_reconvergence", VulkanExtension::new("VK_KHR_shader_maximal_reconvergence")),
+    ("SPV_KHR_relaxed_extended_instruction", VulkanExtension::new("VK_KHR_shader_relaxed_extended_instruction")),
+    ("SPV_KHR_workgroup_memory_explicit_layout", VulkanExtension::new("VK_KHR_workgroup_memory_explicit_layout")),
+    ("SPV_KHR_untyped_pointers", VulkanExtension::new("VK_KHR_shader_untyped_pointers")),
+    ("SPV_KHR_cooperative_matrix", VulkanExtension::new("VK_KHR_cooperative_matrix")),
+    ("SPV_KHR_bfloat16", VulkanExtension::new("VK_KHR_shader_bfloat16")),
+    ("SPV_EXT_float8", VulkanExtension::new("VK_EXT_shader_float8")),
+    ("SPV_EXT_replicated_composites", VulkanExtension::new("VK_EXT_shader_replicated_composites")),
+    ("SPV_EXT_long_vector", VulkanExtension::new("VK_EXT_shader_long_vector")),
+    ("SPV_EXT_shader_64bit_indexing", VulkanExtension::new("VK_EXT_shader_64bit_indexing")),
+    ("SPV_EXT_ocp_microscaling_types", VulkanExtension::new("VK_EXT_shader_ocp_microscaling_types")),
+    ("SPV_EXT_shader_atomic_float_add", VulkanExtension::new("VK_EXT_shader_atomic_float")),
+    ("SPV_EXT_cooperative_matrix_maintenance1", VulkanExtension::new("VK_EXT_cooperative_matrix_maintenance1")),
+    ("SPV_NV_cooperative_matrix", VulkanExtension::new("VK_NV_cooperative_matrix")),
+    ("SPV_NV_cooperative_matrix2", VulkanExtension::new("VK_NV_cooperative_matrix2")),
+    ("SPV_NV_tensor_addressing", VulkanExtension::new("VK_NV_cooperative_matrix2")),
+    ("SPV_NV_cooperative_matrix_decode_vector", VulkanExtension::new("VK_NV_cooperative_matrix_decode_vector")),
+    ("SPV_NV_cooperative_vector", VulkanExtension::new("VK_NV_cooperative_vector")),
+    ("SPV_NV_shader_subgroup_partitioned", VulkanExtension::new("VK_NV_shader_subgroup_partitioned")),
+    ("SPV_QCOM_cooperative_matrix_conversion", VulkanExtension::new("VK_QCOM_cooperative_matrix_conversion")),
+];
+
 /// The Vulkan extension that a device must have, and enable, before a module may name the SPIR-V extension.
 pub fn spirv_extension(name: &str) -> Option<VulkanExtension> {
-    let core = VulkanExtension::core;
-    let new = VulkanExtension::new;
-    Some(match name {
-        "SPV_KHR_variable_pointers" => core("VK_KHR_variable_pointers", 1),
-        "SPV_KHR_16bit_storage" => core("VK_KHR_16bit_storage", 1),
-        "SPV_KHR_storage_buffer_storage_class" => core("VK_KHR_storage_buffer_storage_class", 1),
-        "SPV_KHR_device_group" => core("VK_KHR_device_group", 1),
-        "SPV_KHR_8bit_storage" => core("VK_KHR_8bit_storage", 2),
-        "SPV_KHR_float_controls" => core("VK_KHR_shader_float_controls", 2),
-        "SPV_KHR_vulkan_memory_model" => core("VK_KHR_vulkan_memory_model", 2),
-        "SPV_KHR_physical_storage_buffer" => core("VK_KHR_buffer_device_address", 2),
-        "SPV_EXT_physical_storage_buffer" => core("VK_EXT_buffer_device_address", 2),
-        "SPV_EXT_descriptor_indexing" => core("VK_EXT_descriptor_indexing", 2),
-        "SPV_KHR_integer_dot_product" => core("VK_KHR_shader_integer_dot_product", 3),
-        "SPV_KHR_non_semantic_info" => core("VK_KHR_shader_non_semantic_info", 3),
-        "SPV_KHR_subgroup_rotate" => core("VK_KHR_shader_subgroup_rotate", 4),
-        "SPV_KHR_float_controls2" => core("VK_KHR_shader_float_controls2", 4),
-        "SPV_KHR_expect_assume" => core("VK_KHR_shader_expect_assume", 4),
-        "SPV_KHR_shader_ballot" => new("VK_EXT_shader_subgroup_ballot"),
-        "SPV_KHR_subgroup_vote" => new("VK_EXT_shader_subgroup_vote"),
-        "SPV_KHR_shader_clock" => new("VK_KHR_shader_clock"),
-        "SPV_KHR_subgroup_uniform_control_flow" => new("VK_KHR_shader_subgroup_uniform_control_flow"),
-        "SPV_KHR_maximal_reconvergence" => new("VK_KHR_shader_maximal_reconvergence"),
-        "SPV_KHR_relaxed_extended_instruction" => new("VK_KHR_shader_relaxed_extended_instruction"),
-        "SPV_KHR_workgroup_memory_explicit_layout" => new("VK_KHR_workgroup_memory_explicit_layout"),
-        "SPV_KHR_untyped_pointers" => new("VK_KHR_shader_untyped_pointers"),
-        "SPV_KHR_cooperative_matrix" => new("VK_KHR_cooperative_matrix"),
-        "SPV_KHR_bfloat16" => new("VK_KHR_shader_bfloat16"),
-        "SPV_EXT_float8" => new("VK_EXT_shader_float8"),
-        "SPV_EXT_replicated_composites" => new("VK_EXT_shader_replicated_composites"),
-        "SPV_EXT_long_vector" => new("VK_EXT_shader_long_vector"),
-        "SPV_EXT_shader_64bit_indexing" => new("VK_EXT_shader_64bit_indexing"),
-        "SPV_EXT_ocp_microscaling_types" => new("VK_EXT_shader_ocp_microscaling_types"),
-        "SPV_EXT_shader_atomic_float_add" => new("VK_EXT_shader_atomic_float"),
-        "SPV_EXT_cooperative_matrix_maintenance1" => new("VK_EXT_cooperative_matrix_maintenance1"),
-        "SPV_NV_cooperative_matrix" => new("VK_NV_cooperative_matrix"),
-        "SPV_NV_cooperative_matrix2" | "SPV_NV_tensor_addressing" => new("VK_NV_cooperative_matrix2"),
-        "SPV_NV_cooperative_matrix_decode_vector" => new("VK_NV_cooperative_matrix_decode_vector"),
-        "SPV_NV_cooperative_vector" => new("VK_NV_cooperative_vector"),
-        "SPV_NV_shader_subgroup_partitioned" => new("VK_NV_shader_subgroup_partitioned"),
-        "SPV_QCOM_cooperative_matrix_conversion" => new("VK_QCOM_cooperative_matrix_conversion"),
-        _ => return None,
-    })
+    SPIRV_EXTENSIONS.iter().find(|(spirv, _)| *spirv == name).map(|(_, vulkan)| *vulkan)
+}
+
+/// The Vulkan extension of the table that a name is a misspelling of, if it looks like one. A name that differs in its
+/// numbers is that of another version, and the vendor is taken at his word.
+pub(super) fn misspelt_extension(name: &str) -> Option<&'static str> {
+    let stem = |n: &str| n.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let vendor = |n: &str| n.split('_').nth(1).map(str::to_owned);
+    let known = || SPIRV_EXTENSIONS.iter().map(|(_, vulkan)| vulkan.name);
+    let near = |k: &&str| vendor(k) == vendor(name) && (1..=2).contains(&distance(&stem(k), &stem(name)));
+    if known().any(|k| stem(k) == stem(name)) { None } else { known().find(near) }
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::ser::{Serialize, Serializer};
 
+use coop_ir::nearest::{DidYouMean, nearest};
+
 /// Implements serde through `Display` and `FromStr`.
 macro_rules! as_string {
     ($($type:ty),*) => {$(
@@ -351,9 +353,15 @@ impl Serialize for SubgroupOperations {
 impl<'de> Deserialize<'de> for SubgroupOperations {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SubgroupOperations, D::Error> {
         let names = Vec::<String>::deserialize(deserializer)?;
-        // A name that we do not know is an operation that we never ask for.
-        let known = SubgroupOperations::NAMES.iter().filter(|(name, _)| names.iter().any(|n| n == name));
-        Ok(SubgroupOperations(known.fold(0, |bits, (_, bit)| bits | bit)))
+        let bit = |name: &String| {
+            let found = SubgroupOperations::NAMES.iter().find(|(n, _)| n == name);
+            let unknown = || {
+                let near = nearest(name, SubgroupOperations::NAMES.iter().map(|(n, _)| *n));
+                D::Error::custom(format_args!("'{name}' is no group of subgroup operations{}", DidYouMean(near)))
+            };
+            found.map(|(_, bit)| *bit).ok_or_else(unknown)
+        };
+        names.iter().try_fold(0, |bits, name| Ok(bits | bit(name)?)).map(SubgroupOperations)
     }
 }
 
@@ -387,5 +395,7 @@ mod tests {
         let json = serde_json::to_string(&SubgroupOperations(0x41)).unwrap();
         assert_eq!(json, r#"["basic","clustered"]"#);
         assert_eq!(serde_json::from_str::<SubgroupOperations>(&json).unwrap(), SubgroupOperations(0x41));
+        let error = serde_json::from_str::<SubgroupOperations>(r#"["shufle"]"#).unwrap_err().to_string();
+        assert!(error.contains("'shufle' is no group of subgroup operations; did you mean 'shuffle'?"), "{error}");
     }
 }

@@ -5,15 +5,17 @@
 //! alone, so two modules run with one case see the same bytes. Every buffer that a shader can write is compared;
 //! the tolerance is `exact` unless the buffer says otherwise, so what a module must not touch is checked as well.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use coop_device::ComponentType;
-use coop_ir::constant::{SpecValue, Specialization};
+use coop_device::{ComponentType, Limits};
+use coop_ir::constant::{SpecValue, Specialization, parse_spec_id};
 use serde::Deserialize;
 
 use crate::compare::Tolerance;
 use crate::error::Error;
+use crate::file::{self, MAX_TEXT};
 use crate::fill::Fill;
 use crate::number::{self, Value};
 use crate::reference::Expect;
@@ -107,6 +109,7 @@ impl From<SpecValue> for Number {
                 Ok(value) => Number::Int(value),
                 Err(_) => Number::Text(value.to_string()),
             },
+            SpecValue::Hex(value) => Number::Text(format!("{value:#x}")),
         }
     }
 }
@@ -120,6 +123,7 @@ impl Number {
             Number::Float(value) => Ok(Value::Float(*value)),
             Number::Text(text) => match SpecValue::parse(text) {
                 Some(SpecValue::Int(value)) => Ok(Value::Int(value)),
+                Some(SpecValue::Hex(value)) => Ok(Value::Int(value.into())),
                 Some(SpecValue::Float(value)) => Ok(Value::Float(value)),
                 Some(SpecValue::Bool(value)) => Ok(Value::Int(i128::from(value))),
                 None => Err(Error::case(format!("'{text}' is not a number"))),
@@ -128,15 +132,18 @@ impl Number {
     }
 
     fn spec_value(&self) -> Result<SpecValue, Error> {
-        Ok(match (self, self.value()?) {
-            (Number::Bool(value), _) => SpecValue::Bool(*value),
-            (_, Value::Int(value)) => SpecValue::Int(value),
-            (_, Value::Float(value)) => SpecValue::Float(value),
-        })
+        match self {
+            Number::Bool(value) => Ok(SpecValue::Bool(*value)),
+            Number::Int(value) => Ok(SpecValue::Int((*value).into())),
+            Number::Float(value) => Ok(SpecValue::Float(*value)),
+            Number::Text(text) => {
+                SpecValue::parse(text).ok_or_else(|| Error::case(format!("'{text}' is not a number")))
+            }
+        }
     }
 }
 
-/// A part of the push constants: exactly one of `values`, `address`, `bytes` and `local`.
+/// A part of the push constants, or of what a buffer holds: exactly one of `values`, `address`, `bytes` and `local`.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PushPart {
@@ -202,6 +209,20 @@ impl Buffer {
         self.count as usize * number::size_of(self.element)
     }
 
+    /// The bytes `theirs` with the device addresses that `ours` has: those differ from run to run.
+    pub(crate) fn with_addresses_of<'t>(&self, ours: &[u8], theirs: &'t [u8]) -> Result<Cow<'t, [u8]>, Error> {
+        if !self.fill.has_addresses() {
+            return Ok(Cow::Borrowed(theirs));
+        }
+        let mut theirs = theirs.to_vec();
+        for ((their, our), address) in theirs.iter_mut().zip(ours).zip(self.fill.addresses(self)?) {
+            if address {
+                *their = *our;
+            }
+        }
+        Ok(Cow::Owned(theirs))
+    }
+
     /// Descriptor set and binding, if the buffer has them.
     pub fn slot(&self) -> Option<(u32, u32)> {
         self.binding.map(|binding| (self.set.unwrap_or(0), binding))
@@ -212,7 +233,7 @@ impl Case {
     /// Reads a case file.
     pub fn load(path: &Path) -> Result<Case, Error> {
         let text =
-            std::fs::read_to_string(path).map_err(|error| Error::case(format!("{}: {error}", path.display())))?;
+            file::read_text(path, MAX_TEXT).map_err(|error| Error::case(format!("{}: {error}", path.display())))?;
         let case = Case::parse(&text, path.parent().unwrap_or(Path::new("")));
         case.map_err(|error| match error {
             Error::Case(message) => Error::case(format!("{}: {message}", path.display())),
@@ -272,6 +293,13 @@ impl Case {
         {
             return Err(Error::case(format!("local-size: {x} x {y} x {z} is no size of a workgroup")));
         }
+        if let Some(size) = self.subgroup_size
+            && !(size.is_power_of_two() && size <= Limits::MAX_SUBGROUP_SIZE)
+        {
+            let most = Limits::MAX_SUBGROUP_SIZE;
+            let why = format!("subgroup-size: {size} is not 1, 2, 4, ... or {most}");
+            return Err(Error::case(why));
+        }
         let mut total = 0u64;
         for (index, buffer) in self.buffer.iter().enumerate() {
             let before = &self.buffer[..index];
@@ -311,7 +339,7 @@ impl Case {
         if buffer.row_stride == Some(0) {
             return Err(Error::case(format!("buffer {name}: row-stride is 0")));
         }
-        buffer.fill.check(name, buffer.element, &|wanted| self.buffer_named(wanted).is_some())
+        buffer.fill.check(buffer, &|wanted| self.buffer_named(wanted).is_some())
     }
 
     /// The buffer of that name.
@@ -323,7 +351,11 @@ impl Case {
     pub fn specialization(&self) -> Result<Specialization, Error> {
         let mut specialization = Specialization::new();
         for (key, number) in &self.spec {
-            let id = key.parse().map_err(|_| Error::case(format!("spec: '{key}' is no SpecId")))?;
+            let id = parse_spec_id(key).ok_or_else(|| Error::case(format!("spec: '{key}' is no SpecId")))?;
+            // Two keys may be two spellings of one number.
+            if specialization.get(id).is_some() {
+                return Err(Error::case(format!("spec: SpecId {id} is given twice")));
+            }
             specialization.set(id, number.spec_value()?);
         }
         Ok(specialization)
@@ -337,60 +369,13 @@ impl Case {
 
     /// The bytes of the push constants, given every buffer's device address.
     pub fn push_constants(&self, address: &dyn Fn(&str) -> u64) -> Result<Vec<u8>, Error> {
-        let mut bytes = Vec::new();
-        for part in &self.push {
-            self.append_push(part, address, &mut bytes)?;
-        }
-        Ok(bytes)
+        // Every device's limit is far below; this only keeps a typing error from taking all memory.
+        lay_out(&self.push, "push", 1 << 16, &|name| self.buffer_named(name).is_some(), address)
     }
 
     /// The bytes of a part, and how they are aligned.
     pub fn push_part(&self, part: &PushPart, address: &dyn Fn(&str) -> u64) -> Result<(Vec<u8>, usize), Error> {
-        let mut data = Vec::new();
-        let alignment = match (&part.values, &part.address, &part.bytes, part.local) {
-            (Some(values), None, None, None) => {
-                let kind = part.kind.unwrap_or(ComponentType::U32);
-                if !number::is_element_type(kind) {
-                    return Err(Error::case(format!("push: there are no constants of {kind}")));
-                }
-                for value in values {
-                    number::encode(kind, value.value()?, &mut data);
-                }
-                number::size_of(kind)
-            }
-            (None, Some(name), None, None) => {
-                if self.buffer_named(name).is_none() {
-                    return Err(Error::case(format!("push: no buffer is called '{name}'")));
-                }
-                data.extend_from_slice(&address(name).to_le_bytes());
-                8
-            }
-            (None, None, Some(text), None) => {
-                data = hex(text).ok_or_else(|| Error::case(format!("push: '{text}' is not bytes in hexadecimal")))?;
-                1
-            }
-            (None, None, None, Some(1..)) => 1,
-            _ => return Err(Error::case("push: a part has one of values, address, bytes and local")),
-        };
-        Ok((data, alignment))
-    }
-
-    fn append_push(&self, part: &PushPart, address: &dyn Fn(&str) -> u64, out: &mut Vec<u8>) -> Result<(), Error> {
-        let (data, alignment) = self.push_part(part, address)?;
-        let start = match part.offset {
-            Some(offset) => offset as usize,
-            None => out.len().next_multiple_of(alignment),
-        };
-        // Every device's limit is far below; this only keeps a typing error from taking all memory.
-        let end = start.saturating_add(data.len());
-        if end > 1 << 16 {
-            return Err(Error::case(format!("push: {end} bytes are more than any device takes")));
-        }
-        if out.len() < end {
-            out.resize(end, 0);
-        }
-        out[start..end].copy_from_slice(&data);
-        Ok(())
+        part.bytes("push", &|name| self.buffer_named(name).is_some(), address)
     }
 
     /// The initial bytes of a buffer, given every buffer's device address.
@@ -400,6 +385,71 @@ impl Case {
         let seed = buffer.seed.unwrap_or_else(|| self.seed.wrapping_add((index as u64 + 1) << 32));
         buffer.fill.bytes(buffer, seed, &self.folder, address)
     }
+}
+
+impl PushPart {
+    /// The bytes, and how they are aligned. `known` says which buffers there are; messages begin with `what`.
+    fn bytes(
+        &self,
+        what: &str,
+        known: &dyn Fn(&str) -> bool,
+        address: &dyn Fn(&str) -> u64,
+    ) -> Result<(Vec<u8>, usize), Error> {
+        let mut data = Vec::new();
+        let alignment = match (&self.values, &self.address, &self.bytes, self.local) {
+            (Some(values), None, None, None) => {
+                let kind = self.kind.unwrap_or(ComponentType::U32);
+                if !number::is_element_type(kind) {
+                    return Err(Error::case(format!("{what}: there are no constants of {kind}")));
+                }
+                for value in values {
+                    number::encode(kind, value.value()?, &mut data);
+                }
+                number::size_of(kind)
+            }
+            (None, Some(name), None, None) => {
+                if !known(name) {
+                    return Err(Error::case(format!("{what}: no buffer is called '{name}'")));
+                }
+                data.extend_from_slice(&address(name).to_le_bytes());
+                8
+            }
+            (None, None, Some(text), None) => {
+                data = hex(text).ok_or_else(|| Error::case(format!("{what}: '{text}' is not bytes in hexadecimal")))?;
+                1
+            }
+            (None, None, None, Some(1..)) => 1,
+            _ => return Err(Error::case(format!("{what}: a part has one of values, address, bytes and local"))),
+        };
+        Ok((data, alignment))
+    }
+}
+
+/// The bytes of parts, each where it says or behind the one before; `most` bytes are the most that they may have.
+pub(crate) fn lay_out(
+    parts: &[PushPart],
+    what: &str,
+    most: usize,
+    known: &dyn Fn(&str) -> bool,
+    address: &dyn Fn(&str) -> u64,
+) -> Result<Vec<u8>, Error> {
+    let mut out: Vec<u8> = Vec::new();
+    for part in parts {
+        let (data, alignment) = part.bytes(what, known, address)?;
+        let start = match part.offset {
+            Some(offset) => offset as usize,
+            None => out.len().next_multiple_of(alignment),
+        };
+        let end = start.saturating_add(data.len());
+        if end > most {
+            return Err(Error::case(format!("{what}: {end} bytes are more than there is room for, {most}")));
+        }
+        if out.len() < end {
+            out.resize(end, 0);
+        }
+        out[start..end].copy_from_slice(&data);
+    }
+    Ok(out)
 }
 
 fn hex(text: &str) -> Option<Vec<u8>> {
@@ -444,7 +494,7 @@ mod tests {
             "#,
         )
         .unwrap();
-        assert_eq!(case.specialization().unwrap().get(2), Some(SpecValue::Int(u64::MAX.into())));
+        assert_eq!(case.specialization().unwrap().get(2), Some(SpecValue::Hex(u64::MAX)));
         assert!(case.needs_addresses());
         let address = |name: &str| if name == "A" { 0x1122 } else { 0x33 };
         let push = case.push_constants(&address).unwrap();
@@ -486,7 +536,7 @@ mod tests {
             (with(&format!("{buffer}{buffer}")), "two buffers are called A"),
             (with("spec = { x = 1 }"), "'x' is no SpecId"),
             (with("push = [{ address = \"B\" }]"), "no buffer is called 'B'"),
-            (with("push = [{ offset = 4000000000, values = [1] }]"), "more than any device takes"),
+            (with("push = [{ offset = 4000000000, values = [1] }]"), "more than there is room for"),
             (with("push = [{}]"), "one of values, address, bytes and local"),
             (with(&buffer.replace("f16", "mxint8")), "there are no buffers of mxint8"),
             (with(&buffer.replace("count = 4", "count = 400000000000")), "more than"),

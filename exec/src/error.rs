@@ -51,6 +51,8 @@ pub enum Error {
     Timeout {
         /// The limit in seconds.
         seconds: f64,
+        /// How many workgroups had ended, and how many there are, where that is known.
+        workgroups: Option<(u64, u128)>,
     },
 }
 
@@ -105,7 +107,13 @@ impl fmt::Display for Error {
                 }
                 Ok(())
             }
-            Error::Timeout { seconds } => write!(f, "the dispatch did not end within {seconds} seconds"),
+            Error::Timeout { seconds, workgroups } => {
+                write!(f, "the dispatch did not end within {seconds} seconds")?;
+                match workgroups {
+                    Some((ended, all)) => write!(f, ": {ended} of {all} workgroups did"),
+                    None => Ok(()),
+                }
+            }
         }
     }
 }

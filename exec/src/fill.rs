@@ -8,8 +8,9 @@ use std::path::Path;
 use coop_device::ComponentType;
 use serde::Deserialize;
 
-use crate::case::{Buffer, Number};
+use crate::case::{Buffer, Number, PushPart, lay_out};
 use crate::error::Error;
+use crate::file;
 use crate::number::{self, Value};
 use crate::quantised::Blocks;
 use crate::random::Random;
@@ -77,6 +78,8 @@ pub enum With {
     File(String),
     /// The device addresses of buffers, then zeros.
     Addresses(Vec<String>),
+    /// Parts, as of push constants, then zeros: numbers of several types, and device addresses among them.
+    Parts(Vec<PushPart>),
     /// Random blocks of quantised numbers, in a buffer of `u8`.
     Blocks(Blocks),
 }
@@ -84,11 +87,23 @@ pub enum With {
 impl Fill {
     /// Whether device addresses are asked for.
     pub fn has_addresses(&self) -> bool {
-        matches!(self, Fill::With(With::Addresses(_)))
+        match self {
+            Fill::With(With::Addresses(_)) => true,
+            Fill::With(With::Parts(parts)) => parts.iter().any(|part| part.address.is_some()),
+            _ => false,
+        }
+    }
+
+    /// Whether each byte of a buffer is part of a device address, which differs from run to run.
+    pub(crate) fn addresses(&self, buffer: &Buffer) -> Result<Vec<bool>, Error> {
+        let with = |address: u64| self.bytes(buffer, 0, Path::new(""), &move |_| address);
+        let (zeros, ones) = (with(0)?, with(u64::MAX)?);
+        Ok(zeros.into_iter().zip(ones).map(|(a, b)| a != b).collect())
     }
 
     /// Refuses what can't be made of the element type, and names of buffers that are not there.
-    pub(crate) fn check(&self, name: &str, element: ComponentType, known: &dyn Fn(&str) -> bool) -> Result<(), Error> {
+    pub(crate) fn check(&self, buffer: &Buffer, known: &dyn Fn(&str) -> bool) -> Result<(), Error> {
+        let (name, element) = (&buffer.name, buffer.element);
         let fail = |message: String| Err(Error::case(format!("buffer {name}: {message}")));
         match self {
             Fill::With(With::Addresses(names)) => {
@@ -99,6 +114,12 @@ impl Fill {
                     Some(unknown) => fail(format!("no buffer is called '{unknown}'")),
                     None => Ok(()),
                 }
+            }
+            Fill::With(With::Parts(parts)) if parts.iter().any(|part| part.local.is_some()) => {
+                fail("parts of a buffer are in no workgroup memory".into())
+            }
+            Fill::With(With::Parts(parts)) => {
+                lay_out(parts, &format!("buffer {name}"), buffer.size(), known, &|_| 0).map(|_| ())
             }
             Fill::With(With::Blocks(_)) if element != ComponentType::U8 => {
                 fail(format!("blocks need elements of u8, not {element}"))
@@ -147,8 +168,12 @@ impl Fill {
             }
             Fill::With(With::File(name)) => {
                 let path = folder.join(name);
-                maker.out =
-                    std::fs::read(&path).map_err(|error| Error::case(format!("{}: {error}", path.display())))?;
+                maker.out = file::read_start(&path, buffer.size() as u64)
+                    .map_err(|error| Error::case(format!("{}: {error}", path.display())))?;
+            }
+            Fill::With(With::Parts(parts)) => {
+                let what = format!("buffer {}", buffer.name);
+                maker.out = lay_out(parts, &what, buffer.size(), &|_| true, address)?;
             }
             Fill::With(With::Blocks(blocks)) => {
                 while (maker.out.len() as u64) < buffer.count {
@@ -316,6 +341,27 @@ mod tests {
         }
         let bytes = floats("s16", 500, "'nan-inf'");
         assert!(bytes.contains(&-32768.0) && bytes.contains(&32767.0));
+    }
+
+    #[test]
+    fn parts_lie_where_they_say() {
+        let text = "workgroups = [1, 1, 1]\n[[buffer]]\nname = \"A\"\ntype = \"u8\"\ncount = 24\n\
+                    fill = { parts = [{ values = [7] }, { address = \"A\" }, { offset = 20, type = \"f16\", values = [1.0] }] }";
+        let case = Case::parse(text, Path::new("")).unwrap();
+        assert!(case.needs_addresses() && case.buffer[0].fill.has_addresses());
+        let bytes = case.contents(0, &|_| 0x0102).unwrap();
+        assert_eq!(bytes[..10], [7, 0, 0, 0, 0, 0, 0, 0, 2, 1]);
+        assert_eq!(bytes[20..], [0, 0x3c, 0, 0]);
+        let addresses = case.buffer[0].fill.addresses(&case.buffer[0]).unwrap();
+        assert_eq!((0..24).filter(|at| addresses[*at]).collect::<Vec<_>>(), (8..16).collect::<Vec<_>>());
+        for (from, to, why) in [
+            ("count = 24", "count = 20", "buffer A: 22 bytes are more than there is room for, 20"),
+            ("values = [7]", "local = 4", "no workgroup memory"),
+            ("address = \"A\"", "address = \"B\"", "buffer A: no buffer is called 'B'"),
+        ] {
+            let error = Case::parse(&text.replace(from, to), Path::new("")).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
     }
 
     #[test]

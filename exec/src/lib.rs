@@ -9,6 +9,7 @@ pub mod case;
 pub mod compare;
 pub mod error;
 pub mod facts;
+pub mod file;
 pub mod fill;
 pub mod interp;
 pub mod layout;
@@ -126,12 +127,9 @@ impl Outcome {
     ) -> Result<Vec<Difference>, Error> {
         let mut differences = Vec::new();
         for (index, buffer) in case.buffer.iter().enumerate() {
-            // Addresses differ from run to run.
-            if buffer.fill.has_addresses() {
-                continue;
-            }
             let ours = self.buffer(&buffer.name).unwrap_or_default();
             let theirs = other.buffer(&buffer.name).unwrap_or_default();
+            let theirs = &*buffer.with_addresses_of(ours, theirs)?;
             let bounds = bounds.map(|(bounds, sides)| (bounds, index, sides));
             if let Some(mut difference) = compare_within(buffer, ours, theirs, bounds)? {
                 difference.trace(buffer, ours, theirs, &case.contents(index, &|_| 0)?);

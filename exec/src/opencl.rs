@@ -317,7 +317,7 @@ impl Setup {
         let specialization = case.specialization()?;
         for spec in &job.specs {
             let Some(value) = specialization.get(spec.spec_id) else { continue };
-            let bytes = spec_bytes(spec, value);
+            let bytes = spec_bytes(spec, value)?;
             // SAFETY: `bytes` is as long as is said, and read in the call.
             let set = unsafe {
                 program.set_specialization_constant(spec.spec_id, bytes.len(), bytes.as_ptr().cast::<c_void>())
@@ -363,7 +363,9 @@ impl Setup {
             match status {
                 CL_COMPLETE => return Ok(()),
                 ..0 => return Err(failed("the kernel", ClError(status))),
-                _ if start.elapsed() > timeout => return Err(Error::Timeout { seconds: timeout.as_secs_f64() }),
+                _ if start.elapsed() > timeout => {
+                    return Err(Error::Timeout { seconds: timeout.as_secs_f64(), workgroups: None });
+                }
                 _ => std::thread::sleep(Duration::from_micros(200)),
             }
         }
@@ -418,15 +420,11 @@ fn set_arguments(kernel: &Kernel, case: &Case, buffers: &[Buffer<u8>]) -> Result
 }
 
 /// The bytes of a specialization constant; a Boolean is one byte.
-fn spec_bytes(spec: &SpecConstant, value: SpecValue) -> Vec<u8> {
-    let (bits, size) = match (spec.kind.scalar(), value) {
-        (Some(Scalar::Float { width: 32, .. }), SpecValue::Float(value)) => (u64::from((value as f32).to_bits()), 4),
-        (Some(Scalar::Float { width: 64, .. }), SpecValue::Float(value)) => (value.to_bits(), 8),
-        (scalar, SpecValue::Int(value)) => (value as u64, scalar.map_or(1, |scalar| scalar.bytes() as usize)),
-        (scalar, SpecValue::Float(value)) => (value as i64 as u64, scalar.map_or(1, |scalar| scalar.bytes() as usize)),
-        (_, SpecValue::Bool(value)) => (u64::from(value), 1),
-    };
-    bits.to_le_bytes()[..size.min(8)].to_vec()
+fn spec_bytes(spec: &SpecConstant, value: SpecValue) -> Result<Vec<u8>, Error> {
+    let id = spec.spec_id;
+    let bits = value.bits(&spec.kind).map_err(|why| Error::case(format!("spec {id}: {why}")))?;
+    let size = spec.kind.scalar().map_or(1, |scalar| scalar.bytes() as usize);
+    Ok(bits.to_le_bytes()[..size.min(8)].to_vec())
 }
 
 fn check<T>(call: &'static str, result: Result<T, ClError>) -> Result<T, Error> {

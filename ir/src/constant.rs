@@ -163,11 +163,18 @@ impl fmt::Display for Const {
     }
 }
 
+/// A SpecId as people write it: decimal digits and nothing else.
+pub fn parse_spec_id(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|_| text.bytes().all(|c| c.is_ascii_digit()))
+}
+
 /// A value given for a specialisation constant, before the constant's type is known.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum SpecValue {
-    /// `12`, `-3`, `0x10`.
+    /// `12`, `-3`.
     Int(i128),
+    /// `0x10`: the bits of an integer, the value of a float.
+    Hex(u64),
     /// `1.5`, `1e-3`, `inf`.
     Float(f64),
     /// `true`, `false`.
@@ -180,51 +187,83 @@ impl SpecValue {
         match text {
             "true" => return Some(SpecValue::Bool(true)),
             "false" => return Some(SpecValue::Bool(false)),
+            _ if text.starts_with('+') => return None,
             _ => {}
         }
-        let (sign, digits) = text.strip_prefix('-').map_or((1, text), |d| (-1, d));
+        let (negative, digits) = text.strip_prefix('-').map_or((false, text), |d| (true, d));
         if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-            return u64::from_str_radix(hex, 16).ok().map(|v| SpecValue::Int(sign * i128::from(v)));
+            // A sign after the prefix is no digit, which `from_str_radix` would take.
+            let value = u64::from_str_radix(hex, 16).ok().filter(|_| !hex.starts_with('+'))?;
+            return Some(if negative { SpecValue::Int(-i128::from(value)) } else { SpecValue::Hex(value) });
         }
-        match digits.parse::<u64>() {
-            Ok(v) => Some(SpecValue::Int(sign * i128::from(v))),
-            Err(_) => text.parse::<f64>().ok().map(SpecValue::Float),
+        if let Some(value) = digits.parse::<u64>().ok().filter(|_| !digits.starts_with('+')) {
+            return Some(SpecValue::Int(if negative { -i128::from(value) } else { i128::from(value) }));
         }
+        let value = text.parse::<f64>().ok()?;
+        // Too large a number is not infinity.
+        let said_infinite = digits.chars().all(|c| c.is_ascii_alphabetic());
+        (value.is_finite() || said_infinite).then_some(SpecValue::Float(value))
     }
 
     /// The bits of the value in a constant of a type; `Err` says why it does not fit.
     pub fn bits(self, ty: &Type) -> Result<u64, String> {
-        match (ty, self) {
-            (Type::Bool, SpecValue::Bool(b)) => Ok(u64::from(b)),
-            (Type::Bool, SpecValue::Int(v @ (0 | 1))) => Ok(v as u64),
-            (Type::Bool, _) => Err("a Boolean is true or false".into()),
-            (Type::Scalar(Scalar::Int { width, .. }), SpecValue::Int(v)) => {
-                let limit = 1i128 << width.min(&64);
-                if v >= limit || v < -(limit / 2) {
-                    return Err(format!("{v} does not fit {width} bits"));
-                }
-                Ok(mask(v as u64, *width))
-            }
-            (Type::Scalar(Scalar::Int { .. }), SpecValue::Bool(b)) => Ok(u64::from(b)),
-            (Type::Scalar(Scalar::Int { .. }), SpecValue::Float(v)) => Err(format!("{v} is not an integer")),
-            (Type::Scalar(Scalar::Float { width }), v) => {
-                let v = match v {
-                    SpecValue::Int(v) => v as f64,
-                    SpecValue::Float(v) => v,
-                    SpecValue::Bool(_) => return Err("the constant is a float".into()),
-                };
-                match width {
-                    64 => Ok(v.to_bits()),
-                    32 => Ok(u64::from((v as f32).to_bits())),
-                    16 => Ok(u64::from(half::f16::from_f64(v).to_bits())),
-                    _ => Err(format!("no float of {width} bits is known")),
-                }
-            }
-            (other, _) => Err(match other {
-                Type::Scalar(s) => format!("constants of type {s} can't be given a value"),
-                _ => "only scalars can be given a value".into(),
-            }),
+        match ty {
+            Type::Bool => match self {
+                SpecValue::Bool(b) => Ok(u64::from(b)),
+                SpecValue::Int(v @ (0 | 1)) => Ok(v as u64),
+                SpecValue::Hex(v @ (0 | 1)) => Ok(v),
+                _ => Err("a Boolean is true or false".into()),
+            },
+            Type::Scalar(Scalar::Int { width, signed }) => self.int_bits(*width, *signed),
+            Type::Scalar(Scalar::Float { width }) => self.float_bits(*width),
+            Type::Scalar(s) => Err(format!("constants of type {s} can't be given a value")),
+            _ => Err("only scalars can be given a value".into()),
         }
+    }
+
+    /// The bits of an integer. A decimal number is its value, a hexadecimal one its bits.
+    fn int_bits(self, width: u32, signed: bool) -> Result<u64, String> {
+        let (least, most) = match width.clamp(1, 64) {
+            n if signed => (-(1i128 << (n - 1)), (1i128 << (n - 1)) - 1),
+            n => (0, (1i128 << n) - 1),
+        };
+        match self {
+            SpecValue::Bool(b) => Ok(u64::from(b)),
+            SpecValue::Float(v) => Err(format!("{v} is not an integer")),
+            SpecValue::Hex(v) if v <= mask(u64::MAX, width) => Ok(v),
+            SpecValue::Hex(v) => Err(format!("{v:#x} has more than {width} bits")),
+            SpecValue::Int(v) if (least..=most).contains(&v) => Ok(mask(v as u64, width)),
+            SpecValue::Int(v) => {
+                let kind = if signed { "a signed" } else { "an unsigned" };
+                let bits = mask(v as u64, width);
+                // What has as many bits may have been meant as those.
+                let meant = -(1i128 << (width.clamp(1, 64) - 1)) <= v && v < 1i128 << width.min(64);
+                let or = if meant { format!("; {bits:#x} has its bits") } else { String::new() };
+                Err(format!("{v} does not fit {kind} integer of {width} bits, which is {least} to {most}{or}"))
+            }
+        }
+    }
+
+    fn float_bits(self, width: u32) -> Result<u64, String> {
+        let v = match self {
+            SpecValue::Int(v) => v as f64,
+            SpecValue::Hex(v) => v as f64,
+            SpecValue::Float(v) => v,
+            SpecValue::Bool(_) => return Err("the constant is a float".into()),
+        };
+        let (bits, becomes) = match width {
+            64 => (v.to_bits(), v),
+            32 => (u64::from((v as f32).to_bits()), f64::from(v as f32)),
+            16 => {
+                let half = half::f16::from_f64(v);
+                (u64::from(half.to_bits()), half.to_f64())
+            }
+            _ => return Err(format!("no float of {width} bits is known")),
+        };
+        if v.is_finite() && becomes.is_infinite() {
+            return Err(format!("{v:e} is larger than any float of {width} bits; inf is infinity"));
+        }
+        Ok(bits)
     }
 }
 

@@ -29,6 +29,7 @@ pub mod extensions;
 pub mod grammar;
 pub mod isomorphic;
 mod module;
+pub mod nearest;
 pub mod needs;
 pub mod rewrite;
 mod section;
@@ -44,3 +45,4 @@ pub use module::{
     Block, Function, Header, Id, IdIndex, IdMap, IdSet, IdTable, Inst, InstList, InstRef, Module, Operand, OperandList,
     string_operands,
 };
+pub use nearest::DidYouMean;

@@ -635,6 +635,11 @@ impl Module {
         self.capabilities().any(|c| c == capability || crate::grammar::implied_capabilities(c).contains(&capability))
     }
 
+    /// Whether the module holds OpenCL kernels and no shaders, by its capabilities.
+    pub fn is_kernel(&self) -> bool {
+        self.enables(spirv::Capability::Kernel as u32) && !self.enables(spirv::Capability::Shader as u32)
+    }
+
     /// The global instructions with this opcode.
     pub fn globals_with(&self, op: Op) -> impl Iterator<Item = InstRef> + '_ {
         self.globals.iter().copied().filter(move |r| self.inst(*r).op == op)

@@ -76,7 +76,8 @@ impl List {
     /// Reads a list.
     pub fn load(path: &Path) -> Result<List, Error> {
         let fail = |why: String| Error::case(format!("{}: {why}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
+        let text =
+            coop_exec::file::read_text(path, coop_exec::file::MAX_TEXT).map_err(|error| fail(error.to_string()))?;
         let mut list: List = toml::from_str(&text).map_err(|error| fail(error.to_string().trim_end().to_owned()))?;
         list.folder = path.parent().unwrap_or(Path::new("")).to_owned();
         for figure in &list.figure {

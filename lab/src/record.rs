@@ -26,6 +26,7 @@ use coop_ir::constant::SpecValue;
 use serde::Deserialize;
 
 use coop_exec::error::Error;
+use coop_exec::file;
 use coop_exec::{Bounds, Case, Difference, Outcome, compare_within};
 
 /// What came of one run.
@@ -107,6 +108,7 @@ pub fn hash_of_inputs(case: &Case) -> Result<u64, Error> {
         all.extend(match value {
             SpecValue::Bool(value) => i128::from(value).to_le_bytes(),
             SpecValue::Int(value) => value.to_le_bytes(),
+            SpecValue::Hex(value) => i128::from(value).to_le_bytes(),
             SpecValue::Float(value) => u128::from(value.to_bits()).to_le_bytes(),
         });
     }
@@ -262,7 +264,8 @@ impl Recording {
 
     /// Reads a file.
     pub fn load(path: &Path) -> Result<Recording, Error> {
-        let bytes = std::fs::read(path).map_err(|error| Error::case(format!("{}: {error}", path.display())))?;
+        let bytes =
+            file::read(path, file::MAX_MODULE).map_err(|error| Error::case(format!("{}: {error}", path.display())))?;
         Recording::from_bytes(&bytes).map_err(|error| Error::case(format!("{}: {error}", path.display())))
     }
 }
@@ -288,8 +291,8 @@ impl Known {
         if !path.exists() {
             return Ok(Known::default());
         }
-        let text =
-            std::fs::read_to_string(&path).map_err(|error| Error::case(format!("{}: {error}", path.display())))?;
+        let text = file::read_text(&path, file::MAX_TEXT)
+            .map_err(|error| Error::case(format!("{}: {error}", path.display())))?;
         toml::from_str(&text).map_err(|error| Error::case(format!("{}: {error}", path.display())))
     }
 

@@ -116,7 +116,7 @@ pub(crate) fn remove_extension(m: &mut Module, extension: &str) {
 }
 
 /// Removes the functions that no entry point calls, unless other modules can.
-fn unused_functions(m: &mut Module) {
+pub(crate) fn unused_functions(m: &mut Module) {
     let entries: Vec<Id> = m.globals_with(Op::EntryPoint).filter_map(|r| m.inst(r).id(1)).collect();
     if entries.is_empty() || m.all().any(|r| m.inst(r).opaque) {
         return;

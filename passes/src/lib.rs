@@ -13,12 +13,15 @@ mod builtins;
 mod capabilities;
 mod cleanup;
 mod decorations;
+mod device;
 mod dialect;
+mod entry;
 mod inline;
 mod input_blocks;
 mod kernel;
 mod layout;
 mod lengths;
+mod logical;
 mod pipeline;
 mod private;
 mod refusals;
@@ -26,10 +29,12 @@ mod report;
 mod scalar;
 mod specialize;
 mod ssa;
+mod subgroups;
 mod tensor;
 mod tidy;
 mod tiles;
 mod vulkan;
+mod workgroup;
 
 use coop_device::Profile;
 use coop_ir::constant::Specialization;
@@ -42,7 +47,7 @@ pub use tensor::plain;
 
 pub use pipeline::{PASSES, Pass, lower, lower_with};
 pub use refusals::{REFUSALS, RefusalRule, refusal_rule};
-pub use report::{Argument, KernelArguments, LoweredMatrix, Report, Size, Timing};
+pub use report::{Argument, KernelArguments, LoweredMatrix, Report, Size, SizeSource, SubgroupSize, Timing, Warning};
 
 /// What the output may contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,9 +137,13 @@ pub struct Options<'a> {
     pub spec: Specialization,
     /// Whether constants of matrices that no value was given for take their defaults; otherwise that is refused.
     pub spec_defaults: bool,
+    /// The entry point to lower for, by name; the others are dropped. Without it all stay, which have workgroups of one size
+    /// where that matters.
+    pub entry: Option<String>,
     /// The device.
     pub profile: Option<&'a Profile>,
-    /// The number of invocations of a subgroup; without it, the profile's.
+    /// The subgroup size that the pipeline will require. Without it a kernel's own is taken; else the one for which the module
+    /// is specialised, if that shows, or the profile's, and the report warns of what was assumed.
     pub subgroup_size: Option<u32>,
     /// What a lane is.
     pub lanes: Lanes,
@@ -163,6 +172,7 @@ impl Options<'_> {
             target,
             spec: Specialization::new(),
             spec_defaults: false,
+            entry: None,
             profile: None,
             subgroup_size: None,
             lanes: Lanes::default(),

@@ -1,11 +1,14 @@
 //! The passes in order, and the one loop that runs them.
 
+use crate::subgroups::Subgroups;
 use crate::{
-    Error, Lowered, Options, Refusal, Report, Size, Target, Timing, bfloat16, capabilities, cleanup, decorations,
-    dialect, inline, kernel, private, scalar, specialize, tensor, tiles, vulkan,
+    Error, Lowered, Options, Refusal, Report, Size, SubgroupSize, Target, Timing, bfloat16, capabilities, cleanup,
+    decorations, device, dialect, entry, inline, kernel, private, scalar, specialize, subgroups, tensor, tiles, vulkan,
 };
 use coop_device::Feature;
 use coop_ir::{InstRef, Module, Op, binary};
+use rustc_hash::FxHashSet;
+use spirv::Decoration;
 use std::time::Instant;
 
 /// What a pass works with, besides the module.
@@ -143,34 +146,48 @@ pub fn lower_with(
     options: &Options<'_>,
     after: &mut dyn FnMut(&str, &Module),
 ) -> Result<Lowered, Error> {
-    if options.target == Target::Auto {
-        return auto(module, options, after);
-    }
-    let mut report = Report {
-        target: options.target.to_string(),
-        profile: options.profile.map(|p| p.name.clone()),
-        ..Report::default()
-    };
     let legacy = |r: &InstRef| module.inst(*r).op.0 == LEGACY_JOINT_MATRIX;
     if let Some(r) = module.globals.iter().copied().find(legacy) {
         let why = "OpTypeJointMatrixINTEL is what SPV_INTEL_joint_matrix had before it was built on SPV_KHR_cooperative_matrix";
         let remedy = "compile again with a compiler that emits OpTypeCooperativeMatrixKHR (oneAPI 2025 or later)";
         return Err(Refusal::new("refused-dialect", Some(r), why, remedy).into());
     }
-    let kernels = options.vulkan.is_some() && vulkan::has_kernels(module);
-    if !kernels && !module.globals.iter().any(|r| MATRIX_TYPES.contains(&module.inst(*r).op)) {
+    let to_shaders = options.vulkan.is_some() && vulkan::has_kernels(module);
+    if !to_shaders && !module.globals.iter().any(|r| MATRIX_TYPES.contains(&module.inst(*r).op)) {
+        let profile = options.profile.map(|p| p.name.clone());
+        let report = Report { target: options.target.to_string(), profile, ..Report::default() };
         return Ok(Lowered { module: module.clone(), report });
     }
     well_formed(module)?;
-    report.changed = true;
-    let original = module;
-    let own = kernel::subgroup_size(module);
-    let options = &Options {
-        // What a kernel asks for holds: its indices count on it. A shader that it becomes may be asked for otherwise.
-        subgroup_size: if kernels { options.subgroup_size.or(own) } else { own.or(options.subgroup_size) },
-        ..options.clone()
+    let subgroups = Subgroups::new(module, options, to_shaders)?;
+    if options.target == Target::Auto {
+        return auto(module, options, &subgroups, after);
+    }
+    to_target(module, options, &subgroups, subgroups.sizes.first().copied(), after)
+}
+
+/// Lowers for the target of the options and subgroups of a size.
+fn to_target(
+    module: &Module,
+    options: &Options<'_>,
+    subgroups: &Subgroups,
+    size: Option<SubgroupSize>,
+    after: &mut dyn FnMut(&str, &Module),
+) -> Result<Lowered, Error> {
+    let mut report = Report {
+        target: options.target.to_string(),
+        profile: options.profile.map(|p| p.name.clone()),
+        changed: true,
+        ..Report::default()
     };
+    let original = module;
+    let options = &Options { subgroup_size: size.map(|s| s.size), ..options.clone() };
     let mut module = module.clone();
+    if let Some(name) = &options.entry {
+        entry::keep_only(&mut module, name)?;
+    }
+    let known: FxHashSet<u32> = spec_ids(&module).collect();
+    report.unknown_spec_ids = options.spec.iter().map(|(id, _)| id).filter(|id| !known.contains(id)).collect();
     coop_ir::captures::take_as_passed(&mut module);
     crate::input_blocks::take_as_variables(&mut module);
     let declared: Vec<u32> = module.capabilities().collect();
@@ -180,7 +197,11 @@ pub fn lower_with(
     // What is implied is no news.
     let before: Vec<u32> = module.capabilities().collect();
     let passes = PASSES.iter().filter(|p| p.targets.contains(&options.target));
-    for (number, pass) in passes.enumerate().take(options.fuel.unwrap_or(usize::MAX)) {
+    for (number, pass) in passes.enumerate() {
+        if options.fuel.is_some_and(|fuel| number >= fuel) {
+            report.skipped_passes.push(pass.name);
+            continue;
+        }
         let start = Instant::now();
         let (bound, declared) = (original.header.bound, &declared[..]);
         let done = (pass.run)(&mut module, &mut PassCx { options, report: &mut report, bound, declared });
@@ -194,6 +215,11 @@ pub fn lower_with(
         let why = format!("its id bound, {}, leaves no room for more", original.header.bound);
         return Err(Refusal::new("refused-malformed", None, why, "number the ids anew: spirv-opt --compact-ids").into());
     }
+    if report.skipped_passes.is_empty() {
+        subgroups::check(&module, options, &report).map_err(|refusal| placed(refusal, original, &module))?;
+        device::check(&module, options).map_err(|refusal| placed(refusal, original, &module))?;
+    }
+    subgroups.report(size, options.lanes, &mut report);
     let name = |c: u32| coop_ir::Kind::Capability.enumerant(c).map_or_else(|| c.to_string(), |e| e.name.to_owned());
     let now: Vec<u32> = module.capabilities().collect();
     report.added_capabilities = now.iter().filter(|c| !before.contains(c)).map(|c| name(*c)).collect();
@@ -202,9 +228,20 @@ pub fn lower_with(
     Ok(Lowered { module, report })
 }
 
-/// The best target: matrices where the device has any and they can express the module, else scalar code. The refusal
-/// of the last is what is answered when none can.
-fn auto(module: &Module, options: &Options<'_>, after: &mut dyn FnMut(&str, &Module)) -> Result<Lowered, Error> {
+/// The SpecIds of a module.
+fn spec_ids(m: &Module) -> impl Iterator<Item = u32> {
+    let decorations = m.globals_with(Op::Decorate).map(|r| m.inst(r));
+    decorations.filter(|i| i.word(1) == Some(Decoration::SpecId as u32)).filter_map(|i| i.word(2))
+}
+
+/// The best target: matrices where the device has any and they can express the module, with subgroups of any size that it has;
+/// else scalar code. The refusal of the last target is what is answered when none can.
+fn auto(
+    module: &Module,
+    options: &Options<'_>,
+    subgroups: &Subgroups,
+    after: &mut dyn FnMut(&str, &Module),
+) -> Result<Lowered, Error> {
     let mut targets = Vec::new();
     if let Some(profile) = options.profile.filter(|p| p.has(Feature::CooperativeMatrix)) {
         if profile.has_extension("VK_EXT_cooperative_matrix_maintenance1") {
@@ -213,19 +250,34 @@ fn auto(module: &Module, options: &Options<'_>, after: &mut dyn FnMut(&str, &Mod
         targets.push(Target::Khr);
     }
     targets.push(Target::Scalar);
-    let mut reasons = Vec::new();
+    let sizes: Vec<Option<SubgroupSize>> = match subgroups.sizes.as_slice() {
+        [] => vec![None],
+        sizes => sizes.iter().copied().map(Some).collect(),
+    };
+    let mut reasons: Vec<String> = Vec::new();
     let mut answer = Err(Error::Bug { pass: "auto", message: "no target".to_owned() });
     for target in targets {
-        answer = lower_with(module, &Options { target, ..options.clone() }, after);
-        match &mut answer {
-            Ok(lowered) => lowered.report.not_taken = reasons.clone(),
-            Err(Error::Refused(refusal)) => {
-                reasons.push(format!("{target}: {refusal}"));
-                continue;
+        let mut first = None;
+        for size in &sizes {
+            let refusal = match to_target(module, &Options { target, ..options.clone() }, subgroups, *size, after) {
+                Err(Error::Refused(refusal)) => refusal,
+                Ok(mut lowered) => {
+                    lowered.report.not_taken = reasons;
+                    return Ok(lowered);
+                }
+                bug => return bug,
+            };
+            let of =
+                size.filter(|_| sizes.len() > 1).map_or_else(String::new, |s| format!(" with subgroups of {}", s.size));
+            let reason = format!("{refusal}");
+            if first.as_ref().is_none_or(|(_, said)| *said != reason) {
+                reasons.push(format!("{target}{of}: {reason}"));
             }
-            Err(Error::Bug { .. }) => {}
+            first.get_or_insert((refusal, reason));
         }
-        break;
+        if let Some((refusal, _)) = first {
+            answer = Err(Error::Refused(refusal));
+        }
     }
     answer
 }

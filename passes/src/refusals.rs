@@ -65,6 +65,13 @@ pub static REFUSALS: &[RefusalRule] = &[
         remedy: "Leave the decoration out, or use a version of these tools that knows it.",
     },
     RefusalRule {
+        id: "refused-device",
+        summary: "the device does not run what its matrices were taken for",
+        why: "What is lowered to matrices of a device needs the capabilities, extensions and workgroups that the module has besides, \
+              and the device lacks one of them. Scalar code may not need it.",
+        remedy: "Lower for a device that has it, or with --target scalar; --target auto does so by itself.",
+    },
+    RefusalRule {
         id: "refused-device-types",
         summary: "the device has no matrices of these types",
         why: "The targets khr and ext keep the component types: a matrix is cut into those that the profile lists for its component \
@@ -84,6 +91,12 @@ pub static REFUSALS: &[RefusalRule] = &[
         why: "A lane of the lowered matrix holds a fixed number of elements, which is what OpCooperativeMatrixLengthKHR says then. A \
               constant index beyond it names nothing.",
         remedy: "Bound element indices by the matrix's length.",
+    },
+    RefusalRule {
+        id: "refused-entry",
+        summary: "no entry point, or several, of the name that was given",
+        why: "A module is lowered for one of its entry points where --entry names it; the others are dropped.",
+        remedy: "Name an entry point that the module has.",
     },
     RefusalRule {
         id: "refused-function",
@@ -147,10 +160,10 @@ pub static REFUSALS: &[RefusalRule] = &[
     },
     RefusalRule {
         id: "refused-size",
-        summary: "a lane would hold too many elements of a constant matrix, or a subgroup too many tiles",
+        summary: "a lane would hold too many elements of a constant matrix, or a subgroup too many tiles; or a workgroup is too large",
         why: "A matrix all of whose elements are one value becomes an array with an operand for each element that a lane holds, and \
               an instruction has at most 65535 words. What is done with a tile is code of its own; no device has registers for the \
-              4096 that a subgroup may hold of a matrix.",
+              4096 that a subgroup may hold of a matrix. A workgroup has at most 65536 invocations, far more than on any device.",
         remedy: "Use smaller matrices, or more lanes or subgroups.",
     },
     RefusalRule {
@@ -165,6 +178,15 @@ pub static REFUSALS: &[RefusalRule] = &[
         why: "Memory is declared in numbers wider than an element, no lane holds all elements of such a number, and they can't be \
               handed around so that one does; writing a part would disturb what is beside it.",
         remedy: "Store into memory of the component type, or use dimensions that are multiples of the elements in a number.",
+    },
+    RefusalRule {
+        id: "refused-subgroup-size",
+        summary: "subgroups of a size that the pipeline can't require",
+        why: "Who holds which element depends on the size of subgroups, and all of them must be full: the pipeline requires the size \
+              and full subgroups. For that the device must have the size, and x of the workgroup size must be a multiple of it \
+              (VUID-VkPipelineShaderStageCreateInfo-module-08987, VUID-VkPipelineShaderStageCreateInfo-pNext-02757).",
+        remedy: "Require a size that divides x, with --subgroup-size; --target auto tries those that the device has. Lanes by local \
+                 index (--lanes local-index) need no full subgroups.",
     },
     RefusalRule {
         id: "refused-tensor",
@@ -196,8 +218,10 @@ pub static REFUSALS: &[RefusalRule] = &[
     RefusalRule {
         id: "refused-unknown-size",
         summary: "how many lanes share a matrix is not known",
-        why: "The size of a subgroup is the device's, and that of a workgroup may be specialized; what a lane holds depends on it.",
-        remedy: "Pass --profile NAME or --subgroup-size N, and --spec for the workgroup's size.",
+        why: "The size of a subgroup is the device's, that of a workgroup may be specialized, and each entry point has its own; what a \
+              lane holds depends on it.",
+        remedy: "Pass --subgroup-size N or --profile NAME, --spec for the workgroup's size, and --entry NAME where the entry points of a \
+                 module have workgroups of different sizes.",
     },
     RefusalRule {
         id: "refused-vulkan-addresses",

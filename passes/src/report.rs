@@ -5,6 +5,7 @@ use coop_ir::{Function, Id, InstRef, Module, Op, binary};
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// One logical matrix type and how it is held.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -122,6 +123,48 @@ fn touches(m: &Module, r: InstRef) -> bool {
     inst.ty.into_iter().chain(inst.ids().filter_map(|id| m.type_of(id))).any(is_mat)
 }
 
+/// Who says a subgroup size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SizeSource {
+    /// The kernel, by its execution mode.
+    Kernel,
+    /// The options.
+    Given,
+    /// A constant of the module, for whose value it was specialised: an assumption.
+    Specialised,
+    /// The profile, as nobody else does: an assumption.
+    Profile,
+}
+
+/// A subgroup size, and who says it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SubgroupSize {
+    /// Invocations.
+    pub size: u32,
+    /// Who says it.
+    pub source: SizeSource,
+}
+
+/// Something to look at before the output is run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Warning {
+    /// What it is called: `subgroup-size-assumed`.
+    pub id: &'static str,
+    /// What is assumed: lower case, no final period.
+    pub message: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {} [{}]", self.message, self.remedy, self.id)
+    }
+}
+
 /// What a lowering did, and what its output needs. Serialises to the JSON of `cooplower --report`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -136,8 +179,18 @@ pub struct Report {
     pub size: Size,
     /// The passes that ran.
     pub passes: Vec<Timing>,
+    /// The passes that did not run, since the fuel was used up. The output is not finished if there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skipped_passes: Vec<&'static str>,
     /// The subgroup size that the pipeline must require, if it matters.
     pub required_subgroup_size: Option<u32>,
+    /// The subgroup size that the output is made for, if it depends on one.
+    pub subgroup_size: Option<SubgroupSize>,
+    /// Whether the output has subgroups that it counts itself.
+    #[serde(skip)]
+    pub(crate) counts_subgroups: bool,
+    /// What to look at before the output is run.
+    pub warnings: Vec<Warning>,
     /// Whether the pipeline must require full subgroups.
     pub full_subgroups: bool,
     /// Bytes of shared memory that the lowering added.
@@ -153,6 +206,9 @@ pub struct Report {
     pub consumed_spec_ids: BTreeMap<u32, u64>,
     /// SpecIds that can still be specialised.
     pub remaining_spec_ids: Vec<u32>,
+    /// SpecIds that a value was given for, and that the module does not have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unknown_spec_ids: Vec<u32>,
     /// The targets that `auto` would have liked better, each with why it is not taken.
     pub not_taken: Vec<String>,
     /// The matrix types.

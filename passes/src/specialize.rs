@@ -8,7 +8,7 @@
 use crate::pipeline::PassCx;
 use crate::{Lanes, Refusal, Target};
 use coop_ir::builder::literal_operands;
-use coop_ir::constant::{Const, Constants};
+use coop_ir::constant::{Const, Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{Extent, entry_points};
 use coop_ir::rewrite::remove_globals;
@@ -62,6 +62,35 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         }
     }
     pass.apply(m, cx);
+    in_proportion(m)
+}
+
+/// The most elements of a matrix.
+pub(crate) const MOST_ELEMENTS: u64 = 1 << 20;
+
+/// The most invocations of a workgroup: eight times what any device has.
+const MOST_INVOCATIONS: u64 = 1 << 16;
+
+/// Refuses sizes with which no device could do anything: what the passes do grows with them.
+fn in_proportion(m: &Module) -> Result<(), Refusal> {
+    let constants = Constants::new(m, &Specialization::new());
+    for r in m.globals_with(Op::TypeCooperativeMatrixKHR).chain(m.globals_with(Op::TypeCooperativeMatrixNV)) {
+        let size = |operand| m.inst(r).id(operand).and_then(|id| constants.get(id).value());
+        let elements = size(2).zip(size(3)).map(|(rows, cols)| (rows, cols, rows.saturating_mul(cols)));
+        if let Some((rows, cols, _)) = elements.filter(|(_, _, n)| *n > MOST_ELEMENTS) {
+            let why = format!("a matrix of {rows}x{cols} elements, more than {MOST_ELEMENTS}");
+            return Err(Refusal::new("refused-type", Some(r), why, "no device has such matrices"));
+        }
+    }
+    for entry in entry_points(m, &Decorations::new(m)) {
+        let Some(size) = entry.workgroup_size else { continue };
+        let known = size.values(&constants).map(|n| n.value().unwrap_or(1));
+        if known.into_iter().fold(1, u64::saturating_mul) > MOST_INVOCATIONS {
+            let [x, y, z] = known;
+            let why = format!("a workgroup of {x} x {y} x {z} invocations, more than {MOST_INVOCATIONS}");
+            return Err(Refusal::new("refused-size", Some(size.at), why, "no device has such workgroups"));
+        }
+    }
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Every reason for a refusal has a name, an explanation, and modules in `testdata/passes/refused` that are refused for it.
 //!
 //! A module `ID.spvasm` or `ID.NAME.spvasm` says in comments how it is lowered (`; target: khr`, `; profile: NAME`,
-//! `; subgroup-size: N`, `; lanes: local-index`, `; spec: ID=VALUE`), and in `; says: TEXT` what the refusal has to mention.
+//! `; subgroup-size: N`, `; lanes: local-index`, `; entry: NAME`, `; spec: ID=VALUE`), and in `; says: TEXT` what the refusal has to mention.
 
 use coop_device::Profile;
 use coop_ir::constant::{SpecValue, Specialization};
@@ -48,6 +48,7 @@ fn refusal(name: &str, text: &str) -> Result<(Refusal, Vec<String>), String> {
         profile: profile.as_ref(),
         spec,
         subgroup_size: one("subgroup-size").map(|n| n.parse().expect("a number")),
+        entry: one("entry"),
         lanes: if one("lanes").is_some() { Lanes::LocalIndex } else { Lanes::Subgroup },
         ..Options::new(target)
     };

@@ -137,24 +137,7 @@ pub fn search(text: &str) -> Vec<&'static Rule> {
 
 /// The rule whose id is nearest to a name that is none.
 pub fn nearest(name: &str) -> Option<&'static Rule> {
-    let scored = RULES.iter().map(|r| (distance(name, r.id), *r));
-    scored.min_by_key(|(d, _)| *d).filter(|(d, r)| *d <= r.id.len() / 2).map(|(_, r)| r)
-}
-
-/// How many characters must be inserted, removed or replaced to make one string of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().take(64).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    find(coop_ir::nearest::nearest(name, RULES.iter().map(|r| r.id))?)
 }
 
 #[cfg(test)]
@@ -171,12 +154,5 @@ mod tests {
         assert_eq!(ids("nothing"), [""; 0]);
         assert_eq!(nearest("muladd-k-missmatch").map(|r| r.id), Some("muladd-k-mismatch"));
         assert!(nearest("zzzzzzzzzzzzzzzzzzzzzzzz").is_none());
-    }
-
-    #[test]
-    fn edit_distance() {
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("abc", "abc"), 0);
-        assert_eq!(distance("abc", "xbcd"), 2);
     }
 }

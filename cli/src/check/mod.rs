@@ -73,7 +73,7 @@ struct Cli {
     /// How findings are written
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     format: Format,
-    /// Run each module in the interpreter too, with this case, and report undefined behaviour
+    /// Run each module in the interpreter too, with this case, for at most a minute, and report undefined behaviour
     #[arg(long, value_name = "CASE.toml")]
     run: Option<PathBuf>,
     /// Look at the barriers of modules without matrices, too

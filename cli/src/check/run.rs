@@ -6,8 +6,8 @@ use super::Cli;
 use crate::interp::InterpArgs;
 use crate::io::Loaded;
 use crate::render::Problem;
-use coop_exec::Case;
 use coop_exec::interp::Interpreted;
+use coop_exec::{Case, RunOptions};
 use coop_validate::Level;
 
 /// How to run the modules.
@@ -29,6 +29,7 @@ impl Dynamic {
         let (size, _) = options.subgroup_size(&case, None);
         let mut interpreter = Interpreted::default();
         interpreter.config.subgroup_size = size;
+        interpreter.config.time_limit = Some(RunOptions::default().timeout);
         let deny_warnings = cli.deny.iter().any(|name| name == "warnings");
         Ok(Some(Dynamic { case, interpreter, deny_warnings }))
     }

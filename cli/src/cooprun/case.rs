@@ -8,19 +8,25 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use coop_device::subgroup::{Specialised, specialised_for};
 use coop_exec::Error;
 use coop_exec::facts::{Binding, BindingKind, Facts, SpecConstant};
 use coop_exec::layout::Layout;
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::types::{Scalar, Type};
-use coop_ir::{Id, Module};
+use coop_ir::{Id, Module, Op};
 
+use super::addressed::{Blocks, Field, What};
 use super::{Failure, kernel_case, read_words, write_text};
 use crate::Status;
+use crate::args::parse_subgroup_size;
 
 /// Elements of a runtime array, when nothing better is known.
 pub(super) const GUESSED_COUNT: u32 = 4096;
+
+/// Buffers that are made for addresses, and all others, at most.
+const MOST_BUFFERS: usize = 32;
 
 /// Nesting of types that is looked into for an element type.
 const MAX_DEPTH: u32 = 16;
@@ -32,6 +38,9 @@ pub(super) struct WriteCase {
     /// The entry point
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
+    /// The subgroup size that the pipeline requires
+    #[arg(long, value_name = "N", value_parser = parse_subgroup_size)]
+    subgroup_size: Option<u32>,
     /// Where to write the case
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -43,10 +52,21 @@ impl WriteCase {
         let module = coop_ir::binary::read_words(&words).map_err(|error| Error::Module(error.to_string()))?;
         let facts = Facts::new(&module, &Specialization::new());
         let kernel = if facts.entries.is_empty() { kernel_case::write(&module, self.entry.as_deref())? } else { None };
-        let text = kernel.map_or_else(|| write_case(&module, &facts, self.entry.as_deref()), Ok)?;
+        let text = kernel.map_or_else(|| write_case(&module, &facts, self.entry.as_deref(), self.subgroup_size), Ok)?;
         write_text(self.output.as_deref(), &text)?;
         Ok(Status::Success)
     }
+}
+
+/// Something that is reached by its address.
+#[derive(Clone)]
+struct Addressed {
+    /// The name of its buffer.
+    name: String,
+    /// What is there.
+    pointee: Id,
+    /// The types of the blocks that hold the address, and those of what they are reached through.
+    within: Vec<Id>,
 }
 
 struct Writer<'a> {
@@ -54,15 +74,26 @@ struct Writer<'a> {
     facts: &'a Facts,
     decorations: &'a Decorations,
     layout: Layout<'a>,
+    blocks: Blocks<'a>,
+    /// The names that buffers have got.
+    named: Vec<String>,
     text: String,
 }
 
 /// The text of a first case.
-fn write_case(module: &Module, facts: &Facts, entry: Option<&str>) -> Result<String, Error> {
+fn write_case(
+    module: &Module,
+    facts: &Facts,
+    entry: Option<&str>,
+    subgroup_size: Option<u32>,
+) -> Result<String, Error> {
     let decorations = Decorations::new(module);
     let constants = Constants::new(module, &Specialization::new());
     let layout = Layout::new(module, &decorations, &constants);
-    Writer { module, facts, decorations: &decorations, layout, text: String::new() }.write(entry)
+    let blocks = Blocks::new(module, layout, &constants);
+    let named = Vec::new();
+    Writer { module, facts, decorations: &decorations, layout, blocks, named, text: String::new() }
+        .write(entry, subgroup_size)
 }
 
 impl Writer<'_> {
@@ -71,7 +102,7 @@ impl Writer<'_> {
         self.text.push('\n');
     }
 
-    fn write(mut self, entry: Option<&str>) -> Result<String, Error> {
+    fn write(mut self, entry: Option<&str>, subgroup_size: Option<u32>) -> Result<String, Error> {
         let entry = self.facts.entry(entry)?;
         let [x, y, z] = entry.local_size.clone().map(|size| size.to_string());
         let from_specs = entry.local_size.iter().any(|size| size.specs().is_some());
@@ -80,10 +111,10 @@ impl Writer<'_> {
         self.line(&format!("# A guess. A workgroup has {x} x {y} x {z} invocations{defaults}."));
         self.line("workgroups = [1, 1, 1]");
         self.line("seed = 1");
-        let addressed = self.push_constants();
+        self.subgroup_size(subgroup_size);
+        let mut addressed = self.push_constants();
         self.spec_constants();
         let mut last = None;
-        let mut names: Vec<String> = addressed.iter().map(|(name, _)| name.clone()).collect();
         for binding in self.facts.bindings.iter().filter(|binding| binding.used) {
             let slot = (binding.set, binding.binding);
             if last == Some(slot) {
@@ -96,45 +127,58 @@ impl Writer<'_> {
                 continue;
             }
             last = Some(slot);
-            self.buffer(binding, &mut names);
+            addressed.extend(self.buffer(binding));
         }
-        for (name, pointee) in addressed {
+        let mut at = 0;
+        while let Some(Addressed { name, pointee, within }) = addressed.get(at).cloned() {
             self.line(&format!("\n# Reached by its address.\n[[buffer]]\nname = {}", quoted(&name)));
-            self.contents(pointee);
+            addressed.extend(self.contents(pointee, &within));
+            at += 1;
         }
         Ok(self.text)
     }
 
-    /// Answers what is reached by addresses among them: the names that buffers for that get, and what is there.
-    fn push_constants(&mut self) -> Vec<(String, Id)> {
-        let mut addressed: Vec<(String, Id)> = Vec::new();
+    /// The subgroup size that is asked for, or for which the module's defaults are made.
+    fn subgroup_size(&mut self, asked: Option<u32>) {
+        let matrices = Op::TypeCooperativeMatrixKHR;
+        let depends = self.module.globals_with(matrices).next().is_some();
+        match (asked, specialised_for(self.module, &Specialization::new(), true)) {
+            (Some(size), _) => self.line(&format!("subgroup-size = {size}")),
+            (None, Some(found)) => {
+                let Specialised { size, spec_id, sign, .. } = found;
+                self.line(&format!("# SpecId {spec_id} is {size}, and the module {sign}."));
+                self.line(&format!("subgroup-size = {size}"));
+            }
+            (None, None) if depends => {
+                self.line("# What the pipeline requires; without it the subgroup size is the device's own.");
+                self.line("# subgroup-size = 32");
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Answers what is reached by addresses among them.
+    fn push_constants(&mut self) -> Vec<Addressed> {
+        let mut addressed = Vec::new();
         let Some(block) = self.facts.push else { return addressed };
         let size = self.facts.push_size.map_or("an unknown number of".into(), |size| size.to_string());
         self.line(&format!("\n# {size} bytes. Addresses of buffers are {{ address = \"NAME\" }}."));
         self.line("push = [");
+        if let Some(fields) = self.blocks.fields(block) {
+            addressed = self.parts(block, &fields, &[]);
+            self.line("]");
+            return addressed;
+        }
         for (member, index) in self.layout.members(block).into_iter().zip(0..) {
             let offset = member.offset;
             let own = self.decorations.member_name(self.module, block, index);
             let name = own.as_ref().map(|name| format!(" # {}", printable(name))).unwrap_or_default();
-            let line = match Type::of(self.module, member.kind) {
-                Some(Type::Pointer { pointee, .. }) => {
-                    let own = own.filter(|own| !addressed.iter().any(|(name, _)| *name == printable(own)));
-                    let buffer = own.map_or_else(|| format!("address{offset}"), |own| printable(&own));
-                    let line = format!("    {{ offset = {offset}, address = {} }},", quoted(&buffer));
-                    addressed.push((buffer, pointee));
-                    line
+            let line = match self.element(member.kind, 0) {
+                Some((scalar, count)) => numbers(offset, scalar, count.unwrap_or(1)),
+                None => {
+                    let bytes = self.layout.size(member.kind).unwrap_or(4).min(256) as usize;
+                    format!("    {{ offset = {offset}, bytes = \"{}\" }},", "00".repeat(bytes))
                 }
-                _ => match self.element(member.kind, 0) {
-                    Some((scalar, count)) => {
-                        let zero = if scalar.is_float() { "0.0" } else { "0" };
-                        let zeros = vec![zero; count.unwrap_or(1).min(64) as usize].join(", ");
-                        format!("    {{ offset = {offset}, type = \"{}\", values = [{zeros}] }},", type_name(scalar))
-                    }
-                    None => {
-                        let bytes = self.layout.size(member.kind).unwrap_or(4).min(256) as usize;
-                        format!("    {{ offset = {offset}, bytes = \"{}\" }},", "00".repeat(bytes))
-                    }
-                },
             };
             self.line(&format!("{line}{name}"));
         }
@@ -154,16 +198,17 @@ impl Writer<'_> {
         }
     }
 
-    fn buffer(&mut self, binding: &Binding, names: &mut Vec<String>) {
+    /// Answers what is reached by addresses in the buffer.
+    fn buffer(&mut self, binding: &Binding) -> Vec<Addressed> {
         let mut name = display_name(binding);
-        if names.contains(&name) {
+        if self.named.contains(&name) {
             let _ = write!(name, "_{}_{}", binding.set, binding.binding);
         }
-        names.push(name.clone());
+        self.named.push(name.clone());
         let (set, slot) = (binding.set, binding.binding);
         if binding.kind == BindingKind::Other {
             self.line(&format!("\n# Set {set}, binding {slot} ({name}) is no buffer: cooprun can't run this module."));
-            return;
+            return Vec::new();
         }
         self.line("\n[[buffer]]");
         self.line(&format!("name = {}", quoted(&name)));
@@ -171,11 +216,65 @@ impl Writer<'_> {
         if binding.kind == BindingKind::Uniform {
             self.line("kind = \"uniform\"");
         }
-        self.contents(binding.pointee);
+        self.contents(binding.pointee, &[])
     }
 
-    /// The type of a buffer's elements, how many there are, and what they are filled with.
-    fn contents(&mut self, pointee: Id) {
+    /// The parts of a block, one a line. Answers what is reached by the addresses among them; `within` are the types that it is
+    /// reached through, and a pointer back to one of those is null.
+    fn parts(&mut self, block: Id, fields: &[Field], within: &[Id]) -> Vec<Addressed> {
+        let mut addressed: Vec<Addressed> = Vec::new();
+        let within = [within, &[block]].concat();
+        for field in fields {
+            let offset = field.offset;
+            let member = self.member_name(block, offset);
+            let comment = member.as_ref().map(|name| format!(" # {name}")).unwrap_or_default();
+            let line = match field.what {
+                What::Numbers(scalar, count) => numbers(offset, scalar, count),
+                What::Address(pointee) if within.contains(&pointee) || self.named.len() >= MOST_BUFFERS => {
+                    format!("    {{ offset = {offset}, type = \"u64\", values = [0] }}, # an address: null")
+                }
+                What::Address(pointee) => {
+                    let free = member.filter(|name| !self.named.contains(name));
+                    let name = free.unwrap_or_else(|| self.free_name(offset));
+                    self.named.push(name.clone());
+                    let line = format!("    {{ offset = {offset}, address = {} }},", quoted(&name));
+                    addressed.push(Addressed { name, pointee, within: within.clone() });
+                    line
+                }
+            };
+            self.line(&format!("{line}{comment}"));
+        }
+        addressed
+    }
+
+    /// The name of the member at an offset, where one begins there.
+    fn member_name(&self, block: Id, offset: u32) -> Option<String> {
+        let members = self.layout.members(block);
+        let index = (0..).zip(members).find(|(_, m)| m.offset == offset)?.0;
+        self.decorations.member_name(self.module, block, index).map(|name| printable(&name)).filter(|n| !n.is_empty())
+    }
+
+    fn free_name(&self, offset: u32) -> String {
+        let names = (0..).map(|n| if n == 0 { format!("address{offset}") } else { format!("address{offset}_{n}") });
+        names.into_iter().find(|name| !self.named.contains(name)).unwrap_or_default()
+    }
+
+    /// The type of a buffer's elements, how many there are, and what they are filled with. Answers what is reached by addresses
+    /// in it.
+    fn contents(&mut self, pointee: Id, within: &[Id]) -> Vec<Addressed> {
+        if let Some(fields) = self.blocks.fields(pointee) {
+            let end = fields.iter().map(|f| f.offset.saturating_add(f.bytes())).max().unwrap_or(0);
+            self.line("type = \"u8\"");
+            match self.layout.size(pointee) {
+                Some(size) => self.line(&format!("count = {}", size.max(end))),
+                None => self.line(&format!("count = {} # a guess", end.saturating_add(GUESSED_COUNT))),
+            }
+            self.line("# Addresses, and numbers that are guesses; zeros behind them.");
+            self.line("fill = { parts = [");
+            let addressed = self.parts(pointee, &fields, within);
+            self.line("] }");
+            return addressed;
+        }
         let (scalar, count) = self.element(pointee, 0).unwrap_or((Scalar::Int { width: 32, signed: false }, None));
         self.line(&format!("type = \"{}\"", type_name(scalar)));
         match count {
@@ -183,6 +282,7 @@ impl Writer<'_> {
             None => self.line(&format!("count = {GUESSED_COUNT} # a guess")),
         }
         self.line("fill = \"half-integers\" # a guess");
+        Vec::new()
     }
 
     /// The scalar that a type is made of, and how many; none if it mixes them.
@@ -217,6 +317,13 @@ impl Writer<'_> {
             _ => None,
         }
     }
+}
+
+/// A part of push constants or of a block: so many zeros.
+fn numbers(offset: u32, scalar: Scalar, count: u32) -> String {
+    let zero = if scalar.is_float() { "0.0" } else { "0" };
+    let zeros = vec![zero; count.min(64) as usize].join(", ");
+    format!("    {{ offset = {offset}, type = \"{}\", values = [{zeros}] }},", type_name(scalar))
 }
 
 fn default_value(spec: &SpecConstant) -> String {
@@ -271,13 +378,39 @@ pub(super) fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
     use coop_exec::Case;
+    use coop_exec::interp::Interpreted;
     use std::path::Path;
 
     fn case_for(kernel: &str) -> String {
         let path = format!("{}/../testdata/kernels/{kernel}.spv", env!("CARGO_MANIFEST_DIR"));
         let module = coop_ir::binary::read(&std::fs::read(path).unwrap()).unwrap();
         let facts = Facts::new(&module, &Specialization::new());
-        write_case(&module, &facts, None).unwrap()
+        write_case(&module, &facts, None, None).unwrap()
+    }
+
+    /// A uniform block with a pointer, integers that become pointers, a list and an array; and one in a storage buffer.
+    #[test]
+    fn addresses_get_buffers() {
+        let text = std::fs::read_to_string(format!("{}/../testdata/cli/addresses.spvasm", env!("CARGO_MANIFEST_DIR")));
+        let module = coop_ir::text::parse(&text.unwrap()).unwrap();
+        let facts = Facts::new(&module, &Specialization::new());
+        let text = write_case(&module, &facts, None, Some(32)).unwrap();
+        for part in [
+            "subgroup-size = 32\n",
+            "{ offset = 0, address = \"a\" }, # a\n",
+            "{ offset = 8, address = \"b\" }, # b\n",
+            "{ offset = 16, address = \"c\" }, # c\n",
+            "{ offset = 24, type = \"u32\", values = [0] }, # stride\n",
+            "{ offset = 64, address = \"address64\" },\n",
+            "{ offset = 8, address = \"where_\" }, # where_\n",
+            "{ offset = 0, type = \"u64\", values = [0] }, # an address: null # next\n",
+            "name = \"a\"\ntype = \"f16\"",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        let case = Case::parse(&text, Path::new("")).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let (_, report) = Interpreted::default().run_module(&module, &case).unwrap();
+        assert!(report.findings.iter().all(|f| !f.kind.is_undefined_behaviour()), "{:?}", report.findings);
     }
 
     #[test]

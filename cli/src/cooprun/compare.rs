@@ -40,7 +40,7 @@ impl Compare {
 
     pub(super) fn run(&self, style: &OutputStyle) -> Result<Status, Failure> {
         let (first, second) = (io::load(&self.a)?, io::load(&self.b)?);
-        let case = self.case.load()?;
+        let case = self.on.interp.apply(self.case.load()?);
         let options = self.case.options(0)?;
         let opened = self.on.open()?;
         let runners = self.on.runners(&opened, &case, style)?;

@@ -10,7 +10,7 @@ use coop_exec::{Case, Difference, Error, Outcome, Timer};
 use super::on::{self, Judge, OnArgs, Ran};
 use super::{CaseArgs, Failure, json, print};
 use crate::Status;
-use crate::args::OutputStyle;
+use crate::args::{MOST_BENCH, OutputStyle, whole};
 use crate::io::{self, Loaded};
 
 #[derive(Args, Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Run {
     #[command(flatten)]
     on: OnArgs,
     /// Measure this many dispatches
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u32>(0, MOST_BENCH))]
     bench: u32,
 }
 
@@ -33,7 +33,7 @@ impl Run {
 
     pub(super) fn run(&self, style: &OutputStyle) -> Result<Status, Failure> {
         let loaded = io::load(&self.module)?;
-        let case = self.case.load()?;
+        let case = self.on.interp.apply(self.case.load()?);
         let options = self.case.options(self.bench)?;
         let opened = self.on.open()?;
         if self.bench > 0 && !opened.has_device() {

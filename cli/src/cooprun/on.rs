@@ -202,7 +202,7 @@ impl Runner<'_> {
             How::Vulkan(executor) => self.on_device(executor, module, case, options),
             How::OpenCl(executor) => self.on_device(executor, module, case, options),
             How::Interp(interpreted) => {
-                let (buffers, report) = interpreted.run_module(module, case)?;
+                let (buffers, report) = interpreted.within(options.timeout).run_module(module, case)?;
                 let mut outcome = Interpreted::outcome(buffers, &report);
                 outcome.device.clone_from(&self.name);
                 Ok(Ran { outcome, findings: Some(report.findings), validated: false })

@@ -75,13 +75,16 @@ impl Verify {
 
     pub(super) fn run(&self, style: &OutputStyle) -> Result<Status, Failure> {
         let original = io::load(&self.module)?;
-        let case = self.case.load()?;
+        let case = self.on.interp.apply(self.case.load()?);
         let options = self.case.options(0)?;
         let opened = self.on.open()?;
         let runners = self.on.runners(&opened, &case, style)?;
         let named = ProfileArgs { profile: self.profile.clone(), ..ProfileArgs::default() }.named()?;
         let profile = named.as_ref().or(OnArgs::profile(&runners));
         let lowered = self.lower(&original.module, &case, profile)?;
+        if style.quiet < 2 && !self.case.json {
+            lowered.report.warnings.iter().for_each(|w| io::error(&format!("warning: {w}")));
+        }
         if let Some(path) = &self.output {
             io::write_binary(path, &lowered.module)?;
         }
@@ -128,14 +131,17 @@ pub fn lower(
     profile: Option<&Profile>,
     on: &OnArgs,
 ) -> Result<Lowered, Failure> {
-    let asked = on.interp.subgroup_size.or(case.subgroup_size);
     let options = Options {
         spec: case.specialization()?,
         // A dispatch takes the defaults of what the case leaves open, and so does its replacement.
         spec_defaults: true,
+        entry: case.entry.clone(),
         profile,
         // Where there is no device, the interpreter's default.
-        subgroup_size: asked.or(profile.is_none().then(|| on.interp.subgroup_size(case, None).0)),
+        subgroup_size: match (case.subgroup_size.or(on.interp.subgroup_size), profile) {
+            (None, None) => Some(on.interp.subgroup_size(case, None).0),
+            (said, _) => said,
+        },
         lanes: match lanes {
             LanesName::Subgroup => Lanes::Subgroup,
             LanesName::LocalIndex => Lanes::LocalIndex,

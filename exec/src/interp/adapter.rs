@@ -1,6 +1,8 @@
 //! The interpreter as an executor of cases.
 
 use super::{Config, DEVICE, Interpreter, Memory, Report, base_address};
+use std::time::Duration;
+
 use coop_ir::Module;
 
 use crate::error::Error;
@@ -14,6 +16,13 @@ pub struct Interpreted {
 }
 
 impl Interpreted {
+    /// The same with a time limit, unless it has one.
+    #[must_use]
+    pub fn within(self, limit: Duration) -> Interpreted {
+        let time_limit = self.config.time_limit.or(Some(limit));
+        Interpreted { config: Config { time_limit, ..self.config } }
+    }
+
     /// Runs a module with a case: the buffers afterwards, and what the run found.
     pub fn run_case(&self, words: &[u32], case: &Case) -> Result<(Vec<Memory>, Report), Error> {
         let module = coop_ir::binary::read_words(words).map_err(|error| Error::module(error.to_string()))?;
@@ -50,8 +59,8 @@ impl Executor for Interpreted {
         DEVICE.into()
     }
 
-    fn run(&self, words: &[u32], case: &Case, _options: &RunOptions) -> Result<Outcome, Error> {
-        let (buffers, report) = self.run_case(words, case)?;
+    fn run(&self, words: &[u32], case: &Case, options: &RunOptions) -> Result<Outcome, Error> {
+        let (buffers, report) = self.within(options.timeout).run_case(words, case)?;
         Ok(Interpreted::outcome(buffers, &report))
     }
 }

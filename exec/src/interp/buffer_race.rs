@@ -47,7 +47,7 @@ impl BufferRace {
     }
 
     pub(super) fn next_workgroup(&mut self) {
-        self.current += 1;
+        self.current = self.current.saturating_add(1);
         self.synchronised = false;
     }
 

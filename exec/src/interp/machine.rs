@@ -1,5 +1,7 @@
 //! Runs a program: one workgroup after the other, all invocations of a workgroup in lock step by block.
 
+use std::time::Instant;
+
 use coop_ir::{InstRef, Module, Op};
 
 use super::Coverage;
@@ -20,7 +22,12 @@ pub(super) enum Stop {
     Unsupported(String),
     /// The step budget ran out; there is a finding.
     Budget,
+    /// The time limit is over.
+    Time,
 }
+
+/// So many instructions are executed before the clock is looked at again.
+const CLOCK_STEPS: u64 = 1024;
 
 /// Calls within calls; SPIR-V has no recursion, so only a broken module has more.
 const MAX_DEPTH: usize = 128;
@@ -52,6 +59,11 @@ pub(super) struct Machine<'p> {
     pub at: InstRef,
     pub steps: u64,
     pub limit: u64,
+    /// When the run began, and after how many steps the clock is looked at next.
+    pub started: Instant,
+    pub next_look: u64,
+    /// Workgroups that have ended.
+    pub ended: u64,
     pub depth: usize,
     /// One matrix, element by element, and what is known about them besides (empty: all are sure).
     pub tile: Vec<u64>,
@@ -101,6 +113,9 @@ impl<'p> Machine<'p> {
             at,
             steps: 0,
             limit: 0,
+            started: Instant::now(),
+            next_look: 0,
+            ended: 0,
             depth: 0,
             tile: Vec::new(),
             tile_shade: Vec::new(),
@@ -138,7 +153,10 @@ impl<'p> Machine<'p> {
                     self.start(workgroups);
                     let all = Mask::first(self.p.lanes);
                     self.limit = self.steps.saturating_add(self.config.step_budget);
+                    // A workgroup that has nothing to do takes time too.
+                    self.next_look = 0;
                     self.call(self.p.entry, &all)?;
+                    self.ended += 1;
                 }
             }
         }
@@ -333,6 +351,10 @@ impl<'p> Machine<'p> {
             self.over_budget();
             return Err(Stop::Budget);
         }
+        if self.steps >= self.next_look {
+            self.next_look = self.steps + CLOCK_STEPS;
+            self.look_at_clock()?;
+        }
         if let Some(scope) = n.phi_scope {
             self.at = n.at;
             self.converged(scope);
@@ -491,7 +513,11 @@ impl<'p> Machine<'p> {
                 }
             }
             Ins::Fail(why) => return Err(self.unsupported(why)),
-            _ => self.matrix_step(ins)?,
+            _ => {
+                // One of these may take as long as a million others.
+                self.look_at_clock()?;
+                self.matrix_step(ins)?;
+            }
         }
         Ok(())
     }
@@ -546,6 +572,14 @@ impl<'p> Machine<'p> {
         if self.afar.depends.is_none() {
             let message = self.placed(format!("{what} depends on how a value is rounded"));
             self.afar.depends = Some((self.at, message));
+        }
+    }
+
+    /// Ends the run when its time is over.
+    fn look_at_clock(&self) -> Result<(), Stop> {
+        match self.config.time_limit {
+            Some(limit) if self.started.elapsed() >= limit => Err(Stop::Time),
+            _ => Ok(()),
         }
     }
 

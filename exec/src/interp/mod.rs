@@ -51,6 +51,8 @@ pub use place::Placement;
 pub use spread::{Distance, Spread};
 pub use ub::{Finding, FindingKind};
 
+use std::time::Duration;
+
 use coop_ir::constant::Specialization;
 use coop_ir::{InstRef, Module, Op};
 
@@ -110,6 +112,8 @@ pub struct Config {
     pub spread: bool,
     /// How many instructions a workgroup may execute.
     pub step_budget: u64,
+    /// How long a run may take; without it, as long as it takes.
+    pub time_limit: Option<Duration>,
     /// The size of a workgroup, where the module leaves it to the host.
     pub local_size: Option<[u32; 3]>,
     /// Bytes behind a kernel's arguments that point to workgroup memory, in order.
@@ -133,6 +137,7 @@ impl Default for Config {
             vector_decode: false,
             spread: false,
             step_budget: 100_000_000,
+            time_limit: None,
             local_size: None,
             local_memory: [0; 4],
             reconvergence: Reconvergence::default(),
@@ -225,6 +230,11 @@ impl<'m> Interpreter<'m> {
                 Ok(Report { findings: machine.findings.list, steps: machine.steps, spread, coverage: machine.coverage })
             }
             Err(Stop::Unsupported(why)) => Err(unsupported(why)),
+            Err(Stop::Time) => {
+                let seconds = self.config.time_limit.unwrap_or_default().as_secs_f64();
+                let all = workgroups.into_iter().map(u128::from).product();
+                Err(Error::Timeout { seconds, workgroups: Some((machine.ended, all)) })
+            }
         }
     }
 

@@ -165,7 +165,7 @@ impl<'m> Translator<'m> {
             shared: Vec::new(),
             shared_size: 0,
             own_size: 0,
-            members: [config.subgroup_size, config.subgroup_size],
+            members: [config.subgroup_size.clamp(1, MAX_LANES as u32); 2],
             glsl: None,
             opencl: None,
             specialization,
@@ -414,6 +414,7 @@ impl<'m> Translator<'m> {
         match (num, value) {
             (Num::Bf16 | Num::E4M3 | Num::E5M2, SpecValue::Float(v)) => Ok(num.encode_f64(v)),
             (Num::Bf16 | Num::E4M3 | Num::E5M2, SpecValue::Int(v)) => Ok(num.encode_f64(v as f64)),
+            (Num::Bf16 | Num::E4M3 | Num::E5M2, SpecValue::Hex(v)) => Ok(num.encode_f64(v as f64)),
             _ => value.bits(&said),
         }
     }

@@ -125,6 +125,8 @@ fn typed_number(value: &str, kind: &str) -> Option<Word> {
     let value = match SpecValue::parse(value)? {
         SpecValue::Int(value) if number::is_float(kind) => Value::Float(value as f64),
         SpecValue::Int(value) => Value::Int(value),
+        SpecValue::Hex(value) if number::is_float(kind) => Value::Float(value as f64),
+        SpecValue::Hex(value) => Value::Int(value.into()),
         SpecValue::Float(value) if number::is_float(kind) => Value::Float(value),
         _ => return None,
     };

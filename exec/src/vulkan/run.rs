@@ -249,7 +249,7 @@ impl<'a> Queue<'a> {
             match raw.wait_for_fences(&[self.fence], true, nanoseconds(timeout)) {
                 Err(vk::Result::TIMEOUT) => {
                     self.device.instance.abandoned.set(true);
-                    return Err(Error::Timeout { seconds: timeout.as_secs_f64() });
+                    return Err(Error::Timeout { seconds: timeout.as_secs_f64(), workgroups: None });
                 }
                 other => check("vkWaitForFences", other)?,
             }

@@ -255,7 +255,13 @@ impl Differential<'_, '_> {
         let Some((target, lanes)) = form.lowered else { return Ok(()) };
         let label = form.label();
         let case = s.case_for(form, false).map_err(|e| s.fail(&label, "case", e.to_string()))?;
-        let device = self.profile_for(s.profile.dialect, target);
+        let mut device = self.profile_for(s.profile.dialect, target);
+        if let Some(device) = device.as_mut().filter(|_| self.device.is_none()) {
+            // It lends its matrices only: the interpreter has subgroups of any size.
+            let limits = &mut device.limits;
+            (limits.subgroup_size, limits.min_subgroup_size, limits.max_subgroup_size) =
+                (form.size, form.size, form.size);
+        }
         let mut options = Options::new(target);
         options.spec = case.specialization().unwrap_or_default();
         options.subgroup_size = Some(form.size);

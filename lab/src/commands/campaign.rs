@@ -15,7 +15,7 @@ use coop_exec::{Case, Executor, OpenCl, Vulkan};
 use coop_lab::generator::{Dialect, Limits, Profile, generate};
 
 use coop_cli::Status;
-use coop_cli::args::TargetArg;
+use coop_cli::args::{MOST_ENTROPY, MOST_JOBS, MOST_SECONDS, TargetArg, whole};
 use coop_cli::cooprun::{DeviceArgs, Failure, print};
 use coop_cli::io;
 use coop_lab::campaign::{
@@ -64,16 +64,16 @@ pub(crate) struct Campaign {
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// The most entropy for a module, which is how large it may become
-    #[arg(long, value_name = "BYTES", default_value_t = 600)]
+    #[arg(long, value_name = "BYTES", default_value_t = 600, value_parser = whole::<usize>(1, MOST_ENTROPY))]
     bytes: usize,
     /// Threads that share the work, or processes where there is a device
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(1, MOST_JOBS))]
     jobs: u64,
     /// Who runs them
     #[arg(long, value_enum, value_delimiter = ',', default_value = "interp,vulkan")]
     on: Vec<Where>,
     /// With how many placements of elements the interpreter runs them as they are, 1 to 3
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<usize>(1, 3))]
     placements: usize,
     /// Leave the device what is lowered only
     #[arg(long)]
@@ -103,7 +103,7 @@ pub(crate) struct Campaign {
     #[arg(long, value_name = "PROGRAM", num_args = 0..=1, default_missing_value = "spirv-val")]
     spirv_val: Option<PathBuf>,
     /// End a process that is at one module for longer
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = whole::<u64>(1, MOST_SECONDS))]
     patience: u64,
     /// Also say how often each construct was made
     #[arg(long)]
@@ -261,7 +261,7 @@ impl Campaign {
             opencl: devices.opencl.as_ref(),
             lowered_only: self.lowered_only,
             interpret: self.on.contains(&Where::Interp),
-            placements: self.placements.clamp(1, 3),
+            placements: self.placements,
             targets: plan.targets.clone(),
             cut_for: plan.cut_for.as_ref(),
             validator: self.spirv_val.as_deref(),
@@ -297,11 +297,12 @@ impl Campaign {
         let name = devices.name();
         let (start, mut said) = (Instant::now(), Instant::now());
         let mut tally = Tally::default();
-        let total = self.count * plan.dialects.len() as u64;
+        let total = self.count.saturating_mul(plan.dialects.len() as u64);
         let mut number = first;
         while number < total && self.most_seconds.is_none_or(|most| start.elapsed().as_secs() < most) {
             // In turns, so that all have their share when the time is up.
-            let (dialect, seed) = (plan.dialects[(number % plan.dialects.len() as u64) as usize], self.seed + number);
+            let (dialect, seed) =
+                (plan.dialects[(number % plan.dialects.len() as u64) as usize], self.seed.wrapping_add(number));
             let limits = self.limits(plan, dialect, seed, devices.vulkan.as_ref());
             let profile = Profile { dialect, limits };
             let bytes = entropy(seed, self.bytes);
@@ -330,7 +331,7 @@ impl Campaign {
                     self.jobs
                 ));
             }
-            number += self.jobs.max(1);
+            number = number.saturating_add(self.jobs.max(1));
         }
         if name.is_some() {
             let _ = std::fs::write(self.at(job, "json"), tally.to_json().to_string());

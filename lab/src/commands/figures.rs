@@ -18,6 +18,7 @@ use coop_ir::Module;
 use coop_lab::figures::{Contender, Figure, List, Try};
 use coop_passes::{Options, Target};
 
+use coop_cli::args::{MOST_BENCH, MOST_SECONDS, whole};
 use coop_cli::cooprun::execute::tera_operations;
 use coop_cli::cooprun::{DeviceArgs, Failure, print};
 use coop_cli::io;
@@ -34,13 +35,13 @@ pub(crate) struct Figures {
     #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
     column: Vec<String>,
     /// Dispatches to measure for each try
-    #[arg(long, value_name = "N", default_value_t = 30)]
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = whole::<u32>(1, MOST_BENCH))]
     bench: u32,
     /// Try nothing new after this many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 540)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 540, value_parser = whole::<u64>(0, MOST_SECONDS))]
     seconds: u64,
     /// Seconds to wait for a submission
-    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = whole::<u64>(1, MOST_SECONDS))]
     timeout: u64,
     /// Try only the first N specializations of each contender
     #[arg(long, value_name = "N")]

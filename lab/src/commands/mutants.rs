@@ -6,6 +6,7 @@ use clap::Args;
 use coop_lab::generator::{Dialect, Limits};
 
 use coop_cli::Status;
+use coop_cli::args::{MOST_JOBS, whole};
 use coop_cli::cooprun::{Failure, print};
 use coop_lab::campaign::{Scores, score, score_device};
 
@@ -27,7 +28,7 @@ pub(crate) struct Mutants {
     #[arg(long, value_name = "PROGRAM", num_args = 0..=1, default_missing_value = "spirv-val")]
     spirv_val: Option<PathBuf>,
     /// Ask it about one module of so many only: it takes a process for each
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(1, u64::MAX))]
     each: u64,
     /// Keep a module for each rule that was not found
     #[arg(long, value_name = "DIR")]
@@ -36,7 +37,7 @@ pub(crate) struct Mutants {
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
     /// Threads
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(1, MOST_JOBS))]
     jobs: u64,
     /// The share of broken rules that must be found, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 99.0)]

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use coop_cli::Status;
+use coop_cli::args::{MOST_ENTROPY, MOST_JOBS, whole};
 use coop_cli::cooprun::{Failure, print};
 use coop_cli::io;
 use coop_lab::campaign::entropy;
@@ -21,10 +22,10 @@ pub(crate) struct Uniformity {
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// The most entropy for a module, which is how large it may become
-    #[arg(long, value_name = "BYTES", default_value_t = 500)]
+    #[arg(long, value_name = "BYTES", default_value_t = 500, value_parser = whole::<usize>(1, MOST_ENTROPY))]
     bytes: usize,
     /// Threads that share the work [default: all processors]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>(1, MOST_JOBS))]
     jobs: Option<usize>,
     /// Keep what goes wrong here, shrunk, as assembly
     #[arg(long, value_name = "DIR")]

@@ -6,6 +6,7 @@ mod checker;
 mod lowering;
 mod reader;
 
+use coop_ir::Op;
 use std::time::{Duration, Instant};
 
 pub use checker::checker;
@@ -54,7 +55,8 @@ pub fn mutate_words(seed: &[u8], random: &mut Random) -> Vec<u8> {
     for _ in 0..=random.below(4) {
         let at = random.below(words.len());
         let other = words[random.below(words.len())];
-        match random.below(12) {
+        match random.below(14) {
+            12 => change_number(&mut words, random),
             0 => words[at] ^= 1 << random.below(32),
             1 => words[at] = other,
             2 => words[at] = random.below(300) as u32,
@@ -81,6 +83,33 @@ pub fn mutate_words(seed: &[u8], random: &mut Random) -> Vec<u8> {
         bytes.truncate(random.below(bytes.len()));
     }
     bytes
+}
+
+/// Changes the width of a number type, or the value of a constant, to one that is rare.
+fn change_number(words: &mut [u32], random: &mut Random) {
+    const WIDTHS: [u32; 12] = [0, 1, 2, 4, 6, 8, 16, 24, 32, 64, 128, u32::MAX];
+    const VALUES: [u32; 10] = [0, 1, 2, 3, 7, 8, 1 << 10, 1 << 20, 1 << 31, u32::MAX];
+    let mut found = Vec::new();
+    let mut at = 5;
+    while let Some(first) = words.get(at).copied() {
+        match first & 0xffff {
+            op if op == u32::from(Op::TypeInt.0) || op == u32::from(Op::TypeFloat.0) => found.push((at + 2, true)),
+            op if op == u32::from(Op::Constant.0) => found.push((at + 3, false)),
+            _ => {}
+        }
+        at += (first >> 16).max(1) as usize;
+    }
+    if found.is_empty() {
+        return;
+    }
+    // There are fewer types than constants, and more hangs on them.
+    let types = random.below(2) == 0;
+    found.retain(|f| f.1 == types);
+    let Some((at, _)) = (!found.is_empty()).then(|| found[random.below(found.len())]) else { return };
+    let new = if types { WIDTHS[random.below(WIDTHS.len())] } else { VALUES[random.below(VALUES.len())] };
+    if let Some(word) = words.get_mut(at) {
+        *word = new;
+    }
 }
 
 /// Changes a few tokens of a text.

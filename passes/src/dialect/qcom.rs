@@ -14,17 +14,17 @@ use crate::builtins::{Builtins, add_to_interfaces};
 use crate::cleanup::{remove_capability, remove_extension};
 use crate::pipeline::PassCx;
 use crate::scalar::bits::{gather, small_type, spread};
-use crate::scalar::lanes::{invocations, unknown_size};
+use crate::scalar::lanes::unknown_size;
+use crate::workgroup::Workgroup;
 use crate::{Lanes, Refusal};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, require_capability};
 use coop_ir::constant::{Constants, Specialization};
-use coop_ir::decorate::Decorations;
-use coop_ir::entry::entry_points;
 use coop_ir::rewrite::sort_globals;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use rustc_hash::FxHashMap;
 use spirv::{BuiltIn, Capability, MemoryAccess, MemorySemantics, Scope, StorageClass};
+use std::collections::BTreeMap;
 
 const WORD: Scalar = Scalar::Int { width: 32, signed: false };
 const ROW_MAJOR: u32 = 0;
@@ -46,23 +46,21 @@ pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         return Ok(());
     };
     let constants = Constants::new(m, &Specialization::new());
-    let size = cx.options.subgroup_size.or_else(|| cx.options.profile.map(|p| p.limits.subgroup_size));
-    let entries = entry_points(m, &Decorations::new(m));
-    let sizes: Vec<Option<u32>> = entries.iter().map(|e| invocations(e, &constants)).collect();
-    let workgroup = sizes.first().copied().flatten().filter(|s| sizes.iter().all(|o| *o == Some(*s)));
+    let size = cx.options.subgroup_size;
+    let workgroup = Workgroup::new(m, &constants);
+    let subgroups = workgroup.most.unwrap_or(0).div_ceil(size.unwrap_or(1).max(1));
     let mut pass = Qcom {
         builtins: Builtins::new(m),
         model: m.has_capability(Capability::VulkanMemoryModel as u32),
         size: size.unwrap_or(0),
-        workgroup: workgroup.unwrap_or(0),
+        workgroup,
         local_index: cx.options.lanes == Lanes::LocalIndex,
-        memories: FxHashMap::default(),
+        memories: BTreeMap::new(),
         functions: FxHashMap::default(),
     };
     let mut e = Edit::new(m);
     e.each(&mut |e, r| pass.inst(e, r))?;
     let Qcom { builtins, memories, .. } = pass;
-    let subgroups = workgroup.unwrap_or(0).div_ceil(size.unwrap_or(1).max(1));
     let bytes = memories.values().fold(0u32, |sum, memory| memory.all(subgroups).saturating_add(sum));
     let what = format!("{} and its like", m.inst(first).op);
     // Taken as variables of the module, which is what passes behind this one see.
@@ -136,9 +134,9 @@ struct Qcom {
     builtins: Builtins,
     model: bool,
     size: u32,
-    workgroup: u32,
+    workgroup: Workgroup,
     local_index: bool,
-    memories: FxHashMap<Id, Memory>,
+    memories: BTreeMap<Id, Memory>,
     functions: FxHashMap<Made, Id>,
 }
 
@@ -198,12 +196,10 @@ impl Qcom {
     /// Invocations that hold something of a matrix, and how much each.
     fn lines(&self, r: InstRef, shape: Shape, array: Array) -> Result<(u32, u32), Refusal> {
         if self.size == 0 {
-            return Err(unknown_size(Some(r), false));
+            return Err(unknown_size(Some(r)));
         }
-        if self.workgroup == 0 {
-            return Err(unknown_size(Some(r), true));
-        }
-        if self.local_index && self.size != self.workgroup {
+        let Some(workgroup) = self.workgroup.invocations else { return Err(self.workgroup.refusal(Some(r))) };
+        if self.local_index && self.size != workgroup {
             let why = "rows of a matrix are handed around among lanes that can't wait for each other";
             let remedy = "lower for subgroups of the device: --lanes subgroup";
             return Err(Refusal::new("refused-lanes", Some(r), why, remedy));
@@ -259,7 +255,7 @@ impl Qcom {
     /// The pointer to the subgroup's part of the memory.
     fn begin(&mut self, e: &mut Edit<'_>, (variable, part): (Id, Id), component: Id) -> Id {
         let word = e.g.uint(e.m, 32);
-        let first = if self.size == self.workgroup {
+        let first = if Some(self.size) == self.workgroup.invocations {
             e.g.u32(e.m, 0)
         } else {
             require_capability(e.m, Capability::GroupNonUniform as u32);
@@ -313,7 +309,7 @@ impl Qcom {
         }
         require_capability(b.module, Capability::GroupNonUniform as u32);
         let lane = self.builtins.load(b, BuiltIn::SubgroupLocalInvocationId);
-        if self.size == self.workgroup {
+        if Some(self.size) == self.workgroup.invocations {
             return (lane, Index::Const(0));
         }
         let subgroup = self.builtins.load(b, BuiltIn::SubgroupId);

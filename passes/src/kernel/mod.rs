@@ -28,7 +28,7 @@ use spirv::{AddressingModel, Capability, ExecutionMode};
 
 /// Whether a module is one of kernels.
 pub(crate) fn is_kernel(m: &Module) -> bool {
-    m.enables(Capability::Kernel as u32) && !m.enables(Capability::Shader as u32)
+    m.is_kernel()
 }
 
 /// Whether pointers have sizes and can be stepped anywhere.

@@ -8,13 +8,13 @@
 use crate::arena::{Arena, Region, Zone};
 use crate::builtins::{Builtins, loaded_type};
 use crate::placement::Line;
+use crate::workgroup::Workgroup;
 use crate::{Lanes, Options, Refusal, kernel};
 use coop_device::SubgroupOperations;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
 use coop_ir::constant::Constants;
 use coop_ir::decode::decode;
 use coop_ir::decorate::Decorations;
-use coop_ir::entry::{EntryPoint, entry_points};
 use coop_ir::grammar::ExecutionScope;
 use coop_ir::rewrite::insert_before;
 use coop_ir::types::Scalar;
@@ -49,7 +49,7 @@ const AMD_BALLOT: &str = "SPV_AMD_shader_ballot";
 pub(super) struct LaneSource {
     mode: Lanes,
     subgroup: Option<u32>,
-    workgroup: Option<u32>,
+    workgroup: Workgroup,
     builtins: Builtins,
     reads_subgroup_id: bool,
     /// Whether there are matrices of subgroup scope.
@@ -66,31 +66,19 @@ pub(super) struct LaneSource {
 }
 
 /// The refusal when nobody said how many lanes there are.
-pub(crate) fn unknown_size(at: Option<InstRef>, workgroup: bool) -> Refusal {
-    if workgroup {
-        let why = "the size of the workgroup is not known";
-        Refusal::new("refused-unknown-size", at, why, "give the spec constants of the workgroup's size with --spec")
-    } else {
-        let why = "the number of invocations of a subgroup is not known";
-        Refusal::new("refused-unknown-size", at, why, "pass --subgroup-size N or --profile NAME")
-    }
+pub(crate) fn unknown_size(at: Option<InstRef>) -> Refusal {
+    let why = "the number of invocations of a subgroup is not known";
+    Refusal::new("refused-unknown-size", at, why, "pass --subgroup-size N or --profile NAME")
 }
 
 impl LaneSource {
     pub(super) fn new(m: &Module, constants: &Constants, options: &Options<'_>) -> Result<LaneSource, Refusal> {
-        let subgroup = options.subgroup_size.or_else(|| options.profile.map(|p| p.limits.subgroup_size));
-        if let Some(0 | 1025..) = subgroup {
-            let why = format!("a subgroup of {} invocations", subgroup.unwrap_or(0));
-            return Err(Refusal::new("refused-unknown-size", None, why, "give a size of 1 to 1024"));
-        }
-        let decorations = Decorations::new(m);
-        let entries = entry_points(m, &decorations);
-        let sizes: Vec<Option<u32>> = entries.iter().map(|e| invocations(e, constants)).collect();
-        let same = sizes.first().copied().flatten().filter(|s| sizes.iter().all(|o| *o == Some(*s)));
+        let subgroup = options.subgroup_size;
+        let workgroup = Workgroup::new(m, constants);
         let mut this = LaneSource {
             mode: options.lanes,
             subgroup,
-            workgroup: same,
+            workgroup,
             builtins: Builtins::new(m),
             reads_subgroup_id: false,
             subgroup_matrices: false,
@@ -114,7 +102,7 @@ impl LaneSource {
     /// What [`Lanes::LocalIndex`] asks of the module.
     fn local_index(&mut self, m: &Module, constants: &Constants, options: &Options<'_>) -> Result<(), Refusal> {
         let subgroup = self.subgroup.unwrap_or(1);
-        match self.workgroup {
+        match self.workgroup.invocations {
             Some(n) if n % subgroup == 0 => {}
             Some(n) => {
                 let why = format!("a workgroup of {n} invocations is not a number of whole subgroups of {subgroup}");
@@ -122,7 +110,7 @@ impl LaneSource {
             }
             // Who starts a kernel says how large its workgroups are: whole subgroups, as everything there.
             None if kernel::is_kernel(m) => {}
-            None => return Err(unknown_size(None, true)),
+            None => return Err(self.workgroup.refusal(None)),
         }
         for b in ABOUT_SUBGROUPS {
             if let Some(v) = self.builtins.existing(b) {
@@ -175,8 +163,7 @@ impl LaneSource {
     /// Whether the lanes of a line of a matrix are in one subgroup and can hand each other values.
     pub(super) fn can_shuffle(&self, line: Line, workgroup: bool) -> bool {
         let Some(size) = self.subgroup.filter(|_| self.can_shuffle) else { return false };
-        let whole = !workgroup || self.workgroup.is_some_and(|n| n.is_multiple_of(size));
-        whole && size.is_multiple_of(line.count * line.step)
+        (!workgroup || self.workgroup.has_full_subgroups(size)) && size.is_multiple_of(line.count * line.step)
     }
 
     /// Counts the lanes of a workgroup subgroup by subgroup: before any is asked for.
@@ -194,7 +181,17 @@ impl LaneSource {
 
     /// The number of lanes of a scope.
     pub(super) fn count(&self, workgroup: bool) -> Option<u32> {
-        if workgroup { self.workgroup } else { self.subgroup }
+        if workgroup { self.workgroup.invocations } else { self.subgroup }
+    }
+
+    /// The refusal where that number is not known.
+    pub(super) fn unknown(&self, at: Option<InstRef>, workgroup: bool) -> Refusal {
+        if workgroup { self.workgroup.refusal(at) } else { unknown_size(at) }
+    }
+
+    /// Whether the output counts subgroups itself: what it does depends on their size then, and the pipeline need not require it.
+    pub(super) fn counts_subgroups(&self) -> bool {
+        self.mode == Lanes::LocalIndex && (self.subgroup_matrices || !self.subgroup_builtins.is_empty())
     }
 
     /// The subgroup size that the pipeline must require: what a lane holds depends on it.
@@ -224,12 +221,12 @@ impl LaneSource {
 
     /// Whether a workgroup is one subgroup.
     pub(super) fn subgroup_is_workgroup(&self) -> bool {
-        self.workgroup.is_some() && self.workgroup == self.subgroup
+        self.workgroup.invocations.is_some() && self.workgroup.invocations == self.subgroup
     }
 
     /// The subgroups of a workgroup, where that is known.
     pub(super) fn subgroups(&self) -> Option<u32> {
-        Some(self.workgroup?.div_ceil(self.subgroup?))
+        Some(self.workgroup.most?.div_ceil(self.subgroup?))
     }
 
     /// The quad of shared memory at which a region begins for this invocation.
@@ -257,8 +254,9 @@ impl LaneSource {
         };
         let subgroup = self.subgroup.unwrap_or(1);
         let counts = matches!(builtin, BuiltIn::NumSubgroups | BuiltIn::NumEnqueuedSubgroups);
-        let Some(workgroup) = self.workgroup.or((!counts).then_some(subgroup)) else {
-            return Err(unknown_size(Some(r), true));
+        let known = self.workgroup.invocations;
+        let Some(workgroup) = known.or((!counts).then_some(subgroup)) else {
+            return Err(self.workgroup.refusal(Some(r)));
         };
         let (op, by) = match builtin {
             BuiltIn::SubgroupSize | BuiltIn::SubgroupMaxSize => (Op::CopyObject, subgroup),
@@ -348,10 +346,4 @@ impl Untold {
         let name = |b: &BuiltIn| format!("{b:?}");
         inst.ids().find_map(|id| self.masks.get(&id).or_else(|| self.blocks.get(&id))).map(name)
     }
-}
-
-/// The number of invocations of a workgroup of an entry point, where it is known.
-pub(crate) fn invocations(entry: &EntryPoint, constants: &Constants) -> Option<u32> {
-    let size = entry.workgroup_size?.values(constants);
-    size.iter().try_fold(1u32, |n, s| n.checked_mul(u32::try_from(s.fixed()?).ok()?))
 }

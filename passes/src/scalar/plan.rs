@@ -7,10 +7,11 @@
 use super::arith::HALF;
 use super::{Mat, lanes, observe};
 use crate::Refusal;
+use crate::logical::{Logical, logical};
 use crate::placement::{Along, Grid, Holding, Run, Shape, Use, choose, spread_within, tile};
 use coop_ir::constant::Constants;
 use coop_ir::effects::{self, Written};
-use coop_ir::types::{self, CoopMat, Scalar};
+use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, Module, Op};
 use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::StorageClass;
@@ -21,70 +22,46 @@ pub(super) fn collect(
     constants: &Constants,
     lanes: &lanes::LaneSource,
 ) -> Result<FxHashMap<Id, Mat>, Refusal> {
-    let mut found: Vec<(CoopMat, Scalar, Shape, bool)> = Vec::new();
-    for r in m.globals_with(Op::TypeCooperativeMatrixKHR) {
-        let bad = |reason: String, remedy: &str| Err(Refusal::new("refused-type", Some(r), reason, remedy));
-        let Some(ty) = m.inst(r).result.and_then(|id| types::coop_mat(m, id)) else { continue };
-        let view = ty.view(m, constants);
-        let Some(scalar) = view.component else {
-            return bad("the component type is no numerical scalar".into(), "see what coopcheck says");
-        };
-        let workgroup = match view.scope.fixed() {
-            Some(3) => false,
-            Some(2) => true,
-            _ => return bad(format!("no lowering of {view} is known"), "use Subgroup or Workgroup scope"),
-        };
-        let dim = |c: &coop_ir::constant::Const| c.fixed().and_then(|v| u32::try_from(v).ok()).filter(|v| *v > 0);
-        let (Some(rows), Some(cols)) = (dim(&view.rows), dim(&view.cols)) else {
-            return bad(format!("{view} has no elements"), "give it rows and columns of at least 1");
-        };
-        if u64::from(rows) * u64::from(cols) > 1 << 20 {
-            return bad(format!("{view} has more than 2^20 elements"), "no device has such matrices");
-        }
-        let Some(use_) = view.use_.fixed().and_then(Use::from_value) else {
-            return bad(format!("{view} has an unknown use"), "use A, B or Accumulator");
-        };
-        found.push((ty, scalar, Shape { rows, cols, use_ }, workgroup));
-    }
-    let uses: FxHashMap<Id, Use> = found.iter().map(|f| (f.0.id, f.2.use_)).collect();
+    let found = logical(m, constants)?;
+    let uses: FxHashMap<Id, Use> = found.iter().map(|l| (l.ty.id, l.shape.use_)).collect();
     let observed = observe::observed(m, &uses).types;
     let mut mats = FxHashMap::default();
     let directions = Directions::new(m, constants, &found);
     for scope in [false, true] {
-        let of_scope: Vec<_> = found.iter().filter(|f| f.3 == scope).collect();
-        let Some((first, ..)) = of_scope.first() else { continue };
-        let count = lanes.count(scope).ok_or_else(|| lanes::unknown_size(m.def(first.id), scope))?;
-        let by_id: FxHashMap<Id, (Scalar, Shape)> = of_scope.iter().map(|f| (f.0.id, (f.1, f.2))).collect();
+        let of_scope: Vec<Logical> = found.iter().filter(|l| l.workgroup == scope).copied().collect();
+        let Some(first) = of_scope.first() else { continue };
+        let count = lanes.count(scope).ok_or_else(|| lanes.unknown(Some(first.at), scope))?;
+        let by_id: FxHashMap<Id, (Scalar, Shape)> = of_scope.iter().map(|l| (l.ty.id, (l.scalar, l.shape))).collect();
         let runs = runs(m, constants, &by_id);
         let held = |shape: Shape, ty: Id| Holding { shape, once: observed.contains(&ty) };
         let grid = if scope {
             Grid::new(count, 1)
         } else {
-            let holdings: Vec<Holding> = of_scope.iter().map(|f| held(f.2, f.0.id)).collect();
+            let holdings: Vec<Holding> = of_scope.iter().map(|l| held(l.shape, l.ty.id)).collect();
             choose(count, &holdings, &runs)
         };
         let pieces = Pieces::new(m, &by_id, &runs, &directions);
         let reduced = reduced_by_rows(m, &by_id);
-        for (ty, scalar, shape, workgroup) in of_scope {
+        for Logical { ty, scalar, shape, workgroup, .. } in of_scope {
             let along = directions.of(ty.id, shape.use_);
             let (grid, band) = match shape.use_ {
                 _ if !scope => {
-                    let band = grid.held(held(*shape, ty.id));
+                    let band = grid.held(held(shape, ty.id));
                     if observed.contains(&ty.id) && (band.rows.pads() || band.cols.pads()) {
-                        return Err(not_once(m, ty.id, *shape, count));
+                        return Err(not_once(m, ty.id, shape, count));
                     }
                     (grid, band)
                 }
-                Use::Accumulator => tile(count, *shape, pieces.of(*shape), reduced.contains(&(shape.rows, shape.cols))),
+                Use::Accumulator => tile(count, shape, pieces.of(shape), reduced.contains(&(shape.rows, shape.cols))),
                 _ => {
                     // What is put into shared memory in slices of K should be every lane's work each time.
                     let along_k = (along == Along::Row) == (shape.use_ == Use::A);
                     let span = if along_k { SPAN } else { u32::MAX };
-                    spread_within(count, *shape, along, QUAD_BITS / scalar.width().clamp(8, 128), span)
+                    spread_within(count, shape, along, QUAD_BITS / scalar.width().clamp(8, 128), span)
                 }
             };
-            let (elem, scalar) = (ty.component, *scalar);
-            mats.insert(ty.id, Mat { ty: ty.id, elem, scalar, grid, band, workgroup: *workgroup, along });
+            let elem = ty.component;
+            mats.insert(ty.id, Mat { ty: ty.id, elem, scalar, grid, band, workgroup, along });
         }
     }
     Ok(mats)
@@ -122,8 +99,8 @@ struct Directions {
 }
 
 impl Directions {
-    fn new(m: &Module, constants: &Constants, found: &[(CoopMat, Scalar, Shape, bool)]) -> Directions {
-        let known: FxHashSet<Id> = found.iter().map(|f| f.0.id).collect();
+    fn new(m: &Module, constants: &Constants, found: &[Logical]) -> Directions {
+        let known: FxHashSet<Id> = found.iter().map(|l| l.ty.id).collect();
         let mut votes: FxHashMap<Id, (u32, u32)> = FxHashMap::default();
         for r in m.all() {
             let inst = m.inst(r);

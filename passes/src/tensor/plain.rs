@@ -7,11 +7,10 @@
 use super::access::{Access, Tensors};
 use crate::builtins::{Builtins, add_to_interfaces};
 use crate::pipeline::PassCx;
+use crate::workgroup::Workgroup;
 use crate::{Error, Options, Refusal, Report, inline, specialize};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, require_capability};
 use coop_ir::constant::{Constants, Specialization};
-use coop_ir::decorate::Decorations;
-use coop_ir::entry::entry_points;
 use coop_ir::rewrite::sort_globals;
 use coop_ir::types;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
@@ -233,8 +232,7 @@ impl Plain<'_> {
     fn stage(&mut self, access: &Access) -> Result<Stage, Refusal> {
         let scope = types::coop_mat(self.m, access.matrix).map(|t| t.view(self.m, &self.constants).scope);
         let workgroup = scope.and_then(|s| s.fixed()) == Some(2);
-        let entries = entry_points(self.m, &Decorations::new(self.m));
-        let size = entries.iter().find_map(|e| crate::scalar::lanes::invocations(e, &self.constants)).unwrap_or(1);
+        let size = Workgroup::new(self.m, &self.constants).most.unwrap_or(1);
         let (lanes, parts) = if workgroup { (size, 1) } else { (self.size, size.div_ceil(self.size)) };
         let per = access.rows * access.cols;
         let array = self.g.array(self.m, access.elem.ty, per * parts);

@@ -40,23 +40,23 @@ use crate::builtins::Builtins;
 use crate::decorations::{self, Decorated};
 use crate::inline::Carriers;
 use crate::kernel;
+use crate::logical::{Logical, logical};
 use crate::pipeline::PassCx;
 use crate::placement::{Grid, Use};
 use crate::scalar::arith::is_elementwise;
-use crate::scalar::lanes::invocations;
+use crate::scalar::lanes::unknown_size;
 use crate::scalar::{observe, sweep};
 use crate::tensor::{Access, Tensors};
+use crate::workgroup::Workgroup;
 use crate::{LoweredMatrix, Refusal};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
 use coop_ir::constant::{Constants, Specialization};
-use coop_ir::decorate::Decorations;
-use coop_ir::entry::entry_points;
 use coop_ir::rewrite::sort_globals;
 use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
 use native::Native;
 use pipeline::{Carried, Pipeline};
 use rustc_hash::{FxHashMap, FxHashSet};
-use shape::{Choice, Logical, Mat};
+use shape::{Choice, Mat};
 use sheet::Sheet;
 use spirv::{BuiltIn, Capability, Scope};
 use tensor::Key;
@@ -164,16 +164,17 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     memory::narrow_strides(m);
     let constants = Constants::new(m, &Specialization::new());
     factors::run(m, &constants, profile);
-    let logical = shape::logical(m, &constants)?;
-    let size = cx.options.subgroup_size.unwrap_or(profile.limits.subgroup_size).max(1);
-    let invocations = workgroup(m, &constants);
-    let subgroups = invocations.map(|n| n.div_ceil(size));
+    let logical = logical(m, &constants)?;
+    let Some(size) = cx.options.subgroup_size else { return Err(unknown_size(None)) };
+    let workgroup = Workgroup::new(m, &constants);
+    let invocations = workgroup.invocations;
+    let subgroups = workgroup.most.map(|n| n.div_ceil(size));
     // Those of a kernel can be of any size: there is shared memory for the largest.
     let parts = subgroups.or_else(|| kernel::most_subgroups(m, profile, size));
     let partners = partners(m, &logical);
     let shapes = Choice::new(m, profile, &logical, &partners).solve()?;
     let mut g = Globals::new(m);
-    let (mats, tile_types) = cut(m, &mut g, &logical, &shapes, subgroups)?;
+    let (mats, tile_types) = cut(m, &mut g, &logical, &shapes, (&workgroup, size))?;
     places(m, cx, &mats)?;
     let cut: FxHashSet<Id> = mats.values().filter(|m| !m.is_kept()).map(|m| m.ty).collect();
     sweep::run(m, &constants, &mats.keys().copied().collect(), &cut);
@@ -241,13 +242,6 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     }
     sort_globals(m);
     Ok(())
-}
-
-/// The number of invocations of a workgroup, where all entry points agree on a known one.
-fn workgroup(m: &Module, constants: &Constants) -> Option<u32> {
-    let entries = entry_points(m, &Decorations::new(m));
-    let sizes: Vec<Option<u32>> = entries.iter().map(|e| invocations(e, constants)).collect();
-    sizes.first().copied().flatten().filter(|s| sizes.iter().all(|o| *o == Some(*s)))
 }
 
 /// Refuses what relies on where elements are, unless tiles of the device have them there: elements beyond the last row or column
@@ -329,15 +323,13 @@ fn cut(
     g: &mut Globals,
     logical: &[Logical],
     shapes: &shape::Shapes,
-    subgroups: Option<u32>,
+    (workgroup, size): (&Workgroup, u32),
 ) -> Result<(FxHashMap<Id, Mat>, TileTypes), Refusal> {
     let of_workgroup: Vec<Logical> = logical.iter().filter(|l| l.workgroup).copied().collect();
     let mut workgroup_grid = Grid::new(1, 1);
     if let Some(first) = of_workgroup.first() {
-        let Some(count) = subgroups else {
-            return Err(crate::scalar::lanes::unknown_size(Some(first.at), true));
-        };
-        workgroup_grid = shape::grid(count, &of_workgroup, shapes, keeps_rows(m));
+        let Some(invocations) = workgroup.invocations else { return Err(workgroup.refusal(Some(first.at))) };
+        workgroup_grid = shape::grid(invocations.div_ceil(size), &of_workgroup, shapes, keeps_rows(m));
     }
     let mut types = TileTypes::default();
     let kept = |l: &Logical, shape: (u32, u32)| !l.workgroup && (l.shape.rows, l.shape.cols) == shape;

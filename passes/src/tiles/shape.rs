@@ -17,10 +17,10 @@
 
 use crate::Refusal;
 use crate::arena::Elem;
+use crate::logical::Logical;
 use crate::placement::{Grid, Shape, Use, choose};
 use coop_device::{ComponentType, MatrixProperties, Profile, Scope};
-use coop_ir::constant::Constants;
-use coop_ir::types::{self, CoopMat, Scalar};
+use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, InstRef, Module, Op};
 use rustc_hash::FxHashMap;
 use spirv::CooperativeMatrixOperands as Bits;
@@ -91,47 +91,6 @@ impl Mat {
         let use_ = types::use_name(self.shape.use_ as u64).unwrap_or("?");
         format!("{} {}x{} {use_}", self.elem.scalar, self.shape.rows, self.shape.cols)
     }
-}
-
-/// A matrix type as the module says it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Logical {
-    /// Where it is declared.
-    pub(super) at: InstRef,
-    pub(super) ty: CoopMat,
-    pub(super) scalar: Scalar,
-    pub(super) shape: Shape,
-    pub(super) workgroup: bool,
-}
-
-/// The matrix types of the module.
-pub(super) fn logical(m: &Module, constants: &Constants) -> Result<Vec<Logical>, Refusal> {
-    let mut found = Vec::new();
-    for r in m.globals_with(Op::TypeCooperativeMatrixKHR) {
-        let bad = |reason: String, remedy: &str| Err(Refusal::new("refused-type", Some(r), reason, remedy));
-        let Some(ty) = m.inst(r).result.and_then(|id| types::coop_mat(m, id)) else { continue };
-        let view = ty.view(m, constants);
-        let Some(scalar) = view.component.filter(|s| matches!(s.width(), 8 | 16 | 32 | 64)) else {
-            return bad("the component type is no number of 8, 16, 32 or 64 bits".into(), "see what coopcheck says");
-        };
-        let workgroup = match view.scope.fixed() {
-            Some(3) => false,
-            Some(2) => true,
-            _ => return bad(format!("no lowering of {view} is known"), "use Subgroup or Workgroup scope"),
-        };
-        let dim = |c: &coop_ir::constant::Const| c.fixed().and_then(|v| u32::try_from(v).ok()).filter(|v| *v > 0);
-        let (Some(rows), Some(cols)) = (dim(&view.rows), dim(&view.cols)) else {
-            return bad(format!("{view} has no elements"), "give it rows and columns of at least 1");
-        };
-        if u64::from(rows) * u64::from(cols) > 1 << 20 {
-            return bad(format!("{view} has more than 2^20 elements"), "no device has such matrices");
-        }
-        let Some(use_) = view.use_.fixed().and_then(Use::from_value) else {
-            return bad(format!("{view} has an unknown use"), "use A, B or Accumulator");
-        };
-        found.push(Logical { at: r, ty, scalar, shape: Shape { rows, cols, use_ }, workgroup });
-    }
-    Ok(found)
 }
 
 /// Whether the profile has a product of these types, of whatever sizes: A, B, C and the result.

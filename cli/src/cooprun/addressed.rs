@@ -1,0 +1,202 @@
+//! What the blocks of a module hold, where device addresses are among it.
+//!
+//! A pointer to PhysicalStorageBuffer memory in a block is an address. So is an integer of 64 bits, or two of 32, that the module
+//! makes such a pointer of: integers are followed from there to the block that they are loaded from, through sums and variables
+//! of functions.
+
+use coop_exec::layout::Layout;
+use coop_ir::constant::Constants;
+use coop_ir::types::{Scalar, Type};
+use coop_ir::uses::Users;
+use coop_ir::{Id, Inst, Module, Op};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most parts of a block that are written down.
+const MOST_FIELDS: usize = 256;
+
+/// Elements that are written down of an array of addresses without a length.
+const GUESSED_ADDRESSES: u32 = 16;
+
+/// Nesting of types that is looked into.
+const MOST_DEPTH: u32 = 16;
+
+/// Values that are looked at on the way from a pointer to where its address is loaded.
+const MOST_STEPS: usize = 1000;
+
+/// `StorageClass` Function and PhysicalStorageBuffer.
+const FUNCTION: u32 = 7;
+const PHYSICAL: u32 = 5349;
+
+/// A part of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Field {
+    /// Bytes from the start of the block.
+    pub(super) offset: u32,
+    pub(super) what: What,
+}
+
+impl Field {
+    /// How many bytes it has.
+    pub(super) fn bytes(self) -> u32 {
+        match self.what {
+            What::Address(_) => 8,
+            What::Numbers(scalar, count) => scalar.bytes().saturating_mul(count),
+        }
+    }
+}
+
+/// What a part of a block holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum What {
+    /// The address of something of this type.
+    Address(Id),
+    /// So many numbers.
+    Numbers(Scalar, u32),
+}
+
+/// Finds what the blocks of a module hold.
+pub(super) struct Blocks<'a> {
+    module: &'a Module,
+    layout: Layout<'a>,
+    constants: &'a Constants,
+    /// Integers that are addresses: the block's type, the offset, and the type of what is there.
+    integers: BTreeMap<(Id, u32), Id>,
+}
+
+impl<'a> Blocks<'a> {
+    pub(super) fn new(module: &'a Module, layout: Layout<'a>, constants: &'a Constants) -> Blocks<'a> {
+        let mut this = Blocks { module, layout, constants, integers: BTreeMap::new() };
+        this.integers = this.find_integers();
+        this
+    }
+
+    /// The parts of a block that holds addresses; `None` of one that holds none.
+    pub(super) fn fields(&self, block: Id) -> Option<Vec<Field>> {
+        let mut fields = Vec::new();
+        self.collect(block, block, 0, 0, &mut fields);
+        fields.iter().any(|f| matches!(f.what, What::Address(_))).then_some(fields)
+    }
+
+    fn collect(&self, block: Id, kind: Id, offset: u32, depth: u32, out: &mut Vec<Field>) {
+        if depth > MOST_DEPTH || out.len() >= MOST_FIELDS {
+            return;
+        }
+        let mut add = |what| out.push(Field { offset, what });
+        if let Some(pointee) = self.integers.get(&(block, offset)) {
+            return add(What::Address(*pointee));
+        }
+        let Some(ty) = Type::of(self.module, kind) else { return };
+        match ty {
+            Type::Pointer { storage: PHYSICAL, pointee } => add(What::Address(pointee)),
+            Type::Scalar(scalar) => add(What::Numbers(scalar, 1)),
+            Type::Vector { elem, len } => match Type::of(self.module, elem) {
+                Some(Type::Scalar(scalar)) => add(What::Numbers(scalar, len)),
+                _ => {}
+            },
+            Type::Array { elem, len } => {
+                let len = self.constants.get(len).value().and_then(|n| u32::try_from(n).ok());
+                self.elements(block, (kind, elem), len.unwrap_or(0), offset, depth, out);
+            }
+            // Numbers behind the parts are zeros anyway.
+            Type::RuntimeArray { elem } if self.has_pointer(elem, depth) => {
+                self.elements(block, (kind, elem), GUESSED_ADDRESSES, offset, depth, out);
+            }
+            Type::Struct { .. } => {
+                for member in self.layout.members(kind) {
+                    self.collect(block, member.kind, offset.saturating_add(member.offset), depth + 1, out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn elements(&self, block: Id, (array, elem): (Id, Id), len: u32, offset: u32, depth: u32, out: &mut Vec<Field>) {
+        let Some(stride) = self.layout.stride(array).or_else(|| self.layout.size(elem)) else { return };
+        for n in (0..len).take_while(|_| stride > 0).take(MOST_FIELDS) {
+            self.collect(block, elem, offset.saturating_add(n.saturating_mul(stride)), depth + 1, out);
+        }
+    }
+
+    fn has_pointer(&self, kind: Id, depth: u32) -> bool {
+        match Type::of(self.module, kind).filter(|_| depth < MOST_DEPTH) {
+            Some(Type::Pointer { storage, .. }) => storage == PHYSICAL,
+            Some(Type::Array { elem, .. }) => self.has_pointer(elem, depth + 1),
+            Some(Type::Struct { members }) => members.into_iter().any(|m| self.has_pointer(m, depth + 1)),
+            _ => false,
+        }
+    }
+
+    /// Where integers are loaded that become pointers.
+    fn find_integers(&self) -> BTreeMap<(Id, u32), Id> {
+        let m = self.module;
+        let users = Users::new(m);
+        let mut found = BTreeMap::new();
+        for r in m.functions.iter().flat_map(|f| f.insts()) {
+            let inst = m.inst(r);
+            let pointee = match inst.ty.and_then(|t| Type::of(m, t)) {
+                Some(Type::Pointer { storage: PHYSICAL, pointee }) => pointee,
+                _ => continue,
+            };
+            let (Op::ConvertUToPtr | Op::Bitcast, Some(from)) = (inst.op, inst.id(0)) else { continue };
+            if matches!(m.type_of(from).and_then(|t| Type::of(m, t)), Some(Type::Pointer { .. })) {
+                continue;
+            }
+            for place in self.loaded_from(from, &users) {
+                found.entry(place).or_insert(pointee);
+            }
+        }
+        found
+    }
+
+    /// The blocks and offsets from which a value is loaded.
+    fn loaded_from(&self, value: Id, users: &Users) -> BTreeSet<(Id, u32)> {
+        let m = self.module;
+        let (mut found, mut seen, mut work) = (BTreeSet::new(), BTreeSet::new(), vec![value]);
+        while let Some(id) = work.pop().filter(|_| seen.len() < MOST_STEPS) {
+            let Some(inst) = m.def_inst(id).filter(|_| seen.insert(id)) else { continue };
+            match inst.op {
+                Op::Load => match inst.id(0).and_then(|p| m.def_inst(p)) {
+                    Some(variable) if variable.op == Op::Variable && variable.word(0) == Some(FUNCTION) => {
+                        let pointer = variable.result;
+                        let stores = pointer.into_iter().flat_map(|p| users.of(p)).map(|r| m.inst(*r));
+                        work.extend(stores.filter(|i| i.op == Op::Store && i.id(0) == pointer).filter_map(|i| i.id(1)));
+                    }
+                    Some(chain) => found.extend(self.place(chain)),
+                    None => {}
+                },
+                // Which of the two is the address, the types don't say.
+                Op::IAdd | Op::Phi | Op::Select | Op::CopyObject | Op::Bitcast => work.extend(inst.ids()),
+                // The lower half says where both are.
+                Op::CompositeConstruct | Op::CompositeExtract => work.extend(inst.id(0)),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// The block that a chain of accesses begins at, and how many bytes behind its start it ends.
+    fn place(&self, chain: &Inst) -> Option<(Id, u32)> {
+        if !matches!(chain.op, Op::AccessChain | Op::InBoundsAccessChain) {
+            return None;
+        }
+        let base = self.module.type_of(chain.id(0)?)?;
+        let Type::Pointer { pointee: block, .. } = Type::of(self.module, base)? else { return None };
+        let (mut kind, mut offset) = (block, 0u32);
+        for index in chain.ids_from(1) {
+            let index = u32::try_from(self.constants.get(index).value()?).ok()?;
+            let (inner, further) = match Type::of(self.module, kind)? {
+                Type::Struct { .. } => {
+                    let member = self.layout.members(kind).into_iter().nth(index as usize)?;
+                    (member.kind, member.offset)
+                }
+                Type::Array { elem, .. } | Type::RuntimeArray { elem } => {
+                    (elem, self.layout.stride(kind)?.checked_mul(index)?)
+                }
+                Type::Vector { elem, .. } => (elem, self.layout.size(elem)?.checked_mul(index)?),
+                _ => return None,
+            };
+            (kind, offset) = (inner, offset.checked_add(further)?);
+        }
+        Some((block, offset))
+    }
+}

@@ -1,0 +1,58 @@
+//! Lowering for one entry point of several.
+//!
+//! The others are dropped, with the functions and the variables that only they use: a pipeline is made of one entry point, and what
+//! is decided once for the module (how many invocations share a matrix, the sizes of shared memory) is decided for that one.
+
+use crate::{Refusal, cleanup};
+use coop_ir::decorate::Decorations;
+use coop_ir::entry::entry_points;
+use coop_ir::rewrite::remove_globals;
+use coop_ir::uses::Users;
+use coop_ir::{Id, InstRef, Module, Op};
+use rustc_hash::FxHashSet;
+use spirv::StorageClass;
+
+/// Keeps the entry point of that name only.
+pub(crate) fn keep_only(m: &mut Module, name: &str) -> Result<(), Refusal> {
+    let entries = entry_points(m, &Decorations::new(m));
+    let (kept, dropped): (Vec<_>, Vec<_>) = entries.iter().partition(|e| e.name == name);
+    if kept.is_empty() {
+        let names: Vec<String> = entries.iter().map(|e| format!("'{}'", e.name)).collect();
+        let why = format!("the module has no entry point '{name}'");
+        let remedy = format!("name one that it has: {}", names.join(", "));
+        return Err(Refusal::new("refused-entry", None, why, remedy));
+    }
+    if let [_, second, ..] = kept.as_slice() {
+        let why = format!("the module has several entry points '{name}', of different stages");
+        return Err(Refusal::new("refused-entry", Some(second.at), why, "give them different names"));
+    }
+    if dropped.is_empty() {
+        return Ok(());
+    }
+    let gone: FxHashSet<InstRef> = dropped.iter().map(|e| e.at).collect();
+    let functions: FxHashSet<Id> = kept.iter().map(|e| e.function).collect();
+    let modes: FxHashSet<InstRef> =
+        dropped.iter().filter(|e| !functions.contains(&e.function)).flat_map(|e| &e.modes).map(|m| m.at).collect();
+    remove_globals(m, |_, r| gone.contains(&r) || modes.contains(&r));
+    cleanup::unused_functions(m);
+    unused_variables(m);
+    Ok(())
+}
+
+/// Removes variables that nothing uses. Those with a binding say what a pipeline layout has, and stay.
+fn unused_variables(m: &mut Module) {
+    let of_functions =
+        [StorageClass::Input, StorageClass::Output, StorageClass::Private, StorageClass::Workgroup].map(|s| s as u32);
+    let users = Users::new(m);
+    let unused = |r: &InstRef| {
+        let inst = m.inst(*r);
+        let id = inst.result.filter(|_| inst.word(0).is_some_and(|s| of_functions.contains(&s)))?;
+        users.beyond_notes(m, id).next().is_none().then_some(id)
+    };
+    let gone: FxHashSet<Id> = m.globals_with(Op::Variable).filter_map(|r| unused(&r)).collect();
+    remove_globals(m, |m, r| {
+        let inst = m.inst(r);
+        inst.op == Op::Variable && inst.result.is_some_and(|id| gone.contains(&id))
+    });
+    crate::ssa::forget_notes(m, &gone);
+}

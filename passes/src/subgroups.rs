@@ -1,0 +1,182 @@
+//! The subgroup size that the output is made for: who says it, and whether a pipeline can require it.
+
+use crate::kernel;
+use crate::report::{SizeSource, SubgroupSize, Warning};
+use crate::{Lanes, Options, Refusal, Report};
+use coop_device::subgroup::{Specialised, specialised_for};
+use coop_device::{Limits, Profile};
+use coop_ir::constant::{Constants, Specialization};
+use coop_ir::decorate::Decorations;
+use coop_ir::entry::entry_points;
+use coop_ir::{InstRef, Module};
+
+/// The refusal of a size.
+const RULE: &str = "refused-subgroup-size";
+
+/// The most invocations of a subgroup of a kernel.
+const MOST_OF_KERNELS: u32 = 1024;
+
+/// What is said about the size of subgroups, before anything is lowered.
+pub(crate) struct Subgroups {
+    /// In the order in which to try them; empty if nobody says one.
+    pub(crate) sizes: Vec<SubgroupSize>,
+    specialised: Option<Specialised>,
+}
+
+impl Subgroups {
+    /// Who says a size: the kernel, the options, the module by what it was specialised for, the profile. Where nobody needs to
+    /// be believed, `sizes` goes on with the others that the device has.
+    pub(crate) fn new(module: &Module, options: &Options<'_>, to_shaders: bool) -> Result<Subgroups, Refusal> {
+        let own = kernel::subgroup_size(module);
+        if let Some(size) = own
+            && !(1..=MOST_OF_KERNELS).contains(&size)
+        {
+            let why = format!("the kernel asks for subgroups of {size}");
+            return Err(Refusal::new(RULE, None, why, format!("ask for a size of 1 to {MOST_OF_KERNELS}")));
+        }
+        if let Some(size) = options.subgroup_size
+            && !(size.is_power_of_two() && size <= Limits::MAX_SUBGROUP_SIZE)
+        {
+            let why = format!("there are no subgroups of {size} invocations");
+            let remedy = format!("give a size of 1, 2, 4, ... or {}", Limits::MAX_SUBGROUP_SIZE);
+            return Err(Refusal::new(RULE, None, why, remedy));
+        }
+        let specialised = specialised_for(module, &options.spec, options.spec_defaults);
+        let of = |size, source| SubgroupSize { size, source };
+        let own = own.map(|size| of(size, SizeSource::Kernel));
+        let given = options.subgroup_size.map(|size| of(size, SizeSource::Given));
+        // What a kernel asks for holds: its indices count on it. A shader that it becomes may be asked for otherwise.
+        let said = if to_shaders { given.or(own) } else { own.or(given) };
+        let sizes = match (said, options.profile) {
+            (Some(said), _) => vec![said],
+            (None, Some(profile)) => from_profile(profile, options.lanes, specialised.as_ref()),
+            (None, None) => Vec::new(),
+        };
+        Ok(Subgroups { sizes, specialised })
+    }
+
+    /// What the one who makes the pipeline has to know of the size that was chosen, if the output depends on it.
+    pub(crate) fn report(&self, chosen: Option<SubgroupSize>, lanes: Lanes, report: &mut Report) {
+        let Some(chosen) = chosen.filter(|_| report.required_subgroup_size.is_some() || report.counts_subgroups) else {
+            return;
+        };
+        report.subgroup_size = Some(chosen);
+        let size = chosen.size;
+        let depends = match lanes {
+            Lanes::Subgroup => format!("the pipeline must require a subgroup size of {size}"),
+            Lanes::LocalIndex => format!("each {size} consecutive invocations stand for a subgroup"),
+        };
+        let sign =
+            self.specialised.as_ref().map(|s| format!("SpecId {} is {}, and the module {}", s.spec_id, s.size, s.sign));
+        let remedy =
+            "say the size that the pipeline requires: --subgroup-size N, in the library Options::subgroup_size";
+        match chosen.source {
+            SizeSource::Kernel | SizeSource::Given => {}
+            SizeSource::Profile => report.warnings.push(Warning {
+                id: "subgroup-size-assumed",
+                message: format!("{depends}, which is the profile's: nobody said it"),
+                remedy: remedy.to_owned(),
+            }),
+            // The device has no other.
+            SizeSource::Specialised if self.sizes.len() == 1 => {}
+            SizeSource::Specialised => report.warnings.push(Warning {
+                id: "subgroup-size-assumed",
+                message: format!("{depends}, which is taken from the module: {}", sign.clone().unwrap_or_default()),
+                remedy: remedy.to_owned(),
+            }),
+        }
+        if let (Some(specialised), Some(sign)) = (&self.specialised, sign)
+            && specialised.size != size
+        {
+            report.warnings.push(Warning {
+                id: "subgroup-size-specialised",
+                message: format!("the module is specialised for another subgroup size than {size}: {sign}"),
+                remedy: format!("pass --spec {}={size}, or --subgroup-size {}", specialised.spec_id, specialised.size),
+            });
+        }
+    }
+}
+
+/// The sizes to try on a device: the one that the module is specialised for if the device has it, the device's own, the others
+/// from the largest on.
+fn from_profile(profile: &Profile, lanes: Lanes, specialised: Option<&Specialised>) -> Vec<SubgroupSize> {
+    let of = |size, source| SubgroupSize { size, source };
+    let own = profile.limits.subgroup_size;
+    let has = profile.subgroup_sizes();
+    let meant = specialised.map(|s| s.size).filter(|size| lanes == Lanes::LocalIndex || has.contains(size));
+    let mut sizes: Vec<SubgroupSize> = meant.map(|size| of(size, SizeSource::Specialised)).into_iter().collect();
+    let others = has.into_iter().rev().filter(|size| *size != own && lanes == Lanes::Subgroup);
+    for size in std::iter::once(own).chain(others) {
+        if sizes.iter().all(|s| s.size != size) {
+            sizes.push(of(size, SizeSource::Profile));
+        }
+    }
+    sizes
+}
+
+/// Refuses an output that needs full subgroups which its pipeline can't have.
+pub(crate) fn check(output: &Module, options: &Options<'_>, report: &Report) -> Result<(), Refusal> {
+    let Some(size) = report.required_subgroup_size.filter(|_| !kernel::is_kernel(output)) else { return Ok(()) };
+    let permitted = options.profile.map(|p| (p, p.subgroup_sizes()));
+    if let Some((profile, sizes)) = permitted.as_ref().filter(|(_, sizes)| !sizes.contains(&size)) {
+        let why = format!("{} has no subgroups of {size} that a pipeline can require", profile.name);
+        return Err(Refusal::new(RULE, None, why, format!("require {}", list(sizes))));
+    }
+    let constants = Constants::new(output, &Specialization::new());
+    for entry in entry_points(output, &Decorations::new(output)) {
+        let Some(workgroup) = entry.workgroup_size else { continue };
+        let [x, y, z] = workgroup.values(&constants).map(|c| c.fixed());
+        let Some(x) = x else { continue };
+        let at = Some(workgroup.at);
+        if !x.is_multiple_of(u64::from(size)) {
+            let why = format!(
+                "the output needs full subgroups of {size}, and x of the workgroup size of {}, {x}, is no multiple of that",
+                entry.name
+            );
+            return Err(Refusal::new(
+                RULE,
+                at,
+                why,
+                other_size(x, permitted.as_ref().map(|(_, sizes)| sizes.as_slice())),
+            ));
+        }
+        if let (Some((profile, _)), Some(y), Some(z)) = (&permitted, y, z) {
+            enough_subgroups(profile, at, [x, y, z], size)?;
+        }
+    }
+    Ok(())
+}
+
+fn enough_subgroups(profile: &Profile, at: Option<InstRef>, extents: [u64; 3], size: u32) -> Result<(), Refusal> {
+    let most = u64::from(profile.limits.max_compute_workgroup_subgroups);
+    let subgroups = extents.into_iter().fold(1, u64::saturating_mul) / u64::from(size);
+    if most == 0 || subgroups <= most {
+        return Ok(());
+    }
+    let why = format!("{subgroups} subgroups of {size} in a workgroup; {} has up to {most}", profile.name);
+    Err(Refusal::new(RULE, at, why, "require larger subgroups, or make the workgroup smaller"))
+}
+
+/// What to do where x is no multiple of the size of full subgroups.
+fn other_size(x: u64, permitted: Option<&[u32]>) -> String {
+    let local = "--lanes local-index needs no full subgroups";
+    let divides = |size: &u32| x.is_multiple_of(u64::from(*size));
+    let fits: Vec<u32> = match permitted {
+        Some(sizes) => sizes.iter().copied().filter(divides).collect(),
+        None => (0..8).map(|n| 1 << n).filter(|n| *n > 1).filter(divides).collect(),
+    };
+    match fits.as_slice() {
+        [] => format!("make x a multiple of the subgroup size; {local}"),
+        fits => format!("require {}, or make x a multiple of the subgroup size; {local}", list(fits)),
+    }
+}
+
+/// `--subgroup-size 8, 16 or 32`.
+fn list(sizes: &[u32]) -> String {
+    let words: Vec<String> = sizes.iter().map(u32::to_string).collect();
+    let text = match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => words.concat(),
+    };
+    format!("--subgroup-size {text}")
+}
