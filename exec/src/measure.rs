@@ -166,7 +166,7 @@ fn sample(expect: &Expect, case: &Case, contents: &[Vec<u8>]) -> Result<Sample, 
             gemm.sample(case, contents, &rows, &columns)?
         }
         Expect::Attention(attention) => {
-            let rows = some(attention.heads * attention.n, &mut random);
+            let rows = some(attention.batches * attention.heads * attention.n, &mut random);
             attention.rows(case, &|index| Ok(contents[index].clone()), &rows)?
         }
         Expect::Convolution(_) | Expect::Map(_) | Expect::Values(_) => {

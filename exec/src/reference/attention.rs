@@ -10,7 +10,7 @@ use crate::number::{self, Value};
 use crate::quantised::Blocks;
 
 /// Attention over buffers without gaps: Q is `heads` x `n` x `head`, K is `kv-heads` x `kv` x `head`, V is `kv-heads` x `kv` x
-/// `head-v`, O is `heads` x `n` x `head-v`.
+/// `head-v`, O is `heads` x `n` x `head-v`; all of these for each batch.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Attention {
@@ -34,6 +34,9 @@ pub struct Attention {
     pub heads: u64,
     /// Heads of K and V.
     pub kv_heads: u64,
+    /// How often all of this, one after the other, the mask included.
+    #[serde(default = "one")]
+    pub batches: u64,
     /// What the products of Q and K are multiplied with.
     pub scale: f64,
     /// K is made of blocks.
@@ -52,6 +55,10 @@ pub struct Attention {
     pub slopes: Vec<f64>,
     /// The buffer of a further score for each head, of a row of V that is zero.
     pub sinks: Option<String>,
+}
+
+fn one() -> u64 {
+    1
 }
 
 /// The rows of one buffer.
@@ -95,7 +102,7 @@ impl Attention {
     }
 
     pub(super) fn check(&self, case: &Case) -> Result<(), Error> {
-        let sizes = [self.n, self.kv, self.head, self.head_v(), self.heads, self.kv_heads];
+        let sizes = [self.n, self.kv, self.head, self.head_v(), self.heads, self.kv_heads, self.batches];
         if sizes.iter().any(|&size| size == 0 || size > 1 << 16) || !self.heads.is_multiple_of(self.kv_heads) {
             return Err(Error::case("expect: attention's sizes are no sizes, or heads no multiple of kv-heads"));
         }
@@ -105,14 +112,14 @@ impl Attention {
         if [self.k_format, self.v_format].into_iter().flatten().any(|blocks| !blocks.is_decoded()) {
             return Err(Error::case("expect: a format of attention is for fills only"));
         }
-        let (rows, kv_rows) = (self.heads * self.n, self.kv_heads * self.kv);
+        let (rows, kv_rows) = (self.batches * self.heads * self.n, self.batches * self.kv_heads * self.kv);
         let mut needs = vec![
             (&self.q, rows * self.head, None),
             (&self.k, kv_rows * self.head, self.k_format),
             (&self.v, kv_rows * self.head_v(), self.v_format),
             (&self.o, rows * self.head_v(), None),
         ];
-        needs.extend(self.mask.as_ref().map(|mask| (mask, self.n * self.kv, None)));
+        needs.extend(self.mask.as_ref().map(|mask| (mask, self.batches * self.n * self.kv, None)));
         needs.extend(self.sinks.as_ref().map(|sinks| (sinks, self.heads, None)));
         for (name, count, format) in needs {
             let (index, _) = locate(case, name)?;
@@ -125,7 +132,8 @@ impl Attention {
         Ok(())
     }
 
-    /// The rows of O that are asked for (rows of all heads, one head after the other), element by element with its place.
+    /// The rows of O that are asked for (rows of all heads of all batches, one head after the other), element by element with
+    /// its place.
     pub(crate) fn rows(
         &self,
         case: &Case,
@@ -145,20 +153,22 @@ impl Attention {
         };
         let mut out = Vec::with_capacity(wanted.len() * self.head_v() as usize);
         for &row in wanted {
-            let (head, index) = (row / self.n, row % self.n);
-            let place = if self.rows_first { index * self.heads + head } else { row };
-            let sums = self.row(head, index, &operands)?;
+            let (head, index) = (row / self.n % self.heads, row % self.n);
+            let batch = row / self.n / self.heads;
+            let within = if self.rows_first { index * self.heads + head } else { head * self.n + index };
+            let place = batch * self.heads * self.n + within;
+            let sums = self.row((batch, head, index), &operands)?;
             out.extend((0..).zip(sums).map(|(column, sum)| (place * self.head_v() + column, Value::Float(sum))));
         }
         Ok(out)
     }
 
     /// One row of O.
-    fn row(&self, head: u64, index: u64, operands: &Operands<'_>) -> Result<Vec<f64>, Error> {
-        let query = operands.queries.row(head * self.n + index)?;
-        let first = head / (self.heads / self.kv_heads) * self.kv;
+    fn row(&self, (batch, head, index): (u64, u64, u64), operands: &Operands<'_>) -> Result<Vec<f64>, Error> {
+        let query = operands.queries.row((batch * self.heads + head) * self.n + index)?;
+        let first = (batch * self.kv_heads + head / (self.heads / self.kv_heads)) * self.kv;
         let slope = self.slopes.get(head as usize).copied().unwrap_or(1.0);
-        let mask = operands.mask.as_ref().map(|mask| mask.row(index)).transpose()?;
+        let mask = operands.mask.as_ref().map(|mask| mask.row(batch * self.n + index)).transpose()?;
         let sink = operands.sinks.as_ref().map(|sinks| sinks.element(head)).transpose()?;
         let mut scores = Vec::with_capacity(self.kv as usize);
         for row in 0..self.kv {
@@ -186,7 +196,7 @@ impl Attention {
     /// Puts the result into the bytes of O's buffer.
     pub(super) fn apply(&self, case: &Case, bytes: &mut [u8]) -> Result<(), Error> {
         let (_, kind) = locate(case, &self.o)?;
-        let all: Vec<u64> = (0..self.heads * self.n).collect();
+        let all: Vec<u64> = (0..self.batches * self.heads * self.n).collect();
         for (element, value) in self.rows(case, &|index| case.contents(index, &|_| 0), &all)? {
             put(&self.o, kind, value, element, bytes)?;
         }
@@ -235,5 +245,24 @@ mod tests {
         let values: Vec<f64> =
             number::decode_all(ComponentType::F32, &bytes).iter().map(|value| value.to_f64()).collect();
         assert_eq!(values, [1.5, -0.5, 1.5, -0.5]);
+        // The same for two batches: other heads of K and V, and another mask.
+        let text = text
+            .replace("kv-heads = 1,", "kv-heads = 1, batches = 2,")
+            .replace("count = 4, fill = { values = [0.0, 0.0, 1.0, 0.0] }", "count = 8, fill = 'zeros'")
+            .replace("count = 4, fill = { values = [0.0, 5.0, 2.0, 5.0] }", "count = 8, fill = 'zeros'")
+            .replace(
+                "count = 4, fill = { values = [1.0, 3.0, 3.0, -1.0] }",
+                "count = 8, fill = { values = [1.0, 3.0, 3.0, -1.0, 2.0, 4.0, 6.0, 8.0] }",
+            )
+            .replace(
+                "count = 2, fill = { values = [-inf, 2.0] }",
+                "count = 4, fill = { values = [-inf, 2.0, 2.0, -inf] }",
+            )
+            .replace("name = \"O\", type = \"f32\", count = 4", "name = \"O\", type = \"f32\", count = 8");
+        let case = Case::parse(&text, Path::new("")).unwrap();
+        let (_, bytes) = case.expected().unwrap().remove(0);
+        let values: Vec<f64> =
+            number::decode_all(ComponentType::F32, &bytes).iter().map(|value| value.to_f64()).collect();
+        assert_eq!(values, [1.5, -0.5, 1.5, -0.5, 1.0, 2.0, 1.0, 2.0]);
     }
 }

@@ -38,6 +38,7 @@ mod wide;
 
 pub(crate) use access::{Access, Loaded, Tensors};
 pub(crate) use normal::run;
+pub(crate) use origin::points_beside;
 pub(crate) use visit::Visit;
 
 use coop_ir::Op;

@@ -5,6 +5,7 @@
 //! is 0 only where it is known to be, or was found to be when the code runs.
 
 use super::access::{Arg, Args};
+use super::align::align;
 use super::bytes::{Address, Bound, Layouts, Term};
 use super::memory::unsigned;
 use crate::arena::QUAD;
@@ -34,6 +35,20 @@ pub(super) fn promised(operands: &[Operand], element: u32) -> u32 {
     let mask = operands.first().map_or(0, |o| o.word());
     let aligned = mask & MemoryAccess::ALIGNED.bits() != 0;
     operands.get(1).filter(|_| aligned).map_or(element, |o| o.word()).clamp(element, QUAD)
+}
+
+/// Whether a pointer is known to be no multiple of so many bytes, a power of two.
+pub(crate) fn points_beside(
+    m: &Module,
+    (constants, decorations): (&Constants, &Decorations),
+    pointer: Id,
+    bytes: u32,
+) -> bool {
+    let Some(bound) = (Layouts { m, constants, decorations }).reached(pointer, &ALIGNED) else { return false };
+    let term =
+        |(id, factor): &(Id, u32)| Term { at: Index::Value(*id), factor: *factor, align: align(m, constants, *id) };
+    let start = Address::default().behind(bound.constant);
+    bound.terms.iter().map(term).fold(start, Address::plus).surely_misaligned(bytes)
 }
 
 impl Origin {

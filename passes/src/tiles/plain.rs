@@ -1,12 +1,17 @@
 //! Plain loads and stores that can't go tile by tile become tensor loads and stores, which go element by element.
 //!
 //! That is so where the matrix is no multiple of the tile, since a load of the tile would read what is beside the
-//! matrix, and where a tile would begin inside a unit of the memory, which no pointer can say. Rows and columns
-//! become the dimensions of a layout whose strides are the stride and 1; nothing is clamped.
+//! matrix; where a tile would begin inside a unit of the memory, which no pointer can say; and where it is known that
+//! pointer or stride are not what Vulkan asks of the tile's. (Where that is not known, tiles rely on it as the matrix did.)
+//! Rows and columns become the dimensions of a layout whose strides are the stride and 1; nothing is clamped.
 
 use super::shape::Mat;
+use crate::arena::QUAD;
+use crate::kernel::is_kernel;
+use crate::tensor::points_beside;
 use coop_ir::builder::Globals;
 use coop_ir::constant::Constants;
+use coop_ir::decorate::Decorations;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use rustc_hash::FxHashMap;
@@ -14,13 +19,14 @@ use rustc_hash::FxHashMap;
 /// What the new instructions share.
 struct Plain<'a> {
     constants: &'a Constants,
+    decorations: Decorations,
     mats: &'a FxHashMap<Id, Mat>,
     layout_type: Option<Id>,
 }
 
 /// Changes such loads and stores.
 pub(super) fn to_tensor(m: &mut Module, g: &mut Globals, constants: &Constants, mats: &FxHashMap<Id, Mat>) {
-    let mut plain = Plain { constants, mats, layout_type: None };
+    let mut plain = Plain { constants, decorations: Decorations::new(m), mats, layout_type: None };
     for f in 0..m.functions.len() {
         for at in 0..m.functions[f].blocks.len() {
             let insts = m.functions[f].blocks[at].insts.clone();
@@ -54,7 +60,7 @@ impl Plain<'_> {
         };
         let Type::Pointer { pointee, .. } = Type::of(m, m.type_of(pointer)?)? else { return None };
         let unit = types::packed_bytes(m, pointee)?;
-        if !needs_elements(mat, unit, row_major) {
+        if !needs_elements(mat, unit, row_major) && !self.is_misaligned(m, mat, (pointer, stride, unit), row_major) {
             return None;
         }
         let mut add = |m: &mut Module, op: Op, ty: Id, operands: Vec<Operand>| -> Id {
@@ -115,6 +121,18 @@ impl Plain<'_> {
         let op = if store { Op::CooperativeMatrixStoreTensorNV } else { Op::CooperativeMatrixLoadTensorNV };
         m.replace(r, Inst::new(op, inst.ty, inst.result, operands).at(inst.origin));
         Some(())
+    }
+
+    /// Whether a matrix that is cut is known to be where Vulkan has no tiles.
+    fn is_misaligned(&self, m: &Module, mat: Mat, (pointer, stride, unit): (Id, Id, u32), row_major: bool) -> bool {
+        let (line, lines) = if row_major { (mat.tile_cols, mat.shape.rows) } else { (mat.tile_rows, mat.shape.cols) };
+        let need = (line * mat.elem.scalar.bytes()).min(QUAD);
+        if mat.is_kept() || is_kernel(m) || !need.is_power_of_two() {
+            return false;
+        }
+        let stride = self.constants.get(stride).fixed().map(|s| (s as u32).wrapping_mul(unit));
+        let beside = stride.is_some_and(|s| !s.is_multiple_of(need)) && lines > 1;
+        beside || points_beside(m, (self.constants, &self.decorations), pointer, need)
     }
 
     fn layout_type(&mut self, m: &mut Module, g: &mut Globals) -> Id {
