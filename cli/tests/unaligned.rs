@@ -7,7 +7,7 @@
 use coop_exec::interp::{Config, Finding, FindingKind, Interpreted, Semantics};
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Executor, Outcome, RunOptions, vulkan_test};
-use coop_ir::profile::Profile;
+use coop_device::Profile;
 use coop_ir::{Module, Op, binary};
 use coop_passes::{Lowered, Options, Target, lower};
 use std::path::Path;
