@@ -2,6 +2,7 @@
 """sycl-kernels.py: compiles the SYCL kernels of testdata/sycl with the real DPC++ compiler, and runs them everywhere.
 
     sycl-kernels.py fetch                 the compiler and what it needs (PyPI, 190 MB), once
+    sycl-kernels.py cases [--check]       the cases of those kernels in testdata/opencl whose results are computed here
     sycl-kernels.py compile [NAME ...]    SPIR-V and cases into $COOP_CACHE/sycl/kernels
     sycl-kernels.py run [WHERE ...] [NAME ...]   compile, then a table: which kernel is right where
 
@@ -158,6 +159,22 @@ def compile_all(names):
     return [n + ".O" + l for n, l, status, _ in results if status == 0], len(failed)
 
 
+def written_cases(check):
+    """Writes the cases of kernels in LLVM's language, or compares them with what is there."""
+    from cases import intermediate
+
+    wrong = 0
+    for name, case in intermediate().items():
+        path = REPO / "testdata" / "opencl" / (name + ".toml")
+        text = "# Written by scripts/sycl-kernels.py cases.\n" + case.toml(True)
+        if not check:
+            path.write_text(text)
+        elif not path.exists() or path.read_text() != text:
+            print("%s is not what is computed now" % path, file=sys.stderr)
+            wrong += 1
+    return 1 if wrong else 0
+
+
 # ---------------------------------------------------------------------------- where kernels run
 
 
@@ -282,6 +299,8 @@ def main(arguments):
     match arguments:
         case ["--one", name, level]:
             one(name, level)
+        case ["cases", *check]:
+            return written_cases(check == ["--check"])
         case ["fetch"]:
             fetch()
         case ["compile", *names]:

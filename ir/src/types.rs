@@ -316,3 +316,35 @@ pub fn packed_bytes(module: &Module, id: Id) -> Option<u32> {
     let (scalar, len) = scalar_or_vector(module, id)?;
     scalar.bytes().checked_mul(len)
 }
+
+/// Bytes and alignment of a type as C and OpenCL lay it out, where nothing says otherwise: vectors of three count as of four. `None`
+/// for what has none.
+pub fn natural_size(module: &Module, constants: &Constants, ty: Id) -> Option<(u64, u64)> {
+    natural_size_at(module, constants, ty, 32)
+}
+
+fn natural_size_at(module: &Module, constants: &Constants, ty: Id, depth: u32) -> Option<(u64, u64)> {
+    let of = |ty: Id| natural_size_at(module, constants, ty, depth.checked_sub(1)?);
+    Some(match Type::of(module, ty)? {
+        Type::Scalar(scalar) => (u64::from(scalar.bytes()), u64::from(scalar.bytes()).max(1)),
+        Type::Pointer { .. } => (8, 8),
+        Type::Vector { elem, len } => {
+            let bytes = of(elem)?.0.checked_mul(u64::from(len.checked_next_power_of_two()?))?;
+            (bytes, bytes.max(1))
+        }
+        Type::Array { elem, len } => {
+            let (bytes, align) = of(elem)?;
+            (bytes.checked_mul(constants.get(len).value()?)?, align)
+        }
+        Type::Struct { members } => {
+            let (mut end, mut most) = (0u64, 1);
+            for member in members {
+                let (bytes, align) = of(member)?;
+                end = end.checked_next_multiple_of(align)?.checked_add(bytes)?;
+                most = most.max(align);
+            }
+            (end.checked_next_multiple_of(most)?, most)
+        }
+        _ => return None,
+    })
+}

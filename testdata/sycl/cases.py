@@ -343,6 +343,50 @@ def free(name):
     return "free", [], c
 
 
+def wrapped():
+    """testdata/opencl/wrapped.ll."""
+    c = Case("wrapped", (1, 2, 1))
+    n = 32
+    old = c.data("C", "f32", 16 * n)
+    alpha, beta = [1.5, -0.5], 3
+    c.struct("I2fH2x", 0xFFFFFFFF, *alpha, beta)
+    c.number("u64", n)
+    c.expect("C", [max(alpha[at % n // 16] * x, 0.0) + beta for at, x in enumerate(old)])
+    return c
+
+
+def sums():
+    """testdata/opencl/sums.ll."""
+    c = Case("sums", (1, 2, 1))
+    a, b = c.data("A", "f16", 16 * 16), c.data("B", "f16", 16 * 16)
+    c.room("C", "f32", 16 * 16)
+    rows = c.data("R", "s32", 16)
+    c.room("S", "f32", 2)
+    c.number("u64", 16)
+    c.expect("C", product(a, b, 16, 16, 16))
+    c.expect("R", [rows[i] + int(2 * sum(a[i * 16 : i * 16 + 16])) for i in range(16)])
+    c.expect("S", [float(sum(a[t * 128 : t * 128 + 128])) for t in range(2)])
+    return c
+
+
+def chained():
+    """testdata/opencl/chain.ll."""
+    c = Case("chain", (2, 2, 1))
+    n = 32
+    a, b = c.data("A", "f16", 16 * 16, -1, 1, 1), c.data("B", "f16", 16 * 16, -1, 1, 1)
+    d = c.data("D", "f16", 16 * n)
+    c.room("E", "f32", 16 * n)
+    c.accessor(256)
+    c.number("u64", n)
+    c.expect("E", product(product(a, b, 16, 16, 16), d, 16, n, 16))
+    return c
+
+
+def intermediate():
+    """The cases of kernels that are written in LLVM's language, by name."""
+    return {c.name: c for c in (wrapped(), sums(), chained())}
+
+
 def kernels():
     """All of them: name to (source, what is defined, case)."""
     identity = lambda x: x

@@ -362,6 +362,10 @@ impl<'a> Builder<'a> {
             let Some(ty) = inst.ty.filter(|_| inst.op == Op::FunctionParameter) else { continue };
             let val = match self.given.layouts.storage(ty) {
                 Some(class) => {
+                    // A struct by value is every invocation's own copy of what is the same for all, as long as none writes it.
+                    let by_value =
+                        class == StorageClass::Function as u32 && inst.result.is_some_and(|id| self.is_only_read(id));
+                    let class = if by_value { StorageClass::PushConstant as u32 } else { class };
                     let node = self.uniform;
                     self.place(Place::Memory { class, root: None, node })
                 }
@@ -369,6 +373,32 @@ impl<'a> Builder<'a> {
             };
             self.set(inst.result, val);
         }
+    }
+
+    /// Whether nothing is done with a pointer, and with those that are made of it, but to read.
+    fn is_only_read(&self, pointer: Id) -> bool {
+        let module = self.given.module;
+        let mut made: FxHashSet<Id> = [pointer].into_iter().collect();
+        // Definitions come before their uses.
+        for r in module.functions.iter().flat_map(|f| f.insts()) {
+            let inst = module.inst(r);
+            let mut uses = inst.ids().enumerate().filter(|(_, id)| made.contains(id)).map(|(n, _)| n).peekable();
+            if uses.peek().is_none() {
+                continue;
+            }
+            match inst.op {
+                Op::Load => {}
+                Op::CopyMemory | Op::CopyMemorySized if uses.all(|n| n == 1) => {}
+                Op::AccessChain
+                | Op::InBoundsAccessChain
+                | Op::PtrAccessChain
+                | Op::InBoundsPtrAccessChain
+                | Op::Bitcast
+                | Op::CopyObject => made.extend(inst.result),
+                _ => return false,
+            }
+        }
+        true
     }
 
     // Spots.

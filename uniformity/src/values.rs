@@ -1,13 +1,13 @@
 //! What each instruction makes: its node, and whether all invocations of a scope must execute it together.
 
-use super::build::Builder;
+use super::build::{Builder, Given};
 use super::nodes::{Check, Group, Kind, List, Val};
 use super::shape::{Fold, Shape};
 use super::{Assumptions, Uniformity};
 use coop_ir::effects::{ExtPointer, ExtSet};
 use coop_ir::grammar::Op;
-use coop_ir::types;
-use coop_ir::{Id, Inst, InstRef};
+use coop_ir::types::{self, Type, natural_size};
+use coop_ir::{Id, Inst, InstRef, Module};
 use smallvec::SmallVec;
 
 /// Instructions whose result is a function of their operands alone, the same in every invocation.
@@ -122,10 +122,14 @@ impl Builder<'_> {
                 self.store(to, val, at);
             }
             Op::CopyMemorySized => {
-                let n = self.fixed(Uniformity::Divergent, Some(at));
-                if let Some(to) = inst.id(0) {
-                    self.store(to, Val::Node(n), at);
-                }
+                let (Some(to), Some(from)) = (inst.id(0), inst.id(1)) else { return };
+                let val = if self.copies_all(inst) {
+                    self.load(from, at, None)
+                } else {
+                    Val::Node(self.fixed(Uniformity::Divergent, Some(at)))
+                };
+                let n = self.whole(val, None);
+                self.store(to, Val::Node(n), at);
             }
             Op::AccessChain
             | Op::InBoundsAccessChain
@@ -166,6 +170,18 @@ impl Builder<'_> {
             op if calls_back(op) => true,
             _ => inst.result.is_some_and(|id| wanted.contains(id)),
         }
+    }
+
+    /// Whether a copy of bytes is one of all that its target points to.
+    fn copies_all(&self, inst: &Inst) -> bool {
+        let Given { module, constants, .. } = self.given;
+        let pointee = |id: Option<Id>| match Type::of(module, module.type_of(id?)?)? {
+            Type::Pointer { pointee, .. } => Some(pointee),
+            _ => None,
+        };
+        let (to, bytes) = (pointee(inst.id(0)), inst.id(2).and_then(|id| constants.get(id).value()));
+        let size = to.and_then(|ty| natural_size(module, constants, ty)).map(|(size, _)| size);
+        to.is_some() && to == pointee(inst.id(1)) && size.is_some() && size == bytes
     }
 
     /// A call: the program replaces it by what it calls, unless that was too much.

@@ -6,7 +6,7 @@ use coop_exec::Error;
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{EntryPoint, entry_points};
-use coop_ir::types::{Scalar, Type};
+use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Module, Op};
 use spirv::{ExecutionMode, ExecutionModel, StorageClass};
 
@@ -108,8 +108,10 @@ impl Writer<'_> {
                 }
                 _ => match self.number(ty, 0) {
                     Some(scalar) => {
-                        let (zero, count) =
-                            (if scalar.is_float() { "0.0" } else { "0" }, self.size(ty, 0).0 / scalar.bytes().max(1));
+                        let (zero, count) = (
+                            if scalar.is_float() { "0.0" } else { "0" },
+                            self.size(ty) / u64::from(scalar.bytes().max(1)),
+                        );
                         let zeros = vec![zero; count.clamp(1, 64) as usize].join(", ");
                         format!("{{ type = \"{}\", values = [{zeros}] }}", type_name(scalar))
                     }
@@ -122,11 +124,14 @@ impl Writer<'_> {
         buffers
     }
 
+    fn size(&self, ty: Id) -> u64 {
+        types::natural_size(self.module, self.constants, ty).map_or(0, |(bytes, _)| bytes)
+    }
+
     /// A struct by value.
     fn bytes(&self, ty: Id) -> String {
         let mut out = String::from("{ bytes = \"");
-        let (bytes, _) = self.size(ty, 0);
-        for _ in 0..bytes.clamp(1, 1024) {
+        for _ in 0..self.size(ty).clamp(1, 1024) {
             let _ = write!(out, "00");
         }
         out + "\" }"
@@ -146,36 +151,6 @@ impl Writer<'_> {
                 all.all(|other| other == Some(first)).then_some(first)
             }
             _ => None,
-        }
-    }
-
-    /// Bytes and alignment, as OpenCL lays out types.
-    fn size(&self, ty: Id, depth: u32) -> (u32, u32) {
-        if depth > MAX_DEPTH {
-            return (0, 1);
-        }
-        match Type::of(self.module, ty) {
-            Some(Type::Scalar(scalar)) => (scalar.bytes(), scalar.bytes().max(1)),
-            Some(Type::Pointer { .. }) => (8, 8),
-            Some(Type::Vector { elem, len }) => {
-                let all = self.size(elem, depth + 1).0.saturating_mul(len.next_power_of_two());
-                (all, all.max(1))
-            }
-            Some(Type::Array { elem, len }) => {
-                let (bytes, align) = self.size(elem, depth + 1);
-                let len = self.constants.get(len).value().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
-                (bytes.saturating_mul(len), align)
-            }
-            Some(Type::Struct { members }) => {
-                let (mut end, mut most) = (0u32, 1);
-                for member in members {
-                    let (bytes, align) = self.size(member, depth + 1);
-                    end = end.checked_next_multiple_of(align).unwrap_or(end).saturating_add(bytes);
-                    most = most.max(align);
-                }
-                (end.checked_next_multiple_of(most).unwrap_or(end), most)
-            }
-            _ => (0, 1),
         }
     }
 }

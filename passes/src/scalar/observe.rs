@@ -178,10 +178,10 @@ impl<'a> Flow<'a> {
                 self.observe(&decided);
             }
             (Op::FunctionCall, Some(result)) if self.is_pure(inst) => self.make(result, &given),
-            (op, Some(result)) if acts(op) => {
+            (op, Some(_)) if acts(op) => {
+                // What comes of many is nobody's element.
                 self.observe(&given);
                 self.observe(&decided);
-                self.make(result, &given);
             }
             (_, Some(result)) => self.make(result, &given),
             _ => {}
