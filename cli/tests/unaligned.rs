@@ -4,10 +4,10 @@
 //!
 //! The witnesses are the interpreter, which says once that the text leaves it undefined, and what is copied here by hand.
 
+use coop_device::Profile;
 use coop_exec::interp::{Config, Finding, FindingKind, Interpreted, Semantics};
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Executor, Outcome, RunOptions, vulkan_test};
-use coop_device::Profile;
 use coop_ir::{Module, Op, binary};
 use coop_passes::{Lowered, Options, Target, lower};
 use std::path::Path;

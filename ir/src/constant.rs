@@ -31,8 +31,9 @@ impl SpecIds {
         SpecIds(smallvec![id])
     }
 
+    /// Adds others.
     #[inline]
-    fn merge(&mut self, other: &SpecIds) {
+    pub fn merge(&mut self, other: &SpecIds) {
         // As a rule it is.
         if !other.0.is_empty() {
             self.merge_some(other);

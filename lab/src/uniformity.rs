@@ -22,7 +22,7 @@ use crate::generator::diverge::{Constructs, Diverging, Free, diverge_with, free}
 use coop_exec::interp::{Config, Coverage, Finding, FindingKind, Interpreter, Reconvergence};
 use coop_ir::constant::{Constants, SpecValue, Specialization};
 use coop_ir::{InstRef, Module, Op};
-use coop_uniformity::{Analysis, Analyzer, Options, Turn, Uniformity, Way, What, Witness};
+use coop_uniformity::{Analysis, Analyzer, Assumption, Options, Turn, Uniformity, Way, What, Witness};
 use data::{Data, Inputs, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -238,12 +238,14 @@ impl Finder<'_, '_> {
         if let Err(problems) = coop_ir::verify::verify(&other.made.module) {
             return Err(wrong("not well formed", problems[0].to_string()));
         }
-        let analysis = self.analyze(&other.made.module)?;
+        let on_a_way = self.said.doubts.get(&key).copied().flatten().is_some_and(|w| w.on_a_way.is_some());
+        let analysis = self.analyze(&other.made.module, !on_a_way)?;
         let now = Said::new(&other.made.module, &analysis);
-        // By the same branch: of several invocations that it may lead there another one may be named.
+        // By the same branch: of several invocations that it may lead there another one may be named. Of what is so on one
+        // way another way may be found.
         let shown = |said: &Said| {
             let witness = said.doubts.get(&key).copied().flatten();
-            witness.map(|_| said.deciding.get(&key).copied().filter(|_| operand.is_none()))
+            witness.map(|_| said.deciding.get(&key).copied().filter(|_| operand.is_none() && !on_a_way))
         };
         if shown(self.said) != shown(&now) {
             return Ok(reached);
@@ -254,11 +256,11 @@ impl Finder<'_, '_> {
         Ok(reached)
     }
 
-    fn analyze(&self, module: &Module) -> Result<Analysis, Box<Wrong>> {
+    fn analyze(&self, module: &Module, unreached: bool) -> Result<Analysis, Box<Wrong>> {
         let specialization = Specialization::new();
         let constants = Constants::new(module, &specialization);
         let analyzer = Analyzer::new(module, &constants);
-        let options = Options { subgroup_size: Some(self.size), facts: false, unreached: true };
+        let options = Options { subgroup_size: Some(self.size), facts: false, unreached };
         let entry = analyzer.entry_points().into_iter().next().ok_or_else(|| wrong("no entry point", String::new()))?;
         analyzer.analyze(&entry, options).map_err(|e| wrong("refused", format!("{e:?}")))
     }
@@ -292,17 +294,21 @@ struct Said<'m> {
     /// The instructions of functions that are called from one place at most.
     once: BTreeSet<InstRef>,
     assumed: BTreeSet<InstRef>,
+    /// What is said with the default of the specialization constant: that something is uniform, or shown not to be.
+    defaults: BTreeSet<InstRef>,
+    by_default: BTreeSet<Key>,
     /// The matrix phis of blocks, by terminator: the interpreter speaks of that.
     phis: BTreeMap<InstRef, Vec<InstRef>>,
 }
 
 impl<'m> Said<'m> {
     fn new(module: &'m Module, analysis: &'m Analysis) -> Said<'m> {
-        let mut doubts = BTreeMap::new();
+        let (mut doubts, mut by_default) = (BTreeMap::new(), BTreeSet::new());
         let mut deciding = BTreeMap::new();
         let mut ways = BTreeMap::new();
         for d in &analysis.doubts {
             let operand = if let What::Operand(i) = d.what { Some(i) } else { None };
+            by_default.extend((!d.defaults.is_empty()).then_some((d.at, operand)));
             let witness = doubts.entry((d.at, operand)).or_insert(d.witness);
             *witness = witness.or(d.witness);
             ways.extend(d.way.as_deref().map(|way| ((d.at, operand), way)));
@@ -311,6 +317,9 @@ impl<'m> Said<'m> {
             }
         }
         let assumed = analysis.assumed.iter().map(|(_, at)| *at).collect();
+        let of_default = analysis.assumed.iter().filter(|(a, _)| *a == Assumption::Defaults);
+        let defaults = of_default.map(|(_, at)| *at).collect();
+
         let mut phis = BTreeMap::new();
         for b in module.functions.iter().flat_map(|f| &f.blocks) {
             let own: Vec<InstRef> = b.insts.iter().copied().filter(|r| module.inst(*r).op == Op::Phi).collect();
@@ -318,7 +327,8 @@ impl<'m> Said<'m> {
                 phis.insert(at, own);
             }
         }
-        Said { module, doubts, deciding, ways, once: called_once(module), assumed, phis }
+        let once = called_once(module);
+        Said { module, doubts, deciding, ways, once, assumed, defaults, by_default, phis }
     }
 
     /// What is shown, and was not seen.
@@ -450,7 +460,8 @@ fn run(
             continue;
         }
         seen.here.extend(doubt);
-        if doubt.is_none() && !is_free(said.module, f.at) {
+        let by_default = constant.is_some() && said.defaults.contains(&f.at);
+        if doubt.is_none() && !is_free(said.module, f.at) && !by_default {
             let class = if said.assumed.contains(&f.at) { "assumed uniform" } else { "called uniform" };
             let how = match way {
                 Reconvergence::Early => "",
@@ -471,7 +482,9 @@ fn run(
     }
     let Some(coverage) = &report.coverage else { return Ok(()) };
     for (key, witness) in &said.doubts {
-        let Some(w) = witness.filter(|_| said.once.contains(&key.0)) else { continue };
+        // What is so on one way need not be so in this run.
+        let always = |w: &Witness| w.on_a_way.is_none() && !(constant.is_some() && said.by_default.contains(key));
+        let Some(w) = witness.filter(|w| said.once.contains(&key.0) && always(w)) else { continue };
         let found = report.findings.iter().any(|f| f.at == key.0 && (f.kind == NON_UNIFORM || key.1.is_some()));
         if let Some(what) = contradicted(coverage, *key, w, found) {
             let at = key.0.index();

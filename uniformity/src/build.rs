@@ -18,10 +18,10 @@ use super::marks::Marks;
 use super::memory::{Intervals, Writes};
 use super::nodes::{Graph, Kind, List, Node, Val};
 use super::pointers::{Place, pointee};
-use super::shape::{Grid, Shape};
+use super::shape::{Grid, Shape, float_code};
 use super::{Assumptions, Uniformity};
 use coop_ir::cfg::Case;
-use coop_ir::constant::Constants;
+use coop_ir::constant::{Const, Constants};
 use coop_ir::decorate::Decorations;
 use coop_ir::effects::ExtSets;
 use coop_ir::grammar::Op;
@@ -96,7 +96,10 @@ impl<'a> Builder<'a> {
             checks: Vec::new(),
             cell_of: FxHashMap::default(),
             source_of: FxHashMap::default(),
+            constant_of: FxHashMap::default(),
             shared_stores: FxHashMap::default(),
+            shared_writes: given.writes.shared_counts(),
+            built_in_of: FxHashMap::default(),
         };
         let intervals = Intervals::new(given.program, given.constants, given.writes, given.marks);
         let mut this = Builder {
@@ -285,13 +288,22 @@ impl<'a> Builder<'a> {
                 let zero = self.shaped(Uniformity::Workgroup, zero, w, Assumptions::NONE);
                 self.assemble(&vec![zero; leaves as usize])
             }
-            _ => match (self.given.constants.get(id).fixed(), self.given.layouts.width(ty)) {
-                (Some(v), w) if w > 0 => {
-                    let none = Assumptions::NONE;
-                    Val::Node(self.shaped(Uniformity::Workgroup, Shape::Const(v), w, none))
+            _ => {
+                let w = self.given.layouts.width(ty);
+                let (shape, assumes) = match self.given.constants.get(id) {
+                    Const::Fixed(v) if w > 0 => (Shape::Const(v), Assumptions::NONE),
+                    Const::Default { value, .. } if w > 0 => (Shape::Const(value), Assumptions::DEFAULTS),
+                    _ if self.given.layouts.is_float(ty) => {
+                        (float_constant(module, inst).map_or(Shape::Unknown, Shape::Const), Assumptions::NONE)
+                    }
+                    _ => (Shape::Unknown, Assumptions::NONE),
+                };
+                let n = self.shaped(Uniformity::Workgroup, shape, w, assumes);
+                if assumes == Assumptions::DEFAULTS {
+                    self.graph.constant_of.insert(n, id);
                 }
-                (_, w) => Val::Node(self.shaped(Uniformity::Workgroup, Shape::Unknown, w, Assumptions::NONE)),
-            },
+                Val::Node(n)
+            }
         }
     }
 
@@ -324,7 +336,14 @@ impl<'a> Builder<'a> {
                 let init = module.def_inst(id).and_then(|i| i.id(1));
                 let base = self.new_cells(id, pointee, init);
                 self.privates.insert(id, (base, pointee.map_or(1, |t| self.given.layouts.leaves(t))));
-                Place::Cells { bases: smallvec![base], ty: pointee, deps: List::new(), part: false, element: false }
+                Place::Cells {
+                    bases: smallvec![base],
+                    ty: pointee,
+                    deps: List::new(),
+                    pick: false,
+                    part: false,
+                    element: false,
+                }
             }
             _ => Place::Memory { class, root: Some(id), node: self.uniform },
         };
@@ -443,8 +462,14 @@ impl<'a> Builder<'a> {
         for cell in base..self.cells.len() as u32 {
             self.define(cell, self.cells[cell as usize].first);
         }
-        let place =
-            Place::Cells { bases: smallvec![base], ty: pointee, deps: List::new(), part: false, element: false };
+        let place = Place::Cells {
+            bases: smallvec![base],
+            ty: pointee,
+            deps: List::new(),
+            pick: false,
+            part: false,
+            element: false,
+        };
         let val = self.place(place);
         self.set(Some(id), val);
     }
@@ -557,14 +582,47 @@ impl<'a> Builder<'a> {
             return *n;
         }
         let was = std::mem::take(&mut self.spot);
-        let built_in = super::source::which(self.given.module, self.given.decorations, variable, component);
+        let module = self.given.module;
+        let built_in = super::source::which(module, self.given.decorations, variable, component);
+        let ty = module.type_of(variable).and_then(|t| pointee(module, t));
+        let width = match ty.map_or(0, |t| self.given.layouts.components(t).1) {
+            0 => 32,
+            w => w,
+        };
         let n = match built_in.map(|(b, axis)| super::source::built_in(&self.given.grid, b, axis)) {
-            Some(source) => self.shaped(source.over, source.shape, 32, source.assumes),
+            Some(source) => self.shaped(source.over, source.shape, width, source.assumes),
             None => self.fixed(Uniformity::Divergent, None),
         };
         self.spot = was;
         self.inputs.insert((variable, component), n);
+        self.graph.built_in_of.extend(built_in.map(|(b, _)| (n, b)));
         self.graph.source_of.insert(n, (variable, component));
         n
     }
+}
+
+/// The number that stands for a float that can't be specialised.
+fn float_constant(module: &Module, inst: &Inst) -> Option<u64> {
+    let ty = module.def_inst(inst.ty?).filter(|t| t.op == Op::TypeFloat)?;
+    // Formats of other encodings are not known here.
+    let plain = ty.word(1).is_none();
+    let value = match (inst.op, ty.word(0)?) {
+        (Op::ConstantNull, _) => 0.0,
+        (Op::Constant, 16) if plain => half_value(inst.word(0)? as u16),
+        (Op::Constant, 32) if plain => f64::from(f32::from_bits(inst.word(0)?)),
+        (Op::Constant, 64) if plain => f64::from_bits(u64::from(inst.word(0)?) | u64::from(inst.word(1)?) << 32),
+        _ => return None,
+    };
+    float_code(value)
+}
+
+fn half_value(bits: u16) -> f64 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
+    let value = match exponent {
+        0 => fraction * 2f64.powi(-24),
+        0x1f if fraction == 0.0 => f64::INFINITY,
+        0x1f => f64::NAN,
+        e => (1.0 + fraction / 1024.0) * 2f64.powi(e - 15),
+    };
+    if bits >> 15 == 1 { -value } else { value }
 }

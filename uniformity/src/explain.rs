@@ -2,10 +2,11 @@
 //! something was assumed, or why they may not, from the instruction back to where values begin to differ.
 
 use super::graph::NONE;
-use super::lanes::Prover;
+use super::lanes::{Prover, Shown};
 use super::nodes::{Check, Group, Kind};
 use super::solve::Solved;
-use super::{Assumption, Assumptions, Doubt, Step, Uniformity, Way, What, Witness};
+use super::{Assumption, Assumptions, Doubt, Step, Uniformity, What, Witness};
+use coop_ir::constant::{Constants, SpecIds};
 use coop_ir::decorate::Decorations;
 use coop_ir::grammar::{Kind as Enumeration, Op};
 use coop_ir::{Id, InstRef, Module};
@@ -34,6 +35,7 @@ enum Reason {
 pub(super) struct Explainer<'s, 'p, 'm> {
     solved: &'s Solved<'p, 'm>,
     decorations: &'s Decorations,
+    constants: &'s Constants,
     /// Whether somebody must be able to come to what is shown.
     ways: bool,
     prover: Option<Prover<'s, 'p, 'm>>,
@@ -41,17 +43,27 @@ pub(super) struct Explainer<'s, 'p, 'm> {
     regions: FxHashMap<u32, (FxHashSet<u32>, Option<u32>)>,
 }
 
+/// A proof, and the nodes that decide.
+type Told = (Witness, Vec<u32>, Shown);
+
 /// All that was found for an entry point.
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) doubts: Vec<Doubt>,
     /// What was assumed for which instructions.
     pub(super) assumed: Vec<(Assumption, InstRef)>,
+    /// The specialization constants whose defaults were.
+    pub(super) defaults: SpecIds,
 }
 
 impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
-    pub(super) fn new(solved: &'s Solved<'p, 'm>, decorations: &'s Decorations, ways: bool) -> Self {
-        Explainer { solved, decorations, ways, prover: None, regions: FxHashMap::default() }
+    pub(super) fn new(
+        solved: &'s Solved<'p, 'm>,
+        decorations: &'s Decorations,
+        constants: &'s Constants,
+        ways: bool,
+    ) -> Self {
+        Explainer { solved, decorations, constants, ways, prover: None, regions: FxHashMap::default() }
     }
 
     fn module(&self) -> &'m Module {
@@ -60,6 +72,8 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
 
     pub(super) fn run(mut self) -> Findings {
         let mut out = Findings::default();
+        // The nodes that are the same only with the defaults of specialization constants.
+        let mut defaults: Vec<u32> = Vec::new();
         let mut told: FxHashMap<(InstRef, What), usize> = FxHashMap::default();
         let solved = self.solved;
         for check in solved.graph.checks.iter().filter(|c| solved.live[c.spot as usize]) {
@@ -80,8 +94,16 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
                     self.doubt(&mut out, &mut told, check, What::Operand(*operand));
                 } else {
                     self.assume(&mut out, check.at, assumes);
+                    if assumes.any(Assumptions::DEFAULTS) {
+                        defaults.push(node);
+                    }
                 }
             }
+        }
+        if out.assumed.iter().any(|a| a.0 == Assumption::Defaults) {
+            let branches = solved.branches.iter().filter(|(_, (_, assumes))| assumes.any(Assumptions::DEFAULTS));
+            defaults.extend(branches.map(|(x, _)| self.condition(*x)));
+            out.defaults = self.constants_below(&defaults);
         }
         out
     }
@@ -104,9 +126,13 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
                 What::Flow | What::Barrier => self.flow(check),
             }
         };
-        let (witness, way) = shown.map(|(witness, way)| (witness, Box::new(way))).unzip();
+        let defaults = match &shown {
+            Some((_, from, proof)) if proof.assumes.any(Assumptions::DEFAULTS) => self.constants_below(from),
+            _ => SpecIds::default(),
+        };
+        let (witness, way) = shown.map(|(witness, _, proof)| (witness, Box::new(proof.way))).unzip();
         let way = way.filter(|_| self.ways);
-        let doubt = Doubt { at: check.at, what, scope: check.scope, witness, way, chain };
+        let doubt = Doubt { at: check.at, what, scope: check.scope, witness, way, defaults, chain };
         match before {
             Some(i) if doubt.witness.is_some() => out.doubts[i] = doubt,
             Some(_) => {}
@@ -162,15 +188,22 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
             .collect()
     }
 
-    fn flow(&mut self, check: &Check) -> (Option<(Witness, Way)>, Vec<Step>) {
+    /// The proof, with the nodes that decide, and the chain.
+    fn flow(&mut self, check: &Check) -> (Option<Told>, Vec<Step>) {
         let solved = self.solved;
         let branches = self.branches_around(check.spot, check.scope);
         for x in branches.iter().take(24) {
             let prover = self.prover.get_or_insert_with(|| Prover::new(solved, self.decorations, self.ways));
-            if let Some((pair, way)) = prover.parted(*x, check.spot, check.scope) {
-                let witness = self.witness(pair, None);
-                return (Some((witness, way)), self.branch_chain(*x, check.scope));
+            if let Some(shown) = prover.parted(*x, check.spot, check.scope) {
+                let told = (self.witness(&shown), vec![self.condition(*x)], shown);
+                return (Some(told), self.branch_chain(*x, check.scope));
             }
+        }
+        let prover = self.prover.get_or_insert_with(|| Prover::new(solved, self.decorations, self.ways));
+        if let Some(shown) = prover.parted_on_a_way(check.spot, check.scope) {
+            let parted = shown.run.and_then(|r| r.1).or(branches.first().copied());
+            let told = (self.witness(&shown), parted.iter().map(|x| self.condition(*x)).collect(), shown);
+            return (Some(told), parted.map_or_else(Vec::new, |x| self.branch_chain(x, check.scope)));
         }
         // Where it begins: a branch that is itself executed by all.
         let first = branches.iter().find(|x| solved.flow.spots[**x as usize] <= check.scope);
@@ -180,16 +213,39 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
         }
     }
 
-    fn witness(&self, pair: super::lanes::Pair, values: Option<(u64, u64)>) -> Witness {
+    fn witness(&self, shown: &Shown) -> Witness {
         let grid = &self.solved.grid;
         Witness {
-            invocations: (pair.one as u32, pair.other as u32),
+            invocations: (shown.pair.one as u32, shown.pair.other as u32),
             subgroup: grid.subgroup as u32,
             assumed: grid.assumed,
             in_subgroup: grid.size.is_none(),
-            values,
-            round: pair.round,
+            values: shown.values,
+            round: shown.pair.round,
+            on_a_way: shown.run.map(|r| r.0),
         }
+    }
+
+    /// The specialization constants that values rest on.
+    fn constants_below(&self, from: &[u32]) -> SpecIds {
+        let graph = &self.solved.graph;
+        let mut found = SpecIds::default();
+        let mut seen = FxHashSet::default();
+        let mut work = from.to_vec();
+        while let Some(n) = work.pop() {
+            let node = &graph.nodes[n as usize];
+            let rests = node.shape_assumes.and(node.assumes).any(Assumptions::DEFAULTS);
+            if !rests || !seen.insert(n) {
+                continue;
+            }
+            if let Some(id) = graph.constant_of.get(&n)
+                && let Some(specs) = self.constants.get(*id).specs()
+            {
+                found.merge(specs);
+            }
+            work.extend(graph.operands(n).map(|(op, _)| op));
+        }
+        found
     }
 
     fn branch_chain(&mut self, x: u32, scope: Uniformity) -> Vec<Step> {
@@ -212,15 +268,15 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
 
     // Values.
 
-    fn operand(&mut self, check: &Check, operand: u32) -> (Option<(Witness, Way)>, Vec<Step>) {
+    fn operand(&mut self, check: &Check, operand: u32) -> (Option<Told>, Vec<Step>) {
         let solved = self.solved;
         let node = check.operands.iter().find(|o| o.0 == operand).map_or(0, |o| solved.graph.find(o.1));
         let prover = self.prover.get_or_insert_with(|| Prover::new(solved, self.decorations, self.ways));
         let shown = prover.differ(node, check.spot, check.scope);
-        let witness = shown.map(|s| (self.witness(s.pair, s.values), s.way));
+        let told = shown.map(|shown| (self.witness(&shown), vec![node], shown));
         let mut chain = Vec::new();
         self.value_steps(node, check.spot, check.scope, &mut chain);
-        (witness, chain)
+        (told, chain)
     }
 
     /// The shortest way from a value that differs to where values begin to.

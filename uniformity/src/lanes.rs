@@ -11,15 +11,21 @@
 //!
 //! What is known of a round follows from where the loop begins and, for later rounds, from what its phis become, as
 //! long as everything that may leave the loop is known to stay.
+//!
+//! Where neither holds the program is run with data that is made up (see `play`): that shows a disagreement on one way to
+//! the instruction, if invocations part by what is known of them alone.
 
-use super::Uniformity;
+mod evaluate;
+mod layouts;
+
 use super::graph::NONE;
 use super::nodes::Kind;
-use super::play::{Differing, Goal, Player, Way};
-use super::shape::{Arg, Fold, Shape, fold};
+use super::play::{Differing, Goal, Player, Run, Way};
+use super::shape::Shape;
 use super::solve::Solved;
+use super::{Assumptions, Number, Uniformity};
 use coop_ir::InstRef;
-use coop_ir::cfg::{Case, DomTree, Graph};
+use coop_ir::cfg::{DomTree, Graph};
 use coop_ir::decorate::Decorations;
 use coop_ir::grammar::Op;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -58,12 +64,16 @@ pub(super) struct Prover<'s, 'p, 'm> {
     player: Option<OnceCell<Player<'s, 'p, 'm>>>,
 }
 
-/// An operand that is shown to differ.
+/// What was shown.
 pub(super) struct Shown {
     pub(super) pair: Pair,
-    /// The values, if they are known.
-    pub(super) values: Option<(u64, u64)>,
+    /// The values of an operand, if they are known.
+    pub(super) values: Option<(Number, Number)>,
     pub(super) way: Way,
+    /// What the proof rests on.
+    pub(super) assumes: Assumptions,
+    /// The workgroup, and the branch that parts the two, if it is so on that way and not on others.
+    pub(super) run: Option<([u32; 3], Option<u32>)>,
 }
 
 /// What follows from where a branch leads.
@@ -87,6 +97,7 @@ struct Known {
     unsure: bool,
     /// The branches whose conditions it rests on.
     asked: FxHashSet<u32>,
+    assumes: Assumptions,
 }
 
 /// One evaluation: as seen from a spot.
@@ -100,12 +111,14 @@ struct Round<'a> {
     varies: bool,
     /// The branches whose conditions were looked at.
     asked: FxHashSet<u32>,
+    /// What the values rest on.
+    assumes: Assumptions,
 }
 
 impl<'a> Round<'a> {
     fn new(from: u32, phis: &'a FxHashMap<u32, Values>) -> Round<'a> {
         let (memo, asked) = (FxHashMap::default(), FxHashSet::default());
-        Round { from, phis, memo, left: MAX_WORK, varies: false, asked }
+        Round { from, phis, memo, left: MAX_WORK, varies: false, asked, assumes: Assumptions::NONE }
     }
 }
 
@@ -128,7 +141,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
 
     /// Two invocations of which one can't execute `spot` because of a branch, at least not when the other does,
     /// and how the other comes to it.
-    pub(super) fn parted(&self, branch: u32, spot: u32, scope: Uniformity) -> Option<(Pair, Way)> {
+    pub(super) fn parted(&self, branch: u32, spot: u32, scope: Uniformity) -> Option<Shown> {
         let solved = self.solved;
         let condition = solved.graph.find(solved.graph.conditions[branch as usize]);
         let targets: Vec<u32> = solved.regions.next(branch).collect();
@@ -147,9 +160,10 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         if !with_it || ways.iter().all(|w| w.ever && w.again) {
             return None;
         }
-        let mut plays = MAX_PLAYS;
-        self.in_rounds(branch, condition, |known| {
-            let Known { values, round, varies, unsure, asked } = known;
+        let (mut plays, mut assumes) = (MAX_PLAYS, Assumptions::NONE);
+        let (pair, way) = self.in_rounds(branch, condition, |known| {
+            let Known { values, round, varies, unsure, asked, .. } = known;
+            assumes = known.assumes;
             let way = |lane: usize| {
                 let to = self.target(branch, values.get(lane).copied().flatten()?)?;
                 ways.iter().find(|w| w.to == to)
@@ -181,11 +195,34 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             let goal =
                 Goal { branch: Some(branch), spot, scope, asked, pair, never: &never, round: *round, differ: None };
             self.play(&goal)
-        })
+        })?;
+        Some(Shown { pair, values: None, way, assumes, run: None })
+    }
+
+    /// Two invocations of which one executes `spot` without the other, on some way there.
+    pub(super) fn parted_on_a_way(&self, spot: u32, scope: Uniformity) -> Option<Shown> {
+        self.run(spot, scope, None)
+    }
+
+    fn run(&self, spot: u32, scope: Uniformity, differ: Option<Differing>) -> Option<Shown> {
+        let player = self.player.as_ref()?.get_or_init(|| Player::new(self.solved, self.decorations));
+        let Run { pair, way, workgroup, parted, assumes, values } = player.run(spot, scope, differ)?;
+        let values = differ.zip(values).map(|(d, v)| self.numbers(d.node, v));
+        Some(Shown { pair, values, way, assumes, run: Some((workgroup, parted)) })
     }
 
     /// Two invocations for which an operand differs, and how they come to it.
     pub(super) fn differ(&self, node: u32, spot: u32, scope: Uniformity) -> Option<Shown> {
+        let sources = self.sources(node, scope);
+        let always = sources.iter().find_map(|(n, exact)| self.differ_always(*n, *exact, spot, scope));
+        always.or_else(|| {
+            let on_a_way = |(n, exact): &(u32, u64)| self.run(spot, scope, Some(Differing { node: *n, exact: *exact }));
+            sources.iter().find_map(on_a_way)
+        })
+    }
+
+    /// Values of which each decides alone whether a value differs, and up to which number.
+    fn sources(&self, node: u32, scope: Uniformity) -> Vec<(u32, u64)> {
         let solved = self.solved;
         let mut n = solved.graph.find(node);
         // Below this, integers stay apart.
@@ -194,6 +231,9 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         for _ in 0..32 {
             let of = &solved.graph.nodes[n as usize];
             let op = of.inst.map(|r| solved.program.module.inst(r).op);
+            if op.is_some_and(layouts::is_layout) {
+                return self.fields(n, scope).into_iter().map(|n| (n, exact)).collect();
+            }
             if of.kind != Kind::Max || !op.is_none_or(keeps_apart) {
                 break;
             }
@@ -203,10 +243,16 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             let mut apart = solved.graph.operands(n).filter(|(op, _)| solved.seen_from(*op, of.spot).0 > scope);
             match (apart.next(), apart.next()) {
                 (Some((op, _)), None) => n = op,
-                _ => return None,
+                _ => return Vec::new(),
             }
         }
-        if let Shape::Offset { lanes, base, .. } = &solved.graph.nodes[n as usize].shape
+        vec![(n, exact)]
+    }
+
+    fn differ_always(&self, n: u32, exact: u64, spot: u32, scope: Uniformity) -> Option<Shown> {
+        let solved = self.solved;
+        let of = &solved.graph.nodes[n as usize];
+        if let Shape::Offset { lanes, base, .. } = &of.shape
             && *base <= scope
             && exact == u64::MAX
         {
@@ -214,9 +260,9 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             let pair = Pair { one, other, round: 0 };
             let none = FxHashSet::default();
             let (pair, way) = self.play(&Goal::operand(spot, scope, pair, Differing { node: n, exact }, &none))?;
-            return Some(Shown { pair, values: None, way });
+            return Some(Shown { pair, values: None, way, assumes: of.shape_assumes, run: None });
         }
-        let (mut values, mut plays) = ((0, 0), MAX_PLAYS);
+        let (mut values, mut plays, mut assumes) = ((0, 0), MAX_PLAYS, Assumptions::NONE);
         let (pair, way) = self.in_rounds(spot, n, |known| {
             // Whether it is executed in this very round is not known.
             (!known.varies).then_some(())?;
@@ -225,11 +271,18 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
                 .grid
                 .witness(scope, |a, b| matches!((v[a], v[b]), (Some(x), Some(y)) if x != y && x.max(y) <= exact))?;
             values = (v[one]?, v[other]?);
+            assumes = known.assumes;
             plays = u32::checked_sub(plays, 1)?;
             let pair = Pair { one, other, round: known.round };
             self.play(&Goal::operand(spot, scope, pair, Differing { node: n, exact }, &known.asked))
         })?;
-        Some(Shown { pair, values: Some(values), way })
+        Some(Shown { pair, values: Some(self.numbers(n, values)), way, assumes, run: None })
+    }
+
+    /// The values of a node, as they are called.
+    fn numbers(&self, n: u32, (a, b): (u64, u64)) -> (Number, Number) {
+        let float = self.solved.graph.nodes[n as usize].width == 0;
+        (Number::new(a, float), Number::new(b, float))
     }
 
     /// Up to which number a conversion to floats keeps all integers.
@@ -255,14 +308,15 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         let mut phis: FxHashMap<u32, Values> = FxHashMap::default();
         let l = solved.program.spot(spot).in_loop;
         let mut work = 0;
-        let mut before = FxHashSet::default();
+        let (mut before, mut assumes) = (FxHashSet::default(), Assumptions::NONE);
         for round in 0..MAX_ROUNDS {
             let mut r = Round::new(spot, &phis);
-            r.asked = std::mem::take(&mut before);
+            (r.asked, r.assumes) = (std::mem::take(&mut before), assumes);
             let values = self.values(node, &mut r, 0);
             let varies = r.varies;
             let unsure = varies && !self.comes_to(spot, &mut r);
-            let known = Known { values, round, varies, unsure, asked: std::mem::take(&mut r.asked) };
+            let (asked, assumed) = (std::mem::take(&mut r.asked), r.assumes);
+            let known = Known { values, round, varies, unsure, asked, assumes: assumed };
             if let Some(found) = judge(&known) {
                 return Some(found);
             }
@@ -283,7 +337,8 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             if next.is_empty() || next == phis {
                 return None;
             }
-            (phis, before) = (next, r.asked);
+            (before, assumes) = (r.asked, r.assumes);
+            phis = next;
         }
         None
     }
@@ -367,157 +422,6 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         }
     }
 
-    fn unknown(&self) -> Values {
-        Rc::new(vec![None; self.solved.grid.lanes])
-    }
-
-    fn values(&self, n: u32, r: &mut Round, depth: u32) -> Values {
-        let n = self.solved.graph.find(n);
-        if let Some(v) = r.phis.get(&n).cloned() {
-            r.varies = true;
-            return v;
-        }
-        if let Some(v) = r.memo.get(&n) {
-            return v.clone();
-        }
-        if depth > MAX_DEPTH || r.left == 0 {
-            return self.unknown();
-        }
-        r.left -= 1;
-        // Stands in for itself while it is looked for.
-        r.memo.insert(n, self.unknown());
-        let values = self.find_values(n, r, depth);
-        r.memo.insert(n, values.clone());
-        values
-    }
-
-    fn find_values(&self, n: u32, r: &mut Round, depth: u32) -> Values {
-        let solved = self.solved;
-        let node = &solved.graph.nodes[n as usize];
-        if node.shape.is_exact() {
-            return Rc::new((0..solved.grid.lanes).map(|l| node.shape.value(l)).collect());
-        }
-        match node.kind {
-            Kind::Fold(f) => {
-                let ops: Vec<u32> = solved.graph.operands(n).map(|(op, _)| op).collect();
-                let widths: Vec<u32> = ops.iter().map(|op| u32::from(solved.graph.nodes[*op as usize].width)).collect();
-                let args: Vec<Values> = ops.iter().map(|op| self.values(*op, r, depth + 1)).collect();
-                self.computed(f, u32::from(node.width), &args, &widths)
-            }
-            Kind::Phi => self.phi_values(n, r, depth),
-            _ => self.unknown(),
-        }
-    }
-
-    fn computed(&self, f: Fold, out: u32, args: &[Values], widths: &[u32]) -> Values {
-        let grid = &self.solved.grid;
-        if args.len() > 4 || args.iter().all(|a| a.iter().all(Option::is_none)) {
-            return self.unknown();
-        }
-        let one = |lane: usize| {
-            let mut shapes: [Shape; 4] = std::array::from_fn(|_| Shape::Unknown);
-            for (slot, a) in shapes.iter_mut().zip(args) {
-                *slot = a[lane].map_or(Shape::Unknown, Shape::Const);
-            }
-            let full: [Arg; 4] =
-                std::array::from_fn(|i| (&shapes[i], Uniformity::Divergent, widths.get(i).copied().unwrap_or(0)));
-            match fold(grid, f, out, &full[..args.len()]).0 {
-                Shape::Const(v) => Some(v),
-                _ => None,
-            }
-        };
-        Rc::new((0..grid.lanes).map(one).collect())
-    }
-
-    fn phi_values(&self, n: u32, r: &mut Round, depth: u32) -> Values {
-        let solved = self.solved;
-        let program = solved.program;
-        let spot = solved.graph.nodes[n as usize].spot;
-        if let Some(l) = program.headed_loop(spot) {
-            // The first round, for someone who is in it; where a loop has several entries, no round begins at one of them.
-            if !program.in_loop(r.from, l) || program.loops[l as usize].entries.len() > 1 {
-                return self.unknown();
-            }
-            let mut entering = solved.graph.operands(n).filter(|(_, e)| {
-                e.is_some_and(|e| solved.regions.taken[e as usize] && !program.in_loop(program.edge(e).from, l))
-            });
-            r.varies = true;
-            return match (entering.next(), entering.next()) {
-                (Some((op, _)), None) => self.values(op, r, depth + 1),
-                _ => self.unknown(),
-            };
-        }
-        // The closest branch that decides along which edge an invocation comes.
-        let Some(branch) = self.dom.idom(spot as usize).map(|b| b as u32) else { return self.unknown() };
-        let condition = solved.graph.conditions[branch as usize];
-        if condition == NONE || program.spot(branch).in_loop != program.spot(spot).in_loop {
-            return self.unknown();
-        }
-        let condition = self.values(condition, r, depth + 1);
-        r.asked.insert(branch);
-        let ops: Vec<(u32, u32)> = solved
-            .graph
-            .operands(n)
-            .filter_map(|(op, e)| Some((op, e.filter(|e| solved.regions.taken[*e as usize])?)))
-            .collect();
-        let values: Vec<Values> = ops
-            .iter()
-            .map(|(op, e)| match self.implied(*op, *e) {
-                Some(v) => Rc::new(vec![Some(v); solved.grid.lanes]),
-                None => self.values(*op, r, depth + 1),
-            })
-            .collect();
-        let targets: Vec<u32> = solved.regions.next(branch).collect();
-        // For each target, the operands that may come from there.
-        let from: Vec<(u32, Vec<usize>)> = targets
-            .iter()
-            .map(|t| (*t, (0..ops.len()).filter(|i| self.comes_by(branch, *t, ops[*i].1)).collect()))
-            .collect();
-        let all: Vec<usize> = (0..ops.len()).collect();
-        let same = |lane: usize, which: &[usize]| {
-            let first = values[*which.first()?][lane]?;
-            which.iter().all(|i| values[*i][lane] == Some(first)).then_some(first)
-        };
-        let one = |lane: usize| match condition[lane] {
-            Some(c) => {
-                let to = self.target(branch, c)?;
-                let (_, which) = from.iter().find(|(t, _)| *t == to)?;
-                same(lane, which)
-            }
-            None => same(lane, &all),
-        };
-        Rc::new((0..solved.grid.lanes).map(one).collect())
-    }
-
-    /// Where a branch leads for a value of its condition.
-    fn target(&self, branch: u32, value: u64) -> Option<u32> {
-        let program = self.solved.program;
-        let edges = || program.out(branch).map(|e| program.edge(e));
-        let found = edges().find(|e| match e.case {
-            Case::True => value != 0,
-            Case::False => value == 0,
-            Case::Value(v) => v == value,
-            _ => false,
-        });
-        found.or_else(|| edges().find(|e| e.case == Case::Default)).map(|e| e.to)
-    }
-
-    /// The value of a branch's condition on one of its edges.
-    fn implied(&self, op: u32, edge: u32) -> Option<u64> {
-        let solved = self.solved;
-        let e = solved.program.edge(edge);
-        let condition = solved.graph.conditions[e.from as usize];
-        if condition == NONE || solved.graph.find(condition) != op {
-            return None;
-        }
-        match e.case {
-            Case::True => Some(1),
-            Case::False => Some(0),
-            Case::Value(v) => Some(v),
-            _ => None,
-        }
-    }
-
     /// Whether a path leads from one spot to another; if `forced` is given, one that goes from that branch to that
     /// target whenever it comes there.
     fn reaches(&self, from: u32, spot: u32, forced: Option<(u32, u32)>) -> bool {
@@ -557,27 +461,6 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             work.extend(self.solved.regions.next(s));
         }
         true
-    }
-
-    /// Whether a path from a branch by way of `to` leads along an edge, without coming to the branch again.
-    fn comes_by(&self, branch: u32, to: u32, edge: u32) -> bool {
-        let program = self.solved.program;
-        let e = program.edge(edge);
-        if e.from == branch {
-            return e.to == to;
-        }
-        let mut seen = vec![false; program.spots.len()];
-        let mut work = vec![to];
-        while let Some(s) = work.pop() {
-            if s == branch || s == e.to || std::mem::replace(&mut seen[s as usize], true) {
-                continue;
-            }
-            if s == e.from {
-                return true;
-            }
-            work.extend(self.solved.regions.next(s));
-        }
-        false
     }
 }
 

@@ -36,6 +36,8 @@ struct Layout {
     component: u8,
     /// The storage class of a pointer type.
     storage: Option<u32>,
+    /// Whether it is a scalar float.
+    float: bool,
 }
 
 /// Where one step of an access path leads.
@@ -74,7 +76,15 @@ impl Layouts {
     }
 
     fn layout(&self, module: &Module, constants: &Constants, ty: Id) -> Layout {
-        let leaf = |matrix| Layout { form: Form::Leaf, leaves: 1, matrix, width: 0, component: 0, storage: None };
+        let leaf = |matrix| Layout {
+            form: Form::Leaf,
+            leaves: 1,
+            matrix,
+            width: 0,
+            component: 0,
+            storage: None,
+            float: false,
+        };
         let inst = module.def_inst(ty);
         if let Some(inst) = inst.filter(|i| i.op == Op::TypeCooperativeMatrixNV) {
             return leaf(Some(scope(inst.id(1), constants)));
@@ -82,6 +92,7 @@ impl Layouts {
         match inst.and_then(Type::of_inst) {
             Some(Type::Bool) => Layout { width: 1, ..leaf(None) },
             Some(Type::Scalar(Scalar::Int { width, .. })) => Layout { width: width.min(64) as u8, ..leaf(None) },
+            Some(Type::Scalar(_)) => Layout { float: true, ..leaf(None) },
             Some(Type::Pointer { storage, .. } | Type::UntypedPointer { storage }) => {
                 Layout { storage: Some(storage), ..leaf(None) }
             }
@@ -129,6 +140,11 @@ impl Layouts {
     /// The width in bits of an integer type, 1 for Booleans, 0 for anything else.
     pub(super) fn width(&self, ty: Id) -> u32 {
         self.by_type.get(ty).map_or(0, |l| u32::from(l.width))
+    }
+
+    /// Whether a type is a scalar float.
+    pub(super) fn is_float(&self, ty: Id) -> bool {
+        self.by_type.get(ty).is_some_and(|l| l.float)
     }
 
     /// How many leaves a type has, and the width of it as a scalar, or of a vector's components.

@@ -46,12 +46,13 @@ mod slice;
 mod solve;
 mod source;
 mod summary;
+mod together;
 mod values;
 
 pub use play::{TURNS, Turn, Way};
 
 use coop_ir::cfg::Cfgs;
-use coop_ir::constant::Constants;
+use coop_ir::constant::{Constants, SpecIds};
 use coop_ir::decorate::Decorations;
 use coop_ir::effects::{ExtPointer, ExtSet, ExtSets};
 use coop_ir::entry::{CallGraph, EntryPoint, entry_points};
@@ -99,6 +100,8 @@ pub enum Assumption {
     Reduced,
     /// Subgroups stay together where only workgroups part, though the entry point does not ask for it.
     Reconvergence,
+    /// Specialization constants have their defaults: see [`Analysis::defaults`].
+    Defaults,
 }
 
 /// A set of assumptions.
@@ -113,11 +116,17 @@ impl Assumptions {
     pub(crate) const LENGTH: Assumptions = Assumptions(8);
     pub(crate) const REDUCED: Assumptions = Assumptions(16);
     pub(crate) const MEETING: Assumptions = Assumptions(32);
+    pub(crate) const DEFAULTS: Assumptions = Assumptions(64);
 
     /// Both sets.
     #[must_use]
     pub fn and(self, other: Assumptions) -> Assumptions {
         Assumptions(self.0 | other.0)
+    }
+
+    /// Whether an assumption of another set is among them.
+    pub(crate) fn any(self, of: Assumptions) -> bool {
+        self.0 & of.0 != 0
     }
 
     /// The assumptions.
@@ -129,6 +138,7 @@ impl Assumptions {
             Assumption::EqualLengths,
             Assumption::Reduced,
             Assumption::Reconvergence,
+            Assumption::Defaults,
         ];
         all.into_iter().enumerate().filter(move |(i, _)| self.0 >> i & 1 == 1).map(|(_, a)| a)
     }
@@ -148,6 +158,31 @@ pub enum What {
     Operand(u32),
 }
 
+/// A value of an operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Number {
+    /// An integer.
+    Int(u64),
+    /// The bits of a 32-bit float.
+    Float(u32),
+}
+
+impl Number {
+    /// What a shape has: an integer, or the code of a float.
+    fn new(value: u64, float: bool) -> Number {
+        if float { Number::Float(shape::float_of_code(value).to_bits()) } else { Number::Int(value) }
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Number::Int(n) => write!(f, "{n}"),
+            Number::Float(bits) => write!(f, "{}", f32::from_bits(*bits)),
+        }
+    }
+}
+
 /// Two invocations that disagree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Witness {
@@ -160,9 +195,11 @@ pub struct Witness {
     /// Whether that is only the size that is assumed where nobody says it.
     pub assumed: bool,
     /// Their values of the operand, if they are known.
-    pub values: Option<(u64, u64)>,
+    pub values: Option<(Number, Number)>,
     /// The round of the innermost loop in which they part; 0 is the first.
     pub round: u64,
+    /// The workgroup in which it is so, if that is shown of one way to the instruction, and not of every one.
+    pub on_a_way: Option<[u32; 3]>,
 }
 
 /// A place on the way from an instruction to where values begin to differ.
@@ -187,6 +224,8 @@ pub struct Doubt {
     pub witness: Option<Witness>,
     /// How it can happen, if there is a proof: else nobody need come there.
     pub way: Option<Box<Way>>,
+    /// The specialization constants on whose defaults the proof rests.
+    pub defaults: SpecIds,
     /// How it comes to it, the deciding branch (or the operand's value) first, and where values begin to differ last.
     pub chain: Vec<Step>,
 }
@@ -218,6 +257,8 @@ pub struct Analysis {
     pub doubts: Vec<Doubt>,
     /// What was assumed, and for which instructions.
     pub assumed: Vec<(Assumption, InstRef)>,
+    /// The specialization constants whose defaults were assumed.
+    pub defaults: SpecIds,
     /// How many instructions were looked at that must be executed together.
     pub checked: usize,
     /// Calls that were not followed, as the whole became too large, and the function called: an index into
@@ -353,7 +394,7 @@ impl<'a> Analyzer<'a> {
         if !round.is_empty() {
             return Err(Refusal::Recursion(round));
         }
-        let grid = shape::Grid::new(self.workgroup_size(entry), options.subgroup_size);
+        let grid = shape::Grid::new(self.workgroup_size(entry), options.subgroup_size, self.is_kernel());
         let program =
             graph::Program::new(self.module, &self.calls, &self.cfgs, &self.plain, function, &self.function_numbers);
         let given = build::Given {
@@ -376,13 +417,18 @@ impl<'a> Analyzer<'a> {
         let subgroup_flow = maximal || entry.mode(ExecutionMode::SubgroupUniformControlFlowKHR).is_some();
         let mut solved = solve::Solved::new(&program, values, grid, (maximal, subgroup_flow));
         solved.run();
-        let found = explain::Explainer::new(&solved, &self.decorations, !options.unreached).run();
+        let found = match grid.is_single() {
+            true => explain::Findings::default(),
+            false => explain::Explainer::new(&solved, &self.decorations, self.constants, !options.unreached).run(),
+        };
         Ok(self.answer(&solved, found, options.facts))
     }
 
     fn answer(&self, solved: &solve::Solved, found: explain::Findings, facts: bool) -> Analysis {
         let program = solved.program;
         let mut blocks: FxHashMap<Id, Uniformity> = FxHashMap::default();
+        // Of one invocation all is the same.
+        let facts = facts && !solved.grid.is_single();
         let asked = if facts { program.spots.len() as u32 } else { 0 };
         for s in 0..asked {
             if let Some(label) = self.module.inst(program.label(s)).result {
@@ -406,6 +452,7 @@ impl<'a> Analyzer<'a> {
         Analysis {
             doubts: found.doubts,
             assumed: found.assumed,
+            defaults: found.defaults,
             checked: solved.graph.checks.iter().filter(|c| solved.live[c.spot as usize]).count(),
             unfollowed: program.cut.clone(),
             exhausted: solved.exhausted,
@@ -413,6 +460,12 @@ impl<'a> Analyzer<'a> {
             blocks,
             edits: self.module.edits(),
         }
+    }
+
+    /// Whether the module is one of OpenCL.
+    fn is_kernel(&self) -> bool {
+        let has = |c: spirv::Capability| self.module.has_capability(c as u32);
+        has(spirv::Capability::Kernel) && !has(spirv::Capability::Shader)
     }
 
     /// The size of a workgroup, if no specialisation can change it.

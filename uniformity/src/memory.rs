@@ -146,6 +146,13 @@ impl Writes {
         self.anywhere.contains(&class) || self.anywhere.contains(&NONE)
     }
 
+    /// How many instructions may write each shared variable; those of which it is not known which are with none.
+    pub(super) fn shared_counts(&self) -> FxHashMap<Option<Id>, u32> {
+        let mut counts = FxHashMap::default();
+        self.shared.iter().for_each(|w| *counts.entry(w.1).or_default() += 1);
+        counts
+    }
+
     /// The instructions that write shared memory.
     pub(super) fn shared(&self) -> impl Iterator<Item = InstRef> + '_ {
         self.shared.iter().map(|w| w.0)

@@ -20,6 +20,8 @@ pub(super) enum Kind {
     Max,
     /// The same, and it can be computed.
     Fold(Fold),
+    /// What an index, the first operand, chooses from the others.
+    Pick,
     /// Where control flow comes together.
     Phi,
     /// Read at the address that is the operand.
@@ -100,8 +102,24 @@ pub(super) struct Graph {
     pub(super) cell_of: FxHashMap<u32, Id>,
     /// The built-in or variable that a node without an instruction is, and its component.
     pub(super) source_of: FxHashMap<u32, (Id, u32)>,
+    /// The specialization constant that a node is, if its shape is the default.
+    pub(super) constant_of: FxHashMap<u32, Id>,
     /// What is stored into each variable of shared memory.
-    pub(super) shared_stores: FxHashMap<Id, Vec<u32>>,
+    pub(super) shared_stores: FxHashMap<Id, Vec<SharedStore>>,
+    /// How many instructions may write each of them; those that may write any are with none.
+    pub(super) shared_writes: FxHashMap<Option<Id>, u32>,
+    /// The BuiltIn that a node is.
+    pub(super) built_in_of: FxHashMap<u32, u32>,
+}
+
+/// A store into shared memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SharedStore {
+    pub(super) spot: u32,
+    pub(super) value: u32,
+    pub(super) pointer: Id,
+    /// The node of the address.
+    pub(super) address: u32,
 }
 
 impl Graph {

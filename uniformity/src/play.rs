@@ -16,8 +16,11 @@
 //! So whoever lets data decide the other branches sees it happen with the data of [`Way`].
 
 mod compute;
+mod run;
 mod trial;
 mod turns;
+
+pub(super) use run::Run;
 
 use super::Uniformity;
 use super::graph::NONE;
@@ -128,6 +131,8 @@ pub(super) struct Player<'s, 'p, 'm> {
     least: FxHashMap<InstRef, Uniformity>,
     /// Work that is left.
     left: Cell<u64>,
+    /// The same for runs in which every branch goes where its condition says.
+    runs_left: Cell<u64>,
 }
 
 /// An index into memory.
@@ -171,6 +176,8 @@ struct Trial<'a> {
     workgroup: [u64; 3],
     rolls: u64,
     work: u64,
+    /// What is noted besides, if every branch goes where its condition says.
+    strict: Option<run::Strict>,
 }
 
 impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
@@ -195,7 +202,17 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
                 raise(&mut over, at, node.over);
             }
         }
-        Player { solved, decorations, turn, edge_turn, closed, over, least, left: Cell::new(MAX_ALL) }
+        Player {
+            solved,
+            decorations,
+            turn,
+            edge_turn,
+            closed,
+            over,
+            least,
+            left: Cell::new(MAX_ALL),
+            runs_left: Cell::new(MAX_ALL / 4),
+        }
     }
 
     /// Looks for a way.
@@ -255,7 +272,8 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
 
     /// Whether who lets data decide asks how uniform an instruction is.
     fn is_data(&self, at: InstRef) -> bool {
-        matches!(self.solved.program.module.inst(at).op, Op::BranchConditional | Op::Switch | Op::CompositeExtract)
+        let data = [Op::BranchConditional, Op::Switch, Op::CompositeExtract, Op::ExtInst];
+        data.contains(&self.solved.program.module.inst(at).op)
     }
 
     /// The nodes that must be known, and the constants that they are made of.
@@ -299,7 +317,7 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
             Kind::Undef | Kind::Fixed => true,
             Kind::Max => !op.is_some_and(is_conversion) && op != Some(Op::GroupNonUniformBallotBitCount),
             Kind::Load { .. } => self.place(n).is_none(),
-            _ => false,
+            Kind::Fold(_) | Kind::Pick | Kind::Phi | Kind::Group(_) => false,
         }
     }
 
@@ -419,16 +437,20 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
         let wanted: SmallVec<[(u32, usize); 8]> =
             solved.nodes_in(spot).iter().filter_map(|n| Some((*n, *t.plan.slots.get(n)?))).collect();
         let phis = wanted.iter().filter(|(n, _)| graph.nodes[*n as usize].kind == Kind::Phi);
-        let mut along: Vec<(usize, Option<u64>)> = Vec::new();
+        let mut along: Vec<(usize, Option<u64>, bool)> = Vec::new();
         for (n, slot) in phis {
             for (l, e) in here {
+                t.touch(false);
                 let from = graph.operands(*n).find(|(_, of)| *of == Some(*e));
                 let v = from.and_then(|(op, _)| self.value(t, op, *l));
-                along.push((slot * lanes + *l as usize, v));
+                along.push((slot * lanes + *l as usize, v, t.touched()));
             }
         }
         t.work += along.len() as u64;
-        along.into_iter().for_each(|(at, v)| t.values[at] = v);
+        for (at, v, touched) in along {
+            t.touch(touched);
+            t.put(at, v);
+        }
         for (n, slot) in wanted {
             let kind = graph.nodes[n as usize].kind;
             if kind == Kind::Phi {
@@ -436,8 +458,9 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
             }
             t.work += here.len() as u64;
             for (l, _) in here {
+                t.touch(false);
                 let v = self.compute(t, n, *l, here);
-                t.values[slot * lanes + *l as usize] = v;
+                t.put(slot * lanes + *l as usize, v);
             }
         }
     }

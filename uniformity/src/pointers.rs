@@ -3,7 +3,7 @@
 use super::build::{Builder, Given};
 use super::graph::NONE;
 use super::layout::Step;
-use super::nodes::{Kind, List, Val};
+use super::nodes::{Kind, List, SharedStore, Val};
 use super::reads::Reading;
 use super::{Assumptions, Uniformity};
 use coop_ir::effects::read_access;
@@ -23,6 +23,8 @@ pub(super) enum Place {
         ty: Option<Id>,
         /// Indices that decide which.
         deps: List,
+        /// Whether there is one such index, and the places are its choices in order.
+        pick: bool,
         /// Only a part of the leaf.
         part: bool,
         /// An element of a matrix.
@@ -40,6 +42,7 @@ pub(super) struct Cells {
     bases: List,
     ty: Option<Id>,
     deps: List,
+    pick: bool,
     part: bool,
     element: bool,
 }
@@ -63,16 +66,17 @@ impl Builder<'_> {
             other => Place::Memory { class: NONE, root: None, node: self.whole(other, None) },
         };
         match place {
-            Place::Cells { bases, ty: cell_ty, deps, .. } => {
+            Place::Cells { bases, ty: cell_ty, deps, pick, part, .. } => {
                 let leaves = cell_ty.map_or(1, |t| self.given.layouts.leaves(t));
                 let mut nodes = List::new();
                 for k in 0..leaves {
-                    let mut from: List = bases.iter().map(|b| self.read_cell(b + k)).collect();
+                    let from: List = bases.iter().map(|b| self.read_cell(b + k)).collect();
                     nodes.push(if from.len() == 1 && deps.is_empty() {
                         from[0]
                     } else {
-                        from.extend_from_slice(&deps);
-                        let n = self.node(Kind::Max, &from, Some(at), 0);
+                        let kind = if pick && !part { Kind::Pick } else { Kind::Max };
+                        let ops: List = deps.iter().chain(&from).copied().collect();
+                        let n = self.node(kind, &ops, Some(at), 0);
                         self.set_width(n, ty);
                         n
                     });
@@ -161,9 +165,10 @@ impl Builder<'_> {
         let Val::Place(p) = self.val(pointer) else { return };
         let (element, part) = match self.places[p as usize] {
             Place::Cells { element, part, .. } => (element, part),
-            Place::Memory { class, root: Some(root), .. } if class == StorageClass::Workgroup as u32 => {
-                let node = self.whole(val, None);
-                return self.graph.shared_stores.entry(root).or_default().push(node);
+            Place::Memory { class, root: Some(root), node } if class == StorageClass::Workgroup as u32 => {
+                let (value, spot) = (self.whole(val, None), self.spot);
+                let store = SharedStore { spot, value, pointer, address: node };
+                return self.graph.shared_stores.entry(root).or_default().push(store);
             }
             _ => return,
         };
@@ -208,14 +213,14 @@ impl Builder<'_> {
         let indices: SmallVec<[Id; 4]> = inst.ids_from(skip + 1).collect();
         let constant = |id: Id| self.given.constants.get(id).fixed();
         let place = match place {
-            Place::Cells { bases, ty, deps, part, element } => {
-                let mut c = Cells { bases, ty, deps, part, element };
+            Place::Cells { bases, ty, deps, pick, part, element } => {
+                let mut c = Cells { bases, ty, deps, pick, part, element };
                 for id in indices {
                     let value = constant(id);
                     self.step(&mut c, id, value);
                 }
-                let Cells { bases, ty, deps, part, element } = c;
-                Place::Cells { bases, ty, deps, part, element }
+                let Cells { bases, ty, deps, pick, part, element } = c;
+                Place::Cells { bases, ty, deps, pick, part, element }
             }
             Place::Input { variable, component } => {
                 let ty = self.given.module.type_of(base).and_then(|ty| pointee(self.given.module, ty));
@@ -275,6 +280,7 @@ impl Builder<'_> {
         match step {
             Step::At(offset) => c.bases.iter_mut().for_each(|b| *b += offset),
             Step::Any { count, stride } => {
+                c.pick = c.bases.len() == 1 && value.is_none() && c.deps.is_empty();
                 // More places than that are never a help.
                 let each: List = c.bases.iter().flat_map(|b| (0..count).map(move |i| b + i * stride)).collect();
                 c.bases = each;

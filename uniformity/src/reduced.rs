@@ -1,124 +1,669 @@
 //! Values that invocations combine by way of shared memory.
 //!
-//! The idiom: every subgroup reduces what its invocations have, one of them stores the result into shared memory, and
-//! behind a barrier every invocation combines its own value with all that was stored, by an operation for which
-//! combining twice is combining once. Each then has the same, since its own value is in what its subgroup stored. That
-//! it is, and that all of it is read, is assumed and not shown.
+//! The idiom: every subgroup reduces what its invocations have, one of them stores the result into a place of its own in
+//! shared memory, and behind a barrier every invocation combines its own value with what was stored, by the operation of
+//! the reduction, for which combining twice is combining once. Each then has the same: its own value is in what its
+//! subgroup stored. The other form is of a predicate: every subgroup votes on a comparison with a limit, stores a number
+//! on one side of the limit or on the other, each invocation takes the maximum (say) of its own value and of those, and
+//! compares that with the limit.
+//!
+//! What must be so ([`Rule`]):
+//!
+//! 1. One instruction writes the variable. Of every subgroup one invocation executes it, whenever the branch in front of it is
+//!    executed; that dominates the reads, so nothing older is read.
+//! 2. It stores what a whole subgroup reduced from the very value that is combined, by the same operation; or that vote.
+//! 3. Subgroups store into different places, and the place of the subgroup itself is read, or the places of all: then the
+//!    value is the same in the subgroup, or in the workgroup.
+//! 4. In a loop over the places all are combined: it has one exit, and the combination is in every round.
+//!
+//! Where a loop ends is assumed to be right if it is not known. Floats are assumed to have no NaN among them.
 
-use super::graph::Program;
-use super::memory::root;
-use super::nodes::{Graph, Kind};
+use super::graph::{NONE, Program};
+use super::nodes::{Graph, Group, Kind, SharedStore};
+use super::shape::{Fold, Shape, float_of_code};
+use super::solve::Solved;
+use super::{Assumptions, Uniformity};
+use coop_ir::Id;
+use coop_ir::cfg::{Case, DomTree, Graph as Cfg};
+use coop_ir::effects::ExtSet;
 use coop_ir::grammar::Op;
-use std::collections::BTreeMap;
+use smallvec::SmallVec;
+use spirv::{BuiltIn, Scope};
 
-/// How many nodes are followed.
-const MAX_NODES: usize = 600;
+/// An operation for which combining twice is combining once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Family {
+    UMax,
+    UMin,
+    SMax,
+    SMin,
+    FMax,
+    FMin,
+    And,
+    Or,
+}
 
-/// Each node that is such a combination, ascending, with the operand that alone decides it.
-pub(super) fn combinations(program: &Program, graph: &Graph) -> Vec<(u32, u32)> {
-    let mut found = BTreeMap::new();
+impl Family {
+    fn of_reduction(op: Op) -> Option<Family> {
+        Some(match op {
+            Op::GroupNonUniformUMax => Family::UMax,
+            Op::GroupNonUniformUMin => Family::UMin,
+            Op::GroupNonUniformSMax => Family::SMax,
+            Op::GroupNonUniformSMin => Family::SMin,
+            Op::GroupNonUniformFMax => Family::FMax,
+            Op::GroupNonUniformFMin => Family::FMin,
+            Op::GroupNonUniformBitwiseAnd | Op::GroupNonUniformLogicalAnd | Op::GroupNonUniformAll => Family::And,
+            Op::GroupNonUniformBitwiseOr | Op::GroupNonUniformLogicalOr | Op::GroupNonUniformAny => Family::Or,
+            _ => return None,
+        })
+    }
+
+    fn of_combination(program: &Program, graph: &Graph, n: u32) -> Option<Family> {
+        let node = &graph.nodes[n as usize];
+        let inst = program.module.inst(node.inst?);
+        // Integers have the numbers of GLSL.std.450 whatever the set.
+        let number = match node.kind {
+            Kind::Fold(Fold::Glsl(number)) => number,
+            Kind::Max if inst.op.is_ext_inst() && ExtSet::of(program.module, inst) == ExtSet::Glsl => inst.word(1)?,
+            Kind::Max if inst.op.is_ext_inst() && ExtSet::of(program.module, inst) == ExtSet::OpenCl => {
+                // fmax, fmin.
+                return match inst.word(1)? {
+                    27 => Some(Family::FMax),
+                    28 => Some(Family::FMin),
+                    _ => None,
+                };
+            }
+            Kind::Fold(Fold::Op(Op::LogicalAnd | Op::BitwiseAnd)) => return Some(Family::And),
+            Kind::Fold(Fold::Op(Op::LogicalOr | Op::BitwiseOr)) => return Some(Family::Or),
+            _ => return None,
+        };
+        Some(match number {
+            38 => Family::UMin,
+            39 => Family::SMin,
+            41 => Family::UMax,
+            42 => Family::SMax,
+            // Those that care about NaN included.
+            37 | 79 => Family::FMin,
+            40 | 80 => Family::FMax,
+            _ => return None,
+        })
+    }
+
+    fn is_float(self) -> bool {
+        matches!(self, Family::FMax | Family::FMin)
+    }
+
+    fn is_max(self) -> bool {
+        matches!(self, Family::UMax | Family::SMax | Family::FMax)
+    }
+}
+
+/// An index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Slot {
+    Known(u64),
+    Node(u32),
+}
+
+/// What is read and combined.
+#[derive(Clone, Debug)]
+enum Reads {
+    /// These places.
+    Some(SmallVec<[Slot; 4]>),
+    /// From the first of these on, up to the second, which is not read.
+    Range(u64, u32),
+}
+
+/// That a value is as uniform as what was read.
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    /// The value.
+    pub(super) node: u32,
+    /// The loop that combines, if it is one: behind it the value is so.
+    behind: Option<u32>,
+    /// What was read.
+    reads: SmallVec<[u32; 4]>,
+    places: Reads,
+    /// What is stored: reduced, or voted.
+    reduced: u32,
+    family: Family,
+    predicate: Option<Predicate>,
+    /// Where it is stored.
+    slot: Slot,
+    /// The spot that decides who stores, and the condition with the value for which an invocation does.
+    anchor: u32,
+    condition: Option<(u32, bool)>,
+}
+
+/// A comparison with a limit, and what is stored if it holds for all (or for any), and if not.
+#[derive(Clone, Debug)]
+struct Predicate {
+    op: Op,
+    width: u32,
+    limit: u32,
+    good: u32,
+    bad: u32,
+}
+
+/// Finds where the idiom is.
+struct Finder<'a, 'm> {
+    program: &'a Program<'m>,
+    graph: &'a Graph,
+    dom: Option<DomTree>,
+}
+
+/// A value and what is combined with it.
+struct Combination {
+    family: Family,
+    own: u32,
+    reads: SmallVec<[u32; 4]>,
+    behind: Option<u32>,
+}
+
+/// How many values are combined one after the other at most.
+const MAX_CHAIN: usize = 64;
+
+/// The rules of a program, by node.
+pub(super) fn rules(program: &Program, graph: &Graph) -> Vec<Rule> {
     if graph.shared_stores.is_empty() {
         return Vec::new();
     }
-    for n in 0..graph.nodes.len() as u32 {
-        let Some(combined) = combination(program, graph, n) else { continue };
-        let Some((own, read)) = read_of(program, graph, combined) else { continue };
-        // In a loop over what was stored, the value is a phi that begins with the invocation's own.
-        if let Some((begin, phi)) = accumulated(program, graph, own, n) {
-            if covers(program, graph, read, begin) {
-                found.insert(phi, read);
-                found.insert(n, read);
+    let mut finder = Finder { program, graph, dom: None };
+    let mut found: Vec<Rule> = graph.standing().filter_map(|n| finder.rule(n)).collect();
+    found.sort_unstable_by_key(|r| r.node);
+    found
+}
+
+impl Finder<'_, '_> {
+    fn rule(&mut self, n: u32) -> Option<Rule> {
+        let (combination, compared) = match self.combination(n) {
+            Some(c) => (c, None),
+            None => {
+                let (op, left, limit) = self.comparison(n)?;
+                let combination = self.combination(left)?;
+                // What a loop combines is so behind it.
+                let spot = self.graph.nodes[n as usize].spot;
+                if combination.behind.is_some_and(|l| self.program.in_loop(spot, l)) {
+                    return None;
+                }
+                (combination, Some((op, left, limit)))
             }
-        } else if covers(program, graph, read, own) {
-            found.insert(n, read);
+        };
+        let variable = shared_variable(self.program, self.graph, *combination.reads.first()?)?;
+        let same = |r: &u32| shared_variable(self.program, self.graph, *r) == Some(variable);
+        if !combination.reads.iter().all(same) || graph_writes(self.graph, variable) != 1 {
+            return None;
         }
+        let [store] = self.graph.shared_stores.get(&variable)?.as_slice() else { return None };
+        let stored = self.graph.find(store.value);
+        let (reduced, predicate) = match compared {
+            None => (self.reduced(stored, &combination)?, None),
+            Some(compared) => {
+                let (reduced, predicate) = self.voted(stored, &combination, compared)?;
+                (reduced, Some(predicate))
+            }
+        };
+        let (anchor, condition) = self.anchor(store)?;
+        self.dominates(self.graph.nodes[reduced as usize].spot, anchor).then_some(())?;
+        for read in &combination.reads {
+            let spot = self.graph.nodes[*read as usize].spot;
+            (spot != anchor && self.dominates(anchor, spot)).then_some(())?;
+        }
+        let slot = self.slot(store.pointer, store.address)?;
+        let places = match combination.behind {
+            Some(l) => self.range(l, combination.reads[0], n, compared.map(|c| c.1))?,
+            None => Reads::Some(combination.reads.iter().map(|r| self.slot_of_read(*r)).collect::<Option<_>>()?),
+        };
+        Some(Rule {
+            node: n,
+            behind: combination.behind,
+            reads: combination.reads,
+            places,
+            reduced,
+            family: combination.family,
+            predicate,
+            slot,
+            anchor,
+            condition,
+        })
     }
-    found.into_iter().collect()
+
+    /// What is combined to a value: by several instructions in a row, or in a loop.
+    fn combination(&self, n: u32) -> Option<Combination> {
+        if let Some(family) = Family::of_combination(self.program, self.graph, n) {
+            let mut reads = SmallVec::new();
+            let mut own = n;
+            while let Some(next) = self.step(own, family, &mut reads) {
+                own = next;
+            }
+            return (!reads.is_empty()).then_some(Combination { family, own, reads, behind: None });
+        }
+        // In a loop over what was stored, the value is a phi that begins with the invocation's own.
+        let node = &self.graph.nodes[n as usize];
+        let l = self.program.headed_loop(node.spot).filter(|_| node.kind == Kind::Phi)?;
+        let (mut begin, mut back) = (None, None);
+        for (op, edge) in self.graph.operands(n) {
+            let inside = self.program.in_loop(self.program.edge(edge?).from, l);
+            let slot = if inside { &mut back } else { &mut begin };
+            if slot.replace(op).is_some() {
+                return None;
+            }
+        }
+        let (own, combined) = (begin?, back?);
+        let family = Family::of_combination(self.program, self.graph, combined)?;
+        let mut reads = SmallVec::new();
+        (self.step(combined, family, &mut reads)? == n).then_some(Combination { family, own, reads, behind: Some(l) })
+    }
+
+    /// The other operand, if a value combines one with what is read from shared memory.
+    fn step(&self, n: u32, family: Family, reads: &mut SmallVec<[u32; 4]>) -> Option<u32> {
+        if reads.len() >= MAX_CHAIN || Family::of_combination(self.program, self.graph, n) != Some(family) {
+            return None;
+        }
+        let mut ops = self.graph.operands(n).map(|(op, _)| op);
+        let (a, b) = (ops.next()?, ops.next()?);
+        let shared = |n: u32| shared_variable(self.program, self.graph, n).is_some();
+        let (own, read) = match (shared(a), shared(b), ops.next()) {
+            (false, true, None) => (a, b),
+            (true, false, None) => (b, a),
+            _ => return None,
+        };
+        reads.push(read);
+        Some(own)
+    }
+
+    /// A comparison of what may be combined with a limit.
+    fn comparison(&self, n: u32) -> Option<(Op, u32, u32)> {
+        let node = &self.graph.nodes[n as usize];
+        let op = self.program.module.inst(node.inst?).op;
+        let known = comparison_of(op).is_some() && matches!(node.kind, Kind::Max | Kind::Fold(_));
+        let mut ops = self.graph.operands(n).map(|(op, _)| op);
+        known.then_some((op, ops.next()?, ops.next()?))
+    }
+
+    /// The instruction that reduced the value, if it is what is stored.
+    fn reduced(&self, stored: u32, of: &Combination) -> Option<u32> {
+        let operand = self.reduction(stored, of.family)?;
+        let votes = matches!(self.op(stored)?, Op::GroupNonUniformAll | Op::GroupNonUniformAny);
+        (!votes && (operand == of.own || stored == of.own)).then_some(stored)
+    }
+
+    /// The operand of a reduction by a whole subgroup.
+    fn reduction(&self, n: u32, family: Family) -> Option<u32> {
+        let node = &self.graph.nodes[n as usize];
+        let inst = self.program.module.inst(node.inst?);
+        let scope = inst.id(0).and_then(|s| self.program.module.def_inst(s)).and_then(|s| s.word(0));
+        let votes = matches!(inst.op, Op::GroupNonUniformAll | Op::GroupNonUniformAny);
+        let whole = votes || inst.word(1) == Some(0);
+        let fits = matches!(node.kind, Kind::Group(Group::Keeps(_)))
+            && Family::of_reduction(inst.op) == Some(family)
+            && scope == Some(Scope::Subgroup as u32)
+            && whole;
+        self.graph.operands(n).next().map(|(op, _)| op).filter(|_| fits)
+    }
+
+    /// The vote, and on what, if what is stored is chosen by one.
+    fn voted(&self, stored: u32, of: &Combination, (op, left, limit): (Op, u32, u32)) -> Option<(u32, Predicate)> {
+        if self.op(stored)? != Op::Select {
+            return None;
+        }
+        let ops: SmallVec<[u32; 4]> = self.graph.operands(stored).map(|(op, _)| op).collect();
+        let &[vote, good, bad] = ops.as_slice() else { return None };
+        let (less, signed, float) = comparison_of(op)?;
+        let fits = match of.family {
+            Family::UMax | Family::UMin => !signed && !float,
+            Family::SMax | Family::SMin => signed && !float,
+            Family::FMax | Family::FMin => float,
+            Family::And | Family::Or => false,
+        };
+        // The greatest is below a limit if all are, and above it if any is; the least the other way round.
+        let family = if of.family.is_max() == less { Family::And } else { Family::Or };
+        // Who has NaN is not among those that are above.
+        if !fits || family == Family::Or && float {
+            return None;
+        }
+        let asked = self.reduction(vote, family)?;
+        let (asked_op, own, other) = self.comparison(asked)?;
+        let width = u32::from(self.graph.nodes[left as usize].width);
+        let constant = |n: u32| match self.graph.nodes[n as usize].shape {
+            Shape::Const(v) => Some(v),
+            _ => None,
+        };
+        let alike = other == limit || constant(other).is_some_and(|v| constant(limit) == Some(v));
+        let same = asked_op == op && own == of.own && alike;
+        same.then_some((vote, Predicate { op, width, limit, good, bad }))
+    }
+
+    fn op(&self, n: u32) -> Option<Op> {
+        self.graph.nodes[n as usize].inst.map(|r| self.program.module.inst(r).op)
+    }
+
+    /// The spot that decides who stores, and the condition with the value for which an invocation does.
+    fn anchor(&mut self, store: &SharedStore) -> Option<(u32, Option<(u32, bool)>)> {
+        let &[edge] = self.program.into(store.spot) else { return Some((store.spot, None)) };
+        let edge = self.program.edge(edge);
+        let condition = self.graph.conditions[edge.from as usize];
+        let when = match edge.case {
+            Case::True => true,
+            Case::False => false,
+            // Nobody decides.
+            _ => return Some((store.spot, None)),
+        };
+        (condition != NONE).then(|| (edge.from, Some((self.graph.find(condition), when))))
+    }
+
+    fn dominates(&mut self, a: u32, b: u32) -> bool {
+        let program = self.program;
+        let dom = self.dom.get_or_insert_with(|| {
+            let edges: Vec<_> = program.edges.iter().map(|e| (e.from as usize, e.to as usize)).collect();
+            DomTree::new(&Cfg::new(program.spots.len(), &edges), 0)
+        });
+        dom.dominates(a as usize, b as usize)
+    }
+
+    fn slot_of_read(&self, read: u32) -> Option<Slot> {
+        let inst = self.program.module.inst(self.graph.nodes[read as usize].inst?);
+        let (address, _) = self.graph.operands(read).next()?;
+        self.slot(inst.id(0)?, address)
+    }
+
+    /// The index into a variable: 0 of one that has none.
+    fn slot(&self, pointer: Id, address: u32) -> Option<Slot> {
+        let module = self.program.module;
+        let chain = module.def_inst(pointer)?;
+        match chain.op {
+            Op::Variable => return Some(Slot::Known(0)),
+            Op::AccessChain | Op::InBoundsAccessChain => {}
+            _ => return None,
+        }
+        let plain = module.def_inst(chain.id(0)?).is_some_and(|i| i.op == Op::Variable);
+        let mut indices = chain.ids_from(1);
+        let (Some(index), None, true) = (indices.next(), indices.next(), plain) else { return None };
+        let constant = module.def_inst(index).filter(|i| i.op == Op::Constant);
+        if let Some(c) = constant {
+            return Some(Slot::Known(u64::from(c.word(0)?)));
+        }
+        let mut ops = self.graph.operands(self.graph.find(address)).map(|(op, _)| op);
+        let only = ops.next()?;
+        ops.next().is_none().then_some(Slot::Node(only))
+    }
+
+    /// The places over which a loop runs, one in each round, all of which are combined to the phi of its header.
+    fn range(&mut self, l: u32, read: u32, phi: u32, compared: Option<u32>) -> Option<Reads> {
+        let program = self.program;
+        let phi = compared.unwrap_or(phi);
+        let header = self.graph.nodes[phi as usize].spot;
+        let Slot::Node(index) = self.slot_of_read(read)? else { return None };
+        let of = &self.graph.nodes[index as usize];
+        if program.loops[l as usize].entries.len() != 1 || of.kind != Kind::Phi || of.spot != header {
+            return None;
+        }
+        let (mut first, mut latch) = (None, None);
+        for (op, edge) in self.graph.operands(index) {
+            let from = program.edge(edge?).from;
+            if program.in_loop(from, l) {
+                latch = Some(from).filter(|_| latch.is_none() && self.is_next(op, index));
+                latch?;
+            } else {
+                let Shape::Const(v) = self.graph.nodes[op as usize].shape else { return None };
+                first = Some(v).filter(|_| first.is_none());
+                first?;
+            }
+        }
+        // One way out: where the index has come to the end.
+        let inside = |s: u32| program.in_loop(s, l);
+        let mut exits = (0..program.spots.len() as u32).filter(|s| inside(*s)).filter(|s| {
+            let mut out = program.out(*s).map(|e| program.edge(e).to);
+            program.out(*s).is_empty() || out.any(|to| !inside(to))
+        });
+        let (Some(exit), None) = (exits.next(), exits.next()) else { return None };
+        let condition = self.graph.conditions[exit as usize];
+        let stays = program.out(exit).map(|e| program.edge(e)).find(|e| inside(e.to)).map(|e| e.case);
+        if condition == NONE || stays != Some(Case::True) {
+            return None;
+        }
+        let condition = self.graph.find(condition);
+        let less = matches!(self.op(condition)?, Op::ULessThan | Op::SLessThan | Op::INotEqual);
+        let mut ops = self.graph.operands(condition).map(|(op, _)| op);
+        let (left, end) = (ops.next()?, ops.next()?);
+        let combined = self.graph.nodes[read as usize].spot;
+        let always = self.dominates(exit, combined) && exit != combined && self.dominates(combined, latch?);
+        (less && left == index && always).then_some(Reads::Range(first?, end))
+    }
+
+    /// Whether a value is another one more 1.
+    fn is_next(&self, n: u32, index: u32) -> bool {
+        let mut ops = self.graph.operands(n).map(|(op, _)| op);
+        let one = |n: Option<u32>| n.is_some_and(|n| self.graph.nodes[n as usize].shape == Shape::Const(1));
+        self.op(n) == Some(Op::IAdd) && ops.next() == Some(index) && one(ops.next())
+    }
 }
 
-/// The two operands of a node that combines idempotently.
-fn combination(program: &Program, graph: &Graph, n: u32) -> Option<(u32, u32)> {
-    let node = &graph.nodes[n as usize];
-    if graph.find(n) != n || !matches!(node.kind, Kind::Max | Kind::Fold(_)) {
-        return None;
-    }
-    let inst = program.module.inst(node.inst?);
-    let fits = match inst.op {
-        // Minima and maxima of GLSL.std.450, those that care about NaN included.
-        Op::ExtInst => matches!(inst.word(1), Some(37..=42 | 79 | 80)),
-        op => matches!(op, Op::LogicalAnd | Op::LogicalOr | Op::BitwiseAnd | Op::BitwiseOr),
-    };
-    let mut ops = graph.operands(n);
-    match (fits, ops.next(), ops.next(), ops.next()) {
-        (true, Some((a, _)), Some((b, _)), None) => Some((a, b)),
-        _ => None,
-    }
+/// For a comparison that the idiom may have: whether what is less passes, whether it is of signed numbers, of floats.
+fn comparison_of(op: Op) -> Option<(bool, bool, bool)> {
+    Some(match op {
+        Op::ULessThan | Op::ULessThanEqual => (true, false, false),
+        Op::UGreaterThan | Op::UGreaterThanEqual => (false, false, false),
+        Op::SLessThan | Op::SLessThanEqual => (true, true, false),
+        Op::SGreaterThan | Op::SGreaterThanEqual => (false, true, false),
+        Op::FOrdLessThan | Op::FOrdLessThanEqual => (true, false, true),
+        Op::FOrdGreaterThan | Op::FOrdGreaterThanEqual => (false, false, true),
+        _ => return None,
+    })
 }
 
-/// Which of the two is read from shared memory: the other one first.
-fn read_of(program: &Program, graph: &Graph, (a, b): (u32, u32)) -> Option<(u32, u32)> {
-    let shared = |n: u32| shared_variable(program, graph, n).is_some();
-    match (shared(a), shared(b)) {
-        (false, true) => Some((a, b)),
-        (true, false) => Some((b, a)),
-        _ => None,
-    }
-}
-
-fn shared_variable(program: &Program, graph: &Graph, n: u32) -> Option<coop_ir::Id> {
+fn shared_variable(program: &Program, graph: &Graph, n: u32) -> Option<Id> {
     let node = &graph.nodes[n as usize];
     let inst = program.module.inst(node.inst.filter(|_| matches!(node.kind, Kind::Load { .. }))?);
-    let variable = root(program.module, inst.id(0)?)?;
+    let variable = super::memory::root(program.module, inst.id(0)?)?;
     graph.shared_stores.contains_key(&variable).then_some(variable)
 }
 
-/// If `own` is a phi of a loop's header whose other value is the combination: what it begins with, and the phi.
-fn accumulated(program: &Program, graph: &Graph, own: u32, combined: u32) -> Option<(u32, u32)> {
-    let node = &graph.nodes[own as usize];
-    let l = program.headed_loop(node.spot).filter(|_| node.kind == Kind::Phi)?;
-    let (mut begin, mut back) = (None, false);
-    for (op, edge) in graph.operands(own) {
-        let from = program.edge(edge?).from;
-        if program.in_loop(from, l) {
-            if op != combined {
-                return None;
-            }
-            back = true;
-        } else if begin.replace(op).is_some() {
+/// How many instructions may write a variable of shared memory.
+fn graph_writes(graph: &Graph, variable: Id) -> u32 {
+    graph.shared_writes.get(&Some(variable)).copied().unwrap_or(0)
+        + graph.shared_writes.get(&None).copied().unwrap_or(0)
+}
+
+impl Rule {
+    /// The loop behind which alone the rule holds, if its node is a phi of that loop.
+    pub(super) fn only_behind(&self, graph: &Graph) -> Option<u32> {
+        self.behind.filter(|_| graph.nodes[self.node as usize].kind == Kind::Phi)
+    }
+}
+
+impl Solved<'_, '_> {
+    /// Over what a rule says that its node is the same, and what must hold; `None` if it says nothing, or not yet.
+    pub(super) fn by_rule(&self, rule: &Rule) -> Option<(Uniformity, Assumptions)> {
+        let mut assumes =
+            if rule.family.is_float() && rule.predicate.is_none() { Assumptions::REDUCED } else { Assumptions::NONE };
+        let mut over = self.flow.spots[rule.anchor as usize];
+        assumes = assumes.and(self.flow.spots_assume[rule.anchor as usize]);
+        // A whole subgroup reduces.
+        let reducing = self.graph.nodes[rule.reduced as usize].spot as usize;
+        if self.flow.spots[reducing] > Uniformity::Subgroup || over > Uniformity::Subgroup {
             return None;
         }
+        assumes = assumes.and(self.flow.spots_assume[reducing]);
+        if (over == Uniformity::Subgroup || self.flow.spots[reducing] == Uniformity::Subgroup) && !self.subgroup_flow {
+            assumes = assumes.and(Assumptions::MEETING);
+        }
+        let user = self.graph.nodes[rule.node as usize].spot;
+        for read in &rule.reads {
+            let spot = match rule.behind {
+                // As who is behind the loop sees it: it must have ended for all in the same round.
+                Some(l) => self.behind(l).unwrap_or(user),
+                None => user,
+            };
+            let (read, rests) = self.seen_from(*read, spot);
+            (over, assumes) = (over.max(read), assumes.and(rests));
+        }
+        if let Some(p) = &rule.predicate {
+            assumes = assumes.and(self.judges(p)?);
+        }
+        let (place, rests) = self.place(rule)?;
+        over = over.max(place);
+        (over != Uniformity::Divergent).then_some((over, assumes.and(rests)))
     }
-    Some((begin.filter(|_| back)?, own))
+
+    /// A spot behind a loop.
+    fn behind(&self, l: u32) -> Option<u32> {
+        let inside = |s: u32| self.program.in_loop(s, l);
+        let exits = self.program.edges.iter().find(|e| inside(e.from) && !inside(e.to));
+        exits.map(|e| e.to)
+    }
+
+    /// What must hold for a vote to be seen on the right side of the limit.
+    fn judges(&self, p: &Predicate) -> Option<Assumptions> {
+        let [good, bad, limit] = [p.good, p.bad, p.limit].map(|n| &self.graph.nodes[n as usize]);
+        if [good, bad, limit].iter().any(|n| n.shape == Shape::Top) {
+            return Some(Assumptions::NONE);
+        }
+        let passes = |of: u32| {
+            if of == p.limit && limit.shape == Shape::Unknown {
+                let equal = [Op::ULessThanEqual, Op::UGreaterThanEqual, Op::SLessThanEqual, Op::SGreaterThanEqual];
+                return Some(equal.contains(&p.op));
+            }
+            let (Shape::Const(a), Shape::Const(b)) = (&self.graph.nodes[of as usize].shape, &limit.shape) else {
+                return None;
+            };
+            Some(compare(p.op, p.width, *a, *b))
+        };
+        let right = passes(p.good)? && !passes(p.bad)?;
+        right.then(|| good.shape_assumes.and(bad.shape_assumes).and(limit.shape_assumes))
+    }
+
+    /// Over what the places that are read have what each subgroup stored, and what must hold for that.
+    fn place(&self, rule: &Rule) -> Option<(Uniformity, Assumptions)> {
+        let grid = &self.grid;
+        let (storing, mut assumes) = self.storing(rule)?;
+        let single = grid.size.is_some() && grid.lanes <= grid.subgroup;
+        let own = match rule.slot {
+            Slot::Node(n) => self.built_in_of(n) == Some(BuiltIn::SubgroupId),
+            Slot::Known(_) => false,
+        };
+        if grid.size.is_none() {
+            // Of subgroups only their numbers tell them apart.
+            return match &rule.places {
+                _ if !own => None,
+                Reads::Some(all) => all.contains(&rule.slot).then_some((Uniformity::Subgroup, assumes)),
+                Reads::Range(0, end) if self.built_in_of(*end) == Some(BuiltIn::NumSubgroups) => {
+                    Some((Uniformity::Workgroup, assumes))
+                }
+                Reads::Range(0, _) => Some((Uniformity::Workgroup, assumes.and(Assumptions::REDUCED))),
+                Reads::Range(..) => None,
+            };
+        }
+        if !own || !single {
+            assumes = assumes.and(grid.subgroups());
+        }
+        let value = |slot: Slot, lane: usize| match slot {
+            Slot::Known(v) => Some(v),
+            Slot::Node(n) => self.graph.nodes[n as usize].shape.value(lane),
+        };
+        let unknown = |slot: &Slot| matches!(slot, Slot::Node(n) if self.graph.nodes[*n as usize].shape == Shape::Top);
+        if unknown(&rule.slot) {
+            return Some((Uniformity::Workgroup, assumes));
+        }
+        if let Slot::Node(n) = rule.slot {
+            assumes = assumes.and(self.graph.nodes[n as usize].shape_assumes);
+        }
+        // Where each subgroup stores: one place, another one each.
+        let mut stored: Vec<u64> = Vec::new();
+        for first in (0..grid.lanes).step_by(grid.subgroup) {
+            let members = first..(first + grid.subgroup).min(grid.lanes);
+            let mut at = None;
+            for lane in members.filter(|l| storing(*l)) {
+                let here = value(rule.slot, lane)?;
+                if at.replace(here).is_some_and(|before| before != here) {
+                    return None;
+                }
+            }
+            let at = at?;
+            if stored.contains(&at) {
+                return None;
+            }
+            stored.push(at);
+        }
+        match &rule.places {
+            Reads::Some(slots) => {
+                if slots.iter().any(unknown) {
+                    return Some((Uniformity::Workgroup, assumes));
+                }
+                let has = |lane: usize, at: u64| slots.iter().any(|s| value(*s, lane) == Some(at));
+                let all = (0..grid.lanes).all(|l| stored.iter().all(|at| has(l, *at)));
+                let own = (0..grid.lanes).all(|l| has(l, stored[l / grid.subgroup]));
+                match (all, own) {
+                    (true, _) => Some((Uniformity::Workgroup, assumes)),
+                    (_, true) => Some((Uniformity::Subgroup, assumes)),
+                    _ => None,
+                }
+            }
+            Reads::Range(first, end) => {
+                let end_node = &self.graph.nodes[*end as usize];
+                assumes = assumes.and(end_node.shape_assumes);
+                match &end_node.shape {
+                    Shape::Top => Some((Uniformity::Workgroup, assumes)),
+                    Shape::Const(end) => {
+                        let read = |at: &u64| (*first..*end).contains(at);
+                        stored.iter().all(read).then_some((Uniformity::Workgroup, assumes))
+                    }
+                    _ => {
+                        let read = |at: &u64| *at >= *first;
+                        let all = stored.iter().all(read);
+                        all.then_some((Uniformity::Workgroup, assumes.and(Assumptions::REDUCED)))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Who stores, if of each subgroup somebody does, and what must hold for that.
+    fn storing(&self, rule: &Rule) -> Option<(Box<dyn Fn(usize) -> bool + '_>, Assumptions)> {
+        let Some((condition, when)) = rule.condition else { return Some((Box::new(|_| true), Assumptions::NONE)) };
+        let node = &self.graph.nodes[condition as usize];
+        let elected = node.inst.is_some_and(|r| self.program.module.inst(r).op == Op::GroupNonUniformElect);
+        let (grid, size) = (&self.grid, self.grid.subgroup);
+        if elected && when && self.flow.spots[node.spot as usize] <= Uniformity::Subgroup {
+            return Some((Box::new(move |l| l % size == 0), Assumptions::NONE));
+        }
+        let goes = move |l: usize| node.shape.value(l).map(|v| (v != 0) == when);
+        if node.shape == Shape::Top {
+            return Some((Box::new(|_| true), Assumptions::NONE));
+        }
+        let one_of = |first: usize| (first..(first + size).min(grid.lanes)).any(|l| goes(l) == Some(true));
+        let all = node.shape.is_exact() && (0..grid.lanes).step_by(size).all(one_of);
+        all.then(|| {
+            let storing: Box<dyn Fn(usize) -> bool + '_> = Box::new(move |l| goes(l) == Some(true));
+            (storing, node.shape_assumes)
+        })
+    }
+
+    /// The built-in that a node is.
+    fn built_in_of(&self, n: u32) -> Option<BuiltIn> {
+        let of = self.graph.built_in_of.get(&n)?;
+        BuiltIn::from_u32(*of)
+    }
 }
 
-/// Whether what is stored where `read` reads was made from `own` by a subgroup.
-fn covers(program: &Program, graph: &Graph, read: u32, own: u32) -> bool {
-    let Some(variable) = shared_variable(program, graph, read) else { return false };
-    let stored = graph.shared_stores.get(&variable).into_iter().flatten().map(|n| graph.find(*n));
-    // Who hands on the value of one invocation has reduced nothing.
-    let hands_on = |n: u32| {
-        let op = graph.nodes[n as usize].inst.map(|r| program.module.inst(r).op);
-        matches!(op, Some(Op::GroupNonUniformBroadcast | Op::GroupNonUniformBroadcastFirst))
-    };
-    let group = |n: u32| matches!(graph.nodes[n as usize].kind, Kind::Group(_)) && !hands_on(n);
-    let groups = slice(graph, stored.collect(), group);
-    groups.into_iter().any(|g| !slice(graph, vec![g], |n| n == own).is_empty())
-}
-
-/// The nodes on which others depend and that are wanted.
-fn slice(graph: &Graph, mut work: Vec<u32>, wanted: impl Fn(u32) -> bool) -> Vec<u32> {
-    let mut seen = vec![false; graph.nodes.len()];
-    let mut count = 0;
-    let mut found = Vec::new();
-    while let Some(n) = work.pop() {
-        if count > MAX_NODES || std::mem::replace(&mut seen[n as usize], true) {
-            continue;
-        }
-        count += 1;
-        if wanted(n) {
-            found.push(n);
-        }
-        work.extend(graph.operands(n).map(|(op, _)| op));
+/// Whether a number passes a comparison.
+fn compare(op: Op, width: u32, a: u64, b: u64) -> bool {
+    let unused = 64 - width.clamp(1, 64);
+    let signed = |v: u64| ((v << unused) as i64) >> unused;
+    let float = |v: u64| float_of_code(v);
+    match op {
+        Op::ULessThan => a < b,
+        Op::ULessThanEqual => a <= b,
+        Op::UGreaterThan => a > b,
+        Op::UGreaterThanEqual => a >= b,
+        Op::SLessThan => signed(a) < signed(b),
+        Op::SLessThanEqual => signed(a) <= signed(b),
+        Op::SGreaterThan => signed(a) > signed(b),
+        Op::SGreaterThanEqual => signed(a) >= signed(b),
+        Op::FOrdLessThan => float(a) < float(b),
+        Op::FOrdLessThanEqual => float(a) <= float(b),
+        Op::FOrdGreaterThan => float(a) > float(b),
+        Op::FOrdGreaterThanEqual => float(a) >= float(b),
+        _ => false,
     }
-    found
 }

@@ -9,7 +9,9 @@
 //! - `Unknown`.
 //!
 //! The invocations of `Lanes` and `Offset` are those of [`Grid`]. Shapes only ever go down this list, and from one
-//! shape to another only by way of `Unknown`.
+//! shape to another only by way of `Unknown`. Values that 32 bits don't hold are in no vector, whatever the type.
+//!
+//! Of floats only constants and what is chosen from them are known, as numbers of [`float_code`].
 
 use super::{Assumptions, Uniformity};
 use coop_ir::constant::fold_int;
@@ -28,20 +30,26 @@ pub(super) struct Grid {
     pub(super) subgroup: usize,
     /// Nobody said how large subgroups are.
     pub(super) assumed: bool,
+    /// Whether it is a kernel of OpenCL: the last subgroup may be smaller and say so, and global ids have an offset.
+    pub(super) kernel: bool,
 }
 
 /// Larger workgroups are treated as of unknown size.
 const MAX_LANES: u64 = 2048;
 
 impl Grid {
-    pub(super) fn new(size: Option<[u32; 3]>, subgroup: Option<u32>) -> Grid {
+    pub(super) fn new(size: Option<[u32; 3]>, subgroup: Option<u32>, kernel: bool) -> Grid {
         let count = |s: &[u32; 3]| s.iter().map(|n| u64::from(*n)).try_fold(1u64, u64::checked_mul);
-        // One invocation: the host writes the size into the module. Nobody runs matrices on one.
-        let size = size.filter(|s| count(s).is_some_and(|n| (2..=MAX_LANES).contains(&n)));
+        let size = size.filter(|s| count(s).is_some_and(|n| (1..=MAX_LANES).contains(&n)));
         let assumed = subgroup.is_none();
         let subgroup = subgroup.unwrap_or(super::DEFAULT_SUBGROUP).clamp(1, MAX_LANES as u32) as usize;
         let lanes = size.as_ref().and_then(count).map_or(subgroup, |n| n as usize);
-        Grid { size, lanes, subgroup, assumed }
+        Grid { size, lanes, subgroup, assumed, kernel }
+    }
+
+    /// Whether a workgroup is one invocation: then it agrees with itself in everything.
+    pub(super) fn is_single(&self) -> bool {
+        self.size.is_some() && self.lanes == 1
     }
 
     /// What is assumed of subgroups wherever invocations are told apart by their place in one.
@@ -50,8 +58,8 @@ impl Grid {
     }
 
     /// Over what values agree.
-    pub(super) fn agreement(&self, lanes: &[u32]) -> Uniformity {
-        let same = |part: &[u32]| part.windows(2).all(|w| w[0] == w[1]);
+    pub(super) fn agreement<T: PartialEq>(&self, lanes: &[T]) -> Uniformity {
+        let same = |part: &[T]| part.windows(2).all(|w| w[0] == w[1]);
         if same(lanes) {
             Uniformity::Workgroup
         } else if lanes.chunks(self.subgroup).all(same) {
@@ -93,7 +101,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    fn normal(self) -> Shape {
+    pub(super) fn normal(self) -> Shape {
         match self {
             Shape::Lanes(v) if v.windows(2).all(|w| w[0] == w[1]) => {
                 v.first().map_or(Shape::Unknown, |v| Shape::Const(u64::from(*v)))
@@ -126,12 +134,35 @@ impl Shape {
     }
 }
 
+/// The number that stands for a float in shapes: itself, if it is a small integer without sign, else its bits as a 32-bit
+/// float. `None` for those whose bits are such an integer, and for those that 32 bits don't hold.
+pub(super) fn float_code(value: f64) -> Option<u64> {
+    let single = value as f32;
+    if value == 0.0 && value.is_sign_negative() || f64::from(single) != value {
+        return None;
+    }
+    if single >= 0.0 && single <= MOST_CODED as f32 && single.fract() == 0.0 {
+        return Some(single as u64);
+    }
+    Some(u64::from(single.to_bits())).filter(|bits| *bits > MOST_CODED)
+}
+
+/// The float for which a number of [`float_code`] stands.
+pub(super) fn float_of_code(code: u64) -> f32 {
+    if code <= MOST_CODED { code as f32 } else { f32::from_bits(code as u32) }
+}
+
+/// Up to here all integers are floats of 32 bits.
+const MOST_CODED: u64 = 1 << 24;
+
 /// An operation that can be computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fold {
     Op(Op),
     /// An instruction of GLSL.std.450.
     Glsl(u32),
+    /// The 32-bit float that an integer's bits are.
+    Float,
 }
 
 /// An operand: shape, uniformity, width in bits (1 for Booleans, 0 for what is no integer).
@@ -145,11 +176,20 @@ pub(super) fn fold(grid: &Grid, f: Fold, out: u32, args: &[Arg]) -> (Shape, Opti
     if args.iter().any(|a| *a.0 == Shape::Top) {
         return (Shape::Top, None);
     }
-    if out == 0 || args.iter().any(|a| a.2 == 0) {
+    // A choice is one of any type.
+    let chosen = match f {
+        Fold::Op(Op::Select) => args.first().is_some_and(|a| a.2 == 1),
+        Fold::Float => args.iter().all(|a| a.2 == 32),
+        _ => false,
+    };
+    if !chosen && (out == 0 || args.iter().any(|a| a.2 == 0)) {
         return (Shape::Unknown, None);
     }
     if args.iter().all(|a| a.0.is_exact()) {
         return (exact(grid, f, out, args).unwrap_or(Shape::Unknown), None);
+    }
+    if let Some(over) = compared(grid, f, args) {
+        return (Shape::Unknown, Some(over));
     }
     match offset(f, out, args) {
         Some(Shape::Offset { lanes, align, base }) => match grid.agreement(&lanes) {
@@ -195,10 +235,7 @@ fn exact(grid: &Grid, f: Fold, out: u32, args: &[Arg]) -> Option<Shape> {
     if args.iter().all(|a| matches!(a.0, Shape::Const(_))) {
         return at(0).map(Shape::Const);
     }
-    if out > 32 {
-        return None;
-    }
-    let lanes: Option<Vec<u32>> = (0..grid.lanes).map(|l| at(l).map(|v| v as u32)).collect();
+    let lanes: Option<Vec<u32>> = (0..grid.lanes).map(|l| at(l).and_then(|v| u32::try_from(v).ok())).collect();
     Some(Shape::Lanes(lanes?.into()).normal())
 }
 
@@ -210,6 +247,7 @@ fn one(f: Fold, out: u32, a: &[(u64, u32)]) -> Option<u64> {
         if w == 0 || w >= 64 { v as i64 } else { ((v << (64 - w)) as i64) >> (64 - w) }
     };
     match (f, a.len()) {
+        (Fold::Float, 1) => float_code(f64::from(f32::from_bits(u32::try_from(a[0].0).ok()?))),
         (Fold::Op(Op::Select), 3) => Some(if a[0].0 != 0 { a[1].0 } else { a[2].0 }),
         (Fold::Op(Op::Bitcast), 1) if a[0].1 == out => Some(a[0].0),
         (Fold::Op(Op::BitCount), 1) => Some(u64::from(a[0].0.count_ones())),
@@ -231,13 +269,56 @@ fn one(f: Fold, out: u32, a: &[(u64, u32)]) -> Option<u64> {
     }
 }
 
+/// Over what a comparison agrees, of a constant with something unknown but uniform and something known: which is in a
+/// block of numbers that begins at a multiple of the power of two that divides the unknown part. Where the constant cuts
+/// a block, those on both sides of the cut may differ.
+fn compared(grid: &Grid, f: Fold, args: &[Arg]) -> Option<Uniformity> {
+    let Fold::Op(op) = f else { return None };
+    let (offset, constant, swapped) = match args {
+        [a, b] => match (a.0, b.0) {
+            (Shape::Offset { .. }, Shape::Const(c)) => (a, *c, false),
+            (Shape::Const(c), Shape::Offset { .. }) => (b, *c, true),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let (Shape::Offset { lanes, align, base }, width) = (offset.0, offset.2) else { return None };
+    let most = |signed: bool| (u64::MAX >> (64 - width.clamp(1, 64))) >> u32::from(signed);
+    // Whether it asks for `number < constant`, but for negation, or for equality.
+    let (below, signed) = match op {
+        Op::IEqual | Op::INotEqual => (None, false),
+        Op::ULessThan | Op::UGreaterThanEqual => (Some(!swapped), false),
+        Op::UGreaterThan | Op::ULessThanEqual => (Some(swapped), false),
+        Op::SLessThan | Op::SGreaterThanEqual => (Some(!swapped), true),
+        Op::SGreaterThan | Op::SLessThanEqual => (Some(swapped), true),
+        _ => return None,
+    };
+    let align = u64::from(*align);
+    let cut = match below {
+        // Not above is below the next one.
+        Some(false) if constant == most(signed) => return Some(Uniformity::Workgroup),
+        Some(false) => constant.wrapping_add(1),
+        _ => constant,
+    };
+    let side = |v: &u32| {
+        let (block, rest) = (u64::from(*v) / align, u64::from(*v) % align);
+        (block, if below.is_some() { rest < cut % align } else { rest == cut % align })
+    };
+    let sides: Vec<(u64, bool)> = lanes.iter().map(side).collect();
+    Some(grid.agreement(&sides).max(*base)).filter(|over| *over != Uniformity::Divergent)
+}
+
 /// Sums of something unknown but uniform and something known.
 fn offset(f: Fold, out: u32, args: &[Arg]) -> Option<Shape> {
     let Fold::Op(op) = f else { return None };
-    if out > 32 || args.iter().any(|a| a.2 != out) {
+    if matches!(op, Op::UConvert | Op::SConvert) {
+        return converted(out, args);
+    }
+    if args.iter().any(|a| a.2 != out) {
         return None;
     }
-    let mask = |v: u32| if out >= 32 { v } else { v & ((1 << out) - 1) };
+    // Of 64 bits only what does not wrap around at 32 is known.
+    let cut = |v: u64| if out >= 64 { u32::try_from(v).ok() } else { Some((v & ((1 << out) - 1)) as u32) };
     if op == Op::Bitcast {
         return args.first().map(|a| a.0.clone());
     }
@@ -245,7 +326,11 @@ fn offset(f: Fold, out: u32, args: &[Arg]) -> Option<Shape> {
     match op {
         Op::IAdd | Op::ISub => {
             let (a, b) = (Sum::of(a)?, Sum::of(b)?);
-            let lanes = a.zip(&b, |x, y| mask(if op == Op::IAdd { x.wrapping_add(y) } else { x.wrapping_sub(y) }))?;
+            let sum = |x: u32, y: u32| {
+                let (x, y) = (u64::from(x), u64::from(y));
+                cut(if op == Op::IAdd { x + y } else { x.wrapping_sub(y) })
+            };
+            let lanes = a.zip(&b, sum)?;
             Some(Shape::Offset { lanes, align: a.align.min(b.align), base: a.base.max(b.base) })
         }
         Op::IMul | Op::ShiftLeftLogical => {
@@ -256,9 +341,13 @@ fn offset(f: Fold, out: u32, args: &[Arg]) -> Option<Shape> {
                 _ => return None,
             };
             let Shape::Offset { lanes, align, base } = a.0 else { return None };
-            let lanes = lanes.iter().map(|v| mask(u64::from(*v).wrapping_mul(factor) as u32)).collect();
+            let product = |v: &u32| match u64::from(*v).checked_mul(factor) {
+                Some(v) => cut(v),
+                None => cut(u64::from(*v).wrapping_mul(factor)).filter(|_| out < 64),
+            };
+            let lanes = lanes.iter().map(product).collect::<Option<Vec<u32>>>()?.into();
             let bits = align.trailing_zeros() + factor.trailing_zeros();
-            Some(Shape::Offset { lanes, align: 1 << bits.min(out - 1), base: *base })
+            Some(Shape::Offset { lanes, align: 1 << bits.min(out.min(32) - 1), base: *base })
         }
         Op::UDiv | Op::ShiftRightLogical | Op::UMod | Op::BitwiseAnd => {
             let (Shape::Offset { lanes, align, base }, Shape::Const(c)) = (a.0, b.0) else { return None };
@@ -278,6 +367,18 @@ fn offset(f: Fold, out: u32, args: &[Arg]) -> Option<Shape> {
         }
         _ => None,
     }
+}
+
+/// A sum in another width.
+fn converted(out: u32, args: &[Arg]) -> Option<Shape> {
+    let &[(Shape::Offset { lanes, align, base }, _, from)] = args else { return None };
+    if out < from {
+        let lanes = lanes.iter().map(|v| if out >= 32 { *v } else { v & ((1 << out) - 1) }).collect();
+        return Some(Shape::Offset { lanes, align: (*align).min(1 << (out.min(32) - 1)), base: *base });
+    }
+    // Without a carry into the unknown part that part is what is extended, and its sign is that of the sum.
+    let plain = lanes.iter().all(|v| v < align);
+    plain.then(|| Shape::Offset { lanes: lanes.clone(), align: *align, base: *base })
 }
 
 /// A summand: an unknown part that is the same over `base`, and a known one.
@@ -308,11 +409,11 @@ impl Sum {
     }
 
     /// The known parts together; `None` where neither has more than one value, as then there is nothing to gain.
-    fn zip(&self, other: &Sum, f: impl Fn(u32, u32) -> u32) -> Option<Rc<[u32]>> {
+    fn zip(&self, other: &Sum, f: impl Fn(u32, u32) -> Option<u32>) -> Option<Rc<[u32]>> {
         match (&self.known, &other.known) {
-            (Known::Each(a), Known::Each(b)) => Some(a.iter().zip(b.iter()).map(|(a, b)| f(*a, *b)).collect()),
-            (Known::Each(a), Known::One(b)) => Some(a.iter().map(|a| f(*a, *b)).collect()),
-            (Known::One(a), Known::Each(b)) => Some(b.iter().map(|b| f(*a, *b)).collect()),
+            (Known::Each(a), Known::Each(b)) => a.iter().zip(b.iter()).map(|(a, b)| f(*a, *b)).collect(),
+            (Known::Each(a), Known::One(b)) => a.iter().map(|a| f(*a, *b)).collect(),
+            (Known::One(a), Known::Each(b)) => b.iter().map(|b| f(*a, *b)).collect(),
             (Known::One(_), Known::One(_)) => None,
         }
     }
@@ -327,7 +428,7 @@ mod tests {
     use Uniformity::{Divergent, Subgroup, Workgroup};
 
     fn grid() -> Grid {
-        Grid::new(Some([64, 1, 1]), Some(32))
+        Grid::new(Some([64, 1, 1]), Some(32), false)
     }
 
     fn binary(op: Op, a: &Shape, b: &Shape) -> (Shape, Option<Uniformity>) {

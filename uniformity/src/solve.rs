@@ -7,10 +7,13 @@
 
 use super::flow::{Changed, Flow, Regions};
 use super::graph::{NONE, Program};
-use super::nodes::{Graph, Group, Kind};
+use super::nodes::{Graph, Group, Kind, Node};
+use super::reduced::Rule;
 use super::shape::{Arg, Grid, Shape, fold};
+use super::together::{Together, is_computed};
 use super::{Assumptions, Uniformity};
 use coop_ir::cfg::Case;
+use coop_ir::grammar::Op;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
@@ -49,8 +52,10 @@ pub(super) struct Solved<'p, 'm> {
     place: Vec<u32>,
     /// Whether the entry point promises that subgroups stay together.
     pub(super) subgroup_flow: bool,
-    /// Nodes that combine what a workgroup reduced, ascending, with the operand that decides them: few.
-    combined: Vec<(u32, u32)>,
+    /// What is known of nodes that combine what a workgroup reduced, by node: few.
+    rules: Vec<Rule>,
+    /// What each of them says now, and the loop behind which alone it does.
+    ruled: Vec<(Option<(Uniformity, Assumptions)>, Option<u32>)>,
     /// Places of the nodes that see what a loop leaves behind from outside of it; found when a loop is first left at
     /// different times.
     outside: Option<Vec<u32>>,
@@ -169,6 +174,9 @@ impl<'p, 'm> Solved<'p, 'm> {
             }
         }
         let place = places(count, &nodes_of.1);
+        let rules = super::reduced::rules(program, &graph);
+        let best = Some((Uniformity::Workgroup, Assumptions::NONE));
+        let ruled = rules.iter().map(|rule| (best, rule.only_behind(&graph))).collect();
         Solved {
             program,
             grid,
@@ -181,7 +189,8 @@ impl<'p, 'm> Solved<'p, 'm> {
             nodes_of,
             spot_place,
             place,
-            combined: super::reduced::combinations(program, &graph),
+            rules,
+            ruled,
             outside: None,
             branches: FxHashMap::default(),
             open: Vec::new(),
@@ -203,7 +212,8 @@ impl<'p, 'm> Solved<'p, 'm> {
                 self.sweep(&mut dirty);
                 self.branch_out(&mut dirty);
             }
-            if !self.part(&mut dirty) {
+            let parted = self.part(&mut dirty);
+            if !self.ask_rules(&mut dirty) && !parted {
                 break;
             }
             if self.regions.budget == 0 {
@@ -360,8 +370,6 @@ impl<'p, 'm> Solved<'p, 'm> {
             let apart = users.filter(|u| !self.program.in_loop(nodes[**u as usize].spot, *l));
             found.extend(apart.map(|u| self.place[*u as usize]));
         }
-        // Those ask about another node than their operands.
-        found.extend(self.combined.iter().map(|(n, _)| self.place[*n as usize]));
         found
     }
 
@@ -369,7 +377,7 @@ impl<'p, 'm> Solved<'p, 'm> {
     pub(super) fn seen_from(&self, n: u32, spot: u32) -> (Uniformity, Assumptions) {
         let node = &self.graph.nodes[n as usize];
         let mut seen = (node.over, node.assumes);
-        if node.shape.is_exact() {
+        if node.shape.is_exact() && node.shape_assumes == Assumptions::NONE {
             return seen;
         }
         let mut l = self.vary[n as usize];
@@ -377,6 +385,15 @@ impl<'p, 'm> Solved<'p, 'm> {
             seen.0 = seen.0.max(self.flow.exits[l as usize]);
             seen.1 = seen.1.and(self.flow.exits_assume[l as usize]);
             l = self.program.loops[l as usize].parent;
+        }
+        if let Some((over, assumes)) = self.rule_of(n, Some(spot))
+            && over < seen.0
+        {
+            return (over, assumes);
+        }
+        // What is known of each invocation is so in all rounds.
+        if seen.0 > node.over && node.shape.is_exact() {
+            return (node.over, node.assumes.and(node.shape_assumes));
         }
         seen
     }
@@ -426,12 +443,45 @@ impl<'p, 'm> Solved<'p, 'm> {
         if !self.by_kind(n, value) {
             return false;
         }
-        let Ok(at) = self.combined.binary_search_by_key(&n, |c| c.0) else { return true };
-        let (over, assumes) = self.seen_from(self.combined[at].1, self.graph.nodes[n as usize].spot);
-        if over < value.over {
-            (value.over, value.assumes) = (over, assumes.and(Assumptions::REDUCED));
+        if let Some((over, assumes)) = self.rule_of(n, None)
+            && over < value.over
+        {
+            (value.over, value.assumes) = (over, assumes);
         }
         true
+    }
+
+    /// What a rule says of a node: where its loop is, or for who is in a spot.
+    fn rule_of(&self, n: u32, spot: Option<u32>) -> Option<(Uniformity, Assumptions)> {
+        if self.rules.is_empty() {
+            return None;
+        }
+        let at = self.rules.binary_search_by_key(&n, |r| r.node).ok()?;
+        let (said, behind) = self.ruled[at];
+        match (behind, spot) {
+            (None, None) => said,
+            (Some(l), Some(spot)) => said.filter(|_| !self.program.in_loop(spot, l)),
+            _ => None,
+        }
+    }
+
+    /// Asks all rules again; answers whether one says something else.
+    fn ask_rules(&mut self, dirty: &mut Dirty) -> bool {
+        let mut changed = false;
+        for i in 0..self.rules.len() {
+            let now = self.by_rule(&self.rules[i]);
+            if now == self.ruled[i].0 {
+                continue;
+            }
+            changed = true;
+            self.ruled[i].0 = now;
+            let n = self.rules[i].node;
+            dirty.add(self.place[n as usize]);
+            for user in list(&self.users, n) {
+                dirty.add(self.place[*user as usize]);
+            }
+        }
+        changed
     }
 
     fn by_kind(&self, n: u32, value: &mut Value) -> bool {
@@ -440,13 +490,17 @@ impl<'p, 'm> Solved<'p, 'm> {
             Kind::Undef | Kind::Fixed => return false,
             Kind::Max => self.graph.operands(n).for_each(|(op, _)| value.join(self.seen_from(op, node.spot))),
             Kind::Fold(f) => self.computed(n, f, value),
+            Kind::Pick => self.picked(n, value),
             Kind::Phi => return self.phi(n, value),
             Kind::Load { assumes, .. } => {
                 let Some((op, _)) = self.graph.operands(n).next() else { return false };
                 value.join(self.seen_from(op, node.spot));
                 value.assumes = value.assumes.and(assumes);
             }
-            Kind::Group(g) => value.join(self.group(n, g)),
+            Kind::Group(g) => {
+                value.join(self.group(n, g));
+                self.gathered(n, value);
+            }
         }
         true
     }
@@ -478,6 +532,73 @@ impl<'p, 'm> Solved<'p, 'm> {
             }
             (Group::Named, _) => (Uniformity::Divergent, Assumptions::NONE),
         }
+    }
+
+    /// What a subgroup instruction gives where whole subgroups execute it and the operand of each is known.
+    fn gathered(&self, n: u32, value: &mut Value) {
+        let node = &self.graph.nodes[n as usize];
+        let spot = node.spot as usize;
+        let Some(inst) = node.inst.map(|r| self.program.module.inst(r)) else { return };
+        let elects = inst.op == Op::GroupNonUniformElect;
+        let scope = inst.id(0).and_then(|s| self.program.module.def_inst(s)).and_then(|s| s.word(0));
+        let of_subgroup = scope == Some(3) && self.flow.spots[spot] <= Uniformity::Subgroup;
+        if !of_subgroup || !is_computed(inst) || node.width == 0 || node.width > 32 {
+            return;
+        }
+        let mut ops = self.graph.operands(n).map(|(op, _)| &self.graph.nodes[op as usize]);
+        let (first, second) = (ops.next(), ops.next());
+        let known = |of: Option<&Node>| of.is_none_or(|of| of.shape.is_exact());
+        if first.into_iter().chain(second).any(|of| of.shape == Shape::Top) {
+            // It comes later.
+            value.shape = Shape::Top;
+            return;
+        }
+        if !(elects || first.is_some()) || !known(first) || !known(second) {
+            return;
+        }
+        let size = self.grid.subgroup;
+        let all: Vec<u32> = (0..self.grid.lanes as u32).collect();
+        let lane = |l: u32| {
+            let begin = l as usize / size * size;
+            let together = &all[begin..(begin + size).min(all.len())];
+            let named = second.and_then(|of| of.shape.value(l as usize));
+            let operand = |l: u32| first.and_then(|of| of.shape.value(l as usize));
+            let v = Together { all: together, size: size as u32 }.gives(inst, l, node.width.into(), named, operand)?;
+            u32::try_from(v).ok()
+        };
+        let lanes: Option<Vec<u32>> = all.iter().map(|l| lane(*l)).collect();
+        let Some(lanes) = lanes else { return };
+        value.shape = Shape::Lanes(lanes.into()).normal();
+        let operands = first.into_iter().chain(second);
+        let rests = operands.fold(self.grid.subgroups(), |sum, of| sum.and(of.shape_assumes));
+        value.shape_assumes = rests.and(self.flow.spots_assume[spot]);
+        if self.flow.spots[spot] == Uniformity::Subgroup && !self.subgroup_flow {
+            value.shape_assumes = value.shape_assumes.and(Assumptions::MEETING);
+        }
+        self.by_shape(value);
+    }
+
+    /// What an index chooses.
+    fn picked(&self, n: u32, value: &mut Value) {
+        let node = &self.graph.nodes[n as usize];
+        for (op, _) in self.graph.operands(n) {
+            value.join(self.seen_from(op, node.spot));
+            value.shape_assumes = value.shape_assumes.and(self.graph.nodes[op as usize].shape_assumes);
+        }
+        let shape = |op: u32| &self.graph.nodes[op as usize].shape;
+        let raw = self.graph.raw(n);
+        let Some((index, from)) = raw.split_first() else { return };
+        if raw.iter().any(|op| *shape(*op) == Shape::Top) {
+            value.shape = Shape::Top;
+            return;
+        }
+        let lane = |l: usize| {
+            let at = usize::try_from(shape(*index).value(l)?).ok()?;
+            u32::try_from(shape(*from.get(at)?).value(l)?).ok()
+        };
+        let lanes: Option<Vec<u32>> = (0..self.grid.lanes).map(lane).collect();
+        value.shape = lanes.map_or(Shape::Unknown, |lanes| Shape::Lanes(lanes.into()).normal());
+        self.by_shape(value);
     }
 
     fn phi(&self, n: u32, value: &mut Value) -> bool {
@@ -594,7 +715,7 @@ fn vary(program: &Program, graph: &Graph) -> Vec<u32> {
     // Operands of everything else come before it, but for phis.
     for n in 0..count {
         let node = &graph.nodes[n];
-        if !matches!(node.kind, Kind::Max | Kind::Fold(_) | Kind::Load { constant: true, .. }) {
+        if !matches!(node.kind, Kind::Max | Kind::Pick | Kind::Fold(_) | Kind::Load { constant: true, .. }) {
             continue;
         }
         let mut deepest = vary[n];

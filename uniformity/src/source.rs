@@ -87,13 +87,30 @@ pub(super) fn built_in(grid: &Grid, number: u32, component: u32) -> Source {
             | BuiltIn::GlobalSize
             | BuiltIn::GlobalOffset
             | BuiltIn::WorkDim
-            | BuiltIn::SubgroupSize
             | BuiltIn::SubgroupMaxSize
-            | BuiltIn::NumSubgroups
             | BuiltIn::NumEnqueuedSubgroups
             | BuiltIn::DeviceIndex
             | BuiltIn::ViewIndex,
         ) => plain(Workgroup),
+        Some(BuiltIn::SubgroupSize) => {
+            // A kernel's last subgroup says how many it has.
+            let whole = grid.size.is_some() && grid.lanes.is_multiple_of(subgroup);
+            let assumes = match grid.kernel {
+                true => places,
+                false if grid.assumed => Assumptions::SIZE,
+                false => exact,
+            };
+            match grid.kernel && !whole {
+                true => plain(Subgroup),
+                false => Source { over: Workgroup, shape: Shape::Const(subgroup as u64), assumes },
+            }
+        }
+        Some(BuiltIn::NumSubgroups) => match grid.size {
+            Some(_) => {
+                Source { over: Workgroup, shape: Shape::Const(grid.lanes.div_ceil(subgroup) as u64), assumes: places }
+            }
+            None => plain(Workgroup),
+        },
         Some(BuiltIn::SubgroupId) if grid.size.is_some() => {
             known(Subgroup, grid.vector(|l| (l / subgroup) as u32), places)
         }
@@ -113,7 +130,9 @@ pub(super) fn built_in(grid: &Grid, number: u32, component: u32) -> Source {
         },
         Some(BuiltIn::GlobalInvocationId) => match (local_id(grid, component), size(component)) {
             (Some(Shape::Lanes(lanes)), Some(n)) => {
-                let shape = Shape::Offset { lanes, align: power_of_two(n), base: Workgroup };
+                // Of a kernel's offset nothing is known.
+                let align = if grid.kernel { 1 } else { power_of_two(n) };
+                let shape = Shape::Offset { lanes, align, base: Workgroup };
                 Source { over: Divergent, shape, assumes: exact }
             }
             // A workgroup has one invocation along this axis.

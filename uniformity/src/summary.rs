@@ -139,7 +139,7 @@ impl Summarizer<'_> {
             StorageClass::Input => {
                 let all = source::all(self.module, self.decorations, from?)?;
                 // Nothing is known of the workgroup here, so this says less than is known later.
-                let grid = Grid::new(None, None);
+                let grid = Grid::new(None, None, true);
                 let over = all.into_iter().map(|(number, c)| source::built_in(&grid, number, c).over).max();
                 out.over = out.over.max(over.unwrap_or(Uniformity::Divergent));
                 Some(())

@@ -7,7 +7,7 @@ use super::{Assumptions, Uniformity};
 use coop_ir::effects::{ExtPointer, ExtSet};
 use coop_ir::grammar::Op;
 use coop_ir::types::{self, Type, natural_size};
-use coop_ir::{Id, Inst, InstRef, Module};
+use coop_ir::{Id, Inst, InstRef};
 use smallvec::SmallVec;
 
 /// Instructions whose result is a function of their operands alone, the same in every invocation.
@@ -240,11 +240,14 @@ impl Builder<'_> {
             widths.push(ty.map_or(0, |t| self.given.layouts.width(t)));
         }
         let known = !reads && matches!(set, ExtSet::Glsl | ExtSet::OpenCl);
-        let glsl = set == ExtSet::Glsl;
+        let fold = if set == ExtSet::Glsl { Some(number) } else { of_opencl(number) };
         let ty_width = inst.ty.map_or(0, |t| self.given.layouts.width(t));
         let n = if !known {
             self.fixed(Uniformity::Divergent, Some(at))
-        } else if glsl && ty_width > 0 && widths.iter().all(|w| *w > 0) {
+        } else if let Some(number) = fold
+            && ty_width > 0
+            && widths.iter().all(|w| *w > 0)
+        {
             self.node(Kind::Fold(Fold::Glsl(number)), &ops, Some(at), ty_width)
         } else {
             self.node(Kind::Max, &ops, Some(at), ty_width)
@@ -275,6 +278,7 @@ impl Builder<'_> {
             Op::CompositeExtract => self.extract(at, inst, ty),
             Op::CompositeInsert => self.insert(at, inst, ty),
             Op::VectorShuffle => self.shuffle(at, inst, ty),
+            Op::VectorExtractDynamic => self.extract_dynamic(at, inst, ty),
             Op::CooperativeMatrixLengthKHR | Op::CooperativeMatrixLengthNV => {
                 let n = self.shaped(Uniformity::Workgroup, Shape::Unknown, 32, Assumptions::NONE);
                 let node = &mut self.graph.nodes[n as usize];
@@ -360,6 +364,13 @@ impl Builder<'_> {
             let (n, width) = self.given.layouts.components(t);
             (n == leaves || n == 1) && width > 0
         };
+        let single = module.def_inst(ty).is_some_and(|t| t.word(0) == Some(32) && t.word(1).is_none());
+        if inst.op == Op::Bitcast && self.given.layouts.is_float(ty) && single {
+            return self.plain(at, inst, ty, Kind::Fold(Fold::Float));
+        }
+        if inst.op == Op::Select && self.given.layouts.is_float(ty) {
+            return self.plain(at, inst, ty, Kind::Fold(Fold::Op(Op::Select)));
+        }
         if w == 0 || !inst.ids().all(|id| module.type_of(id).is_some_and(fits)) {
             return self.plain(at, inst, ty, Kind::Max);
         }
@@ -432,6 +443,15 @@ impl Builder<'_> {
         }
         let from = self.whole(val, Some(at));
         let n = self.node(Kind::Max, &[from], Some(at), self.given.layouts.width(ty));
+        self.set(inst.result, Val::Node(n));
+    }
+
+    fn extract_dynamic(&mut self, at: InstRef, inst: &Inst, ty: Id) {
+        let (Some(vector), Some(index)) = (inst.id(0), inst.id(1)) else { return };
+        let Val::Parts(start, len) = self.val(vector) else { return self.plain(at, inst, ty, Kind::Max) };
+        let mut ops: List = List::from_slice(&[self.operand(index)]);
+        ops.extend_from_slice(&self.graph.parts[start as usize..(start + len) as usize]);
+        let n = self.node(Kind::Pick, &ops, Some(at), self.given.layouts.width(ty));
         self.set(inst.result, Val::Node(n));
     }
 
@@ -529,6 +549,20 @@ impl Builder<'_> {
 
 fn types_only(op: Op) -> bool {
     matches!(op, Op::CooperativeMatrixLengthKHR | Op::CooperativeMatrixLengthNV)
+}
+
+/// The instruction of GLSL.std.450 that does the same with integers as one of OpenCL.std.
+fn of_opencl(number: u32) -> Option<u32> {
+    Some(match number {
+        // s_clamp, u_clamp, s_max, u_max, s_min, u_min.
+        149 => 45,
+        150 => 44,
+        156 => 42,
+        157 => 41,
+        158 => 39,
+        159 => 38,
+        _ => return None,
+    })
 }
 
 /// Instructions that run functions themselves.

@@ -2,8 +2,9 @@
 
 use super::super::Uniformity;
 use super::super::nodes::Kind;
-use super::super::shape::{Arg, Shape, fold};
+use super::super::shape::{Arg, Shape, float_of_code, fold};
 use super::super::source;
+use super::super::together::{Together, is_computed};
 use super::{Index, Player, Trial, node};
 use coop_ir::grammar::Op;
 use smallvec::SmallVec;
@@ -40,8 +41,18 @@ impl Player<'_, '_, '_> {
             Kind::Max => {
                 let (op, _) = solved.graph.operands(n).last()?;
                 let v = self.value(t, op, lane)?;
-                let counts = solved.program.module.inst(node.inst?).op == Op::GroupNonUniformBallotBitCount;
-                Some(if counts { u64::from(v.count_ones()) } else { v })
+                let to_integer = |op| matches!(op, Op::ConvertFToU | Op::ConvertFToS);
+                Some(match solved.program.module.inst(node.inst?).op {
+                    Op::GroupNonUniformBallotBitCount => u64::from(v.count_ones()),
+                    // Numbers that are made up are integers.
+                    made if to_integer(made) && super::node(solved, op).shape.is_exact() => float_of_code(v) as u64,
+                    _ => v,
+                })
+            }
+            Kind::Pick => {
+                let mut ops = solved.graph.operands(n).map(|(op, _)| op);
+                let index = self.value(t, ops.next()?, lane)?;
+                self.value(t, ops.nth(usize::try_from(index).ok()?)?, lane)
             }
             Kind::Load { .. } => {
                 let (base, indices) = self.place(n)?;
@@ -53,6 +64,11 @@ impl Player<'_, '_, '_> {
                     })
                     .collect();
                 let key = (base, indices?);
+                // Of what the module writes nobody knows what it holds.
+                if t.strict.is_some() && !matches!(node.kind, Kind::Load { constant: true, .. }) {
+                    return None;
+                }
+                t.touch(true);
                 let v = mask(t.choose(&key));
                 Some(*t.memory.entry(key).or_insert(v))
             }
@@ -64,55 +80,40 @@ impl Player<'_, '_, '_> {
     /// What a subgroup instruction gives those who execute it.
     fn grouped(&self, t: &mut Trial, n: u32, lane: u32, here: &[(u32, u32)]) -> Option<u64> {
         let (graph, size) = (&self.solved.graph, self.solved.grid.subgroup as u32);
-        let inst = self.solved.program.module.inst(node(self.solved, n).inst?);
+        let of = node(self.solved, n);
+        let inst = self.solved.program.module.inst(of.inst?);
         let all: SmallVec<[u32; 64]> = here.iter().map(|h| h.0).filter(|l| l / size == lane / size).collect();
-        let first = *all.first()?;
         let mut ops = graph.operands(n).map(|(op, _)| op);
-        let Some(op) = ops.next() else {
-            return (inst.op == Op::GroupNonUniformElect).then_some(u64::from(first == lane));
-        };
-        let from = |t: &mut Trial, other: u32| all.contains(&other).then(|| self.value(t, op, other)).flatten();
-        let named = ops.next().and_then(|n| self.value(t, n, lane));
-        let values: Option<SmallVec<[u64; 64]>> = all.iter().map(|l| self.value(t, op, *l)).collect();
-        let part = |values: &[u64]| -> SmallVec<[u64; 64]> {
-            let wanted = |l: u32| match inst.word(1) {
-                Some(1) => l <= lane,
-                Some(2) => l < lane,
-                _ => true,
-            };
-            all.iter().zip(values).filter(|(l, _)| wanted(**l)).map(|(_, v)| *v).collect()
-        };
-        Some(match inst.op {
-            Op::GroupNonUniformAll => u64::from(values?.iter().all(|v| *v != 0)),
-            Op::GroupNonUniformAny => u64::from(values?.iter().any(|v| *v != 0)),
-            Op::GroupNonUniformBroadcastFirst => from(t, first)?,
-            Op::GroupNonUniformBroadcast | Op::GroupNonUniformShuffle => {
-                let other = u32::try_from(named?).ok().filter(|o| *o < size)?;
-                from(t, lane / size * size + other)?
-            }
-            Op::GroupNonUniformShuffleXor => {
-                let other = u32::try_from(named?).ok().filter(|o| *o < size)?;
-                from(t, lane / size * size + ((lane % size) ^ other))?
-            }
-            Op::GroupNonUniformIAdd => part(&values?).iter().fold(0, |a, b| a.wrapping_add(*b)),
-            Op::GroupNonUniformUMax => part(&values?).iter().copied().max().unwrap_or(0),
-            Op::GroupNonUniformUMin => part(&values?).iter().copied().min().unwrap_or(u64::from(u32::MAX)),
-            Op::GroupNonUniformBallot if size <= 64 => {
+        let (op, second) = (ops.next(), ops.next());
+        match (inst.op, op) {
+            (Op::GroupNonUniformBallot, Some(op)) if size <= 64 => {
+                let values: Option<SmallVec<[u64; 64]>> = all.iter().map(|l| self.value(t, op, *l)).collect();
                 let bits = all.iter().zip(values?).map(|(l, v)| u64::from(v != 0) << (l % size));
-                bits.fold(0, |a, b| a | b)
+                return Some(bits.fold(0, |a, b| a | b));
             }
-            Op::GroupNonUniformBallotBitCount => {
+            (Op::GroupNonUniformBallotBitCount, Some(op)) => {
                 let bits = self.value(t, op, lane)?;
                 let below = |n: u32| if n >= 64 { u64::MAX } else { (1 << n) - 1 };
-                u64::from(match inst.word(1) {
+                return Some(u64::from(match inst.word(1) {
                     Some(1) => (bits & below(lane % size + 1)).count_ones(),
                     Some(2) => (bits & below(lane % size)).count_ones(),
                     _ => bits.count_ones(),
-                })
+                }));
             }
-            // Others are made up, as uniform as they are.
-            _ => return Some(self.number(t, n, lane)),
-        })
+            _ => {}
+        }
+        // What can't be computed is made up, as uniform as it is.
+        if !is_computed(inst) {
+            return t.strict.is_none().then(|| self.number(t, n, lane));
+        }
+        // Who else may be there is not said where a part of a subgroup is.
+        let whole = (self.solved.grid.lanes as u32 - lane / size * size).min(size);
+        if t.strict.is_some() && (all.len() as u32) < whole {
+            return None;
+        }
+        let named = second.and_then(|n| self.value(t, n, lane));
+        let width = u32::from(of.width);
+        Together { all: &all, size }.gives(inst, lane, width, named, |l| op.and_then(|op| self.value(t, op, l)))
     }
 
     /// What a node is for an invocation.
@@ -121,10 +122,17 @@ impl Player<'_, '_, '_> {
         let n = solved.graph.find(n);
         let node = node(solved, n);
         if let Some(v) = node.shape.value(lane as usize) {
+            if let Some(strict) = &mut t.strict {
+                strict.assumes = strict.assumes.and(node.shape_assumes);
+            }
             return Some(v);
         }
         if let Some(slot) = t.plan.slots.get(&n) {
-            return t.values[slot * solved.grid.lanes + lane as usize];
+            let at = slot * solved.grid.lanes + lane as usize;
+            if let Some(strict) = &mut t.strict {
+                strict.touched |= strict.made_up[at];
+            }
+            return t.values[at];
         }
         if node.kind == Kind::Undef {
             return None;
@@ -132,6 +140,10 @@ impl Player<'_, '_, '_> {
         if let Some(v) = self.source(t, n, lane) {
             return Some(v);
         }
+        if t.strict.is_some() && !matches!(node.shape, Shape::Offset { .. }) && !self.is_argument(n) {
+            return None;
+        }
+        t.touch(true);
         if let Shape::Offset { lanes, base, .. } = &node.shape {
             let first = t.choose((n, self.group(*base, lane)));
             return Some(u64::from(lanes[lane as usize].wrapping_add(first as u32)));
@@ -163,7 +175,7 @@ impl Player<'_, '_, '_> {
     }
 
     /// A built-in of which only the place in a workgroup is known.
-    fn source(&self, t: &Trial, n: u32, lane: u32) -> Option<u64> {
+    fn source(&self, t: &mut Trial, n: u32, lane: u32) -> Option<u64> {
         let solved = self.solved;
         let grid = &solved.grid;
         let (variable, component) = *solved.graph.source_of.get(&n)?;
@@ -173,7 +185,10 @@ impl Player<'_, '_, '_> {
             BuiltIn::NumSubgroups => grid.size.map(|_| grid.lanes.div_ceil(grid.subgroup) as u64),
             BuiltIn::SubgroupSize | BuiltIn::SubgroupMaxSize => Some(grid.subgroup as u64),
             BuiltIn::WorkgroupId => t.workgroup.get(axis).copied(),
-            BuiltIn::NumWorkgroups => t.workgroups.get(axis).map(|n| u64::from(*n)),
+            BuiltIn::NumWorkgroups => {
+                t.touch(true);
+                t.workgroups.get(axis).map(|n| u64::from(*n))
+            }
             BuiltIn::GlobalInvocationId => {
                 let size = grid.size?;
                 let first = *t.workgroup.get(axis)? * u64::from(*size.get(axis)?);

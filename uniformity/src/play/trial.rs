@@ -24,6 +24,7 @@ impl<'a> Trial<'a> {
             workgroup: [0; 3],
             rolls: 0,
             work: (plan.slots.len() * lanes / 8) as u64,
+            strict: None,
         };
         let all = [[1, 1, 1], [2, 1, 1], [4, 1, 1], [2, 2, 1], [1, 4, 1]];
         t.workgroups = all[t.roll() as usize % all.len()];
@@ -41,6 +42,26 @@ impl<'a> Trial<'a> {
         let h = (h ^ (h >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let h = (h ^ (h >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         h ^ (h >> 31)
+    }
+
+    /// Notes what a node is for an invocation.
+    pub(super) fn put(&mut self, at: usize, v: Option<u64>) {
+        self.values[at] = v;
+        if let Some(strict) = &mut self.strict {
+            strict.made_up[at] = strict.touched;
+        }
+    }
+
+    /// Says whether what is asked for next rests on made-up numbers so far.
+    pub(super) fn touch(&mut self, to: bool) {
+        if let Some(strict) = &mut self.strict {
+            strict.touched = to;
+        }
+    }
+
+    /// Whether what was asked for does.
+    pub(super) fn touched(&self) -> bool {
+        self.strict.as_ref().is_some_and(|s| s.touched)
     }
 
     /// Any number, another one each time.

@@ -12,6 +12,8 @@ pub(crate) use declare::{ASSUMED, BARRIER, CALLBACK, FLOW, OPERAND, RECURSION};
 use crate::cx::Cx;
 use crate::options::Options;
 use crate::report::{Draft, Part, Sink};
+use crate::verdict::Verdict;
+use coop_ir::constant::SpecIds;
 use coop_ir::{InstRef, Op};
 use coop_uniformity::{Analyzer, Assumption, Doubt, Refusal, Uniformity, What, Witness};
 use std::collections::BTreeMap;
@@ -48,6 +50,8 @@ struct Found {
     /// By instruction and what is wrong about it, the worst.
     doubts: BTreeMap<(InstRef, u32), Doubt>,
     assumed: BTreeMap<Assumption, Vec<InstRef>>,
+    /// The specialization constants whose defaults were.
+    defaults: SpecIds,
     unfollowed: Vec<(InstRef, usize)>,
     exhausted: bool,
 }
@@ -64,6 +68,7 @@ impl Found {
         for (what, at) in analysis.assumed {
             self.assumed.entry(what).or_default().push(at);
         }
+        self.defaults.merge(&analysis.defaults);
         self.unfollowed.extend(analysis.unfollowed);
         self.exhausted |= analysis.exhausted;
     }
@@ -90,7 +95,8 @@ impl Found {
             };
             let draft = || self.draft(cx, doubt, &others);
             match doubt.witness {
-                Some(_) => out.report(rule, doubt.at, draft),
+                Some(_) if doubt.defaults.is_empty() => out.report(rule, doubt.at, draft),
+                Some(_) => out.judge(rule, Verdict::BrokenByDefault(doubt.defaults.clone()), doubt.at, draft),
                 None => out.suspect(rule, doubt.at, draft),
             }
         }
@@ -98,9 +104,12 @@ impl Found {
             let mut at = at.clone();
             at.sort_unstable();
             at.dedup();
-            if let Some(first) = at.first() {
-                out.report(&ASSUMED, *first, || assumed(cx, *assumption, &at));
-            }
+            let Some(first) = at.first() else { continue };
+            let verdict = match assumption {
+                Assumption::Defaults => Verdict::BrokenByDefault(self.defaults.clone()),
+                _ => Verdict::Broken,
+            };
+            out.judge(&ASSUMED, verdict, *first, || assumed(cx, *assumption, &at));
         }
         self.beyond(cx, out);
     }
@@ -179,6 +188,15 @@ fn subgroups(w: &Witness, scope: Uniformity) -> String {
     }
 }
 
+/// Where it is so, if not wherever the instruction is executed.
+fn on_a_way(w: &Witness) -> Option<String> {
+    Some(match w.on_a_way? {
+        [0, 0, 0] => " on one of the ways to it".into(),
+        [x, 0, 0] => format!(" in workgroup {x}"),
+        [x, y, z] => format!(" in workgroup {x} {y} {z}"),
+    })
+}
+
 fn flow_message(op: Op, doubt: &Doubt) -> String {
     let scope = scope_name(doubt.scope);
     match &doubt.witness {
@@ -189,9 +207,14 @@ fn flow_message(op: Op, doubt: &Doubt) -> String {
                 0 => String::new(),
                 n => format!(", in round {} of the loop", n + 1),
             };
-            format!(
-                "{op} is executed by a part of {scope}: if by invocation {one}, then not by invocation {other}{of}{round}"
-            )
+            match on_a_way(w) {
+                Some(way) => format!(
+                    "{op} is executed by a part of {scope}{way}: by invocation {one}, not by invocation {other}{of}"
+                ),
+                None => format!(
+                    "{op} is executed by a part of {scope}: if by invocation {one}, then not by invocation {other}{of}{round}"
+                ),
+            }
         }
         None => format!("{op} may be executed by a part of {scope}"),
     }
@@ -205,13 +228,15 @@ fn operand_message(cx: &Cx, doubt: &Doubt, operand: u32) -> String {
         Some(w) => {
             let (one, other) = w.invocations;
             let of = subgroups(w, doubt.scope);
+            let way = on_a_way(w).unwrap_or_default();
             match w.values {
                 Some((x, y)) => format!(
-                    "{name} of {} differs within {scope}: {x} in invocation {one}, {y} in invocation {other}{of}",
+                    "{name} of {} differs within {scope}{way}: {x} in invocation {one}, {y} in invocation {other}{of}",
                     inst.op
                 ),
                 None => {
-                    format!("{name} of {} differs within {scope}: between invocations {one} and {other}{of}", inst.op)
+                    let op = inst.op;
+                    format!("{name} of {op} differs within {scope}{way}: between invocations {one} and {other}{of}")
                 }
             }
         }
@@ -254,6 +279,8 @@ fn assumed(cx: &Cx, assumption: Assumption, at: &[InstRef]) -> Draft {
         Assumption::EqualLengths => "every invocation holds as many elements of a matrix",
         Assumption::Reduced => "what was reduced over the workgroup covers the value of each invocation",
         Assumption::Reconvergence => "subgroups stay together where only the workgroup parts",
+        // Which constants these are is said with the verdict.
+        Assumption::Defaults => "",
     };
     let first = cx.inst(at[0]).op;
     let who = match at.len() {
@@ -261,7 +288,8 @@ fn assumed(cx: &Cx, assumption: Assumption, at: &[InstRef]) -> Draft {
         2 => format!("{first} and 1 more instruction are"),
         n => format!("{first} and {} more instructions are", n - 1),
     };
-    let draft = Draft::new(format!("{who} executed by all invocations only if {what}")).label(
+    let what = if what.is_empty() { String::new() } else { format!(" if {what}") };
+    let draft = Draft::new(format!("{who} executed by all invocations only{what}")).label(
         at[0],
         Part::Whole,
         "the first of them",

@@ -1,0 +1,83 @@
+//! Tensor layouts and views: what of one differs, if an operand of an instruction that changes it does.
+//!
+//! Each operand is one number of a layout, so a layout differs if one of them does and no later instruction sets that
+//! number again.
+
+use super::super::Uniformity;
+use super::Prover;
+use coop_ir::grammar::Op;
+
+/// Numbers of a layout or a view that are set together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Field {
+    Block,
+    Dimension,
+    Stride,
+    Offset,
+    Span,
+    Clamp,
+    Clip,
+}
+
+/// Whether an instruction makes a layout or a view.
+pub(super) fn is_layout(op: Op) -> bool {
+    matches!(op, Op::CreateTensorLayoutNV | Op::CreateTensorViewNV) || field(op, 1).is_some()
+}
+
+/// What an operand of an instruction sets, counted without literals; operand 0 is the layout before.
+fn field(op: Op, operand: usize) -> Option<Field> {
+    Some(match op {
+        Op::TensorLayoutSetBlockSizeNV => Field::Block,
+        Op::TensorLayoutSetDimensionNV | Op::TensorViewSetDimensionNV => Field::Dimension,
+        Op::TensorLayoutSetStrideNV | Op::TensorViewSetStrideNV => Field::Stride,
+        Op::TensorLayoutSliceNV if operand % 2 == 1 => Field::Offset,
+        Op::TensorLayoutSliceNV => Field::Span,
+        Op::TensorLayoutSetClampValueNV => Field::Clamp,
+        Op::TensorViewSetClipNV => Field::Clip,
+        _ => return None,
+    })
+}
+
+/// Whether an instruction makes something else of a number, whatever it was.
+fn sets(op: Op, what: Field) -> bool {
+    match op {
+        Op::TensorLayoutSetDimensionNV | Op::TensorViewSetDimensionNV => {
+            matches!(what, Field::Dimension | Field::Stride | Field::Offset | Field::Span)
+        }
+        // Offsets are added up.
+        Op::TensorLayoutSliceNV => what == Field::Span,
+        _ => field(op, 1) == Some(what),
+    }
+}
+
+impl Prover<'_, '_, '_> {
+    /// The values of which each decides alone whether a layout or a view differs.
+    pub(super) fn fields(&self, mut n: u32, scope: Uniformity) -> Vec<u32> {
+        let solved = self.solved;
+        let mut found = Vec::new();
+        let mut later: Vec<Op> = Vec::new();
+        for _ in 0..64 {
+            let node = &solved.graph.nodes[n as usize];
+            let Some(op) = node.inst.map(|r| solved.program.module.inst(r).op).filter(|op| is_layout(*op)) else {
+                break;
+            };
+            let mut before = None;
+            for (i, (operand, _)) in solved.graph.operands(n).enumerate() {
+                let Some(what) = field(op, i).filter(|_| i > 0) else {
+                    before = Some(operand);
+                    continue;
+                };
+                let differs = solved.seen_from(operand, node.spot).0 > scope;
+                if differs && !later.iter().any(|op| sets(*op, what)) {
+                    found.push(operand);
+                }
+            }
+            later.push(op);
+            match before {
+                Some(layout) => n = layout,
+                None => break,
+            }
+        }
+        found
+    }
+}

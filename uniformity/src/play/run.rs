@@ -1,0 +1,223 @@
+//! Runs with made-up data in which every branch goes where its condition says.
+//!
+//! A run shows that somebody executes an instruction alone, on one way to it, if
+//!
+//! 1. every condition on the way was computed, from what invocations and built-ins are, from constants, and from numbers
+//!    that are made up for memory that nothing writes and for arguments: so it is an execution of the module with some data;
+//! 2. conditions that rest on such numbers are the same for all of the scope: data says where all go, and what invocations
+//!    are parts them.
+//!
+//! The second is what tells it from a bound that the host may choose so that it never cuts a subgroup.
+
+use super::super::graph::NONE;
+use super::super::lanes::Pair;
+use super::super::nodes::Kind;
+use super::super::shape::Shape;
+use super::super::{Assumptions, Uniformity};
+use super::{Differing, Goal, MAX_WORK, Plan, Player, Trial, Way, node};
+use coop_ir::cfg::Case;
+use coop_ir::grammar::Op;
+use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
+
+/// So many runs for one instruction.
+const RUNS: u64 = 48;
+/// Values that are kept in one run.
+const MAX_VALUES: usize = 400_000;
+
+/// What a run has shown.
+pub(in super::super) struct Run {
+    pub(in super::super) pair: Pair,
+    pub(in super::super) way: Way,
+    pub(in super::super) workgroup: [u32; 3],
+    /// The branch at which the two parted.
+    pub(in super::super) parted: Option<u32>,
+    pub(in super::super) assumes: Assumptions,
+    /// Those of an operand.
+    pub(in super::super) values: Option<(u64, u64)>,
+}
+
+/// What is noted of a run.
+#[derive(Default)]
+pub(super) struct Strict {
+    /// By value, whether it rests on made-up numbers.
+    pub(super) made_up: Vec<bool>,
+    /// Whether what was asked for last does.
+    pub(super) touched: bool,
+    pub(super) assumes: Assumptions,
+    /// Branches at which invocations parted: which went where.
+    splits: Vec<(u32, Vec<(u32, u32)>)>,
+}
+
+impl Player<'_, '_, '_> {
+    /// Looks for a run in which a part of an instance executes a spot, or in which an operand differs there.
+    pub(in super::super) fn run(&self, spot: u32, scope: Uniformity, differ: Option<Differing>) -> Option<Run> {
+        let none = FxHashSet::default();
+        let goal = Goal { branch: None, spot, scope, asked: &none, pair: None, never: &[], round: 0, differ };
+        let plan = self.plan_of_run(&goal);
+        if plan.slots.len() * self.solved.grid.lanes > MAX_VALUES {
+            return None;
+        }
+        let mut work = 0;
+        for number in 0..RUNS {
+            let mut t = Trial::new(self, &plan, number);
+            t.strict = Some(Strict { made_up: vec![false; t.values.len()], ..Strict::default() });
+            self.choose_workgroup(&mut t);
+            let found = self.one_run(&mut t);
+            work += t.work;
+            self.runs_left.set(self.runs_left.get().saturating_sub(t.work));
+            if let Some((pair, values)) = found {
+                let strict = t.strict.take().unwrap_or_default();
+                let edge = |all: &[(u32, u32)], l: usize| all.iter().find(|a| a.0 as usize == l).map(|a| a.1);
+                let parts = |s: &&(u32, Vec<(u32, u32)>)| match (edge(&s.1, pair.one), edge(&s.1, pair.other)) {
+                    (Some(a), Some(b)) => a != b,
+                    _ => false,
+                };
+                let parted = strict.splits.iter().find(parts).map(|s| s.0);
+                let workgroup = t.workgroup.map(|n| n as u32);
+                let mut way = t.way();
+                let over = self.over.iter().filter(|(at, _)| self.is_data(**at));
+                way.over = over.map(|(at, of)| (*at, *of)).collect();
+                way.over.sort_unstable();
+                return Some(Run { pair, way, workgroup, parted, assumes: strict.assumes, values });
+            }
+            if work > MAX_WORK / 2 || self.runs_left.get() == 0 {
+                break;
+            }
+        }
+        None
+    }
+
+    /// What must be known: the conditions of all branches from which the goal can be reached.
+    fn plan_of_run<'a>(&self, goal: &'a Goal<'a>) -> Plan<'a> {
+        let program = self.solved.program;
+        let to_goal = self.distances(goal.spot);
+        let spots = (0..program.spots.len() as u32).filter(|s| self.solved.live[*s as usize]);
+        let leading = spots.filter(|s| to_goal[*s as usize] != u32::MAX);
+        let kept = leading.filter_map(|s| program.terminator(s)).collect();
+        let mut plan = Plan {
+            goal,
+            over: rustc_hash::FxHashMap::default(),
+            kept,
+            slots: rustc_hash::FxHashMap::default(),
+            constants: Vec::new(),
+            to_branch: Vec::new(),
+            to_goal,
+        };
+        self.collect(&mut plan);
+        plan
+    }
+
+    /// Sometimes the workgroup is one that a constant cuts.
+    fn choose_workgroup(&self, t: &mut Trial) {
+        let Some(size) = self.solved.grid.size.filter(|_| t.number % 2 == 1) else { return };
+        let (axis, which) = (t.roll() as usize % 3, t.roll() as usize);
+        let constants = &t.plan.constants;
+        let Some(c) = constants.get(which % constants.len().max(1)) else { return };
+        let group = c / u64::from(size[axis].max(1));
+        if group <= 64 {
+            (t.workgroups[axis], t.workgroup[axis]) = (group as u32 + 1, group);
+        }
+    }
+
+    fn one_run(&self, t: &mut Trial) -> Option<(Pair, Option<(u64, u64)>)> {
+        let lanes = self.solved.grid.lanes as u32;
+        t.waiting.insert(self.turn[0], (0, (0..lanes).map(|l| (l, NONE)).collect()));
+        while let Some((_, (spot, mut here))) = t.waiting.pop_first() {
+            here.sort_unstable();
+            t.work += 4 * here.len() as u64;
+            self.execute(t, spot, &here);
+            if spot == t.plan.goal.spot
+                && let Some(found) = self.shows(t, &here)
+            {
+                return Some(found);
+            }
+            // Those who can't come to the goal any more need not go on.
+            if t.plan.to_goal[spot as usize] == u32::MAX {
+                continue;
+            }
+            for (lane, e) in self.decide(t, spot, &here)? {
+                let to = self.solved.program.edge(e).to;
+                let at = t.waiting.entry(self.edge_turn[e as usize]).or_insert_with(|| (to, Vec::new()));
+                at.1.push((lane, e));
+            }
+            if t.work > MAX_WORK / 16 {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Whether those who are here are a part of an instance, or differ in an operand.
+    fn shows(&self, t: &mut Trial, here: &[(u32, u32)]) -> Option<(Pair, Option<(u64, u64)>)> {
+        let (grid, goal) = (&self.solved.grid, t.plan.goal);
+        let step = if goal.scope == Uniformity::Workgroup { grid.lanes } else { grid.subgroup };
+        let is_here = |l: usize| here.binary_search_by_key(&(l as u32), |h| h.0).is_ok();
+        for first in (0..grid.lanes).step_by(step.max(1)) {
+            let mut all = first..(first + step).min(grid.lanes);
+            let Some(one) = all.clone().find(|l| is_here(*l)) else { continue };
+            let Some(d) = goal.differ else {
+                if let Some(other) = all.find(|l| !is_here(*l)) {
+                    return Some((Pair { one, other, round: 0 }, None));
+                }
+                continue;
+            };
+            let mut known = |l: usize| {
+                t.touch(false);
+                let v = self.value(t, d.node, l as u32)?;
+                (!t.touched() && v <= d.exact).then_some(v)
+            };
+            let Some(a) = known(one) else { continue };
+            for other in all.filter(|l| *l != one && is_here(*l)) {
+                if let Some(b) = known(other).filter(|b| *b != a) {
+                    return Some((Pair { one, other, round: 0 }, Some((a, b))));
+                }
+            }
+        }
+        None
+    }
+
+    /// Along which edges invocations go on; `None` if that can't be said.
+    fn decide(&self, t: &mut Trial, spot: u32, here: &[(u32, u32)]) -> Option<Vec<(u32, u32)>> {
+        let (solved, program) = (self.solved, self.solved.program);
+        let edges: SmallVec<[u32; 4]> = program.out(spot).collect();
+        match edges.as_slice() {
+            [] => return Some(Vec::new()),
+            [one] => return Some(here.iter().map(|h| (h.0, *one)).collect()),
+            _ => {}
+        }
+        let condition = solved.graph.conditions[spot as usize];
+        if condition == NONE {
+            return None;
+        }
+        t.touch(false);
+        let mut out = Vec::with_capacity(here.len());
+        for (lane, _) in here {
+            let v = self.value(t, condition, *lane)?;
+            let is = |e: &&u32| match program.edge(**e).case {
+                Case::True => v != 0,
+                Case::False => v == 0,
+                Case::Value(x) => x == v,
+                _ => false,
+            };
+            let default = || edges.iter().find(|e| program.edge(**e).case == Case::Default);
+            out.push((*lane, *edges.iter().find(is).or_else(default)?));
+        }
+        let split = out.windows(2).any(|w| w[0].1 != w[1].1);
+        let alike = solved.seen_from(solved.graph.find(condition), spot).0 <= t.plan.goal.scope;
+        if t.touched() && !alike {
+            return None;
+        }
+        if split && let Some(strict) = &mut t.strict {
+            strict.splits.push((spot, out.clone()));
+        }
+        Some(out)
+    }
+
+    /// Whether a number may be made up for a node in a run: for an argument of the entry point.
+    pub(super) fn is_argument(&self, n: u32) -> bool {
+        let of = node(self.solved, n);
+        let op = of.inst.map(|r| self.solved.program.module.inst(r).op);
+        of.kind == Kind::Fixed && op == Some(Op::FunctionParameter) && of.shape == Shape::Unknown
+    }
+}
