@@ -170,7 +170,7 @@ fn extension(name: &str) -> Result<(), ProfileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Feature;
+    use crate::Feature;
 
     fn with(members: &str) -> Result<Profile, String> {
         from_json(&format!(r#"{{"limits": {{"subgroupSize": 32}}{members}}}"#)).map_err(|e| e.to_string())
