@@ -297,8 +297,8 @@ fn traits(op: u16, row: &OpRow) -> String {
 /// names a scope: GroupNonUniform and its kin, SubgroupDispatch, NamedBarrier, SubgroupBallotKHR, SubgroupVoteKHR, QuadControlKHR,
 /// GroupNonUniformPartitionedEXT, and Intel's for subgroups.
 const OF_SUBGROUPS: [u32; 28] = [
-    58, 59, 61, 62, 63, 64, 65, 66, 67, 68, 4423, 4431, 5087, 5297, 5568, 5569, 5570, 5579, 5696, 5697, 5698, 6026, 6220, 6228,
-    6229, 6230, 6236, 6400,
+    58, 59, 61, 62, 63, 64, 65, 66, 67, 68, 4423, 4431, 5087, 5297, 5568, 5569, 5570, 5579, 5696, 5697, 5698, 6026,
+    6220, 6228, 6229, 6230, 6236, 6400,
 ];
 
 /// Which invocations execute an instruction together: 0 each by itself, 1 those of the subgroup, 2 and more those of the scope

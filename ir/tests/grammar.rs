@@ -37,7 +37,8 @@ fn instructions_that_invocations_execute_together() {
         match scope {
             Some(ExecutionScope::Subgroup) => found[0] += 1,
             Some(ExecutionScope::Operand(at)) => {
-                let skipped = info.operands.iter().filter(|o| matches!(o.0, Kind::IdResult | Kind::IdResultType)).count();
+                let skipped =
+                    info.operands.iter().filter(|o| matches!(o.0, Kind::IdResult | Kind::IdResultType)).count();
                 let plain = info.op == Op::UntypedGroupAsyncCopyKHR;
                 let kind = if plain { Kind::IdRef } else { Kind::IdScope };
                 assert_eq!(info.operands[skipped + at].0, kind, "Op{}", info.name);

@@ -115,7 +115,9 @@ impl Bf16 {
                 let (id, origin) = (i.result, i.origin);
                 if let Some(mode) = id.and_then(|id| self.rounded.get(&id)).filter(|_| bf(result)) {
                     let mode = coop_ir::Kind::FPRoundingMode.enumerant(*mode).map_or("unknown", |e| e.name);
-                    return refuse(format!("a conversion to bfloat16 that rounds otherwise than to nearest even ({mode})"));
+                    return refuse(format!(
+                        "a conversion to bfloat16 that rounds otherwise than to nearest even ({mode})"
+                    ));
                 }
                 let function = match self.functions.get(&(from, ty)) {
                     Some(f) => *f,

@@ -1,8 +1,8 @@
 //! The passes in order, and the one loop that runs them.
 
 use crate::{
-    Error, Lowered, Options, Refusal, Report, Size, Target, Timing, bfloat16, capabilities, cleanup, decorations, dialect, inline, kernel, scalar,
-    specialize, tensor, tiles, vulkan,
+    Error, Lowered, Options, Refusal, Report, Size, Target, Timing, bfloat16, capabilities, cleanup, decorations,
+    dialect, inline, kernel, scalar, specialize, tensor, tiles, vulkan,
 };
 use coop_ir::profile::Feature;
 use coop_ir::{InstRef, Module, Op, binary};

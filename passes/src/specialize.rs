@@ -243,9 +243,7 @@ impl Specialize {
             .copied()
             .filter(|r| {
                 let i = m.inst(*r);
-                i.op == Op::ConstantComposite
-                    && i.ids()
-                        .any(|p| m.def_inst(p).is_some_and(|p| p.op.is_spec_constant()))
+                i.op == Op::ConstantComposite && i.ids().any(|p| m.def_inst(p).is_some_and(|p| p.op.is_spec_constant()))
             })
             .collect();
         for r in still_spec {

@@ -420,7 +420,9 @@ impl<'p> Machine<'p> {
             }
             if let Some(Unfit { value, width, signed }) = self.regs.unfit.take() {
                 let sign = if signed { 's' } else { 'u' };
-                self.find(FindingKind::Undefined, || format!("{value} is converted to {sign}{width}, which does not have it"));
+                self.find(FindingKind::Undefined, || {
+                    format!("{value} is converted to {sign}{width}, which does not have it")
+                });
             }
             return Ok(());
         }

@@ -315,7 +315,19 @@ impl Gen<'_> {
             decorate(&mut self.m, variable, Decoration::Binding, &[index as u32]);
             variable
         });
-        self.buffers.push(Buffer { name, component, unit, fill, shape, physical, variable, member, block, units: 1, apart });
+        self.buffers.push(Buffer {
+            name,
+            component,
+            unit,
+            fill,
+            shape,
+            physical,
+            variable,
+            member,
+            block,
+            units: 1,
+            apart,
+        });
         index
     }
 

@@ -172,8 +172,8 @@ impl<'m> Program<'m> {
         entry: usize,
         numbers: &[Range<u32>],
     ) -> Program<'m> {
-        let structured = module.enables(spirv::Capability::Shader as u32)
-            || !module.enables(spirv::Capability::Kernel as u32);
+        let structured =
+            module.enables(spirv::Capability::Shader as u32) || !module.enables(spirv::Capability::Kernel as u32);
         // A call makes two spots of one, and copies what it calls.
         let blocks: usize = module.functions.iter().map(|f| f.blocks.len()).sum();
         let mut bodies: Vec<Option<Body<'m>>> = Vec::new();

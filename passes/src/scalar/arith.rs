@@ -216,13 +216,7 @@ impl Body {
 }
 
 /// An operation on elements, which gives a `ty`.
-pub(crate) fn apply(
-    b: &mut FunctionBuilder<'_>,
-    op: Op,
-    ty: Id,
-    operands: &[Id],
-    decorations: &[Decorated],
-) -> Id {
+pub(crate) fn apply(b: &mut FunctionBuilder<'_>, op: Op, ty: Id, operands: &[Id], decorations: &[Decorated]) -> Id {
     // Two ids of one type, or equal widths: SPIR-V has no conversion of a type to itself.
     let same = operands.len() == 1 && b.module.type_of(operands[0]) == Some(ty);
     if same && matches!(op, Op::Bitcast | Op::FConvert | Op::SConvert | Op::UConvert) {

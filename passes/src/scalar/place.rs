@@ -48,7 +48,9 @@ pub(crate) fn place(m: &Module, constants: &Constants, r: InstRef, pointer: Id) 
     if let Some(containers) = containers(m, constants, root, &indices) {
         if let Some(array) = containers.iter().rev().find(|ty| is_array(m, **ty)).filter(|ty| is_padded(m, **ty)) {
             let (stride, unit) = (array_stride(m, *array).unwrap_or(0), memory.bytes() * lanes);
-            let why = format!("the pointer points into an array of {unit} bytes each that are {stride} bytes apart, which matrices ignore");
+            let why = format!(
+                "the pointer points into an array of {unit} bytes each that are {stride} bytes apart, which matrices ignore"
+            );
             return refuse(&why, "declare the memory without padding between numbers");
         }
         let containers: Vec<Type> = containers.into_iter().filter_map(|ty| Type::of(m, ty)).collect();

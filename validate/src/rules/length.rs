@@ -67,9 +67,11 @@ pub(crate) fn specialized(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     length(cx, at, inst.ty, inst.id(1), 1, out);
     out.report(&SPECIALIZED, at, || {
-        Draft::new("the length of a matrix inside OpSpecConstantOp is not in the KHR extension's text, and drivers crash")
-            .label(at, Part::Operand(0), "no part of a constant")
-            .help("ask for the length by OpCooperativeMatrixLengthKHR where it is used")
+        Draft::new(
+            "the length of a matrix inside OpSpecConstantOp is not in the KHR extension's text, and drivers crash",
+        )
+        .label(at, Part::Operand(0), "no part of a constant")
+        .help("ask for the length by OpCooperativeMatrixLengthKHR where it is used")
     });
 }
 

@@ -99,7 +99,5 @@ fn is_collective(op: Op) -> bool {
     }
     let Some(name) = op.name() else { return false };
     let derivative = ["DPdx", "DPdy", "Fwidth"].iter().any(|d| name.starts_with(d));
-    derivative
-        || name.contains("ImplicitLod")
-        || name == "ImageQueryLod"
+    derivative || name.contains("ImplicitLod") || name == "ImageQueryLod"
 }
