@@ -384,3 +384,61 @@ fn no_races_between_workgroups() {
         assert!(text.is_empty(), "{what}: {}", text.join("\n"));
     }
 }
+
+/// What a type of integers does not have, no conversion to it gives: of numbers and of matrices. With SaturatedConversion there is
+/// always a result.
+#[test]
+fn conversions_to_integers_that_do_not_have_the_number() {
+    let scalar = "%x = OpLoad %float %from
+        %n = {op} %byte %x
+        %w = OpUConvert %uint %n
+        %f = OpConvertUToF %float %w
+        OpStore %to %f";
+    let matrix = "%x = OpCooperativeMatrixLoadKHR %floats %from %c0 %c16
+        %n = {op} %small %x
+        %w = OpUConvert %words %n
+        %f = OpConvertUToF %floats %w
+        OpCooperativeMatrixStoreKHR %to %f %c0 %c16";
+    let types = "%floats = OpTypeCooperativeMatrixKHR %float %c3 %c16 %c16 %c2
+        %words = OpTypeCooperativeMatrixKHR %uint %c3 %c16 %c16 %c2
+        %small = OpTypeCooperativeMatrixKHR %byte %c3 %c16 %c16 %c2";
+    let cases: [(&str, f32, Option<u8>, u8); 14] = [
+        ("OpConvertFToU", 255.9, Some(255), 255),
+        ("OpConvertFToU", 256.0, None, 255),
+        ("OpConvertFToU", -0.9, Some(0), 0),
+        ("OpConvertFToU", -1.0, None, 0),
+        ("OpConvertFToU", f32::NAN, None, 0),
+        ("OpConvertFToU", f32::INFINITY, None, 255),
+        ("OpConvertFToU", 12.75, Some(12), 12),
+        ("OpConvertFToS", 127.9, Some(127), 127),
+        ("OpConvertFToS", 128.0, None, 127),
+        ("OpConvertFToS", -128.9, Some(0x80), 0x80),
+        ("OpConvertFToS", -129.0, None, 0x80),
+        ("OpConvertFToS", f32::NAN, None, 0),
+        ("OpConvertFToS", f32::NEG_INFINITY, None, 0x80),
+        ("OpConvertFToS", -3.5, Some(0xfd), 0xfd),
+    ];
+    for body in [scalar, matrix] {
+        for (op, x, wanted, saturated) in cases {
+            let body = body.replace("{op}", op);
+            let input = [f32s(vec![x; 256]), f32s(vec![99.0; 256])];
+            let (out, report) = run(&shader("%float", 4, types, &body), &[], &input, Config::default());
+            let text: Vec<String> = report.findings.iter().map(|f| f.to_string()).collect();
+            match wanted {
+                Some(wanted) => {
+                    assert!(text.is_empty(), "{op} of {x}: {text:?}");
+                    assert_eq!(from_f32s(&out[1])[0], f32::from(wanted), "{op} of {x}");
+                }
+                None => {
+                    assert_eq!(text.len(), 1, "{op} of {x}: {text:?}");
+                    assert_eq!(report.findings[0].kind, FindingKind::Undefined);
+                    let sign = if op.ends_with('S') { 's' } else { 'u' };
+                    assert!(text[0].contains(&format!("{x} is converted to {sign}8")), "{text:?}");
+                }
+            }
+            let types = format!("OpDecorate %n SaturatedConversion\n{types}");
+            let out = run_clean(&shader("%float", 4, &types, &body), &[], &input, Config::default());
+            assert_eq!(from_f32s(&out[1])[0], f32::from(saturated), "{op} of {x}, saturated");
+        }
+    }
+}

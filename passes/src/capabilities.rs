@@ -28,28 +28,27 @@ pub(crate) fn take_back(m: &mut Module, declared: &[u32]) {
     let spelled_out: FxHashSet<u32> =
         declared.iter().flat_map(|c| implied_capabilities(*c)).filter(|c| !declared.contains(c)).collect();
     let mut left: Vec<u32> = now.into_iter().filter(|c| spelled_out.contains(c)).collect();
-    // What is implied by one that is left stays as implied as it was.
-    left.retain(|c| {
-        let implied = m.capabilities().any(|other| other != *c && implied_capabilities(other).contains(c));
-        if implied {
-            remove_capability(m, *c);
-        }
-        !implied
-    });
+    // Those that imply others come first: what they are not needed for themselves, the others may be.
+    left.sort_by_key(|c| std::cmp::Reverse(implied_capabilities(*c).len()));
     for c in left {
-        if KINDS.contains(&c) || is_needed(m, c) {
-            let extensions = Kind::Capability.enumerant(c).map_or(&[][..], |e| e.extensions);
-            let named =
-                |e: &&str| m.globals_with(Op::Extension).any(|r| m.inst(r).string(0).is_some_and(|(n, _)| n == **e));
-            if !extensions.iter().any(|e| named(e))
-                && let Some(first) = extensions.first()
-            {
-                require_extension(m, first);
-            }
-        } else {
+        if implies(m, c) || !KINDS.contains(&c) && !is_needed(m, c) {
             remove_capability(m, c);
+            continue;
+        }
+        let extensions = Kind::Capability.enumerant(c).map_or(&[][..], |e| e.extensions);
+        let named =
+            |e: &&str| m.globals_with(Op::Extension).any(|r| m.inst(r).string(0).is_some_and(|(n, _)| n == **e));
+        if !extensions.iter().any(|e| named(e))
+            && let Some(first) = extensions.first()
+        {
+            require_extension(m, first);
         }
     }
+}
+
+/// Whether another capability that is declared implies one.
+fn implies(m: &Module, capability: u32) -> bool {
+    m.capabilities().any(|other| other != capability && implied_capabilities(other).contains(&capability))
 }
 
 /// Whether some instruction needs a capability, as no other that is declared enables what it has.

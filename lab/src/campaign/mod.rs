@@ -24,7 +24,7 @@ use coop_exec::random::Random;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Error, Executor, Outcome, RunOptions};
 use coop_ir::constant::{Constants, Specialization};
-use coop_ir::{Module, binary};
+use coop_ir::{Module, Op, binary};
 use coop_passes::{Lanes, Options, Target, lower};
 
 pub use score::{Score, Scores, UNBROKEN, device_rules, score, score_device};
@@ -41,6 +41,9 @@ pub struct Trouble {
     /// Modules that were made of it, by name.
     pub modules: Vec<(String, Module)>,
 }
+
+/// The capability of shaders.
+const SHADER: u32 = 1;
 
 /// What spirv-val goes by.
 const VULKAN: &str = "vulkan1.4";
@@ -177,7 +180,7 @@ impl Differential<'_, '_> {
         row: &mut Row,
     ) -> Result<(), Box<Trouble>> {
         validate(module, case).map_err(|m| Trouble::new("coopcheck complains", m))?;
-        self.external(profile, module).map_err(|m| Trouble::new("spirv-val complains", m))?;
+        self.external(module).map_err(|m| Trouble::new("spirv-val complains", m))?;
         let mut session = Session { profile, case, row, first: None, modules: Vec::new() };
         // What a driver does not compile is no reason to leave the other ways out.
         let mut uncompiled = None;
@@ -285,7 +288,7 @@ impl Differential<'_, '_> {
             return Err(s.fail(&label, "not well formed", problems[0].to_string()));
         }
         validate(&lowered, &case).map_err(|m| s.fail(&label, "coopcheck complains", m))?;
-        self.validated(s.profile, &lowered).map_err(|m| s.fail(&label, "spirv-val complains", m))?;
+        self.validated(&lowered).map_err(|m| s.fail(&label, "spirv-val complains", m))?;
         if self.interpret {
             let placement = Placement::ALL[(salt / 7 % 4) as usize];
             // Lanes by local index are no subgroups of the device: that may have any.
@@ -467,20 +470,18 @@ impl Differential<'_, '_> {
         Err(Box::new(Trouble { class: format!("{name} differs"), message, modules: s.modules.clone() }))
     }
 
-    /// What spirv-val says against a module of a profile.
-    fn external(&self, profile: Profile, module: &Module) -> Result<(), String> {
+    /// What spirv-val says against a module that is not lowered.
+    fn external(&self, module: &Module) -> Result<(), String> {
         // It does not know SPV_INTEL_joint_matrix, and rejects OpSelect of matrices, which the text allows.
         let selects = known::selects_matrices(module, &Constants::new(module, &Specialization::new()));
-        if selects || matches!(profile.dialect, Dialect::Intel | Dialect::Kernel) {
-            Ok(())
-        } else {
-            self.validated(profile, module)
-        }
+        let joint = |r| module.inst(r).string(0).is_some_and(|(name, _)| name == "SPV_INTEL_joint_matrix");
+        if selects || module.globals_with(Op::Extension).any(joint) { Ok(()) } else { self.validated(module) }
     }
 
-    fn validated(&self, profile: Profile, module: &Module) -> Result<(), String> {
+    fn validated(&self, module: &Module) -> Result<(), String> {
         // The environments of OpenCL end at older versions.
-        let environment = if profile.dialect == Dialect::Kernel { "spv1.6" } else { VULKAN };
+        let kernel = !module.enables(SHADER);
+        let environment = if kernel { "spv1.6" } else { VULKAN };
         self.validator.map_or(Ok(()), |tool| spirv_val(tool, module, environment))
     }
 }

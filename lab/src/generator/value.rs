@@ -216,7 +216,7 @@ impl Gen<'_> {
             (Scalar::Int { .. }, _) if to == Scalar::BF16 => return None,
             (Scalar::Int { signed: true, .. }, _) if fits => Op::ConvertSToF,
             (Scalar::Int { .. }, _) if fits => Op::ConvertUToF,
-            (_, Scalar::Int { .. }) if self.kernel() && self.side.chance(80) => {
+            (_, Scalar::Int { .. }) if self.kernel() && self.side.chance(160) => {
                 saturates = true;
                 self.side.pick(&[Op::ConvertFToU, Op::ConvertFToS])
             }
@@ -236,7 +236,7 @@ impl Gen<'_> {
             }
             _ => return None,
         };
-        if matches!(other, Op::UConvert | Op::SConvert) && self.kernel() && self.side.chance(60) {
+        if matches!(other, Op::UConvert | Op::SConvert) && self.kernel() && self.side.chance(160) {
             saturates = true;
         }
         let range = match other {
