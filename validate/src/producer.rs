@@ -69,12 +69,6 @@ static DEVIATIONS: &[Deviation] = &[
         words: "DPC++ takes the length as a 64-bit integer, and Intel's compilers give it",
     },
     Deviation {
-        rule: "coordinate-index-type",
-        who: Who::Kernels,
-        accepted: true,
-        words: "DPC++ asks for the place of a component by a 64-bit index, and Intel's compilers take it",
-    },
-    Deviation {
         rule: "module-version-too-old",
         who: Who::Kernels,
         accepted: true,

@@ -33,6 +33,8 @@ struct Web {
     steps: Vec<InstRef>,
     /// Conversions to integers, which are only compared.
     numbers: Vec<InstRef>,
+    /// Comparisons of the pointers themselves.
+    compares: Vec<InstRef>,
 }
 
 struct Search<'a> {
@@ -44,7 +46,7 @@ impl Search<'_> {
     fn web(&self, phi: InstRef) -> Option<Web> {
         let inst = self.m.inst(phi);
         let result = inst.result?;
-        let mut web = Web { phi, start: result, steps: Vec::new(), numbers: Vec::new() };
+        let mut web = Web { phi, start: result, steps: Vec::new(), numbers: Vec::new(), compares: Vec::new() };
         let mut inside: FxHashSet<Id> = [result].into_iter().collect();
         let mut work = vec![result];
         while let Some(pointer) = work.pop() {
@@ -65,6 +67,7 @@ impl Search<'_> {
                         self.is_compared(user.result?)?;
                         web.numbers.push(*r);
                     }
+                    Op::PtrEqual | Op::PtrNotEqual => web.compares.push(*r),
                     _ => return None,
                 }
             }
@@ -80,23 +83,35 @@ impl Search<'_> {
                 for other in self.m.inst(*compare).ids() {
                     let Some(def) = self.m.def(other).filter(|d| !web.numbers.contains(d)) else { continue };
                     let end = self.m.inst(def);
-                    let behind = end.id(0).and_then(|p| self.m.def(p)).filter(|_| end.op == Op::ConvertPtrToU)?;
-                    let step = self.m.inst(behind);
-                    let chain = matches!(step.op, Op::PtrAccessChain | Op::InBoundsPtrAccessChain);
-                    if !(chain && step.operands.len() == 2 && step.id(0) == Some(web.start) && step.ty == inst.ty) {
-                        return None;
-                    }
+                    let behind = end.id(0).filter(|_| end.op == Op::ConvertPtrToU)?;
+                    web.steps.push(self.behind(web.start, behind)?);
                     self.is_compared(other)?;
-                    web.steps.push(behind);
                     web.numbers.push(def);
                 }
             }
         }
+        for compare in web.compares.clone() {
+            for other in self.m.inst(compare).ids().filter(|id| !inside.contains(id)) {
+                web.steps.push(self.behind(web.start, other)?);
+            }
+        }
+        web.steps.sort_unstable();
+        web.steps.dedup();
+        web.compares.dedup();
         // The end may be looked at here only.
         let shown =
             |r: &InstRef| self.m.inst(*r).result.map(|id| self.users.beyond_notes(self.m, id).collect::<Vec<_>>());
-        let known: FxHashSet<InstRef> = web.steps.iter().chain(&web.numbers).copied().chain([phi]).collect();
+        let all = web.steps.iter().chain(&web.numbers).chain(&web.compares);
+        let known: FxHashSet<InstRef> = all.copied().chain([phi]).collect();
         web.steps.iter().all(|r| shown(r).is_some_and(|u| u.iter().all(|r| known.contains(r)))).then_some(web)
+    }
+
+    /// The instruction that makes a pointer so many objects behind `start`.
+    fn behind(&self, start: Id, pointer: Id) -> Option<InstRef> {
+        let at = self.m.def(pointer)?;
+        let step = self.m.inst(at);
+        let chain = matches!(step.op, Op::PtrAccessChain | Op::InBoundsPtrAccessChain) && step.operands.len() == 2;
+        (chain && step.id(0) == Some(start) && step.ty == self.m.type_of(start)).then_some(at)
     }
 
     fn is_compared(&self, number: Id) -> Option<()> {
@@ -139,6 +154,12 @@ impl Web {
         let numbers: FxHashMap<Id, Id> =
             self.numbers.iter().filter_map(|r| Some((m.inst(*r).result?, counted(m.inst(*r).id(0)?)))).collect();
         ssa::replace_in(m, f, &numbers);
+        for r in self.compares {
+            let inst = m.inst(r).clone();
+            let op = if inst.op == Op::PtrEqual { Op::IEqual } else { Op::INotEqual };
+            let operands: Vec<Operand> = inst.ids().map(counted).map(Operand::Id).collect();
+            m.replace(r, Inst::new(op, inst.ty, inst.result, operands).at(inst.origin));
+        }
         let gone: FxHashSet<InstRef> = all.into_iter().chain(self.numbers).collect();
         let results: FxHashSet<Id> = gone.iter().filter_map(|r| m.inst(*r).result).collect();
         ssa::remove_insts(m, f, &gone);

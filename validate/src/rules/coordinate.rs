@@ -6,8 +6,9 @@ use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use crate::verdict::Verdict;
-use coop_ir::types::Type;
+use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, InstRef};
+use spirv::Capability;
 
 declare_rule! {
     /// ## What it checks
@@ -47,9 +48,9 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// Index is a scalar of a 32-bit integer type.
+    /// Index is a scalar of a 32-bit integer type, in a kernel of any integer type.
     /// ## Why
-    /// It counts the components of an invocation.
+    /// It counts the components of an invocation. DPC++ counts in 64 bits, and Intel's compilers take it.
     /// ## Example
     /// `OpCooperativeMatrixGetCoordinateEXT %v2uint %matrix %float_0`
     pub(crate) static INDEX = {
@@ -94,7 +95,9 @@ pub(crate) fn check(cx: &Cx, at: InstRef, out: &mut Sink) {
             )
         });
     }
-    if !cx.module.type_of(index).is_some_and(|t| is_int32(cx, t)) {
+    // Indices of kernels have 64 bits: DPC++ says so in each, and Intel's compilers take it.
+    let wide = |t: Id| cx.module.has_capability(Capability::Kernel as u32) && cx.scalar(t).is_some_and(Scalar::is_int);
+    if !cx.module.type_of(index).is_some_and(|t| is_int32(cx, t) || wide(t)) {
         let is = cx.describe_value(index);
         out.report(&INDEX, at, || {
             Draft::new(format!("the index of a component must be a 32-bit integer; this is {is}")).label(
