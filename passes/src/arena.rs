@@ -171,8 +171,11 @@ impl Arena {
     fn too_large(&self, at: InstRef, what: &str, zone: Zone, bytes: u32, room: u32) -> Refusal {
         if zone == Zone::Subgroup && self.subgroups == 0 {
             let why = format!("{what} needs shared memory for each subgroup, and how many there are is not known");
-            let remedy =
-                "give the spec constants of the workgroup's size with --spec, and --profile or --subgroup-size";
+            let remedy = if self.kernel {
+                "say how large the workgroups are (--local-size X,Y,Z), or for which device (--profile NAME)"
+            } else {
+                "give the spec constants of the workgroup's size with --spec, and --profile or --subgroup-size"
+            };
             return Refusal::new("refused-unknown-size", Some(at), why, remedy);
         }
         let device = match &self.device {

@@ -148,7 +148,16 @@ pub fn lower(
         },
         ..Options::new(target.into())
     };
-    coop_passes::lower(module, &options).map_err(Failure::Lower)
+    let lowered = coop_passes::lower(module, &options);
+    let unknown = |error: &Error| matches!(error, Error::Refused(refusal) if refusal.rule == "refused-unknown-size");
+    match lowered {
+        // The size of a kernel's workgroups is the case's.
+        Err(error) if unknown(&error) && case.local_size.is_some() => {
+            coop_passes::lower(module, &Options { local_size: case.local_size, ..options })
+        }
+        lowered => lowered,
+    }
+    .map_err(Failure::Lower)
 }
 
 /// The case with what a lowered module asks of the pipeline.

@@ -181,12 +181,17 @@ impl Lower<'_, '_> {
             }
         };
         let id = self.m.fresh_id();
-        let place = Inst::new(Op::Undef, Some(held.ty), Some(id), []).at(self.m.inst(r).origin);
+        let product = self.m.inst(r);
+        let (op, place) = (product.op, Inst::new(Op::Undef, Some(held.ty), Some(id), []).at(product.origin));
         let Some(first) = insert_before(self.m, r, place) else {
             unreachable!("a product that is being lowered is in a block")
         };
         let how = Move { from: mat, to: held, transposed: false, op: None, truncates: false };
-        self.transfer(first, &how, value)?;
+        self.transfer(first, &how, value).map_err(|refusal| {
+            // What the place is for is the product.
+            let reason = refusal.reason.replacen(&Op::Undef.to_string(), &op.to_string(), 1);
+            Refusal { at: Some(r), reason: format!("{reason}: elements of its factors are looked at"), ..refusal }
+        })?;
         Ok((held, id))
     }
 
