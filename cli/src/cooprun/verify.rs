@@ -149,7 +149,7 @@ pub fn lower(
         ..Options::new(target.into())
     };
     let lowered = coop_passes::lower(module, &options);
-    let unknown = |error: &Error| matches!(error, Error::Refused(refusal) if refusal.rule == "refused-unknown-size");
+    let unknown = |error: &coop_passes::Error| matches!(error, coop_passes::Error::Refused(refusal) if refusal.rule == "refused-unknown-size");
     match lowered {
         // The size of a kernel's workgroups is the case's.
         Err(error) if unknown(&error) && case.local_size.is_some() => {

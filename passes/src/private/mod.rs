@@ -15,9 +15,13 @@
 //! - No function asks not to be optimised.
 //! - Functions of compilers' libraries that are instructions in truth are those.
 //!
-//! A variable that can't be cut, an array that is indexed by what is computed say, stays as it is.
+//! - A variable that can't be cut and holds matrices, an array of them that is indexed by what is computed say, is accessed by access
+//!   chains that begin at the variable itself ([`matrices`]).
+//!
+//! Any other variable that can't be cut stays as it is.
 
 mod counters;
+mod matrices;
 mod pieces;
 mod rewrite;
 mod walk;
@@ -48,20 +52,22 @@ pub(crate) const LIBRARY: [(&str, Op); 2] = [
 const ROUNDS: usize = 64;
 
 pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
-    if !is_kernel(m) || !is_physical(m) {
+    if !is_kernel(m) {
         return Ok(());
     }
+    let rounds = if is_physical(m) { ROUNDS } else { 0 };
     let mut g = Globals::new(m);
     in_place_of_calls(m, &mut g)?;
     let layout = Layout::with_matrices(m, Constants::new(m, &Specialization::new()));
     for f in 0..m.functions.len() {
         library(m, f);
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds {
             if !round(m, &mut g, &layout, f) {
                 break;
             }
             counters::run(m, &mut g, f);
         }
+        matrices::run(m, &mut g, f)?;
     }
     be_optimised(m);
     sort_globals(m);

@@ -1,17 +1,12 @@
 //! Matrices of OpenCL kernels, as those of any module.
 //!
-//! Precondition: `inline`. Effect, in a module of kernels:
+//! Precondition: `private`, `inline`. Effect, in a module of kernels:
 //!
-//! - A variable that holds matrices is accessed by access chains that begin at the variable itself. Compilers of kernels
-//!   wrap matrices in structs, and look at them and at their elements through casts and Generic pointers
-//!   ([`variables`]).
 //! - Matrices are loaded and stored through pointers to their component type. Compilers of kernels count strides in
 //!   components, whatever the pointer points to.
 //!
 //! All else of a kernel stays: its arguments, its pointers (Generic ones too), its control flow, which need not be
 //! structured, and the size of its subgroups.
-
-mod variables;
 
 use crate::Refusal;
 use crate::pipeline::PassCx;
@@ -133,9 +128,6 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         fix_size(m, size)?;
     }
     let mut g = Globals::new(m);
-    for f in 0..m.functions.len() {
-        variables::run(m, &mut g, f)?;
-    }
     let insts: Vec<InstRef> = m.functions.iter().flat_map(|f| f.insts()).collect();
     for r in insts {
         through_component(m, &mut g, r);
