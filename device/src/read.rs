@@ -5,8 +5,8 @@
 use serde_json::Value;
 
 use super::require::misspelt_extension;
+use super::{Api, FlexibleProperties, Limits, MatrixProperties, NvProperties, Profile, ProfileError, Properties2};
 use super::{ComponentType, Scope};
-use super::{FlexibleProperties, Limits, MatrixProperties, NvProperties, Profile, ProfileError, Properties2};
 use coop_ir::nearest::{DidYouMean, nearest};
 
 /// The most rows or columns of a matrix that a profile may list.
@@ -34,6 +34,8 @@ fn specimen() -> Value {
     let (a, scope) = (ComponentType::F16, Scope::Subgroup);
     let row = MatrixProperties { m: 1, n: 1, k: 1, a, b: a, c: a, result: a, saturating: false, scope };
     let profile = Profile {
+        // Vulkan's is not written.
+        api: Api::OpenCl,
         extensions: vec![String::new()],
         khr_properties: vec![row],
         flexible_properties: vec![FlexibleProperties { granularity: row, workgroup_invocations: 0 }],

@@ -8,6 +8,7 @@ pub(crate) fn every_type() -> Profile {
     let mut profile = Profile::builtin("mesa-lavapipe").expect("a built-in profile");
     profile.features.insert(Feature::ShaderBFloat16Type);
     profile.features.insert(Feature::ShaderBFloat16CooperativeMatrix);
+    profile.extensions.push("VK_KHR_shader_bfloat16".to_owned());
     let one = profile.khr_properties[0];
     for a in [C::S8, C::U8, C::F16, C::F32, C::Bf16] {
         for c in [C::S8, C::U8, C::S32, C::U32, C::F16, C::F32, C::Bf16] {
