@@ -254,7 +254,7 @@ fn damaged() -> Vec<Vec<u8>> {
     let others = [lowered(), assembled("testdata/cli/barrier-without-matrices.spvasm"), assembled(K)];
     for module in with.into_iter().chain(others) {
         let starts = instruction_starts(&module);
-        for i in 0..24 {
+        for i in 0..12 {
             let at = starts[below(starts.len())];
             let mut bytes = module.clone();
             match i % 4 {
@@ -304,12 +304,10 @@ fn verbosity_changes_no_status() {
         let (status, found, errors) = run(&["--format", "short"]);
         assert_eq!(run(&["--format", "short", "-v"]), (status, found.clone(), errors.clone()), "{n}");
         let found_errors: Vec<&String> = found.iter().filter(|l| is_error(l)).collect();
-        for args in [&["--format", "short", "-q"][..], &["--format", "short", "-vv"]] {
-            let (s, f, e) = run(args);
-            assert_eq!((s, &e), (status, &errors), "{n}: {args:?}");
-            assert_eq!(f.iter().filter(|l| is_error(l)).collect::<Vec<_>>(), found_errors, "{n}: {args:?}");
-        }
-        for args in [&["-qq"][..], &["--format", "human"], &["--format", "json"], &["--format", "sarif"]] {
+        let (s, f, e) = run(&["--format", "short", "-q"]);
+        assert_eq!((s, &e), (status, &errors), "{n}");
+        assert_eq!(f.iter().filter(|l| is_error(l)).collect::<Vec<_>>(), found_errors, "{n}");
+        for args in [&["-qq"][..], &["--format", "human", "-vv"], &["--format", "json"]] {
             let (s, _, e) = run(args);
             assert_eq!((s, e), (status, errors.clone()), "{n}: {args:?}");
         }

@@ -87,9 +87,10 @@ fn a_subgroup_size_nobody_said_is_refused() {
 
 #[test]
 fn a_value_that_does_not_fit_is_refused() {
-    let mut args = DIMENSIONS.to_vec();
     let input = kernel("gemm_simple.spv");
-    args.extend(["--spec", "0=1.5", &input]);
+    let mut args = DIMENSIONS.to_vec();
+    args[1] = "0=1.5";
+    args.push(&input);
     let output = cooplower(&args);
     assert_eq!(status(&output), 3);
     assert!(stderr(&output).contains("SpecId 0 does not fit"), "{}", stderr(&output));

@@ -223,6 +223,15 @@ pub fn capability_requirement(capability: u32) -> Requirement {
         C::FloatControls2 => AnyOf(&[F::ShaderFloatControls2]),
         C::AtomicFloat32AddEXT => AnyOf(&[F::ShaderBufferFloat32AtomicAdd, F::ShaderSharedFloat32AtomicAdd]),
         C::AtomicFloat64AddEXT => AnyOf(&[F::ShaderBufferFloat64AtomicAdd]),
+        C::Float4EXT => AnyOf(&[F::ShaderFloat4]),
+        C::Float6EXT => AnyOf(&[F::ShaderFloat6]),
+        C::BitcastExtractEXT => Extension(VulkanExtension::new("VK_EXT_shader_ocp_microscaling_types")),
+        C::DotProductFloat16AccFloat32VALVE
+        | C::DotProductFloat16AccFloat16VALVE
+        | C::DotProductBFloat16AccVALVE
+        | C::DotProductFloat8AccFloat32VALVE => {
+            Extension(VulkanExtension::new("VK_VALVE_shader_mixed_float_dot_product"))
+        }
         _ => Unknown,
     }
 }
@@ -310,6 +319,7 @@ const SPIRV_EXTENSIONS: &[(&str, VulkanExtension)] = &[
     ("SPV_NV_cooperative_matrix_decode_vector", VulkanExtension::new("VK_NV_cooperative_matrix_decode_vector")),
     ("SPV_NV_cooperative_vector", VulkanExtension::new("VK_NV_cooperative_vector")),
     ("SPV_NV_shader_subgroup_partitioned", VulkanExtension::new("VK_NV_shader_subgroup_partitioned")),
+    ("SPV_VALVE_mixed_float_dot_product", VulkanExtension::new("VK_VALVE_shader_mixed_float_dot_product")),
     ("SPV_QCOM_cooperative_matrix_conversion", VulkanExtension::new("VK_QCOM_cooperative_matrix_conversion")),
 ];
 

@@ -240,7 +240,8 @@ impl<'a> Cx<'a> {
         {
             self.classes.insert(result, class);
         }
-        if own.is_some() || inst.op.is_matrix_op() || inst.ids().any(|o| self.class(o).is_some()) {
+        let takes_some = || inst.op == Op::FunctionCall && self.takes_matrices(inst);
+        if own.is_some() || inst.op.is_matrix_op() || inst.ids().any(|o| self.class(o).is_some()) || takes_some() {
             self.has_nv1 |= inst.op.is_nv_matrix_op();
             self.has_tensors |=
                 matches!(inst.op, Op::CooperativeMatrixLoadTensorNV | Op::CooperativeMatrixStoreTensorNV)
@@ -254,6 +255,13 @@ impl<'a> Cx<'a> {
         if inst.op.has_scopes() {
             self.synchronising.push(r);
         }
+    }
+
+    /// Whether a call is one of a function whose type has matrices.
+    fn takes_matrices(&self, call: &Inst) -> bool {
+        let function = call.id(0).and_then(|f| self.module.def_inst(f)).filter(|f| f.op == Op::Function);
+        let ty = function.and_then(|f| f.id(1)).and_then(|t| self.module.def_inst(t));
+        ty.is_some_and(|t| t.ids().any(|o| self.class(o).is_some()))
     }
 
     /// The graphs of functions that were made already.
@@ -371,6 +379,11 @@ impl<'a> Cx<'a> {
     /// The entry points; collected when first asked for.
     pub(crate) fn entries(&self) -> &[EntryPoint] {
         self.entries.get_or_init(|| entry_points(self.module, self.decorations()))
+    }
+
+    /// Whether `id` is defined as something that is no value: a type, a set of extended instructions.
+    pub(crate) fn is_no_value(&self, id: Id) -> bool {
+        self.module.def_inst(id).is_some_and(|d| d.ty.is_none() && d.op.info().is_some())
     }
 
     /// Where `id` is defined.

@@ -185,10 +185,10 @@ fn kernel(globals: &str, body: &str) -> String {
     let (variables, rest) = split(body, is_variable);
     format!(
         "; SPIR-V\n; Version: 1.4\nOpCapability Kernel\nOpCapability Addresses\nOpCapability Float16\n\
-         OpCapability VulkanMemoryModel\nOpCapability CooperativeMatrixKHR\n\
+         OpCapability CooperativeMatrixKHR\n\
          OpCapability CooperativeMatrixCheckedInstructionsINTEL\n\
          OpCapability CooperativeMatrixOffsetInstructionsINTEL\nOpExtension \"SPV_KHR_cooperative_matrix\"\n\
-         OpExtension \"SPV_KHR_vulkan_memory_model\"\nOpExtension \"SPV_INTEL_joint_matrix\"\n\
+         OpExtension \"SPV_INTEL_joint_matrix\"\n\
          OpMemoryModel Physical64 OpenCL\nOpEntryPoint Kernel %main \"main\"\n{COMMON}\
          %s32 = OpTypeInt 32 1\n%s32_m16 = OpConstant %s32 -16\n\
          %smat_a = OpTypeCooperativeMatrixKHR %s32 %u32_3 %u32_16 %u32_16 %u32_0\n\

@@ -22,6 +22,7 @@ pub const UNBROKEN: &[(&str, &str)] = &[
     ("device-dimension", "other limits of the device are in the way first"),
     ("device-full-subgroups", NOT_BROKEN),
     ("device-local-size", "subgroups of 8 divide all generated workgroups"),
+    ("device-not-judged", NOT_BROKEN),
     ("device-nv1-muladd", "lavapipe has no SPV_NV_cooperative_matrix"),
     ("device-nv1-type", "lavapipe has no SPV_NV_cooperative_matrix"),
     ("device-qcom-lanes", "lavapipe has no SPV_QCOM_cooperative_matrix_conversion"),

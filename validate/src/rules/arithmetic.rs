@@ -181,25 +181,27 @@ pub(crate) fn extended(cx: &Cx, o: &Operation, out: &mut Sink) {
     }
 }
 
-/// Instructions that take scalars and vectors, or other matrices, only. Those that are not here either take any type,
-/// or belong to extensions that have their own say.
+/// Instructions that take no matrices: all that are known, but those that take any type, those that the extensions list,
+/// and those of the extensions. Where matrices stand in a list of arguments, nobody says what they must be.
 pub(crate) fn refuses_matrices(op: Op) -> bool {
-    let ranges = [
-        (Op::VectorExtractDynamic, Op::VectorShuffle),
-        (Op::Transpose, Op::Transpose),
-        (Op::UMod, Op::UMod),
-        (Op::SRem, Op::FMod),
-        (Op::VectorTimesScalar, Op::VectorTimesScalar),
-        (Op::VectorTimesMatrix, Op::SMulExtended),
-        (Op::Any, Op::LogicalNot),
-        (Op::IEqual, Op::FUnordGreaterThanEqual),
-        (Op::ShiftRightLogical, Op::BitCount),
-        (Op::DPdx, Op::FwidthCoarse),
-        (Op::AtomicStore, Op::AtomicXor),
-        (Op::GroupAll, Op::GroupSMax),
-        (Op::GroupNonUniformElect, Op::GroupNonUniformQuadSwap),
-    ];
-    ranges.iter().any(|(first, last)| (first.0..=last.0).contains(&op.0))
+    let any_type = matches!(
+        op,
+        Op::Undef
+            | Op::Variable
+            | Op::Load
+            | Op::Store
+            | Op::CopyObject
+            | Op::Phi
+            | Op::CompositeConstruct
+            | Op::CompositeConstructReplicateEXT
+            | Op::Function
+            | Op::FunctionParameter
+            | Op::FunctionCall
+            | Op::FunctionPointerCallINTEL
+            | Op::AsmCallINTEL
+            | Op::ReturnValue
+    );
+    op.info().is_some() && !any_type && !op.is_matrix_op()
 }
 
 /// Whether an extended instruction is of a set that computes.
@@ -246,15 +248,15 @@ pub(crate) fn arithmetic(cx: &Cx, o: &Operation, integers: bool, out: &mut Sink)
 fn one_type(cx: &Cx, o: &Operation, out: &mut Sink) {
     let Some(result) = o.ty else { return };
     for (i, value) in o.ids() {
-        let Some(ty) = cx.module.type_of(value) else { continue };
-        if ty != result {
+        let ty = cx.module.type_of(value);
+        if ty != Some(result) && (ty.is_some() || cx.is_no_value(value)) {
             out.report(&TYPE_MISMATCH, o.at, || {
                 let (is, wanted) = (cx.describe_value(value), cx.describe(result));
                 let again = if is == wanted { "another type that looks the same, " } else { "" };
                 Draft::new(format!("{} gives {wanted}, but an operand is {again}{is}", o.op))
                     .label(o.at, o.part(i), format!("this is {is}"))
                     .label_opt(cx.def(result), Part::Whole, "type of the result")
-                    .label_opt(cx.def(ty), Part::Whole, "type of the operand")
+                    .label_opt(ty.and_then(|t| cx.def(t)), Part::Whole, "type of the operand")
             });
         }
     }
@@ -359,6 +361,13 @@ fn scalar_types(cx: &Cx, o: &Operation, matrix: MatrixType, out: &mut Sink) {
 
 pub(crate) fn select(cx: &Cx, o: &Operation, out: &mut Sink) {
     let (Some(matrix), Some(condition)) = (o.ty.and_then(|t| cx.matrix_type(t)), o.id(0)) else { return };
+    if cx.module.header.version_pair() < (1, 4) {
+        out.report(&NOT_ALLOWED, o.at, || {
+            Draft::new(format!("before SPIR-V 1.4 OpSelect chooses between scalars and vectors; this is {matrix}"))
+                .label(o.at, Part::Type, format!("{matrix}"))
+                .help("branch, or compile for SPIR-V 1.4")
+        });
+    }
     let ty = cx.module.type_of(condition).and_then(|t| Type::of(cx.module, t));
     if ty != Some(Type::Bool) {
         let is = cx.describe_value(condition);
@@ -389,6 +398,16 @@ pub(crate) fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
                 .label_opt(inst.id(0).and_then(|f| cx.def(f)), Part::Type, cx.describe(ret))
         });
     }
+    let (given, taken) = (inst.ids_from(1).count(), ty.ids_from(1).count());
+    let matrix = |t: Id| cx.matrix_type(t).is_some();
+    let any = || inst.ids_from(1).any(|a| cx.module.type_of(a).is_some_and(matrix)) || ty.ids_from(1).any(matrix);
+    if given != taken && any() {
+        out.report(&CALL, at, || {
+            Draft::new(format!("the call has {given} arguments, the function {taken} parameters"))
+                .label(at, Part::Whole, format!("{given} arguments"))
+                .label_opt(inst.id(0).and_then(|f| cx.def(f)), Part::Whole, "the function")
+        });
+    }
     for (i, (argument, wanted)) in inst.ids_from(1).zip(ty.ids_from(1)).enumerate() {
         let Some(ty) = cx.module.type_of(argument) else { continue };
         if ty != wanted && concerns(ty, wanted) {
@@ -402,24 +421,58 @@ pub(crate) fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-pub(crate) fn returns(cx: &Cx, out: &mut Sink) {
+/// What functions say of their types, and what they return.
+pub(crate) fn functions(cx: &Cx, out: &mut Sink) {
+    let matrix = |t: Id| cx.matrix_type(t).is_some();
     for f in &cx.module.functions {
-        let Some(ret) = cx.inst(f.def).ty else { continue };
-        if f.blocks.is_empty() {
-            continue;
-        }
-        for at in f.blocks.iter().filter_map(|b| b.terminator()) {
-            let inst = cx.inst(at);
-            let Some(value) = inst.id(0).filter(|_| inst.op == Op::ReturnValue) else { continue };
-            let Some(ty) = cx.module.type_of(value) else { continue };
-            if ty != ret && (cx.matrix_type(ty).is_some() || cx.matrix_type(ret).is_some()) {
-                out.report(&CALL, at, || {
-                    let (is, wanted) = (cx.describe(ty), cx.describe(ret));
-                    Draft::new(format!("{is} is returned from a function of {wanted}"))
-                        .label(at, Part::Operand(0), format!("this is {is}"))
-                        .label(f.def, Part::Type, format!("returns {wanted}"))
-                });
+        let def = cx.inst(f.def);
+        let Some(ret) = def.ty else { continue };
+        let ty = def.id(1).and_then(|t| cx.module.def_inst(t)).filter(|t| t.op == Op::TypeFunction);
+        // As often as not there is no matrix in any of them.
+        if let Some(ty) = ty {
+            let said = ty.id(0).filter(|r| *r != ret && (matrix(*r) || matrix(ret)));
+            if let Some(said) = said {
+                mismatch(cx, (f.def, Part::Type, ret), "the function returns", said, out);
+            }
+            let params = f.params.iter().filter(|p| cx.inst(**p).op == Op::FunctionParameter);
+            for (param, said) in params.zip(ty.ids_from(1)) {
+                if let Some(is) = cx.inst(*param).ty.filter(|t| *t != said && (matrix(*t) || matrix(said))) {
+                    mismatch(cx, (*param, Part::Type, is), "the parameter is", said, out);
+                }
             }
         }
+        for at in f.blocks.iter().filter_map(|b| b.terminator()) {
+            returned(cx, f.def, ret, at, out);
+        }
+    }
+}
+
+/// A type that differs from the one in the type of the function.
+fn mismatch(cx: &Cx, (at, part, is): (InstRef, Part, Id), what: &str, said: Id, out: &mut Sink) {
+    out.report(&CALL, at, || {
+        let (is, said) = (cx.describe(is), cx.describe(said));
+        Draft::new(format!("{what} {is}, which is {said} in the function's type")).label(at, part, is)
+    });
+}
+
+/// What a terminator returns.
+fn returned(cx: &Cx, function: InstRef, ret: Id, at: InstRef, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let is = match inst.op {
+        Op::ReturnValue => inst.id(0).and_then(|v| cx.module.type_of(v)),
+        Op::Return => None,
+        _ => return,
+    };
+    let known = is.is_some() || inst.op == Op::Return;
+    let matrix = |t: Id| cx.matrix_type(t).is_some();
+    if known && is != Some(ret) && (matrix(ret) || is.is_some_and(matrix)) {
+        out.report(&CALL, at, || {
+            let wanted = cx.describe(ret);
+            let is = is.map_or_else(|| "nothing".to_owned(), |t| cx.describe(t));
+            let part = if inst.op == Op::Return { Part::Whole } else { Part::Operand(0) };
+            Draft::new(format!("{is} is returned from a function of {wanted}"))
+                .label(at, part, format!("this is {is}"))
+                .label(function, Part::Type, format!("returns {wanted}"))
+        });
     }
 }

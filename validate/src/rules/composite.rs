@@ -1,15 +1,16 @@
 //! Rules about making a matrix of a single value.
 
 use super::intel;
-use crate::cx::Cx;
+use crate::cx::{Class, Cx};
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use crate::rule::Rule;
-use coop_ir::InstRef;
+use coop_ir::{Id, InstRef, Op};
 
 declare_rule! {
     /// ## What it checks
-    /// A constant of a matrix type has exactly one constituent, of the component type.
+    /// A constant of a matrix type has exactly one constituent, of the component type; one of an array or struct with
+    /// matrices inside has constituents of their types.
     /// ## Why
     /// How many components an invocation holds is not known; the one value is given to all elements.
     /// ## Example
@@ -27,7 +28,8 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// `OpCompositeConstruct` of a matrix has exactly one constituent, of the component type.
+    /// `OpCompositeConstruct` of a matrix has exactly one constituent, of the component type; that of an array or struct with
+    /// matrices inside has constituents of their types.
     /// ## Why
     /// How many components an invocation holds is not known; the one value is given to all elements.
     /// ## Example
@@ -68,7 +70,10 @@ pub(crate) fn constituents(cx: &Cx, rule: &'static Rule, at: InstRef, out: &mut 
     let component = match (cx.matrix(ty), cx.nv_matrix(ty)) {
         (Some(m), _) => m.ty.component,
         (None, Some(m)) => m.component_id,
-        (None, None) => return,
+        (None, None) => {
+            members(cx, rule, at, ty, out);
+            return;
+        }
     };
     let matrix = || cx.describe(ty);
     let n = inst.operands.len();
@@ -92,6 +97,31 @@ pub(crate) fn constituents(cx: &Cx, rule: &'static Rule, at: InstRef, out: &mut 
             Draft::new(format!("{} is made of a component of its type; this is {what}", matrix()))
                 .label(at, Part::Operand(0), format!("this is {what}"))
                 .label_opt(cx.def(ty), Part::Operand(0), "the component type")
+        });
+    }
+}
+
+/// An array or a struct with matrices inside: its constituents have the types of its elements.
+fn members(cx: &Cx, rule: &'static Rule, at: InstRef, ty: Id, out: &mut Sink) {
+    let inst = cx.inst(at);
+    let Some(composite) = cx.module.def_inst(ty).filter(|_| cx.class(ty) == Some(Class::Holder)) else { return };
+    let member = |i: usize| match composite.op {
+        Op::TypeArray | Op::TypeRuntimeArray => composite.id(0),
+        Op::TypeStruct if rule.id == REPLICATE.id => composite.id(0),
+        Op::TypeStruct => composite.id(i),
+        _ => None,
+    };
+    for (i, value) in inst.ids().enumerate() {
+        let (Some(wanted), Some(is)) = (member(i), cx.module.type_of(value)) else { continue };
+        if wanted == is || cx.class(wanted).is_none() && cx.class(is).is_none() {
+            continue;
+        }
+        out.report(rule, at, || {
+            let (is, wanted) = (cx.describe(is), cx.describe(wanted));
+            let again = if is == wanted { "another type that looks the same, " } else { "" };
+            Draft::new(format!("element {i} of {} is {wanted}; this is {again}{is}", cx.describe(ty)))
+                .label(at, Part::Operand(i), format!("this is {is}"))
+                .label_opt(cx.def(ty), Part::Whole, "the type")
         });
     }
 }

@@ -27,7 +27,8 @@ declare_rule! {
 
 /// An `OpSpecConstantOp` that has to do with matrices. Returns whether it takes the operation.
 pub(crate) fn operation(cx: &Cx, o: &Operation, out: &mut Sink) -> bool {
-    if o.op.is_specializable(|c| cx.capabilities.has(c)) {
+    // What the grammar does not know is left alone.
+    if o.op.info().is_none() || o.op.is_specializable(|c| cx.capabilities.has(c)) {
         return true;
     }
     out.report(&OPERATION, o.at, || {

@@ -12,7 +12,8 @@ use coop_ir::{Id, Op};
 
 declare_rule! {
     /// ## What it checks
-    /// An access chain, extraction or insertion takes one index into a matrix, and none behind it.
+    /// An access chain, extraction or insertion takes one index into a matrix, and none behind it; extractions and
+    /// insertions take at least one.
     /// ## Why
     /// Components are numbered 0, 1, ... within an invocation; they have no row and column that the program could name.
     /// ## Example
@@ -67,7 +68,8 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// What is extracted from, inserted into or pointed to in a matrix has its component type.
+    /// What is extracted from, inserted into or pointed to in a matrix has its component type; where the indices lead to a
+    /// matrix in an array or a struct, its type.
     /// ## Why
     /// As for other composites.
     /// ## Example
@@ -113,10 +115,21 @@ fn literals(o: &Operation, first: usize) -> Vec<Index> {
     words.map(|(operand, o)| Index { operand, id: None, value: Const::Fixed(o.word().into()) }).collect()
 }
 
-/// The checks that all accesses share; answers the matrix if exactly one index goes into it.
-fn one_index<'a>(cx: &'a Cx, o: &Operation, base: Id, indices: &[Index], out: &mut Sink) -> Option<MatrixType<'a>> {
+/// The checks that all accesses share. Returns the matrix and the type that the indices lead to: the matrix type itself, or
+/// its component type.
+fn target<'a>(cx: &'a Cx, o: &Operation, base: Id, indices: &[Index], out: &mut Sink) -> Option<(MatrixType<'a>, Id)> {
     let (matrix, rest) = into_matrix(cx, base, indices)?;
-    let index = rest.first()?;
+    let Some(index) = rest.first() else {
+        if indices.is_empty() && matches!(o.op, Op::CompositeExtract | Op::CompositeInsert) {
+            out.report(&INDEX_COUNT, o.at, || {
+                Draft::new(format!("no index goes into {matrix}; components have one number"))
+                    .label(o.at, Part::Whole, "no index")
+                    .label_opt(matrix.decl(cx), Part::Whole, "the matrix")
+            });
+            return None;
+        }
+        return Some((matrix, matrix.id()));
+    };
     if let Some(second) = rest.get(1) {
         out.report(&INDEX_COUNT, o.at, || {
             Draft::new(format!("{} indices go into {matrix}; components have one number", rest.len()))
@@ -140,7 +153,7 @@ fn one_index<'a>(cx: &'a Cx, o: &Operation, base: Id, indices: &[Index], out: &m
         return None;
     }
     range(cx, o, matrix, index, out);
-    Some(matrix)
+    Some((matrix, matrix.component_id()))
 }
 
 fn range(cx: &Cx, o: &Operation, matrix: MatrixType, index: &Index, out: &mut Sink) {
@@ -164,28 +177,46 @@ fn range(cx: &Cx, o: &Operation, matrix: MatrixType, index: &Index, out: &mut Si
     });
 }
 
-fn element_type(cx: &Cx, o: &Operation, matrix: MatrixType, ty: Option<Id>, part: Part, out: &mut Sink) {
-    let Some(ty) = ty.filter(|t| *t != matrix.component_id()) else { return };
+/// Whether what is taken out or put in has the type that the indices lead to.
+fn element_type(
+    cx: &Cx,
+    o: &Operation,
+    (matrix, wanted): (MatrixType, Id),
+    ty: Option<Id>,
+    part: Part,
+    out: &mut Sink,
+) {
+    let Some(ty) = ty.filter(|t| *t != wanted) else { return };
     out.report(&TYPE, o.at, || {
-        let (is, wanted) = (cx.describe(ty), cx.describe(matrix.component_id()));
-        Draft::new(format!("a component of {matrix} is {wanted}; this is {is}"))
-            .label(o.at, part, format!("this is {is}"))
-            .label_opt(matrix.decl(cx), Part::Operand(0), format!("the component type is {wanted}"))
+        let is = cx.describe(ty);
+        let draft = if wanted == matrix.id() {
+            let again = if is == matrix.to_string() { "another type that looks the same, " } else { "" };
+            Draft::new(format!("the indices lead to {matrix}; this is {again}{is}"))
+        } else {
+            Draft::new(format!("a component of {matrix} is {}; this is {is}", cx.describe(wanted)))
+        };
+        let draft = draft.label(o.at, part, format!("this is {is}"));
+        if wanted == matrix.id() {
+            draft.label_opt(matrix.decl(cx), Part::Whole, "the matrix")
+        } else {
+            let label = format!("the component type is {}", cx.describe(wanted));
+            draft.label_opt(matrix.decl(cx), Part::Operand(0), label)
+        }
     });
 }
 
 pub(crate) fn extract(cx: &Cx, o: &Operation, out: &mut Sink) {
     let Some(base) = o.id(0).and_then(|v| cx.module.type_of(v)) else { return };
-    if let Some(matrix) = one_index(cx, o, base, &literals(o, 1), out) {
-        element_type(cx, o, matrix, o.ty, Part::Type, out);
+    if let Some(target) = target(cx, o, base, &literals(o, 1), out) {
+        element_type(cx, o, target, o.ty, Part::Type, out);
     }
 }
 
 pub(crate) fn insert(cx: &Cx, o: &Operation, out: &mut Sink) {
     let Some(base) = o.ty else { return };
-    if let Some(matrix) = one_index(cx, o, base, &literals(o, 2), out) {
+    if let Some(target) = target(cx, o, base, &literals(o, 2), out) {
         let object = o.id(0).and_then(|v| cx.module.type_of(v));
-        element_type(cx, o, matrix, object, o.part(0), out);
+        element_type(cx, o, target, object, o.part(0), out);
     }
 }
 
@@ -198,10 +229,10 @@ pub(crate) fn chain(cx: &Cx, o: &Operation, first: usize, out: &mut Sink) {
         .filter(|(operand, _)| *operand >= first)
         .map(|(operand, id)| Index { operand, id: Some(id), value: cx.constant(id) })
         .collect();
-    if let Some(matrix) = one_index(cx, o, pointee, &indices, out) {
+    if let Some(target) = target(cx, o, pointee, &indices, out) {
         let result = o.ty.and_then(|t| Type::of(cx.module, t));
         if let Some(Type::Pointer { pointee, .. }) = result {
-            element_type(cx, o, matrix, Some(pointee), Part::Type, out);
+            element_type(cx, o, target, Some(pointee), Part::Type, out);
         }
     }
 }

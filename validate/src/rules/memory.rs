@@ -1,6 +1,7 @@
 //! Rules about the memory operands of loads and stores.
 
 use super::access::Pointer;
+use super::sync;
 use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
@@ -120,8 +121,8 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// In a shader, the scope of MakePointerAvailable or MakePointerVisible is a constant instruction; specialization
-    /// constants are allowed.
+    /// In a shader, the scope of MakePointerAvailable or MakePointerVisible is a constant instruction of a 32-bit integer
+    /// type; specialization constants are allowed.
     /// ## Why
     /// Which caches are concerned must be known when the pipeline is made.
     /// ## Example
@@ -334,6 +335,15 @@ fn check_scope(cx: &Cx, a: &Site, name: &str, id: Id, operand: usize, out: &mut 
         });
         return;
     }
+    if let (true, Some(why)) = (cx.has(Capability::Shader), cx.not_const_u32(id)) {
+        out.report(&SCOPE_NOT_CONSTANT, a.at, || {
+            Draft::new(format!("the scope of {name} must be a constant of a 32-bit integer type; {why}"))
+                .label(a.at, Part::Operand(operand), "a scope")
+                .label_opt(cx.def(id), Part::Whole, "comes from here")
+        });
+        return;
+    }
+    sync::device_scope(cx, a.at, operand, id, out);
     if cx.env.is_vulkan() {
         let value = cx.constant(id);
         let known = [

@@ -17,6 +17,7 @@ pub(crate) mod intel;
 pub(crate) mod length;
 pub(crate) mod memory;
 pub(crate) mod module;
+pub(crate) mod moves;
 pub(crate) mod muladd;
 pub(crate) mod nv1;
 pub(crate) mod perelement;
@@ -64,6 +65,7 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     }
     for &at in &cx.body {
         instruction(cx, at, out);
+        moves::check(cx, at, out);
         let o = Operation::new(cx, at);
         operation(cx, &o, out);
         if small {
@@ -77,7 +79,7 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     if cx.has_tensors() {
         tensors(cx, out);
     }
-    arithmetic::returns(cx, out);
+    arithmetic::functions(cx, out);
 }
 
 /// A type, constant or variable; `small`: there are matrices of components that are only for storage.
@@ -198,8 +200,12 @@ fn operation(cx: &Cx, o: &Operation, out: &mut Sink) {
             arithmetic::arithmetic(cx, o, true, out);
         }
         Op::MatrixTimesScalar => arithmetic::times_scalar(cx, o, out),
-        Op::Select => arithmetic::select(cx, o, out),
+        Op::Select => {
+            arithmetic::select(cx, o, out);
+            moves::select(cx, o, out);
+        }
         Op::ExtInst | Op::ExtInstWithForwardRefsKHR => arithmetic::extended(cx, o, out),
+        Op::ConvertFToBF16INTEL | Op::ConvertBF16ToFINTEL | Op::RoundFToTF32INTEL => nv1::converted(cx, o, out),
         op if arithmetic::refuses_matrices(op) => arithmetic::refused(cx, o, out),
         _ => {}
     }
@@ -321,11 +327,14 @@ pub static RULES: &[&Rule] = &[
     &memory::STORE_VISIBLE,
     &module::CAPABILITY_MISSING,
     &module::ENTRY_CALLED,
+    &module::ENTRY_MISSING,
     &module::EXTENSION_MISSING,
     &module::MEMORY_MODEL,
     &module::VERSION_EXTENSION,
     &module::VERSION_TOO_OLD,
     &module::WORKGROUP_SIZE,
+    &moves::STORAGE,
+    &moves::TYPE_MISMATCH,
     &muladd::COMPONENT_WIDER,
     &muladd::K_MISMATCH,
     &muladd::M_MISMATCH,
@@ -381,6 +390,7 @@ pub static RULES: &[&Rule] = &[
     &access::STORE_OBJECT,
     &stride::ROWS_OVERLAP,
     &stride::STORE_NOT_POSITIVE,
+    &sync::DEVICE_SCOPE,
     &sync::EXECUTION_SCOPE,
     &sync::SCOPE_NOT_CONSTANT,
     &sync::SEMANTICS_NOT_CONSTANT,
@@ -425,6 +435,7 @@ pub static RULES: &[&Rule] = &[
     &types::COLUMNS_NOT_CONSTANT,
     &types::COMPONENT_NOT_SCALAR,
     &types::DIMENSION_ZERO,
+    &types::DUPLICATE,
     &types::IN_BLOCK,
     &types::POINTER_BITCAST,
     &types::ROWS_NOT_CONSTANT,

@@ -150,6 +150,24 @@ declare_rule! {
     }
 }
 
+declare_rule! {
+    /// ## What it checks
+    /// A module without capability Linkage has an entry point.
+    /// ## Why
+    /// Nothing else could start it.
+    /// ## Example
+    /// A module whose `OpEntryPoint` was stripped with the names.
+    pub(crate) static ENTRY_MISSING = {
+        id: "module-entry-point-missing",
+        summary: "there is no entry point",
+        level: Error,
+        since: "0.2.0",
+        spec: "SPIR-V, 2.16.1 Universal Validation Rules",
+        vuids: [],
+        digest: ["vk.stages"],
+    }
+}
+
 fn entry_points_called(cx: &Cx, out: &mut Sink) {
     for &(at, function) in &cx.entry_calls {
         let Some(entry) = cx.entries().iter().find(|e| e.function == function) else { continue };
@@ -167,6 +185,7 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     requirements::check(cx, out);
     extensions(cx, out);
     versions(cx, out);
+    entry_point_missing(cx, out);
     let Some(first) = first_use(cx) else { return };
     let (major, minor) = cx.module.header.version_pair();
     if (major, minor) < (1, 3) {
@@ -277,12 +296,25 @@ fn capability(cx: &Cx, wanted: u32) -> Option<InstRef> {
     cx.declared.iter().copied().find(|r| cx.inst(*r).word(0) == Some(wanted))
 }
 
-/// The first type or instruction of SPV_KHR_cooperative_matrix.
+/// The first type or instruction of SPV_KHR_cooperative_matrix; without any, what declares its capability.
 fn first_use(cx: &Cx) -> Option<InstRef> {
-    cx.globals.iter().chain(&cx.body).copied().find(|r| {
+    let mut all = cx.globals.iter().chain(&cx.body).copied();
+    let first = all.find(|r| {
         let op = cx.inst(*r).op;
         (Op::TypeCooperativeMatrixKHR.0..=Op::CooperativeMatrixLengthKHR.0).contains(&op.0)
-    })
+    });
+    first.or_else(|| capability(cx, Capability::CooperativeMatrixKHR as u32))
+}
+
+fn entry_point_missing(cx: &Cx, out: &mut Sink) {
+    let none = cx.module.globals_with(Op::EntryPoint).next().is_none();
+    if let (true, false, Some(&first)) = (none, cx.has(Capability::Linkage), cx.module.globals.first()) {
+        out.report(&ENTRY_MISSING, first, || {
+            Draft::new("the module has no entry point, and is no library")
+                .label(first, Part::Whole, "a module without entry points")
+                .help("declare `OpEntryPoint`, or capability Linkage")
+        });
+    }
 }
 
 fn workgroup_size(cx: &Cx, out: &mut Sink) {

@@ -357,15 +357,14 @@ fn operands_known(cx: &Cx, at: InstRef, inst: &Inst, mask: u32, out: &mut Sink) 
         .map(|i| 1u32 << i)
         .filter(|bit| mask & !private & bit != 0 && Kind::CooperativeMatrixOperands.enumerant(*bit).is_none())
         .fold(0, |all, bit| all | bit);
-    if unknown != 0 || inst.operands.len() > 4 {
-        out.report(&OPERANDS_UNKNOWN, at, || {
-            Draft::new(format!("the bits {unknown:#x} of the Cooperative Matrix Operands are not defined")).label(
-                at,
-                Part::Operand(3),
-                format!("the mask is {mask:#x}"),
-            )
-        });
-    }
+    let message = match inst.operands.len() {
+        _ if unknown != 0 => format!("the bits {unknown:#x} of the Cooperative Matrix Operands are not defined"),
+        more @ 5.. => format!("behind the Cooperative Matrix Operands there is nothing; here are {} words", more - 4),
+        _ => return,
+    };
+    out.report(&OPERANDS_UNKNOWN, at, || {
+        Draft::new(message).label(at, Part::Operand(3), format!("the mask is {mask:#x}"))
+    });
 }
 
 fn signs(cx: &Cx, at: InstRef, roles: &[Role; 4], mask: u32, out: &mut Sink) {

@@ -210,6 +210,13 @@ pub(crate) fn refused(cx: &Cx, o: &Operation, out: &mut Sink) {
     });
 }
 
+/// A conversion of Intel's, which takes no matrices of this extension.
+pub(crate) fn converted(cx: &Cx, o: &Operation, out: &mut Sink) {
+    if let Some((MatrixType::Nv(_), _)) = o.matrix(cx) {
+        refused(cx, o, out);
+    }
+}
+
 /// A conversion of or to a matrix of this extension.
 pub(crate) fn conversion(cx: &Cx, o: &Operation, from: Option<MatrixType>, to: Option<MatrixType>, out: &mut Sink) {
     if o.op == Op::Bitcast {

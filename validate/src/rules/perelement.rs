@@ -202,7 +202,9 @@ fn arguments(cx: &Cx, at: InstRef, matrix: &CoopMatView, callback: &Callback, ou
 
 /// What is wrong with an argument.
 fn unsuited(cx: &Cx, matrix: &CoopMatView, value: Id, wanted: Id) -> Option<String> {
-    let ty = cx.module.type_of(value)?;
+    let Some(ty) = cx.module.type_of(value) else {
+        return cx.is_no_value(value).then(|| format!("{} is passed", cx.describe_value(value)));
+    };
     let Some(other) = cx.matrix_type(ty) else {
         let (is, parameter) = (cx.describe(ty), cx.describe(wanted));
         return (ty != wanted).then(|| format!("{is} is passed, {parameter} is taken"));

@@ -11,7 +11,8 @@ use spirv::{Capability, ExecutionModel, Scope};
 
 declare_rule! {
     /// ## What it checks
-    /// In a shader, an execution or memory scope is a constant instruction; specialization constants are allowed.
+    /// In a shader, an execution or memory scope is a constant instruction of a 32-bit integer type; specialization constants
+    /// are allowed.
     /// ## Why
     /// Which invocations a barrier waits for must be known when the pipeline is made.
     /// ## Example
@@ -65,6 +66,43 @@ declare_rule! {
     }
 }
 
+declare_rule! {
+    /// ## What it checks
+    /// With the Vulkan memory model, the memory scope of a barrier, an atomic or a memory operand is Device only where
+    /// capability VulkanMemoryModelDeviceScope is declared.
+    /// ## Why
+    /// Devices need not have it.
+    /// ## Example
+    /// `OpControlBarrier %workgroup %device %semantics` without the capability.
+    pub(crate) static DEVICE_SCOPE = {
+        id: "sync-device-scope",
+        summary: "scope Device without its capability",
+        level: Error,
+        since: "0.2.0",
+        spec: "SPIR-V, Scope; SPV_KHR_vulkan_memory_model",
+        vuids: [],
+        digest: ["mem.scope-vulkan"],
+    }
+}
+
+/// A memory scope.
+pub(super) fn device_scope(cx: &Cx, at: InstRef, operand: usize, id: Id, out: &mut Sink) {
+    if !cx.has(Capability::VulkanMemoryModel) || cx.has(Capability::VulkanMemoryModelDeviceScope) {
+        return;
+    }
+    let verdict = Verdict::of(&cx.constant(id), |v| v != Scope::Device as u64);
+    // A scope that is not known is counted elsewhere.
+    if verdict == Verdict::Unknown {
+        return;
+    }
+    out.judge(&DEVICE_SCOPE, verdict, at, || {
+        Draft::new("scope Device needs capability VulkanMemoryModelDeviceScope")
+            .label(at, Part::Operand(operand), "scope Device")
+            .label_opt(cx.def(id), Part::Whole, "comes from here")
+            .help("declare the capability, or give a scope of QueueFamily or less")
+    });
+}
+
 fn execution_scope(cx: &Cx, at: InstRef, out: &mut Sink) {
     let Some(id) = cx.inst(at).id(0) else { return };
     let value = cx.constant(id);
@@ -109,7 +147,10 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
         if let (Op::ControlBarrier, [execution, memory, what]) = (inst.op, inst.operands.as_slice()) {
             let [execution, memory, what] = [execution, memory, what].map(|o| o.id());
             execution.into_iter().for_each(|id| scope(cx, at, 0, id, out));
-            memory.into_iter().for_each(|id| scope(cx, at, 1, id, out));
+            memory.into_iter().for_each(|id| {
+                scope(cx, at, 1, id, out);
+                device_scope(cx, at, 1, id, out);
+            });
             what.into_iter().for_each(|id| semantics(cx, at, 2, id, out));
             continue;
         }
@@ -118,7 +159,10 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
             let Some(id) = inst.id(p.start) else { return };
             match p.kind {
                 // The memory operands of loads and stores have a rule of their own.
-                Kind::IdScope => scope(cx, at, p.start, id, out),
+                Kind::IdScope => {
+                    scope(cx, at, p.start, id, out);
+                    device_scope(cx, at, p.start, id, out);
+                }
                 Kind::IdMemorySemantics => semantics(cx, at, p.start, id, out),
                 _ => {}
             }
@@ -133,6 +177,12 @@ fn scope(cx: &Cx, at: InstRef, operand: usize, id: Id, out: &mut Sink) {
             Draft::new(format!("a scope must be a constant instruction; this is the result of {}", def.op))
                 .label(at, Part::Operand(operand), "not a constant")
                 .label_opt(cx.def(id), Part::Result, "computed here")
+        });
+    } else if let Some(why) = cx.not_const_u32(id) {
+        out.report(&SCOPE_NOT_CONSTANT, at, || {
+            Draft::new(format!("a scope must be a constant of a 32-bit integer type; {why}"))
+                .label(at, Part::Operand(operand), "a scope")
+                .label_opt(cx.def(id), Part::Whole, "comes from here")
         });
     }
 }

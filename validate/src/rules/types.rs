@@ -11,6 +11,8 @@ use crate::verdict::Verdict;
 use coop_ir::types::{CoopMatView, Type, scope_name};
 use coop_ir::{Id, InstRef, Kind, Op};
 use spirv::{Capability, Decoration, Scope, StorageClass};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 declare_rule! {
     /// ## What it checks
@@ -228,7 +230,47 @@ declare_rule! {
     }
 }
 
+declare_rule! {
+    /// ## What it checks
+    /// No two types of matrices, tensor layouts or views have the same operands.
+    /// ## Why
+    /// Types that are no aggregates are declared once. Who declares one twice has values that go together only by luck: types
+    /// are compared by id.
+    /// ## Example
+    /// `OpTypeCooperativeMatrixKHR %float %uint_3 %uint_16 %uint_16 %uint_2`, a second time.
+    pub(crate) static DUPLICATE = {
+        id: "type-duplicate",
+        summary: "a type is declared twice",
+        level: Error,
+        since: "0.2.0",
+        spec: "SPIR-V, 2.8 Types and Variables",
+        vuids: [],
+        digest: ["types.signedness-ids"],
+    }
+}
+
+/// Types that are declared a second time.
+fn duplicates(cx: &Cx, out: &mut Sink) {
+    let ops = [Op::TypeCooperativeMatrixKHR, Op::TypeCooperativeMatrixNV, Op::TypeTensorLayoutNV, Op::TypeTensorViewNV];
+    let mut seen: BTreeMap<(Op, Vec<u32>), InstRef> = BTreeMap::new();
+    for &at in cx.globals.iter().filter(|r| ops.contains(&cx.inst(**r).op)) {
+        let inst = cx.inst(at);
+        let key = (inst.op, inst.operands.iter().map(|o| o.word()).collect());
+        match seen.entry(key) {
+            Entry::Vacant(first) => drop(first.insert(at)),
+            Entry::Occupied(first) => out.report(&DUPLICATE, at, || {
+                let what = inst.result.map_or_else(|| inst.op.to_string(), |id| cx.describe(id));
+                Draft::new(format!("{what} is declared twice; the two are different types, and invalid together"))
+                    .label(at, Part::Whole, "the second")
+                    .label(*first.get(), Part::Whole, "the first")
+                    .help("use the first wherever the second is used")
+            }),
+        }
+    }
+}
+
 pub(crate) fn check(cx: &Cx, out: &mut Sink) {
+    duplicates(cx, out);
     for m in cx.matrices() {
         if let Some(at) = cx.decl(m) {
             matrix_type(cx, m, at, out);

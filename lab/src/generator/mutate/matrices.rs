@@ -2,6 +2,7 @@
 
 use super::{AnyMatrix, Edit, F32, Mutant, Rows, S32, U32, U64};
 use coop_ir::grammar::Op;
+use coop_ir::grammar::enums::StorageClass;
 use coop_ir::types::{CoopMat, Scalar, Type, coop_mat};
 use coop_ir::{Id, Inst, Operand};
 
@@ -216,6 +217,23 @@ pub(super) const ROWS: Rows = &[
         x.m.inst_mut(r).ty = Some(int);
         Some(())
     }),
+    ("move-storage-class", |x| {
+        let (r, _, ty) = x.any_matrix(|_| true)?;
+        let pointer = x.g.pointer(&mut x.m, StorageClass::Workgroup, ty.id);
+        let there = x.after(r, Op::Undef, pointer, &[])?;
+        let behind = x.m.def(there)?;
+        x.after(behind, Op::Load, ty.id, &[there]).map(drop)
+    }),
+    ("move-type-mismatch", |x| {
+        let (r, id, ty) = x.any_matrix(|_| true)?;
+        let other = x.other_type(&ty.ids, &[Edit::Rows(1)])?;
+        if x.e.chance(128) {
+            return x.operation(r, Op::CopyObject, other, &[id]).map(drop);
+        }
+        let yes = x.g.boolean(&mut x.m, true);
+        let null = x.g.null(&mut x.m, other);
+        x.operation(r, Op::Select, other, &[yes, null, id]).map(drop)
+    }),
     ("muladd-k-mismatch", |x| x.factor(1, &[Edit::Rows(1)])),
     ("muladd-m-mismatch", |x| x.factor(2, &[Edit::Rows(1)])),
     ("muladd-n-mismatch", |x| x.factor(2, &[Edit::Columns(1)])),
@@ -279,6 +297,12 @@ pub(super) const ROWS: Rows = &[
         let r = x.ops(&MATRIX_TYPES)?;
         let ty = x.inst(r).result?;
         x.variable(4, ty);
+        Some(())
+    }),
+    ("type-duplicate", |x| {
+        let r = x.ops(&[MATRIX_TYPES[0], MATRIX_TYPES[1], Op::TypeTensorLayoutNV, Op::TypeTensorViewNV])?;
+        let (inst, id) = (x.inst(r), x.m.fresh_id());
+        x.global(Inst { result: Some(id), ..inst });
         Some(())
     }),
     ("type-in-block", |x| {

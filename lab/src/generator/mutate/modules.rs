@@ -3,6 +3,7 @@
 use super::matrices::MATRIX_TYPES;
 use super::{F32, Mutant, Rows, U32};
 use coop_ir::grammar::Op;
+use coop_ir::grammar::enums::{Capability, Scope};
 use coop_ir::types::Scalar;
 use coop_ir::{Inst, Operand};
 
@@ -57,6 +58,15 @@ pub(super) const ROWS: Rows = &[
         }
         x.drop_capability(&all)
     }),
+    ("module-entry-point-missing", |x| {
+        if x.m.has_capability(Capability::Linkage) {
+            return None;
+        }
+        while let Some(r) = x.op(Op::EntryPoint) {
+            x.remove(r);
+        }
+        Some(())
+    }),
     ("module-extension-missing", |x| {
         let all = [
             ("SPV_KHR_cooperative_matrix", [6022, 6022]),
@@ -109,6 +119,14 @@ pub(super) const ROWS: Rows = &[
             x.remove(r);
         }
         Some(())
+    }),
+    ("sync-device-scope", |x| {
+        let declared = |c| x.m.has_capability(c);
+        if !declared(Capability::VulkanMemoryModel) || declared(Capability::VulkanMemoryModelDeviceScope) {
+            return None;
+        }
+        let (copy, device) = (x.copy_of(Op::ControlBarrier)?, x.u32(Scope::Device));
+        x.set(copy, 1, device)
     }),
     ("sync-execution-scope", |x| {
         let (copy, scope) = (x.copy_of(Op::ControlBarrier)?, x.u32(1));
