@@ -38,6 +38,7 @@ fn specimen() -> Value {
         api: Api::OpenCl,
         extensions: vec![String::new()],
         khr_properties: vec![row],
+        held_properties: vec![row],
         flexible_properties: vec![FlexibleProperties { granularity: row, workgroup_invocations: 0 }],
         properties2: vec![Properties2 {
             scope,
