@@ -6,6 +6,7 @@
 //! can't be evaluated.
 
 use crate::pipeline::PassCx;
+use crate::scalar::observe;
 use crate::{Lanes, Refusal, Target};
 use coop_ir::builder::literal_operands;
 use coop_ir::constant::{Const, Constants, Specialization};
@@ -24,7 +25,8 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         return Err(Refusal::new("refused-spec-value", None, reason, "give a value of the constant's type"));
     }
     let roots = roots(m, cx.options.lanes);
-    let tiles = cx.options.target != Target::Scalar;
+    // Where single elements of factors are looked at, lanes may have to hand them round.
+    let shares = cx.options.target != Target::Scalar || observe::looks_at_factors(m);
     let mut pass = Specialize { constants, frozen: FxHashSet::default() };
     for (at, id, what) in &roots {
         let (at, id) = (*at, *id);
@@ -53,7 +55,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         }
         pass.freeze(m, id);
     }
-    if tiles {
+    if shares {
         // Subgroups share what they exchange in shared memory, so their number is decided where it can be.
         for (_, id, _) in workgroup_size(m) {
             if matches!(pass.constants.get(id), Const::Fixed(_)) || cx.options.spec_defaults {

@@ -12,6 +12,7 @@ use crate::kernel::through_matrix;
 use crate::placement::Use;
 use crate::ssa::is_debug;
 use coop_ir::cfg::{Cfg, PostDoms};
+use coop_ir::constant::{Constants, Specialization};
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -38,6 +39,23 @@ pub(crate) fn observed(m: &Module, uses: &FxHashMap<Id, Use>) -> Observed {
         }
     }
     out
+}
+
+/// Whether a module may look at single elements of factors.
+pub(crate) fn looks_at_factors(m: &Module) -> bool {
+    let constants = Constants::new(m, &Specialization::new());
+    let factor = |ty: Id| {
+        let ty = types::coop_mat(m, ty)?;
+        Some(matches!(ty.view(m, &constants).use_.value(), Some(0 | 1)))
+    };
+    m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r)).any(|inst| {
+        let ty = match inst.op {
+            Op::AccessChain | Op::InBoundsAccessChain => through_matrix(m, inst).map(|(_, _, ty)| ty),
+            Op::CompositeExtract | Op::CooperativeMatrixGetCoordinateEXT => inst.id(0).and_then(|id| m.type_of(id)),
+            _ => None,
+        };
+        ty.and_then(factor) == Some(true)
+    })
 }
 
 /// Whether an instruction is about single elements, or may lead to one that is.
