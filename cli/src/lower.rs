@@ -268,12 +268,15 @@ fn for_device(module: &Module, options: &Options<'_>, lowered: Lowered, profile:
     if !finished || lowered.module.is_kernel() || report.target == Target::Scalar.to_string() {
         return Ok(lowered);
     }
-    let Some(because) = lacking(profile, &lowered).into_iter().next() else { return Ok(lowered) };
+    // What the module lacks by itself it lacks as scalar code too.
+    let before = lacking(profile, module, report.required_subgroup_size);
+    let now = lacking(profile, &lowered.module, report.required_subgroup_size);
+    let Some(because) = now.into_iter().find(|l| !before.contains(l)) else { return Ok(lowered) };
     let refusal = Refusal {
         rule: "refused-device",
         at: None,
-        reason: format!("{} does not run the output: {because}", profile.name),
-        remedy: "lower for another device, or with --target scalar".to_owned(),
+        reason: format!("{} does not run what its matrices need: {because}", profile.name),
+        remedy: "lower with --target scalar".to_owned(),
     };
     if options.target != Target::Auto {
         return Err(Error::Refused(Box::new(refusal)));
@@ -401,18 +404,20 @@ fn write(cli: &Cli, loaded: &Loaded, lowered: &Lowered, profile: Option<&Profile
         report.warnings.iter().for_each(|w| io::error(&format!("warning: {w}")));
     }
     if let Some(profile) = profile.filter(|_| report.changed && cli.style.quiet < 2) {
-        let lacking = if report.skipped_passes.is_empty() { lacking(profile, lowered) } else { Vec::new() };
+        let finished = report.skipped_passes.is_empty();
+        let lacks = || lacking(profile, &lowered.module, report.required_subgroup_size);
+        let lacking = if finished { lacks() } else { Vec::new() };
         lacking.iter().for_each(|l| io::error(&format!("warning: {} does not run the output: {l}", profile.name)));
     }
     Ok(())
 }
 
 /// What the device has not that the output needs: a lowering does away with matrices, not with the types of their components.
-fn lacking(profile: &Profile, lowered: &Lowered) -> Vec<String> {
-    let device = Device { subgroup_size: lowered.report.required_subgroup_size, ..Device::new(profile.clone()) };
+fn lacking(profile: &Profile, module: &Module, subgroup_size: Option<u32>) -> Vec<String> {
+    let device = Device { subgroup_size, ..Device::new(profile.clone()) };
     let mut options = coop_validate::Options::default();
     options.device = Some(Arc::new(device));
-    let report = coop_validate::check_device(&lowered.module, &options);
+    let report = coop_validate::check_device(module, &options);
     let errors = report.findings.iter().filter(|f| f.level == Level::Error);
     errors.map(|f| format!("{} [{}]", f.message, f.rule.id)).collect()
 }

@@ -105,7 +105,7 @@ fn elements_that_are_changed_in_place_cost_nothing() {
 /// A kernel that becomes a shader has no promise of where the device's own matrices have their elements.
 #[test]
 fn kernels_that_look_at_factors_keep_no_matrices_as_shaders() {
-    let profile = coop_ir::profile::Profile::builtin("mesa-lavapipe").expect("a profile");
+    let profile = coop_device::Profile::builtin("mesa-lavapipe").expect("a profile");
     for name in ["sums", "chain"] {
         let module = coop_ir::binary::read_words(&words(format!("testdata/opencl/{name}.spv"))).expect("a module");
         let mut options = Options::new(Target::Khr);

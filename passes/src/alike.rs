@@ -22,15 +22,14 @@ pub(crate) fn find(m: &Module, given: &dyn Fn(&Inst) -> Option<Vec<Id>>) -> FxHa
         }
     }
     // What is alike if others are is so until one of them is not.
-    let mut open = true;
-    while open {
-        let before = needs.len();
-        let gone: Vec<Id> =
-            needs.iter().filter(|(_, from)| from.iter().any(|f| !needs.contains_key(f))).map(|n| *n.0).collect();
-        gone.iter().for_each(|id| {
-            needs.remove(id);
-        });
-        open = needs.len() < before;
+    let mut users: FxHashMap<Id, Vec<Id>> = FxHashMap::default();
+    for (id, from) in &needs {
+        from.iter().for_each(|f| users.entry(*f).or_default().push(*id));
+    }
+    let mut gone: Vec<Id> = users.keys().copied().filter(|id| !needs.contains_key(id)).collect();
+    while let Some(id) = gone.pop() {
+        let users = users.remove(&id).unwrap_or_default();
+        gone.extend(users.into_iter().filter(|user| needs.remove(user).is_some()));
     }
     needs.into_keys().collect()
 }

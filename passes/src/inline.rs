@@ -21,7 +21,7 @@ use crate::pipeline::PassCx;
 use crate::ssa;
 use coop_ir::builder::Globals;
 use coop_ir::types::Type;
-use coop_ir::uses::Users;
+use coop_ir::uses::{Users, for_each_use, is_note};
 use coop_ir::{Id, InstRef, Module, Op};
 use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{Capability, StorageClass};
@@ -29,8 +29,11 @@ use spirv::{Capability, StorageClass};
 pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     let mut g = Globals::new(m);
     in_place_of_calls(m, &mut g, &functions_through(m))?;
+    let mut users = Users::new(m);
     for f in 0..m.functions.len() {
-        let users = Users::new(m);
+        if users.is_stale(m) {
+            users = Users::new(m);
+        }
         let layouts = m.functions[f].insts().any(|r| m.inst(r).ty.is_some_and(|ty| is_addressing(m, ty)));
         let found =
             ssa::candidates(m, f, &users, &|m, ty| is_addressing(m, ty) || (layouts && is_part_of_addresses(m, ty)));
@@ -84,17 +87,21 @@ fn in_place_of_calls(m: &mut Module, g: &mut Globals, chosen: &FxHashSet<Id>) ->
     if chosen.is_empty() {
         return Ok(());
     }
-    for id in callees_first(m, chosen)? {
-        let Some(f) = index_of(m, id) else { continue };
-        if chosen.contains(&id) {
-            returns::single_return(m, g, f);
-        }
-        splice::calls(m, f, chosen).map_err(|()| {
-            let why = "more than 10000 calls of functions that take or give matrices";
-            Refusal::new("refused-recursion", None, why, "SPIR-V for shaders has no recursion")
-        })?;
-    }
-    remove_functions(m, chosen);
+    no_recursion(m, chosen)?;
+    let all: Vec<usize> = (0..m.functions.len()).collect();
+    let is_chosen = |m: &Module, f: usize| m.inst(m.functions[f].def).result.is_some_and(|id| chosen.contains(&id));
+    all.iter().filter(|f| is_chosen(m, **f)).copied().collect::<Vec<_>>().into_iter().for_each(|f| {
+        returns::single_return(m, g, f);
+    });
+    // What is not only called stays, and calls nothing that goes.
+    let stay = mentioned(m, chosen);
+    let callers: Vec<usize> = all
+        .into_iter()
+        .filter(|f| !is_chosen(m, *f) || m.inst(m.functions[*f].def).result.is_some_and(|id| stay.contains(&id)))
+        .collect();
+    splice::calls(m, &callers, chosen).map_err(|unfit| unfit.refusal(m, callers.first().copied().unwrap_or(0)))?;
+    let gone: FxHashSet<Id> = chosen.iter().copied().filter(|id| !stay.contains(id)).collect();
+    remove(m, &gone);
     Ok(())
 }
 
@@ -158,12 +165,8 @@ fn functions_through(m: &Module) -> FxHashSet<Id> {
     out
 }
 
-fn index_of(m: &Module, id: Id) -> Option<usize> {
-    m.functions.iter().position(|f| m.inst(f.def).result == Some(id))
-}
-
-/// Every function, called ones before those that call them.
-fn callees_first(m: &Module, chosen: &FxHashSet<Id>) -> Result<Vec<Id>, Refusal> {
+/// Refuses functions of `chosen` that call themselves, directly or through others.
+fn no_recursion(m: &Module, chosen: &FxHashSet<Id>) -> Result<(), Refusal> {
     let mut calls: FxHashMap<Id, Vec<(Id, InstRef)>> = FxHashMap::default();
     let mut all = Vec::new();
     for f in &m.functions {
@@ -173,7 +176,6 @@ fn callees_first(m: &Module, chosen: &FxHashSet<Id>) -> Result<Vec<Id>, Refusal>
         let called = called.filter_map(|r| Some((m.inst(r).id(0).filter(|c| chosen.contains(c))?, r)));
         calls.insert(id, called.collect());
     }
-    let mut out = Vec::new();
     let mut state: FxHashMap<Id, bool> = FxHashMap::default();
     for root in all {
         let mut stack = vec![(root, 0usize)];
@@ -184,7 +186,6 @@ fn callees_first(m: &Module, chosen: &FxHashSet<Id>) -> Result<Vec<Id>, Refusal>
             state.insert(id, false);
             let Some((callee, at)) = calls.get(&id).and_then(|c| c.get(next)).copied() else {
                 state.insert(id, true);
-                out.push(id);
                 continue;
             };
             stack.push((id, next + 1));
@@ -203,21 +204,26 @@ fn callees_first(m: &Module, chosen: &FxHashSet<Id>) -> Result<Vec<Id>, Refusal>
             }
         }
     }
-    Ok(out)
+    Ok(())
 }
 
-/// Removes those of `chosen` that nothing mentions any more but notes.
-fn remove_functions(m: &mut Module, chosen: &FxHashSet<Id>) {
-    let users = Users::new(m);
-    let mut gone: FxHashSet<Id> = FxHashSet::default();
-    for id in chosen {
-        // A function's own debug definition names it too.
-        let own: FxHashSet<InstRef> = index_of(m, *id).map(|f| m.functions[f].insts().collect()).unwrap_or_default();
-        if users.beyond_notes(m, *id).all(|r| own.contains(&r) || m.inst(r).op == Op::FunctionCall) {
-            gone.insert(*id);
+/// Those of `chosen` that something mentions beyond notes and calls.
+fn mentioned(m: &Module, chosen: &FxHashSet<Id>) -> FxHashSet<Id> {
+    let mut found: FxHashSet<Id> = FxHashSet::default();
+    // A function's own debug definition names it too.
+    let own = m.functions.iter().flat_map(|f| f.insts().map(|r| (m.inst(f.def).result, r)));
+    let others = m.globals.iter().chain(&m.trailing).map(|r| (None, *r));
+    for (owner, r) in own.chain(others) {
+        let i = m.inst(r);
+        if i.op != Op::FunctionCall && !is_note(i.op) {
+            for_each_use(m, i, |id| {
+                if chosen.contains(&id) && Some(id) != owner {
+                    found.insert(id);
+                }
+            });
         }
     }
-    remove(m, &gone);
+    found
 }
 
 /// Removes functions with everything in them and all that is said about it.

@@ -217,7 +217,7 @@ fn to_target(
     }
     if report.skipped_passes.is_empty() {
         subgroups::check(&module, options, &report).map_err(|refusal| placed(refusal, original, &module))?;
-        device::check(&module, options).map_err(|refusal| placed(refusal, original, &module))?;
+        device::check(original, &module, options).map_err(|refusal| placed(refusal, original, &module))?;
     }
     subgroups.report(size, options.lanes, &mut report);
     let name = |c: u32| coop_ir::Kind::Capability.enumerant(c).map_or_else(|| c.to_string(), |e| e.name.to_owned());

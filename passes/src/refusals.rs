@@ -66,10 +66,10 @@ pub static REFUSALS: &[RefusalRule] = &[
     },
     RefusalRule {
         id: "refused-device",
-        summary: "the device does not run what its matrices were taken for",
-        why: "What is lowered to matrices of a device needs the capabilities, extensions and workgroups that the module has besides, \
-              and the device lacks one of them. Scalar code may not need it.",
-        remedy: "Lower for a device that has it, or with --target scalar; --target auto does so by itself.",
+        summary: "the device lacks something that the lowering to its matrices added",
+        why: "What moves between matrices of a device goes through shared memory, and what stands in an index is computed: that \
+              takes capabilities which the module did not need, and which a device with matrices may lack.",
+        remedy: "Lower with --target scalar; --target auto does so by itself.",
     },
     RefusalRule {
         id: "refused-device-types",

@@ -260,6 +260,9 @@ pub(crate) fn remove_insts(m: &mut Module, f: usize, gone: &FxHashSet<InstRef>) 
 
 /// Removes the names and decorations of ids that are gone.
 pub(crate) fn forget_notes(m: &mut Module, gone: &FxHashSet<Id>) {
+    if gone.is_empty() {
+        return;
+    }
     coop_ir::rewrite::remove_globals(m, |m, r| {
         let i = m.inst(r);
         is_note(i.op) && i.id(0).is_some_and(|id| gone.contains(&id))

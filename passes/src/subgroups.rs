@@ -5,7 +5,7 @@ use crate::report::{SizeSource, SubgroupSize, Warning};
 use crate::{Lanes, Options, Refusal, Report};
 use coop_device::subgroup::{Specialised, specialised_for};
 use coop_device::{Limits, Profile};
-use coop_ir::constant::{Constants, Specialization};
+use coop_ir::constant::{Const, Constants};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::entry_points;
 use coop_ir::{InstRef, Module};
@@ -122,10 +122,12 @@ pub(crate) fn check(output: &Module, options: &Options<'_>, report: &Report) -> 
         let why = format!("{} has no subgroups of {size} that a pipeline can require", profile.name);
         return Err(Refusal::new(RULE, None, why, format!("require {}", list(sizes))));
     }
-    let constants = Constants::new(output, &Specialization::new());
+    // What can be specialised still has the value that was given for it.
+    let constants = Constants::new(output, &options.spec);
+    let known = |c: Const| if options.spec_defaults { c.value() } else { c.fixed() };
     for entry in entry_points(output, &Decorations::new(output)) {
         let Some(workgroup) = entry.workgroup_size else { continue };
-        let [x, y, z] = workgroup.values(&constants).map(|c| c.fixed());
+        let [x, y, z] = workgroup.values(&constants).map(known);
         let Some(x) = x else { continue };
         let at = Some(workgroup.at);
         if !x.is_multiple_of(u64::from(size)) {

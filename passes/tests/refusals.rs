@@ -1,9 +1,9 @@
 //! Every reason for a refusal has a name, an explanation, and modules in `testdata/passes/refused` that are refused for it.
 //!
-//! A module `ID.spvasm` or `ID.NAME.spvasm` says in comments how it is lowered (`; target: khr`, `; profile: NAME`,
+//! A module `ID.spvasm` or `ID.NAME.spvasm` says in comments how it is lowered (`; target: khr`, `; profile: NAME`, `; lacks: FEATURE`,
 //! `; subgroup-size: N`, `; lanes: local-index`, `; entry: NAME`, `; spec: ID=VALUE`), and in `; says: TEXT` what the refusal has to mention.
 
-use coop_device::Profile;
+use coop_device::{Feature, Profile};
 use coop_ir::constant::{SpecValue, Specialization};
 use coop_passes::{Error, Lanes, Options, REFUSALS, Refusal, Target, lower};
 use std::collections::BTreeSet;
@@ -38,7 +38,11 @@ fn refusal(name: &str, text: &str) -> Result<(Refusal, Vec<String>), String> {
         Some("khr") => Target::Khr,
         other => return Err(format!("{name}: target {}", other.unwrap_or("not said"))),
     };
-    let profile = one("profile").map(|p| Profile::builtin(&p).expect("a profile"));
+    let mut profile = one("profile").map(|p| Profile::builtin(&p).expect("a profile"));
+    for feature in said("lacks") {
+        let feature = Feature::from_name(&feature).expect("a feature");
+        profile.as_mut().expect("a profile").features.set(feature, false);
+    }
     let mut spec = Specialization::new();
     for value in said("spec") {
         let (id, value) = value.split_once('=').expect("ID=VALUE");

@@ -1,36 +1,473 @@
 //! A function's body in place of its calls.
+//!
+//! The blocks of the caller are taken one after the other and made again; where an instruction calls, the body of the callee is what
+//! comes next. So each body is copied once for each call, from the function as it was, and the work grows with what comes
+//! out. What a copied instruction mentions is put right in the end: results of calls ([`Splice::results`]), and the blocks that phis
+//! come from ([`Splice::ends`]).
 
-use super::index_of;
+use crate::Refusal;
 use crate::ssa::{is_debug, undef};
+use coop_ir::binary::MAX_BOUND;
 use coop_ir::builder::name;
 use coop_ir::uses::is_note;
-use coop_ir::{Block, Function, Id, Inst, InstList, InstRef, Module, Op, Operand};
+use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// More calls than this in one function are not inlined: they come from recursion.
-const MOST_CALLS: u32 = 10_000;
+/// Why calls can't be inlined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unfit {
+    /// A function calls itself, directly or through others.
+    Recursion,
+    /// There are more ids then than a module can have.
+    TooLarge,
+}
 
-/// Inlines the calls of `chosen` functions in function `f`. Each of them returns once, in its last reached block, at
-/// its outermost level. Fails on recursion.
-pub(crate) fn calls(m: &mut Module, f: usize, chosen: &FxHashSet<Id>) -> Result<(), ()> {
-    let (mut b, mut left) = (0, MOST_CALLS);
-    while b < m.functions[f].blocks.len() {
-        let found = m.functions[f].blocks[b].insts.iter().enumerate().find_map(|(at, r)| {
-            let i = m.inst(*r);
-            let callee = i.id(0).filter(|c| i.op == Op::FunctionCall && chosen.contains(c))?;
-            Some((at, index_of(m, callee)?))
-        });
-        match found {
-            // The block is looked at again: what follows the call may be in it still.
-            Some((at, callee)) if callee != f && left > 0 => {
-                left -= 1;
-                call(m, f, b, at, callee);
+impl Unfit {
+    /// The refusal, of calls in function `f`.
+    pub(crate) fn refusal(self, m: &Module, f: usize) -> Refusal {
+        let at = m.functions.get(f).map(|f| f.def);
+        match self {
+            Unfit::Recursion => {
+                let why = "a function calls itself, directly or through others";
+                Refusal::new("refused-recursion", at, why, "SPIR-V for shaders has no recursion")
             }
-            Some(_) => return Err(()),
-            None => b += 1,
+            Unfit::TooLarge => {
+                let why = format!("with functions in place of their calls the module has more than {MAX_BOUND} ids");
+                Refusal::new("refused-size", at, why, "call fewer functions that take or give matrices")
+            }
         }
     }
+}
+
+/// Inlines the calls of `chosen` functions in the functions `callers`, by index. Each of them returns once, in its last reached
+/// block, at its outermost level.
+pub(crate) fn calls(m: &mut Module, callers: &[usize], chosen: &FxHashSet<Id>) -> Result<(), Unfit> {
+    let bodies = (0..m.functions.len()).filter_map(|f| Some((m.inst(m.functions[f].def).result?, f)));
+    let bodies: FxHashMap<Id, usize> = bodies.filter(|(id, _)| chosen.contains(id)).collect();
+    let calls_any = |f: &usize| m.functions[*f].insts().any(|r| callee(m, r, &bodies).is_some());
+    let callers: Vec<usize> = callers.iter().copied().filter(calls_any).collect();
+    if callers.is_empty() {
+        return Ok(());
+    }
+    if is_recursive(m, &callers, &bodies) {
+        return Err(Unfit::Recursion);
+    }
+    let mut notes = Notes::new(m);
+    for f in callers {
+        let splice = Splice {
+            f,
+            bodies: &bodies,
+            notes: &mut notes,
+            out: Vec::new(),
+            todo: Vec::new(),
+            variables: Vec::new(),
+            results: FxHashMap::default(),
+            ends: FxHashMap::default(),
+        };
+        splice.run(m)?;
+    }
+    notes.finish(m);
     Ok(())
+}
+
+/// The function of `bodies` that an instruction calls.
+fn callee(m: &Module, r: InstRef, bodies: &FxHashMap<Id, usize>) -> Option<usize> {
+    let i = m.inst(r);
+    if i.op == Op::FunctionCall { bodies.get(&i.id(0)?).copied() } else { None }
+}
+
+/// Whether a function that is reached from `callers` by calls of `bodies` is reached from itself.
+fn is_recursive(m: &Module, callers: &[usize], bodies: &FxHashMap<Id, usize>) -> bool {
+    let called = |f: usize| -> Vec<usize> { m.functions[f].insts().filter_map(|r| callee(m, r, bodies)).collect() };
+    // Whether all that a function reaches has been looked at.
+    let mut done: FxHashMap<usize, bool> = FxHashMap::default();
+    for root in callers {
+        let mut stack = vec![(*root, called(*root))];
+        done.entry(*root).or_insert(false);
+        while let Some((f, rest)) = stack.last_mut() {
+            let Some(next) = rest.pop() else {
+                done.insert(*f, true);
+                stack.pop();
+                continue;
+            };
+            match done.get(&next) {
+                Some(true) => {}
+                Some(false) => return true,
+                None => {
+                    done.insert(next, false);
+                    stack.push((next, called(next)));
+                }
+            }
+        }
+    }
+    false
+}
+
+/// Names and decorations, by the id that they are about, and copies of them for other ids.
+struct Notes {
+    of: FxHashMap<Id, Vec<InstRef>>,
+    /// The copies of each, in the order in which they were made.
+    copies: FxHashMap<InstRef, Vec<InstRef>>,
+    /// The ids that are gone.
+    gone: FxHashSet<Id>,
+}
+
+impl Notes {
+    fn new(m: &Module) -> Notes {
+        let mut of: FxHashMap<Id, Vec<InstRef>> = FxHashMap::default();
+        for r in &m.globals {
+            let i = m.inst(*r);
+            if let (true, Some(id)) = (is_note(i.op) && i.op != Op::GroupDecorate, i.id(0)) {
+                of.entry(id).or_default().push(*r);
+            }
+        }
+        Notes { of, copies: FxHashMap::default(), gone: FxHashSet::default() }
+    }
+
+    /// Repeats what is said about an id for another one.
+    fn copy(&mut self, m: &mut Module, from: Id, to: Id) {
+        for r in self.of.get(&from).cloned().unwrap_or_default() {
+            let mut copy = m.inst(r).clone();
+            copy.operands[0] = Operand::Id(to);
+            let new = m.add(copy);
+            self.copies.entry(r).or_default().push(new);
+            self.of.entry(to).or_default().push(new);
+        }
+    }
+
+    /// Puts each copy behind what it was made from, and leaves out what is said about ids that are gone.
+    fn finish(self, m: &mut Module) {
+        let mut globals = Vec::with_capacity(m.globals.len());
+        for r in std::mem::take(&mut m.globals) {
+            let mut stack = vec![r];
+            while let Some(r) = stack.pop() {
+                stack.extend(self.copies.get(&r).into_iter().flatten().rev());
+                let i = m.inst(r);
+                if is_note(i.op) && i.id(0).is_some_and(|id| self.gone.contains(&id)) {
+                    m.forget(r);
+                } else {
+                    globals.push(r);
+                }
+            }
+        }
+        m.globals = globals;
+    }
+}
+
+/// A block of the caller that is still to be made.
+struct Pending {
+    lead: Vec<InstRef>,
+    label: InstRef,
+    /// Its instructions, the last first.
+    rest: Vec<InstRef>,
+    /// The block of the original whose terminator comes at its end: phis name that.
+    end: Option<Id>,
+    /// Its loop merge, if it is the header of a loop.
+    merge: Option<InstRef>,
+}
+
+/// The block that is being made.
+struct Current {
+    block: Pending,
+    made: Vec<InstRef>,
+    /// The source position that holds where it stands.
+    line: Option<InstRef>,
+}
+
+impl Current {
+    fn new(block: Pending) -> Current {
+        Current { block, made: Vec::new(), line: None }
+    }
+
+    fn emit(&mut self, m: &Module, r: InstRef) {
+        match m.inst(r).op {
+            Op::Line => self.line = Some(r),
+            op if op.is_line() => self.line = None,
+            _ => {}
+        }
+        self.made.push(r);
+    }
+}
+
+/// A caller that is being made again.
+struct Splice<'a> {
+    f: usize,
+    bodies: &'a FxHashMap<Id, usize>,
+    notes: &'a mut Notes,
+    out: Vec<Block>,
+    /// The next is the last.
+    todo: Vec<Pending>,
+    variables: Vec<InstRef>,
+    /// What the results of calls are instead.
+    results: FxHashMap<Id, Id>,
+    /// For blocks (and for the places of the first blocks of bodies) the block in which their terminators are now.
+    ends: FxHashMap<Id, Id>,
+}
+
+/// The body of a function with fresh ids.
+struct Body {
+    variables: Vec<InstRef>,
+    /// What the variables are initialised with.
+    stores: Vec<InstRef>,
+    /// The first one's label is no label.
+    blocks: Vec<(Option<Id>, Vec<InstRef>)>,
+    /// The block that returns, if one does, and with what.
+    last: Option<usize>,
+    value: Option<Id>,
+}
+
+impl Splice<'_> {
+    fn run(mut self, m: &mut Module) -> Result<(), Unfit> {
+        let blocks = std::mem::take(&mut m.functions[self.f].blocks);
+        self.todo = blocks.into_iter().map(|b| pending(m, b.lead, b.label, b.insts.to_vec())).rev().collect();
+        while let Some(block) = self.todo.pop() {
+            self.block(m, block)?;
+        }
+        self.put_right(m);
+        if let Some(entry) = self.out.first_mut() {
+            entry.insts.insert_many(0, self.variables);
+        }
+        m.functions[self.f].blocks = self.out;
+        Ok(())
+    }
+
+    fn block(&mut self, m: &mut Module, block: Pending) -> Result<(), Unfit> {
+        let mut current = Current::new(block);
+        while let Some(r) = current.block.rest.pop() {
+            match callee(m, r, self.bodies) {
+                Some(callee) => self.call(m, &mut current, r, callee)?,
+                None => current.emit(m, r),
+            }
+        }
+        self.done(m, current);
+        Ok(())
+    }
+
+    /// Ends a block.
+    fn done(&mut self, m: &Module, Current { block, made, .. }: Current) {
+        if let (Some(end), Some(label)) = (block.end, m.inst(block.label).result)
+            && end != label
+        {
+            self.ends.insert(end, label);
+        }
+        self.out.push(Block { lead: block.lead, label: block.label, insts: made.into_iter().collect() });
+    }
+
+    fn call(&mut self, m: &mut Module, current: &mut Current, r: InstRef, callee: usize) -> Result<(), Unfit> {
+        let (result, ty, args) = (m.inst(r).result, m.inst(r).ty, m.inst(r).ids_from(1).collect::<Vec<_>>());
+        let returns = |b: &Block| b.terminator().is_some_and(|t| matches!(m.inst(t).op, Op::Return | Op::ReturnValue));
+        let many = !matches!(m.functions[callee].blocks.as_slice(), [one] if returns(one));
+        if many && current.block.merge.is_some() {
+            self.split_header(m, current);
+        }
+        // What the phis of the body call its first block.
+        let first = m.fresh_id();
+        let mut body = self.copy(m, callee, &args, first);
+        if m.header.bound > MAX_BOUND {
+            return Err(Unfit::TooLarge);
+        }
+        // The calls must not define the result any more.
+        m.forget(r);
+        let has_lines = body.blocks.iter().any(|(_, insts)| insts.iter().any(|r| m.inst(*r).op == Op::Line));
+        let back = match current.line {
+            Some(line) => Some(m.inst(line).clone()),
+            None => has_lines.then(|| Inst::new(Op::NoLine, None, None, [])),
+        };
+        let back = back.map(|inst| m.add(inst));
+        self.variables.extend(body.variables);
+        for store in body.stores {
+            current.emit(m, store);
+        }
+        if many {
+            let label = m.fresh_id();
+            let after = Pending {
+                lead: Vec::new(),
+                label: m.add(Inst::new(Op::Label, None, Some(label), [])),
+                rest: std::mem::take(&mut current.block.rest),
+                end: current.block.end.replace(first),
+                merge: None,
+            };
+            self.todo.push(after);
+            if let Some(last) = body.last {
+                let jump = m.add(Inst::new(Op::Branch, None, None, [label.into()]));
+                body.blocks[last].1.push(jump);
+            }
+            let at_end = self.todo.last_mut().map(|after| &mut after.rest);
+            at_end.into_iter().for_each(|rest| rest.extend(back));
+            for (label, insts) in body.blocks.drain(1..).rev() {
+                let label = m.add(Inst::new(Op::Label, None, label, []));
+                self.todo.push(pending(m, Vec::new(), label, insts));
+            }
+        } else {
+            current.block.rest.extend(back);
+        }
+        if let Some((_, insts)) = body.blocks.pop() {
+            current.block.rest.extend(insts.into_iter().rev());
+        }
+        let value = body.value.or_else(|| {
+            // Control never comes back, or nothing does.
+            let ty = ty.filter(|t| m.def_inst(*t).is_some_and(|i| i.op != Op::TypeVoid))?;
+            Some(undef(m, ty))
+        });
+        if let (Some(result), Some(value)) = (result, value) {
+            self.results.insert(result, value);
+            self.notes.gone.insert(result);
+        }
+        Ok(())
+    }
+
+    /// A loop header must stay one block with its merge instruction: what else is in it goes to the next block.
+    fn split_header(&mut self, m: &mut Module, current: &mut Current) {
+        let Some(merge) = current.block.merge.take() else { return };
+        let stays = |r: &InstRef| m.inst(*r).op == Op::Phi || m.inst(*r).op.is_line();
+        let phis = current.made.iter().take_while(|r| stays(r)).count();
+        let moved = current.made.split_off(phis);
+        let line = current.made.iter().rev().copied().find(|r| m.inst(*r).op.is_line());
+        let line = line.filter(|r| m.inst(*r).op == Op::Line).map(|r| m.inst(r).clone());
+        let label = m.fresh_id();
+        let jump = m.add(Inst::new(Op::Branch, None, None, [label.into()]));
+        let next = Pending {
+            lead: Vec::new(),
+            label: m.add(Inst::new(Op::Label, None, Some(label), [])),
+            rest: std::mem::take(&mut current.block.rest).into_iter().filter(|r| *r != merge).collect(),
+            end: current.block.end.take(),
+            merge: None,
+        };
+        let kept_line = current.line;
+        let mut head = std::mem::replace(current, Current::new(next));
+        let old = m.inst(head.block.label).result;
+        head.made.extend([merge, jump]);
+        self.done(m, head);
+        current.made.extend(line.map(|inst| m.add(inst)));
+        current.made.extend(moved);
+        current.line = kept_line;
+        // A block that is its own continue target: a new one takes the back edge.
+        if old.is_some() && m.inst(merge).id(1) == old {
+            self.own_latch(m, current, merge);
+        }
+        self.own_selection(m, current, merge);
+    }
+
+    /// Gives a loop of one block a continue target of its own: the current block branches there, and it has the terminator of
+    /// the loop.
+    fn own_latch(&mut self, m: &mut Module, current: &mut Current, merge: InstRef) {
+        let Some(terminator) = current.block.rest.first().copied() else { return };
+        let label = m.fresh_id();
+        current.block.rest[0] = m.add(Inst::new(Op::Branch, None, None, [label.into()]));
+        m.inst_mut(merge).operands[1] = Operand::Id(label);
+        let label = m.add(Inst::new(Op::Label, None, Some(label), []));
+        let end = current.block.end.take();
+        self.todo.push(Pending { lead: Vec::new(), label, rest: vec![terminator], end, merge: None });
+    }
+
+    /// The conditional branch of a loop header that is in a block by itself now needs a merge of its own unless one way
+    /// leaves the loop. Otherwise both ways stay in it and leave the new selection by going on with the loop or out of it,
+    /// so that nothing reaches its merge block.
+    fn own_selection(&mut self, m: &mut Module, current: &mut Current, merge: InstRef) {
+        let Some(last) = current.block.rest.first().copied() else { return };
+        let (i, loop_merge) = (m.inst(last), m.inst(merge));
+        let exit = |t: Option<Id>| t.is_some() && (t == loop_merge.id(0) || t == loop_merge.id(1));
+        if i.op != Op::BranchConditional || i.id(1) == i.id(2) || exit(i.id(1)) || exit(i.id(2)) {
+            return;
+        }
+        let label = m.fresh_id();
+        let l = m.add(Inst::new(Op::Label, None, Some(label), []));
+        let end = m.add(Inst::new(Op::Unreachable, None, None, []));
+        let selection = m.add(Inst::new(Op::SelectionMerge, None, None, [label.into(), 0.into()]));
+        current.block.rest.insert(1, selection);
+        self.todo.push(Pending { lead: Vec::new(), label: l, rest: vec![end], end: None, merge: None });
+    }
+
+    /// Copies the body of a function, with arguments in place of parameters. Its phis call its first block `first`.
+    fn copy(&mut self, m: &mut Module, callee: usize, args: &[Id], first: Id) -> Body {
+        let function = m.functions[callee].clone();
+        let mut map: FxHashMap<Id, Id> = FxHashMap::default();
+        let params = function.params.iter().filter(|p| m.inst(**p).op == Op::FunctionParameter);
+        map.extend(params.zip(args).filter_map(|(p, a)| Some((m.inst(*p).result?, *a))));
+        let entry = function.blocks.first().and_then(|b| m.inst(b.label).result);
+        map.extend(entry.map(|id| (id, first)));
+        let results = function.blocks.iter().flat_map(Block::all).filter_map(|r| m.inst(r).result);
+        let results: Vec<Id> = results.filter(|id| Some(*id) != entry).collect();
+        for id in results {
+            let fresh = m.fresh_id();
+            map.insert(id, fresh);
+            self.notes.copy(m, id, fresh);
+        }
+        let mut body = Body { variables: Vec::new(), stores: Vec::new(), blocks: Vec::new(), last: None, value: None };
+        for (b, block) in function.blocks.iter().enumerate() {
+            let mut insts = Vec::with_capacity(block.insts.len());
+            for r in &block.insts {
+                let mut inst = m.inst(*r).clone();
+                if is_debug(m, &inst) {
+                    continue;
+                }
+                inst.map_ids(|id| map.get(&id).copied().unwrap_or(id));
+                inst.result = inst.result.and_then(|id| map.get(&id).copied());
+                match inst.op {
+                    Op::Variable => {
+                        if let (Some(value), Some(id)) = (inst.id(1), inst.result) {
+                            inst.operands.truncate(1);
+                            let store = Inst::new(Op::Store, None, None, [id, value].map(Operand::Id));
+                            body.stores.push(m.add(store));
+                        }
+                        body.variables.push(m.add(inst));
+                    }
+                    Op::Return => body.last = Some(b),
+                    Op::ReturnValue => (body.last, body.value) = (Some(b), inst.id(0)),
+                    _ => insts.push(m.add(inst)),
+                }
+            }
+            let label = m.inst(block.label).result.filter(|_| b > 0).and_then(|l| map.get(&l).copied());
+            body.blocks.push((label, insts));
+        }
+        body
+    }
+
+    /// Puts values in place of the results of calls, and the blocks that phis come from in place of those that are in parts now.
+    fn put_right(&mut self, m: &mut Module) {
+        let (results, ends) = (resolved(&self.results), &self.ends);
+        for r in self.out.iter().flat_map(|b| b.insts.iter().copied()).chain(self.variables.iter().copied()) {
+            let inst = m.inst(r);
+            let is_phi = inst.op == Op::Phi;
+            let changes = |id: Id| results.contains_key(&id) || is_phi && ends.contains_key(&id);
+            if !inst.ids().any(changes) {
+                continue;
+            }
+            let inst = m.inst_mut(r);
+            inst.map_ids(|id| results.get(&id).copied().unwrap_or(id));
+            if is_phi {
+                for operand in inst.operands.iter_mut().skip(1).step_by(2) {
+                    if let Some(end) = operand.id().and_then(|id| ends.get(&id)) {
+                        *operand = Operand::Id(*end);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A block as it is read.
+fn pending(m: &Module, lead: Vec<InstRef>, label: InstRef, mut insts: Vec<InstRef>) -> Pending {
+    let merge = insts.iter().copied().find(|r| m.inst(*r).op == Op::LoopMerge);
+    insts.reverse();
+    Pending { lead, label, rest: insts, end: m.inst(label).result, merge }
+}
+
+/// Where ids lead in the end.
+fn resolved(steps: &FxHashMap<Id, Id>) -> FxHashMap<Id, Id> {
+    let mut out: FxHashMap<Id, Id> = FxHashMap::default();
+    let mut path = Vec::new();
+    for start in steps.keys() {
+        let mut id = *start;
+        // A result that is its own argument leads in a circle; unreachable code may have that.
+        while let Some(next) = steps.get(&id).filter(|_| !out.contains_key(&id) && path.len() <= steps.len()) {
+            path.push(id);
+            id = *next;
+        }
+        let end = out.get(&id).copied().unwrap_or(id);
+        path.drain(..).for_each(|id| _ = out.insert(id, end));
+    }
+    out
 }
 
 /// Appends a copy of function `f` to the module.
@@ -67,223 +504,6 @@ pub(crate) fn duplicate(m: &mut Module, f: usize, suffix: &str) {
         name(m, id, &format!("{label}{suffix}"));
     }
     m.functions.push(Function { lead: Vec::new(), def, params, blocks, tail });
-}
-
-/// The body of a function with fresh ids.
-struct Body {
-    variables: Vec<InstRef>,
-    /// What the variables are initialised with.
-    stores: Vec<InstRef>,
-    blocks: Vec<Block>,
-    /// The block that returns, if one does, and with what.
-    last: Option<usize>,
-    value: Option<Id>,
-}
-
-fn call(m: &mut Module, f: usize, b: usize, at: usize, callee: usize) {
-    let r = m.functions[f].blocks[b].insts[at];
-    let (result, ty, args) = (m.inst(r).result, m.inst(r).ty, m.inst(r).ids_from(1).collect::<Vec<_>>());
-    let returns = |b: &Block| b.terminator().is_some_and(|t| matches!(m.inst(t).op, Op::Return | Op::ReturnValue));
-    let many = !matches!(m.functions[callee].blocks.as_slice(), [one] if returns(one));
-    let (at, b) = if many { split_header(m, f, b, at) } else { (at, b) };
-    let here = m.inst(m.functions[f].blocks[b].label).result;
-    let body = copy(m, callee, &args, here);
-    let line = active_line(m, &m.functions[f].blocks[b].insts[..at]);
-    let insts = std::mem::take(&mut m.functions[f].blocks[b].insts);
-    let mut before: InstList = insts[..at].iter().copied().collect();
-    let mut after: InstList = InstList::new();
-    if let Some(line) = line {
-        let copy = m.inst(line).clone();
-        after.push(m.add(copy));
-    } else if body.blocks.iter().any(|b| b.insts.iter().any(|r| m.inst(*r).op == Op::Line)) {
-        after.push(m.add(Inst::new(Op::NoLine, None, None, [])));
-    }
-    after.extend(insts[at + 1..].iter().copied());
-    // The calls must not define the result any more.
-    m.forget(r);
-    let Body { variables, stores, mut blocks, last, value } = body;
-    before.extend(stores);
-    before.extend(blocks[0].insts.iter().copied());
-    if many {
-        let label = m.fresh_id();
-        let l = m.add(Inst::new(Op::Label, None, Some(label), []));
-        let jump = m.add(Inst::new(Op::Branch, None, None, [label.into()]));
-        let old = m.inst(m.functions[f].blocks[b].label).result;
-        match last {
-            Some(0) => before.push(jump),
-            Some(last) => blocks[last].insts.push(jump),
-            None => {}
-        }
-        if let Some(old) = old {
-            reroute_phis(m, f, &after, old, label);
-        }
-        m.functions[f].blocks[b].insts = before;
-        let mut new: Vec<Block> = blocks.drain(1..).collect();
-        new.push(Block { lead: Vec::new(), label: l, insts: after });
-        m.functions[f].blocks.splice(b + 1..b + 1, new);
-    } else {
-        before.extend(after);
-        m.functions[f].blocks[b].insts = before;
-    }
-    if let Some(entry) = m.functions[f].blocks.first_mut() {
-        entry.insts.insert_many(0, variables);
-    }
-    let value = value.or_else(|| {
-        // Control never comes back, or nothing does.
-        let ty = ty.filter(|t| m.def_inst(*t).is_some_and(|i| i.op != Op::TypeVoid))?;
-        Some(undef(m, ty))
-    });
-    if let (Some(result), Some(value)) = (result, value) {
-        let map: FxHashMap<Id, Id> = [(result, value)].into_iter().collect();
-        crate::ssa::replace_in(m, f, &map);
-        let gone: FxHashSet<Id> = [result].into_iter().collect();
-        crate::ssa::forget_notes(m, &gone);
-    }
-}
-
-/// The successors of a block's new last part see another predecessor.
-fn reroute_phis(m: &mut Module, f: usize, after: &[InstRef], old: Id, new: Id) {
-    let Some(last) = after.last() else { return };
-    let targets: FxHashSet<Id> = m.inst(*last).ids().collect();
-    let phis: Vec<InstRef> = m.functions[f]
-        .blocks
-        .iter()
-        .filter(|b| m.inst(b.label).result.is_some_and(|l| targets.contains(&l)))
-        .flat_map(|b| b.insts.iter().copied())
-        .filter(|r| m.inst(*r).op == Op::Phi)
-        .collect();
-    for r in phis {
-        let inst = m.inst_mut(r);
-        for at in (1..inst.operands.len()).step_by(2) {
-            if inst.operands[at] == Operand::Id(old) {
-                inst.operands[at] = Operand::Id(new);
-            }
-        }
-    }
-}
-
-/// A loop header must stay one block with its merge instruction: what else is in it goes to the next block. Answers
-/// where the instruction at `at` is then.
-fn split_header(m: &mut Module, f: usize, b: usize, at: usize) -> (usize, usize) {
-    let insts = m.functions[f].blocks[b].insts.clone();
-    let Some(merge) = insts.iter().copied().find(|r| m.inst(*r).op == Op::LoopMerge) else { return (at, b) };
-    let phis = insts.iter().take_while(|r| m.inst(**r).op == Op::Phi || m.inst(**r).op.is_line()).count().min(at);
-    let label = m.fresh_id();
-    let l = m.add(Inst::new(Op::Label, None, Some(label), []));
-    let jump = m.add(Inst::new(Op::Branch, None, None, [label.into()]));
-    let rest: InstList = insts[phis..].iter().copied().filter(|r| *r != merge).collect();
-    let mut head: InstList = insts[..phis].iter().copied().collect();
-    let line = active_line(m, &head);
-    let mut rest_with_line = InstList::new();
-    if let Some(line) = line {
-        let copy = m.inst(line).clone();
-        rest_with_line.push(m.add(copy));
-    }
-    let added = rest_with_line.len();
-    rest_with_line.extend(rest);
-    head.push(merge);
-    head.push(jump);
-    let old = m.inst(m.functions[f].blocks[b].label).result;
-    let at = at - phis + added;
-    if let Some(old) = old {
-        reroute_phis(m, f, &rest_with_line, old, label);
-        // A block that is its own continue target: a new one takes the back edge.
-        if m.inst(merge).id(1) == Some(old) {
-            let latch = single_block_loop(m, f, merge, &mut rest_with_line, label);
-            m.functions[f].blocks.splice(b + 1..b + 1, latch);
-        }
-    }
-    let unreached = own_selection(m, &mut rest_with_line, merge);
-    m.functions[f].blocks.splice(b + 1..b + 1, unreached);
-    m.functions[f].blocks[b].insts = head;
-    let block = Block { lead: Vec::new(), label: l, insts: rest_with_line };
-    m.functions[f].blocks.insert(b + 1, block);
-    (at, b + 1)
-}
-
-/// Gives a loop of one block a continue target of its own: the block that ends `rest` branches there, and it has the
-/// terminator of the loop.
-fn single_block_loop(m: &mut Module, f: usize, merge: InstRef, rest: &mut InstList, from: Id) -> Option<Block> {
-    let terminator = rest.pop()?;
-    let label = m.fresh_id();
-    let l = m.add(Inst::new(Op::Label, None, Some(label), []));
-    rest.push(m.add(Inst::new(Op::Branch, None, None, [label.into()])));
-    m.inst_mut(merge).operands[1] = Operand::Id(label);
-    reroute_phis(m, f, &[terminator], from, label);
-    Some(Block { lead: Vec::new(), label: l, insts: std::iter::once(terminator).collect() })
-}
-
-/// The conditional branch of a loop header that is in a block by itself now needs a merge of its own unless one way
-/// leaves the loop. Otherwise both ways stay in it and leave the new selection by going on with the loop or out of it,
-/// so that nothing reaches its merge block, which is the answer.
-fn own_selection(m: &mut Module, insts: &mut InstList, merge: InstRef) -> Option<Block> {
-    let last = insts.last().copied()?;
-    let (i, loop_merge) = (m.inst(last), m.inst(merge));
-    let exit = |t: Option<Id>| t.is_some() && (t == loop_merge.id(0) || t == loop_merge.id(1));
-    if i.op != Op::BranchConditional || i.id(1) == i.id(2) || exit(i.id(1)) || exit(i.id(2)) {
-        return None;
-    }
-    let label = m.fresh_id();
-    let l = m.add(Inst::new(Op::Label, None, Some(label), []));
-    let end = m.add(Inst::new(Op::Unreachable, None, None, []));
-    let selection = m.add(Inst::new(Op::SelectionMerge, None, None, [label.into(), 0.into()]));
-    insts.insert(insts.len() - 1, selection);
-    Some(Block { lead: Vec::new(), label: l, insts: std::iter::once(end).collect() })
-}
-
-/// The source position that holds at the end of some instructions.
-fn active_line(m: &Module, insts: &[InstRef]) -> Option<InstRef> {
-    let last = insts.iter().rev().copied().find(|r| m.inst(*r).op.is_line())?;
-    (m.inst(last).op == Op::Line).then_some(last)
-}
-
-/// Copies the body of a function, with arguments in place of parameters. Its first block will be part of `here`.
-fn copy(m: &mut Module, callee: usize, args: &[Id], here: Option<Id>) -> Body {
-    let function = m.functions[callee].clone();
-    let mut map: FxHashMap<Id, Id> = FxHashMap::default();
-    let params = function.params.iter().filter(|p| m.inst(**p).op == Op::FunctionParameter);
-    map.extend(params.zip(args).filter_map(|(p, a)| Some((m.inst(*p).result?, *a))));
-    for r in function.blocks.iter().flat_map(Block::all) {
-        if let Some(id) = m.inst(r).result {
-            let fresh = m.fresh_id();
-            map.insert(id, fresh);
-        }
-    }
-    let entry = function.blocks.first().and_then(|b| m.inst(b.label).result);
-    map.extend(entry.zip(here));
-    let mut body = Body { variables: Vec::new(), stores: Vec::new(), blocks: Vec::new(), last: None, value: None };
-    for (b, block) in function.blocks.iter().enumerate() {
-        let mut insts = InstList::new();
-        for r in &block.insts {
-            let mut inst = m.inst(*r).clone();
-            if is_debug(m, &inst) {
-                continue;
-            }
-            inst.map_ids(|id| map.get(&id).copied().unwrap_or(id));
-            inst.result = inst.result.and_then(|id| map.get(&id).copied());
-            match inst.op {
-                Op::Variable => {
-                    if let (Some(value), Some(id)) = (inst.id(1), inst.result) {
-                        inst.operands.truncate(1);
-                        let store = Inst::new(Op::Store, None, None, [id, value].map(Operand::Id));
-                        body.stores.push(m.add(store));
-                    }
-                    body.variables.push(m.add(inst));
-                }
-                Op::Return => body.last = Some(b),
-                Op::ReturnValue => (body.last, body.value) = (Some(b), inst.id(0)),
-                _ => insts.push(m.add(inst)),
-            }
-        }
-        // The first block's label is that of the block with the call.
-        let label = m.inst(block.label).result.filter(|_| b > 0).and_then(|l| map.get(&l).copied());
-        let label = m.add(Inst::new(Op::Label, None, label, []));
-        body.blocks.push(Block { lead: Vec::new(), label, insts });
-    }
-    let params = function.params.iter().filter_map(|p| m.inst(*p).result);
-    let params: FxHashSet<Id> = params.chain(entry).collect();
-    copy_notes(m, &map, &params);
-    body
 }
 
 /// Repeats names and decorations for the ids of a copy.

@@ -340,12 +340,15 @@ impl Maker<'_> {
                 work.extend(called(self.m, function));
             }
         }
-        for id in &chosen {
-            if let Some(at) = self.function(*id) {
+        for at in (0..self.m.functions.len()).rev() {
+            if self.m.inst(self.m.functions[at].def).result.is_some_and(|id| chosen.contains(&id)) {
                 returns::single_return(self.m, self.g, at);
             }
         }
-        splice::calls(self.m, f, &chosen).map_err(|()| self.refuse("a decode function calls itself".to_owned()))
+        splice::calls(self.m, &[f], &chosen).map_err(|unfit| match unfit {
+            splice::Unfit::Recursion => self.refuse("a decode function calls itself".to_owned()),
+            splice::Unfit::TooLarge => unfit.refusal(self.m, f),
+        })
     }
 
     /// Puts reads of the buffer in place of reads through the pointer `old` and what is made of it.

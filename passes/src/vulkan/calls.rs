@@ -28,10 +28,7 @@ pub(super) fn inline_all(m: &mut Module, g: &mut Globals, entries: &FxHashSet<Id
     }
     for f in 0..m.functions.len() {
         if m.inst(m.functions[f].def).result.is_some_and(|id| entries.contains(&id)) {
-            splice::calls(m, f, &chosen).map_err(|()| {
-                let why = "more than 10000 calls";
-                Refusal::new("refused-recursion", None, why, "compile with less inlining of loops")
-            })?;
+            splice::calls(m, &[f], &chosen).map_err(|unfit| unfit.refusal(m, f))?;
             imported(m, f)?;
             let users = Users::new(m);
             let simple = ssa::candidates(m, f, &users, &|_, _| true);
