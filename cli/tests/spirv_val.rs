@@ -22,6 +22,7 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("decode-storage-class", "the storage class of Pointer with a decode function is not looked at"),
     ("decode-vector-block", "what layouts hold is not followed"),
     ("element-index-out-of-range", "indices are not compared with the number of elements"),
+    ("element-index-out-of-range.nv1", "indices are not compared with the number of elements"),
     (
         "elements",
         "OpSelect of matrices is refused; since SPIR-V 1.4 it takes any composite where the condition is a scalar, and matrices are composites",
@@ -32,6 +33,7 @@ const EXPLAINED: &[(&str, &str)] = &[
     ),
     ("load-stride-negative", "the value of a stride is not looked at"),
     ("memory-aligned-missing", "loads and stores of matrices are left out of this check"),
+    ("move-storage-class", "the storage class of variables of matrices is not looked at in copies"),
     ("muladd-k-mismatch.given", "values of specialization constants can't be given"),
     ("muladd-signed-not-integer", "the bits are not compared with the component types"),
     ("no-width", "the width of types is checked, which coopcheck leaves to others"),
