@@ -147,10 +147,7 @@ fn in_place_of_calls(m: &mut Module, g: &mut Globals) -> Result<(), Refusal> {
     }
     for f in 0..m.functions.len() {
         if m.inst(m.functions[f].def).result.is_some_and(|id| !chosen.contains(&id)) {
-            splice::calls(m, f, &chosen).map_err(|()| {
-                let why = "more than 10000 calls of functions that take or give matrices or pointers";
-                Refusal::new("refused-recursion", None, why, "compile with less inlining of loops")
-            })?;
+            splice::calls(m, &[f], &chosen).map_err(|unfit| unfit.refusal(m, f))?;
         }
     }
     inline::remove(m, &chosen);
