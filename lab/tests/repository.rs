@@ -111,5 +111,5 @@ fn an_engine_builds_little() {
     let lines = folders.map(|f| lines(&f)).sum::<usize>() - tables;
     println!("an engine builds {} crates and {lines} lines of ours, and {tables} of tables", crates.len());
     assert!(crates.len() <= 25, "{} crates: {crates:?}", crates.len());
-    assert!(lines <= 45_000, "{lines} lines");
+    assert!(lines <= 46_000, "{lines} lines");
 }

@@ -267,11 +267,11 @@ fn sizes_that_are_not_known() {
     assert_eq!(of(SIZE, Some(16), halves), Subgroup);
     assert_eq!(of(SIZE, Some(8), halves), Subgroup);
     assert_eq!(of(SIZE, Some(64), halves), Divergent);
-    // Nobody says how large a workgroup is: the host patches a workgroup of one invocation.
-    let patched = "OpExecutionMode %main LocalSize 1 1 1";
-    assert_eq!(of(patched, Some(32), "%900 = OpUDiv %uint %index %c32"), Subgroup);
-    assert_eq!(of(patched, Some(32), "%900 = OpCompositeExtract %uint %id3 1"), Divergent);
-    assert_eq!(of(patched, Some(32), "%900 = OpULessThan %bool %lane %c32"), Workgroup);
+    // A workgroup of one invocation agrees about everything.
+    let single = "OpExecutionMode %main LocalSize 1 1 1";
+    assert_eq!(of(single, Some(32), "%900 = OpUDiv %uint %index %c32"), Workgroup);
+    assert_eq!(of(single, Some(32), "%900 = OpCompositeExtract %uint %id3 1"), Workgroup);
+    assert_eq!(of(single, Some(32), "%900 = OpULessThan %bool %lane %c32"), Workgroup);
 }
 
 #[test]

@@ -472,7 +472,7 @@ impl Campaign {
             }
             None => Command::new(&program),
         };
-        command.arg("smith").stdin(Stdio::null());
+        command.arg("campaign").stdin(Stdio::null());
         // Jobs are enough threads.
         if std::env::var_os("LP_NUM_THREADS").is_none() {
             command.env("LP_NUM_THREADS", "1");
