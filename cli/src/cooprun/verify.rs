@@ -149,7 +149,10 @@ pub fn lower(
         ..Options::new(target.into())
     };
     let lowered = coop_passes::lower(module, &options);
-    let unknown = |error: &coop_passes::Error| matches!(error, coop_passes::Error::Refused(refusal) if refusal.rule == "refused-unknown-size");
+    let unknown = |error: &coop_passes::Error| match error {
+        coop_passes::Error::Refused(refusal) => matches!(refusal.rule, "refused-unknown-size" | "refused-lanes"),
+        coop_passes::Error::Bug { .. } => false,
+    };
     match lowered {
         // The size of a kernel's workgroups is the case's.
         Err(error) if unknown(&error) && case.local_size.is_some() => {

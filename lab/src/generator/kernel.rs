@@ -5,8 +5,9 @@ use super::access::Access;
 use super::emit::Gen;
 use coop_ir::builder::add_global;
 use coop_ir::grammar::Op;
-use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Operand, string_operands};
+use coop_ir::rewrite::insert_before;
+use coop_ir::types::{Scalar, Type, coop_mat};
 use rustc_hash::FxHashMap;
 use spirv::{BuiltIn, Capability, ExecutionMode, MemoryAccess, StorageClass};
 
@@ -116,6 +117,7 @@ impl Gen<'_> {
             mode(ExecutionMode::LocalSize, &[self.subgroups * lanes, 1, 1]);
         }
         self.hand_arguments_down(main);
+        self.wrap_matrices();
         if self.loose {
             self.without_merges();
         }
@@ -152,6 +154,55 @@ impl Gen<'_> {
                 let param = self.m.add(Inst::new(Op::FunctionParameter, Some(*ty), Some(id), []));
                 self.m.functions[f].params.push(param);
             }
+        }
+    }
+
+    /// Looks at variables of matrices as DPC++ does: as at a struct around the matrix, now and then behind a Generic pointer. No
+    /// choice is drawn for it, so that seeds stay what they are.
+    fn wrap_matrices(&mut self) {
+        let mut turn = self.m.header.bound;
+        let mut structs: FxHashMap<Id, Id> = FxHashMap::default();
+        let function = StorageClass::Function as u32;
+        for r in self.m.functions.iter().flat_map(|f| f.insts()).collect::<Vec<InstRef>>() {
+            let inst = self.m.inst(r);
+            if !matches!(inst.op, Op::Load | Op::Store | Op::AccessChain | Op::InBoundsAccessChain) {
+                continue;
+            }
+            let (op, variable) = (inst.op, inst.id(0));
+            let pointer = variable.and_then(|id| self.m.def_inst(id)).filter(|i| i.op == Op::Variable);
+            let matrix = match pointer.and_then(|i| Type::of(&self.m, i.ty?)) {
+                Some(Type::Pointer { storage, pointee }) if storage == function => pointee,
+                _ => continue,
+            };
+            turn = turn.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let (Some(variable), Some(_), true) = (variable, coop_mat(&self.m, matrix), turn >> 24 & 1 == 0) else {
+                continue;
+            };
+            let wrapped = *structs.entry(matrix).or_insert_with(|| {
+                let id = self.m.fresh_id();
+                add_global(&mut self.m, Inst::new(Op::TypeStruct, None, Some(id), [matrix.into()]));
+                id
+            });
+            let ulong = self.g.uint(&mut self.m, 64);
+            let (outer, inner) =
+                (self.g.pointer(&mut self.m, function, wrapped), self.g.pointer(&mut self.m, function, matrix));
+            let zeros = [self.g.null(&mut self.m, ulong), self.g.u32(&mut self.m, 0)];
+            let [cast, member] = [0, 1].map(|_| self.m.fresh_id());
+            insert_before(&mut self.m, r, Inst::new(Op::Bitcast, Some(outer), Some(cast), [variable.into()]));
+            let operands = [cast, zeros[0], zeros[1]].map(Operand::Id);
+            insert_before(&mut self.m, r, Inst::new(Op::InBoundsPtrAccessChain, Some(inner), Some(member), operands));
+            let mut from = member;
+            if matches!(op, Op::Load | Op::Store) && turn >> 25 & 1 == 0 {
+                let (generic, _) = self.generic(matrix);
+                from = self.m.fresh_id();
+                insert_before(
+                    &mut self.m,
+                    r,
+                    Inst::new(Op::PtrCastToGeneric, Some(generic), Some(from), [member.into()]),
+                );
+            }
+            self.m.inst_mut(r).operands[0] = from.into();
+            self.note("wrapped matrix");
         }
     }
 
