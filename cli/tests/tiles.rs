@@ -525,11 +525,13 @@ fn llamas_modules_with_all_their_constants_cut_into_tiles_are_valid() {
 const LLAMA: &[&str] = &[
     "matmul_f16_cm2",
     "matmul_f16_cm2.unaligned",
+    "matmul_f16_cm2.odd-batches",
     "matmul_bf16_cm2",
     "matmul_q4_k_f16_cm2.edge",
     "matmul_id_subgroup_q4_0_f16_cm2",
     "flash_attn_f32_f16_cm2",
     "flash_attn_f32_f16_cm2.edge",
+    "flash_attn_f32_f16_cm2.odd-masks",
     "flash_attn_f32_f16_cm2.q8-0-q4-0",
     "flash_attn_f32_f16_f16acc_cm2",
     "flash_attn_f32_f16_bf16_cm2",

@@ -55,7 +55,11 @@ fn generated_modules_are_valid() {
             // It does not know SPV_INTEL_joint_matrix, and refuses selections of matrices (docs/vs-spirv-val.md).
             let selects = |r| {
                 let inst = module.inst(r);
-                inst.op == Op::Select && inst.ty.is_some_and(|t| coop_ir::types::coop_mat(module, t).is_some())
+                inst.op == Op::Select
+                    && inst
+                        .ty
+                        .and_then(|t| module.def_inst(t))
+                        .is_some_and(|t| matches!(t.op, Op::TypeCooperativeMatrixKHR | Op::TypeCooperativeMatrixNV))
             };
             let known = !matches!(profile.dialect, Dialect::Intel | Dialect::Kernel) && !module.all().any(selects);
             if let Some(tool) = tool.as_ref().filter(|_| known && seed % 4 == 0) {

@@ -109,10 +109,7 @@ fn planted_bugs_happen() {
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
-    assert!(
-        errors >= 47 && warnings >= 16 && warnings - seen <= 2,
-        "{errors} errors; {seen} of {warnings} warnings"
-    );
+    assert!(errors >= 47 && warnings >= 16 && warnings - seen <= 2, "{errors} errors; {seen} of {warnings} warnings");
 }
 
 /// What is right is never seen to be wrong.

@@ -28,8 +28,8 @@ layout(push_constant) uniform Push {
     uint inner;
 };
 
-// A word of padding after each column.
-const uint PITCH = K / 4 + 1;
+// Four words of padding after each column: columns begin at multiples of 16 bytes, or of their length.
+const uint PITCH = K / 4 + 4;
 shared uint stagedB[N * PITCH];
 
 void main()

@@ -216,7 +216,8 @@ fn found(source: &str) -> Vec<&'static str> {
     let module = text::parse(source).unwrap_or_else(|e| panic!("{e:?}\n{source}"));
     let findings = check(&module, &Options::default()).findings;
     // Findings of portability are about valid modules.
-    let mut all: Vec<_> = findings.iter().map(|f| f.rule).filter(|r| r.family() != "portability").map(|r| r.id).collect();
+    let mut all: Vec<_> =
+        findings.iter().map(|f| f.rule).filter(|r| r.family() != "portability").map(|r| r.id).collect();
     all.dedup();
     all
 }

@@ -127,7 +127,7 @@ declare_rule! {
     /// (row-major) or column (column-major) where that is less.
     /// ## Why
     /// Each row or column must begin where the hardware's wide loads can. What happens else is undefined by the text; lavapipe
-    /// does what is meant, and so does lowered code, but other drivers need not.
+    /// does what is meant, but other drivers need not. Scalar code does; what khr leaves to the device relies on the rule.
     /// ## Example
     /// A row-major load of a f16 16x16 matrix with stride 17 from an array of f16: rows begin every 34 bytes.
     pub(crate) static MISALIGNED = {
@@ -171,7 +171,8 @@ declare_rule! {
     /// ## Why
     /// The matrix must begin where the hardware's wide loads can. The buffer itself is taken to be aligned. What happens else
     /// is undefined by the texts, but engines rely on what drivers do: NVIDIA's does what is meant with tensor loads and
-    /// stores at any multiple of a component, lavapipe with plain ones. So does lowered code; other drivers need not.
+    /// stores at any multiple of a component, lavapipe with plain ones; other drivers need not. Lowered code does, but for plain
+    /// accesses that khr leaves to the device.
     /// ## Example
     /// A load of a f16 16x16 matrix from element `8 * i + 4` of an array of f16.
     pub(crate) static POINTER_MISALIGNED = {
@@ -199,7 +200,7 @@ pub(crate) fn pointer_alignment(cx: &Cx, at: InstRef, pointer: Id, need: u64, ve
         Draft::new(format!("the address of a {verb} is {rest} bytes behind a multiple of {need}, which Vulkan wants"))
             .label(at, Part::Operand(0), format!("not a multiple of {need} bytes"))
             .label_opt(cx.def(pointer), Part::Whole, "points there")
-            .help("this is undefined by the text; some drivers do what is meant, and so does lowered code")
+            .help("this is undefined by the text; some drivers do what is meant, and so does scalar code")
     });
 }
 
@@ -354,7 +355,7 @@ fn alignment(cx: &Cx, a: &Strided, s: &Sizes, out: &mut Sink) {
             Draft::new(format!("{}s begin every {} bytes; Vulkan wants a multiple of {need}", s.noun, s.stride))
                 .label(a.at, Part::Operand(a.operand), format!("{} bytes from {} to {}", s.stride, s.noun, s.noun))
                 .help(format!(
-                    "pad {}s to a multiple of {need} bytes: else this is undefined by the text, though some drivers (and lowered code) do what is meant",
+                    "pad {}s to a multiple of {need} bytes: else this is undefined by the text, though some drivers do what is meant",
                     s.noun
                 ))
         });

@@ -16,7 +16,7 @@ declare_rule! {
     /// arithmetic on indices. Buffers and shared variables are taken to be aligned themselves.
     /// ## Why
     /// Drivers may choose wide loads by this rule, and what happens else is undefined by the texts. NVIDIA's driver does what is
-    /// meant with tensor loads and stores at any multiple of a component, lavapipe with plain ones, lowered code with all.
+    /// meant with tensor loads and stores at any multiple of a component, lavapipe with plain ones, scalar code with all.
     /// ## Example
     /// A stride from push constants.
     pub(crate) static UNPROVEN = {
