@@ -119,7 +119,7 @@ impl Translator<'_> {
         if self.types.slots(ty) != n {
             return Err("its operands do not fit each other".into());
         }
-        self.store(r, ptr, ty, src, 1, body)
+        self.store(r, ptr, ty, src, super::function::Operands::PLAIN, body)
     }
 
     /// A pointer to one of the vectors that lie side by side, and how the value `like` is read or written there.

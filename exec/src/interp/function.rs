@@ -398,14 +398,14 @@ impl Translator<'_> {
                 let (ptr, value) = (inst.id(0).ok_or("no pointer")?, inst.id(1).ok_or("no object")?);
                 let ty = self.type_of(value)?;
                 let src = self.row(value)?;
-                self.store(r, ptr, ty, src, aligned(inst, 2), body)?;
+                self.store(r, ptr, ty, src, Operands::of(inst, 2), body)?;
             }
             Op::CopyMemory => {
                 let (to, from) = (inst.id(0).ok_or("no target")?, inst.id(1).ok_or("no source")?);
                 let ty = self.pointee(to)?.0.or(self.pointee(from)?.0).ok_or("its type is not known")?;
                 let temp = self.new_rows(self.types.slots(ty))?;
                 self.load(r, from, ty, temp, Operands::of(inst, 2), body)?;
-                self.store(r, to, ty, temp, 1, body)?;
+                self.store(r, to, ty, temp, Operands::PLAIN, body)?;
             }
             Op::CopyMemorySized => {
                 let (to, from) = (inst.id(0).ok_or("no target")?, inst.id(1).ok_or("no source")?);
@@ -490,9 +490,14 @@ impl Translator<'_> {
             body.push(Ins::Copy { dst, src, n }, r);
             return Ok(());
         }
-        let aligned = if self.pointee(ptr)?.1 == super::program::class::PHYSICAL { operands.aligned } else { 1 };
+        let physical = self.pointee(ptr)?.1 == super::program::class::PHYSICAL;
+        let aligned = if physical { operands.aligned } else { 1 };
         let mut access = self.access(ty, self.mat.get(ptr).copied().unwrap_or_default(), aligned);
         access.volatile = operands.volatile;
+        // Kernels may say less than the type asks for, as compilers do of unaligned loads.
+        if operands.says_aligned && !physical && self.m.is_kernel() {
+            access.align = operands.aligned;
+        }
         let ptr = self.row(ptr)?;
         body.push(Ins::Load { dst, ptr, access: Box::new(access) }, r);
         Ok(())
@@ -504,7 +509,7 @@ impl Translator<'_> {
         ptr: Id,
         ty: Ty,
         src: Row,
-        aligned: u32,
+        operands: Operands,
         body: &mut Body,
     ) -> Result<(), String> {
         let n = self.types.slots(ty);
@@ -514,8 +519,12 @@ impl Translator<'_> {
             body.push(Ins::Copy { dst, src, n }, r);
             return Ok(());
         }
-        let aligned = if self.pointee(ptr)?.1 == super::program::class::PHYSICAL { aligned } else { 1 };
-        let access = self.access(ty, self.mat.get(ptr).copied().unwrap_or_default(), aligned);
+        let physical = self.pointee(ptr)?.1 == super::program::class::PHYSICAL;
+        let aligned = if physical { operands.aligned } else { 1 };
+        let mut access = self.access(ty, self.mat.get(ptr).copied().unwrap_or_default(), aligned);
+        if operands.says_aligned && !physical && self.m.is_kernel() {
+            access.align = operands.aligned;
+        }
         let ptr = self.row(ptr)?;
         body.push(Ins::Store { src, ptr, access: Box::new(access) }, r);
         Ok(())
@@ -725,17 +734,20 @@ impl Translator<'_> {
 
 /// What memory operands say of a load.
 #[derive(Clone, Copy)]
-struct Operands {
+pub(super) struct Operands {
     aligned: u32,
+    /// Whether the alignment is said, be it less than that of the type.
+    says_aligned: bool,
     volatile: bool,
 }
 
 impl Operands {
-    const PLAIN: Operands = Operands { aligned: 1, volatile: false };
+    pub(super) const PLAIN: Operands = Operands { aligned: 1, says_aligned: false, volatile: false };
 
     /// Those at operand `at`.
     fn of(inst: &Inst, at: usize) -> Operands {
-        Operands { aligned: aligned(inst, at), volatile: inst.word(at).is_some_and(|mask| mask & 1 != 0) }
+        let has = |bit: u32| inst.word(at).is_some_and(|mask| mask & bit != 0);
+        Operands { aligned: aligned(inst, at), says_aligned: has(2), volatile: has(1) }
     }
 }
 
