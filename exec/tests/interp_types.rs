@@ -444,3 +444,20 @@ fn conversions_to_integers_that_do_not_have_the_number() {
         }
     }
 }
+
+/// Instructions on quads have no scope operand; what they look at need not be constant, and may be.
+#[test]
+fn quads() {
+    let body = "%lane = OpLoad %uint %lane_in
+        %second = OpIEqual %bool %lane %c2
+        %any = OpGroupNonUniformQuadAnyKHR %bool %second
+        %all = OpGroupNonUniformQuadAllKHR %bool %yes
+        %both = OpLogicalAnd %bool %any %all
+        %v = OpSelect %uint %both %c1 %c0
+        %at = OpAccessChain %ptr %out %c0 %lane
+        OpStore %at %v";
+    let module = shader("%uint", 4, "%yes = OpConstantTrue %bool", body);
+    let out = run_clean(&module, &[], &[u32s([0; 32]), u32s([99; 32])], Config::default());
+    let wanted: Vec<u32> = (0..32).map(|lane| u32::from(lane < 4)).collect();
+    assert_eq!(from_u32s(&out[1]), wanted);
+}

@@ -5,7 +5,7 @@ use super::nodes::{Check, Group, Kind, List, Val};
 use super::shape::{Fold, Shape};
 use super::{Assumptions, Uniformity};
 use coop_ir::effects::{ExtPointer, ExtSet};
-use coop_ir::grammar::Op;
+use coop_ir::grammar::{ExecutionScope, Op};
 use coop_ir::types::{self, Type, natural_size};
 use coop_ir::{Id, Inst, InstRef};
 use smallvec::SmallVec;
@@ -322,8 +322,8 @@ impl Builder<'_> {
     }
 
     fn grouped(&mut self, at: InstRef, inst: &Inst, g: Group, ty: Id) {
-        let scoped = |n: &str| !n.starts_with("Subgroup") && !n.starts_with("GroupNonUniformQuadA");
-        let scope = inst.id(0).filter(|_| inst.op.name().is_some_and(scoped));
+        let scoped = matches!(inst.op.execution_scope(), Some(ExecutionScope::Operand(_)));
+        let scope = inst.id(0).filter(|_| scoped);
         let scope = scope.and_then(|s| self.given.constants.get(s).value());
         let g = match (g, scope) {
             (Group::Same(_), Some(2)) => Group::Same(Uniformity::Workgroup),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use coop_ir::cfg::{Case, Cfg, NodeKind, Order};
+use coop_ir::grammar::ExecutionScope;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op};
 
 use super::arith::{self, Arg};
@@ -672,18 +673,17 @@ impl Translator<'_> {
     /// Subgroup and group instructions.
     fn group(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<bool, String> {
         let name = inst.op.name().unwrap_or("");
-        let khr = matches!(
-            inst.op,
+        // Whether the scope is the subgroup, without an operand that says so.
+        let khr = match inst.op {
             Op::SubgroupBallotKHR
-                | Op::SubgroupFirstInvocationKHR
-                | Op::SubgroupAllKHR
-                | Op::SubgroupAnyKHR
-                | Op::SubgroupAllEqualKHR
-                | Op::SubgroupReadInvocationKHR
-        );
-        if !khr && !name.starts_with("Group") {
-            return Ok(false);
-        }
+            | Op::SubgroupFirstInvocationKHR
+            | Op::SubgroupAllKHR
+            | Op::SubgroupAnyKHR
+            | Op::SubgroupAllEqualKHR
+            | Op::SubgroupReadInvocationKHR => true,
+            op if name.starts_with("Group") => op.execution_scope() == Some(ExecutionScope::Subgroup),
+            _ => return Ok(false),
+        };
         let id = inst.result.ok_or("no result")?;
         let ty = self.type_of(id)?;
         let scope = if khr { 3 } else { inst.id(0).and_then(|s| self.scalar(s)).ok_or("its scope is not constant")? };
