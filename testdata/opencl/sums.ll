@@ -52,9 +52,10 @@ body:
   br label %loop
 
 done:
-  %tile = call spir_func float @_Z17__spirv_GroupFAddiif(i32 3, i32 0, float %sum)
-  %into = getelementptr inbounds float, ptr addrspace(1) %all, i64 %gy
-  store float %tile, ptr addrspace(1) %into, align 4
+  %sum.twice = fmul float %sum, 2.0
+  %sum.whole = fptosi float %sum.twice to i32
+  %into = getelementptr inbounds i32, ptr addrspace(1) %all, i64 %gy
+  %before = call spir_func i32 @_Z18__spirv_AtomicIAddPU3AS1iiii(ptr addrspace(1) %into, i32 1, i32 0, i32 %sum.whole)
   %bp = getelementptr inbounds half, ptr addrspace(1) %b, i64 %n0
   %bg = addrspacecast ptr addrspace(1) %bp to ptr addrspace(4)
   %bm = call spir_func target("spirv.CooperativeMatrixKHR", half, 3, 16, 16, 1) @_Z32__spirv_CooperativeMatrixLoadKHRPU3AS4Dhili_1(ptr addrspace(4) %bg, i32 0, i64 %n, i32 0)
@@ -75,7 +76,6 @@ declare spir_func i64 @_Z34__spirv_CooperativeMatrixLengthKHR(target("spirv.Coop
 declare spir_func <2 x i32> @_Z39__spirv_JointMatrixGetElementCoordINTEL(target("spirv.CooperativeMatrixKHR", half, 3, 8, 16, 0), i64)
 declare spir_func ptr addrspace(4) @_Z19__spirv_AccessChainPU3AS4m(ptr addrspace(4), i64)
 declare spir_func i32 @_Z18__spirv_AtomicIAddPU3AS1iiii(ptr addrspace(1), i32, i32, i32)
-declare spir_func float @_Z17__spirv_GroupFAddiif(i32, i32, float)
 declare spir_func target("spirv.CooperativeMatrixKHR", float, 3, 8, 16, 2) @_Z26__spirv_CompositeConstructf(float)
 declare spir_func target("spirv.CooperativeMatrixKHR", float, 3, 8, 16, 2) @_Z34__spirv_CooperativeMatrixMulAddKHR(target("spirv.CooperativeMatrixKHR", half, 3, 8, 16, 0), target("spirv.CooperativeMatrixKHR", half, 3, 16, 16, 1), target("spirv.CooperativeMatrixKHR", float, 3, 8, 16, 2), i32)
 declare spir_func void @_Z33__spirv_CooperativeMatrixStoreKHRPU3AS4f(ptr addrspace(4), target("spirv.CooperativeMatrixKHR", float, 3, 8, 16, 2), i32, i64, i32)

@@ -378,11 +378,11 @@ def sums():
     a, b = c.data("A", "f16", 16 * 16), c.data("B", "f16", 16 * 16)
     c.room("C", "f32", 16 * 16)
     rows = c.data("R", "s32", 16)
-    c.room("S", "f32", 2)
+    tiles = c.data("S", "s32", 2)
     c.number("u64", 16)
     c.expect("C", product(a, b, 16, 16, 16))
     c.expect("R", [rows[i] + int(2 * sum(a[i * 16 : i * 16 + 16])) for i in range(16)])
-    c.expect("S", [float(sum(a[t * 128 : t * 128 + 128])) for t in range(2)])
+    c.expect("S", [tiles[t] + int(2 * sum(a[t * 128 : t * 128 + 128])) for t in range(2)])
     return c
 
 

@@ -460,6 +460,16 @@ impl Translator<'_> {
         Ok(true)
     }
 
+    /// An access through a pointer, whose memory operands say how it is aligned (0: they don't). Those of kernels may say less than
+    /// the type asks for.
+    fn access_through(&self, ptr: Id, ty: Ty, aligned: u32) -> Result<Access, String> {
+        let physical = self.pointee(ptr)?.1 == super::program::class::PHYSICAL;
+        let more = if physical { aligned.max(1) } else { 1 };
+        let access = self.access(ty, self.mat.get(ptr).copied().unwrap_or_default(), more);
+        let align = if self.is_kernel() && aligned > 0 { aligned } else { access.align };
+        Ok(Access { align, ..access })
+    }
+
     /// A private variable that is bytes: undefined, or with what it begins with.
     fn own_variable(&mut self, r: InstRef, inst: &Inst, at: (Row, Ty), body: &mut Body) -> Result<(), String> {
         let (pointer, ty) = at;
@@ -491,14 +501,8 @@ impl Translator<'_> {
             body.push(Ins::Copy { dst, src, n }, r);
             return Ok(());
         }
-        let physical = self.pointee(ptr)?.1 == super::program::class::PHYSICAL;
-        let aligned = if physical { operands.aligned } else { 1 };
-        let mut access = self.access(ty, self.mat.get(ptr).copied().unwrap_or_default(), aligned);
+        let mut access = self.access_through(ptr, ty, operands.aligned)?;
         access.volatile = operands.volatile;
-        // Kernels may say less than the type asks for, as compilers do of unaligned loads.
-        if operands.says_aligned && !physical && self.m.is_kernel() {
-            access.align = operands.aligned;
-        }
         let ptr = self.row(ptr)?;
         body.push(Ins::Load { dst, ptr, access: Box::new(access) }, r);
         Ok(())
@@ -520,12 +524,7 @@ impl Translator<'_> {
             body.push(Ins::Copy { dst, src, n }, r);
             return Ok(());
         }
-        let physical = self.pointee(ptr)?.1 == super::program::class::PHYSICAL;
-        let aligned = if physical { operands.aligned } else { 1 };
-        let mut access = self.access(ty, self.mat.get(ptr).copied().unwrap_or_default(), aligned);
-        if operands.says_aligned && !physical && self.m.is_kernel() {
-            access.align = operands.aligned;
-        }
+        let access = self.access_through(ptr, ty, aligned)?;
         let ptr = self.row(ptr)?;
         body.push(Ins::Store { src, ptr, access: Box::new(access) }, r);
         Ok(())
@@ -735,27 +734,26 @@ impl Translator<'_> {
 /// What memory operands say of a load.
 #[derive(Clone, Copy)]
 pub(super) struct Operands {
+    /// Bytes, 0 where they don't say.
     aligned: u32,
-    /// Whether the alignment is said, be it less than that of the type.
-    says_aligned: bool,
     volatile: bool,
 }
 
 impl Operands {
-    pub(super) const PLAIN: Operands = Operands { aligned: 1, says_aligned: false, volatile: false };
+    pub(super) const PLAIN: Operands = Operands { aligned: 0, volatile: false };
 
     /// Those at operand `at`.
     fn of(inst: &Inst, at: usize) -> Operands {
         let has = |bit: u32| inst.word(at).is_some_and(|mask| mask & bit != 0);
-        Operands { aligned: aligned(inst, at), says_aligned: has(2), volatile: has(1) }
+        Operands { aligned: aligned(inst, at), volatile: has(1) }
     }
 }
 
-/// The Aligned literal of the memory operands at operand `at`.
+/// The Aligned literal of the memory operands at operand `at`, or 0.
 pub(super) fn aligned(inst: &Inst, at: usize) -> u32 {
     match inst.word(at) {
         Some(mask) if mask & 2 != 0 => inst.word(at + 1).filter(|a| a.is_power_of_two()).unwrap_or(1),
-        _ => 1,
+        _ => 0,
     }
 }
 

@@ -220,6 +220,19 @@ impl<'p> Machine<'p> {
         self.own_shade.clear();
         self.own_shade.resize(own * self.p.lanes, Shade::Undefined);
         for lane in 0..self.p.lanes {
+            for (offset, leaves, init) in &self.p.own_globals {
+                let Some(init) = init else { continue };
+                for leaf in leaves {
+                    let (slot, bytes) = (leaf.slot as usize, usize::from(leaf.bytes));
+                    if init.undef.get(slot).copied().unwrap_or(false) {
+                        continue;
+                    }
+                    let first = lane * own + (*offset + leaf.offset) as usize;
+                    let value = init.v.get(slot).copied().unwrap_or(0).to_le_bytes();
+                    self.own[first..first + bytes].copy_from_slice(&value[..bytes]);
+                    self.own_shade[first..first + bytes].fill(Shade::Sure);
+                }
+            }
             for (offset, value) in &self.values {
                 let range = lane * own + offset..lane * own + offset + value.len();
                 self.own[range.clone()].copy_from_slice(value);

@@ -12,7 +12,7 @@ use super::num::{Num, Rounding, mask};
 use super::place::Placed;
 use super::pure;
 use super::regs::{MAX_LANES, Regs};
-use super::types::{Coop, Decorations, Kind, MAX_SLOTS, MatLayout, Ty, Types, deco};
+use super::types::{Coop, Decorations, Kind, Leaf, MAX_SLOTS, MatLayout, Ty, Types, deco};
 use super::{Config, Semantics};
 
 /// Storage classes.
@@ -97,6 +97,8 @@ pub(super) struct Program {
     pub shared_size: u32,
     /// Bytes of each invocation's own memory.
     pub own_size: u32,
+    /// Variables of the module that are there: where, their numbers, and the initializer.
+    pub own_globals: Vec<(u32, Vec<Leaf>, Option<Value>)>,
     pub functions: Vec<Func>,
     pub ids: Vec<Id>,
     pub entry: usize,
@@ -130,8 +132,9 @@ pub(super) struct Translator<'m> {
     pub push: Vec<Row>,
     pub shared: Vec<Shared>,
     pub shared_size: u32,
-    /// Bytes of each invocation's own memory, where private variables of kernels are.
+    /// Bytes of each invocation's own memory, where private and constant variables of kernels are.
     pub own_size: u32,
+    pub own_globals: Vec<(u32, Vec<Leaf>, Option<Value>)>,
     /// The invocations that share a subgroup- and a workgroup-scope matrix.
     pub members: [u32; 2],
     pub glsl: Option<Id>,
@@ -165,6 +168,7 @@ impl<'m> Translator<'m> {
             shared: Vec::new(),
             shared_size: 0,
             own_size: 0,
+            own_globals: Vec::new(),
             members: [config.subgroup_size.clamp(1, MAX_LANES as u32); 2],
             glsl: None,
             opencl: None,
@@ -207,6 +211,7 @@ impl<'m> Translator<'m> {
             shared: self.shared,
             shared_size: self.shared_size,
             own_size: self.own_size,
+            own_globals: self.own_globals,
             functions: self.functions,
             ids: ids.into_iter().map(|x| x.1).collect(),
             entry,
@@ -578,8 +583,13 @@ impl<'m> Translator<'m> {
                 self.shared.push(Shared { id, offset, size, zero });
                 self.constant_row(tag::SHARED << tag::SHIFT | u64::from(offset))?
             }
-            class::FUNCTION if self.is_in_bytes(pointee) => {
+            class::FUNCTION | class::PRIVATE | class::UNIFORM_CONSTANT if self.is_in_bytes(pointee) => {
                 let offset = self.own(pointee)?;
+                if storage != class::FUNCTION {
+                    let leaves = self.types.leaves(pointee, MatLayout::default()).unwrap_or_default();
+                    let init = initializer.and_then(|i| self.consts.get(i)).cloned();
+                    self.own_globals.push((offset, leaves, init));
+                }
                 self.constant_row(tag::OWN << tag::SHIFT | u64::from(offset))?
             }
             class::PRIVATE | class::INPUT | class::OUTPUT | class::UNIFORM_CONSTANT | class::FUNCTION => {
