@@ -13,8 +13,8 @@
 //! What it has no words for is an error: conversions of factors to accumulators, transposition to A, reductions and
 //! per-element operations on bfloat16 and 8-bit floats, and coordinates that the components can't hold.
 
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
 
 use coop_ir::builder::{FunctionBuilder, Globals, add_global, require_capability, require_extension};
 use coop_ir::constant::{Constants, Specialization};
@@ -71,7 +71,7 @@ pub fn as_nv2<'m>(module: &'m Module, specialization: &Specialization) -> Result
     raise_version(&mut m)?;
     let globals = Globals::new(&m);
     let constants = Constants::new(module, specialization);
-    let mut speller = Speller { m, globals, constants, turned, places: HashMap::new(), variables: Vec::new() };
+    let mut speller = Speller { m, globals, constants, turned, places: FxHashMap::default(), variables: Vec::new() };
     speller.functions()?;
     Ok(Cow::Owned(speller.m))
 }
@@ -98,9 +98,9 @@ struct Speller {
     globals: Globals,
     constants: Constants,
     /// Conversions that transpose.
-    turned: HashSet<Id>,
+    turned: FxHashSet<Id>,
     /// Functions that give an element its row (0) or column (1), by matrix type.
-    places: HashMap<(Id, usize), Id>,
+    places: FxHashMap<(Id, usize), Id>,
     /// Variables for the function at hand.
     variables: Vec<InstRef>,
 }

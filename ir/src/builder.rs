@@ -2,10 +2,10 @@
 //! block.
 
 use crate::grammar::Op;
+use crate::hash::{FxHashMap, FxHashSet};
 use crate::module::{Block, Function, Id, Inst, InstList, InstRef, Module, Operand, OperandList, string_operands};
 use crate::section::Section;
 use crate::types::Scalar;
-use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use spirv::{FunctionControl, LoopControl, SelectionControl, StorageClass};
 

@@ -11,9 +11,9 @@
 //! order) cost more than a look-up. Integers are kept as bits, zero-extended from their width.
 
 use crate::grammar::Op;
+use crate::hash::FxHashMap;
 use crate::module::{Id, IdTable, Inst, Module};
 use crate::types::{self, Scalar, Type};
-use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 use std::fmt;

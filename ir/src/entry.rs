@@ -4,8 +4,8 @@ use crate::cfg::Graph;
 use crate::constant::{Const, Constants};
 use crate::decorate::Decorations;
 use crate::grammar::Op;
+use crate::hash::FxHashMap;
 use crate::module::{Function, Id, IdSet, Inst, InstRef, Module, Operand};
-use rustc_hash::FxHashMap;
 use spirv::{BuiltIn, ExecutionMode};
 
 /// One dimension of a workgroup.

@@ -211,7 +211,7 @@ impl Op {
     /// The opcode of a name without the leading `Op`; the second names of renamed instructions count too.
     pub fn from_name(name: &str) -> Option<Op> {
         use std::sync::LazyLock;
-        static BY_NAME: LazyLock<rustc_hash::FxHashMap<&'static str, Op>> = LazyLock::new(|| {
+        static BY_NAME: LazyLock<crate::hash::FxHashMap<&'static str, Op>> = LazyLock::new(|| {
             let renamed = ALIASES.iter().filter(|a| a.0.is_none()).map(|a| (a.2, Op(a.1 as u16)));
             OPS.iter().map(|i| (i.name, i.op)).chain(renamed).collect()
         });
@@ -501,7 +501,7 @@ impl Kind {
     /// The enumerant with this name; second names of renamed ones count too.
     pub fn enumerant_named(self, name: &str) -> Option<u32> {
         use std::sync::LazyLock;
-        type ByName = rustc_hash::FxHashMap<(Kind, &'static str), u32>;
+        type ByName = crate::hash::FxHashMap<(Kind, &'static str), u32>;
         static BY_NAME: LazyLock<ByName> = LazyLock::new(|| {
             let second = ALIASES.iter().filter_map(|a| Some(((a.0?, a.2), a.1)));
             let rows =

@@ -1,7 +1,7 @@
 //! Equality of modules up to the numbers of their ids.
 
+use crate::hash::FxHashMap;
 use crate::{Id, Inst, Module, Operand};
-use rustc_hash::FxHashMap;
 
 /// Returns whether `b` is `a` with its ids renamed one to one. The bound does not count.
 pub fn isomorphic(a: &Module, b: &Module) -> bool {

@@ -27,6 +27,7 @@ pub mod effects;
 pub mod entry;
 pub mod extensions;
 pub mod grammar;
+pub mod hash;
 pub mod isomorphic;
 mod module;
 pub mod nearest;

@@ -1,7 +1,7 @@
 //! The data model. See the crate's documentation for its invariants.
 
 use crate::grammar::Op;
-use rustc_hash::{FxHashMap, FxHashSet};
+use crate::hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::fmt;
 use std::num::NonZeroU32;

@@ -5,10 +5,10 @@
 
 use crate::builder::add_global;
 use crate::grammar::Op;
+use crate::hash::{FxHashMap, FxHashSet};
 use crate::module::{Id, Inst, InstRef, Module, Operand};
 use crate::section::Section;
 use crate::uses::is_note;
-use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 /// Puts an instruction in front of another one, inside a block. Answers `None`, and changes nothing, if `before` is in

@@ -6,8 +6,8 @@
 //! Whatever is missing or makes no sense in a module is passed over: not to know a place is never an error.
 
 use crate::grammar::Op;
+use crate::hash::FxHashMap;
 use crate::module::{Id, IdMap, Inst, InstRef, Module};
-use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::sync::Arc;
 

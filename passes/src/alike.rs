@@ -4,8 +4,8 @@
 //! attention keeps the maximum and the sum of every row that way. Of each row one element then stands for all, which is
 //! less to hold and to compute.
 
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op};
-use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Bits of Cooperative Matrix Reduce: rows, and rows and columns.
 const OF_ROWS: [u32; 2] = [1, 3];

@@ -11,10 +11,10 @@ use crate::decorations::{self, Decorated};
 use crate::pipeline::PassCx;
 use coop_device::Feature;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
+use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::{sort_globals, unify_types};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::FxHashMap;
 use spirv::{Capability, StorageClass};
 
 /// What memory of 16-bit integers needs that memory of bfloat16 did not.

@@ -6,9 +6,9 @@
 use crate::kernel::{is_kernel, is_wide};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, add_global, decorate, name};
 use coop_ir::decorate::Decorations;
+use coop_ir::hash::FxHashMap;
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, Module, Op, Operand};
-use rustc_hash::FxHashMap;
 use spirv::{BuiltIn, Decoration, StorageClass};
 
 /// Those that are looked for.

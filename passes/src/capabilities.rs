@@ -7,9 +7,9 @@
 use crate::cleanup::remove_capability;
 use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::grammar::implied_capabilities;
+use coop_ir::hash::FxHashSet;
 use coop_ir::needs::each_need;
 use coop_ir::{Kind, Module, Op};
-use rustc_hash::FxHashSet;
 use spirv::Capability;
 
 /// Which kind of module it is: that is not taken back, whatever the grammar finds.

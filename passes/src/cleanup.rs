@@ -7,9 +7,9 @@
 use crate::pipeline::PassCx;
 use crate::{Refusal, Target, capabilities, inline, kernel, tidy};
 use coop_ir::builder::{require_capability, require_extension};
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::remove_globals;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{AddressingModel, Capability, Decoration, LinkageType, StorageClass};
 
 /// Instructions that SPV_KHR_cooperative_matrix does not have.

@@ -5,10 +5,10 @@
 
 use crate::Refusal;
 use coop_ir::decorate::Decorations;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{remove_globals, spell_out_decoration_groups};
 use coop_ir::types::Type;
 use coop_ir::{Id, Kind, Module, Op};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::Decoration;
 
 /// What becomes of a decoration of a matrix.

@@ -4,8 +4,8 @@
 
 use crate::{Options, Refusal, Target};
 use coop_device::{Requirement, spirv_extension};
+use coop_ir::hash::FxHashSet;
 use coop_ir::{InstRef, Kind, Module, Op};
-use rustc_hash::FxHashSet;
 
 /// Refuses an output with matrices that needs what neither the input does nor the device of the options has.
 pub(crate) fn check(input: &Module, output: &Module, options: &Options<'_>) -> Result<(), Refusal> {

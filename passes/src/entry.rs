@@ -6,10 +6,10 @@
 use crate::{Refusal, cleanup};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::entry_points;
+use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::remove_globals;
 use coop_ir::uses::Users;
 use coop_ir::{Id, InstRef, Module, Op};
-use rustc_hash::FxHashSet;
 use spirv::StorageClass;
 
 /// Keeps the entry point of that name only.

@@ -20,10 +20,10 @@ use crate::kernel::is_physical;
 use crate::pipeline::PassCx;
 use crate::ssa;
 use coop_ir::builder::Globals;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::Type;
 use coop_ir::uses::{Users, for_each_use, is_note};
 use coop_ir::{Id, InstRef, Module, Op};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{Capability, StorageClass};
 
 pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {

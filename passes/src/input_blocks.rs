@@ -6,11 +6,11 @@
 
 use coop_ir::builder::{Globals, add_global};
 use coop_ir::decorate::Decorations;
+use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::{remove_globals, replace_uses, sort_globals};
 use coop_ir::types::Type;
 use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::FxHashMap;
 use spirv::{Decoration, StorageClass};
 
 /// Makes a variable of each built-in that is a member of a block which is only loaded, or accessed by member.

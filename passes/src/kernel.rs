@@ -15,10 +15,10 @@ use coop_ir::builder::{Globals, add_global, literal_operands, require_capability
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::entry_points;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{insert_before, remove_globals, sort_globals};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand, string_operands};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{AddressingModel, Capability, ExecutionMode};
 
 /// Whether a module is one of kernels.

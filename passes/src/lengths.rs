@@ -11,11 +11,11 @@
 use crate::Refusal;
 use coop_ir::builder::Globals;
 use coop_ir::decode::decode;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::remove_globals;
 use coop_ir::types::{self, Scalar};
 use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, InstRef, Kind, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::Decoration;
 
 /// What asks for a length.

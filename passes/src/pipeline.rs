@@ -6,8 +6,8 @@ use crate::{
     decorations, device, dialect, entry, inline, kernel, private, scalar, specialize, subgroups, tensor, tiles, vulkan,
 };
 use coop_device::Feature;
+use coop_ir::hash::FxHashSet;
 use coop_ir::{InstRef, Module, Op, binary};
-use rustc_hash::FxHashSet;
 use spirv::Decoration;
 use std::time::Instant;
 

@@ -1,8 +1,8 @@
 //! What a lowering did, and what its output needs from the pipeline.
 
 use coop_ir::decorate::Decorations;
+use coop_ir::hash::FxHashSet;
 use coop_ir::{Function, Id, InstRef, Module, Op, binary};
-use rustc_hash::FxHashSet;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;

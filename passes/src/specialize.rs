@@ -12,10 +12,10 @@ use coop_ir::builder::literal_operands;
 use coop_ir::constant::{Const, Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{Extent, entry_points};
+use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::remove_globals;
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op};
-use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {

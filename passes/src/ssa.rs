@@ -6,10 +6,10 @@
 
 use coop_ir::builder::Globals;
 use coop_ir::cfg::{Cfg, Frontiers};
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::Type;
 use coop_ir::uses::{Users, is_note};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{MemoryAccess, StorageClass};
 
 /// The variables of function `f` for which `wanted` holds of the type they hold, and that are only loaded and stored
@@ -325,7 +325,7 @@ pub(crate) fn repair(m: &mut Module, g: &mut Globals, f: usize) {
         if broken.is_empty() {
             return;
         }
-        let mut variables: FxHashMap<Id, Id> = FxHashMap::default();
+        let mut variables: Vec<Id> = Vec::new();
         for (value, uses) in broken {
             let Some(def) = m.def(value) else { continue };
             if is_chain(m.inst(def).op) {
@@ -334,7 +334,7 @@ pub(crate) fn repair(m: &mut Module, g: &mut Globals, f: usize) {
             }
             let Some(ty) = m.inst(def).ty else { continue };
             let variable = variable(m, g, f, ty);
-            variables.insert(value, variable);
+            variables.push(variable);
             store_after(m, f, def, variable, value);
             for u in &uses {
                 let loaded = m.fresh_id();
@@ -343,8 +343,7 @@ pub(crate) fn repair(m: &mut Module, g: &mut Globals, f: usize) {
                 substitute(m, u, value, loaded);
             }
         }
-        let list: Vec<Id> = variables.values().copied().collect();
-        promote(m, f, &list);
+        promote(m, f, &variables);
     }
 }
 

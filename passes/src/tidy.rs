@@ -5,9 +5,9 @@
 //! pointers apart: instructions that give the same wherever they stand. What is decorated stays.
 
 use crate::ssa;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::uses::is_note;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Whether an instruction gives the same whenever its operands are the same, and does nothing else.
 pub(crate) fn is_pure(op: Op) -> bool {

@@ -25,9 +25,9 @@ use coop_ir::constant::{Const, Constants};
 use coop_ir::decorate::Decorations;
 use coop_ir::effects::ExtSets;
 use coop_ir::grammar::Op;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::Type;
 use coop_ir::{Id, IdIndex, IdSet, IdTable, Inst, InstRef, Module};
-use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 use spirv::StorageClass;
 

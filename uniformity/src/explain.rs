@@ -9,8 +9,8 @@ use super::{Assumption, Assumptions, Doubt, Step, Uniformity, What, Witness};
 use coop_ir::constant::{Constants, SpecIds};
 use coop_ir::decorate::Decorations;
 use coop_ir::grammar::{Kind as Enumeration, Op};
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::{Id, InstRef, Module};
-use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 

@@ -28,7 +28,7 @@ use coop_ir::InstRef;
 use coop_ir::cfg::{DomTree, Graph};
 use coop_ir::decorate::Decorations;
 use coop_ir::grammar::Op;
-use rustc_hash::{FxHashMap, FxHashSet};
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use std::cell::OnceCell;
 use std::rc::Rc;
 

@@ -8,9 +8,9 @@ use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
 use coop_ir::effects::{self, ExtSets, Written};
 use coop_ir::grammar::{Class, Op};
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{Decoration, StorageClass};
 
 /// The storage class of a pointer type's values.

@@ -2,8 +2,8 @@
 
 use super::shape::{Fold, Shape};
 use super::{Assumptions, Uniformity};
+use coop_ir::hash::FxHashMap;
 use coop_ir::{Id, InstRef};
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// A few nodes or cells.

@@ -6,7 +6,7 @@
 
 use super::cells::Cell;
 use coop_ir::cfg::{DomTree, Frontiers, Graph};
-use rustc_hash::FxHashMap;
+use coop_ir::hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 /// The dominators of a program's spots.

@@ -16,8 +16,8 @@ use super::values::uniform_operands;
 use crate::layout::Layouts;
 use coop_ir::entry::CallGraph;
 use coop_ir::grammar::Op;
+use coop_ir::hash::FxHashMap;
 use coop_ir::{Id, IdIndex, IdSet, IdTable, Inst, InstRef, Module};
-use rustc_hash::FxHashMap;
 
 /// What is asked of a module to find the set.
 struct Slicer<'a> {

@@ -14,7 +14,7 @@ use super::together::{Together, is_computed};
 use super::{Assumptions, Uniformity};
 use coop_ir::cfg::Case;
 use coop_ir::grammar::Op;
-use rustc_hash::FxHashMap;
+use coop_ir::hash::FxHashMap;
 use std::ops::Range;
 
 /// A set of nodes to look at again, by their places in [`Solved::nodes_of`].

@@ -1,6 +1,6 @@
 //! Translates functions: blocks, branches, memory, calls, subgroup instructions.
 
-use std::collections::HashMap;
+use coop_ir::hash::FxHashMap;
 
 use coop_ir::cfg::{Case, Cfg, NodeKind, Order};
 use coop_ir::grammar::ExecutionScope;
@@ -29,7 +29,7 @@ impl Body {
     }
 }
 
-type Phis = HashMap<usize, Vec<(Id, Row, u32, Vec<(Id, Id)>)>>;
+type Phis = FxHashMap<usize, Vec<(Id, Row, u32, Vec<(Id, Id)>)>>;
 
 impl Translator<'_> {
     /// Translates the body of a function that has an index. What fails makes the function fail when it is called.
@@ -78,7 +78,7 @@ impl Translator<'_> {
     }
 
     fn phis(&mut self, function: &Function) -> Result<Phis, String> {
-        let mut phis = Phis::new();
+        let mut phis = Phis::default();
         for (b, block) in function.blocks.iter().enumerate() {
             for r in &block.insts {
                 let inst = self.m.inst(*r);
@@ -524,7 +524,7 @@ impl Translator<'_> {
             body.push(Ins::Copy { dst, src, n }, r);
             return Ok(());
         }
-        let access = self.access_through(ptr, ty, aligned)?;
+        let access = self.access_through(ptr, ty, operands.aligned)?;
         let ptr = self.row(ptr)?;
         body.push(Ins::Store { src, ptr, access: Box::new(access) }, r);
         Ok(())

@@ -1,6 +1,6 @@
 //! From a module to a [`Program`]: types, constants and variables; functions are in `function`.
 
-use std::collections::HashMap;
+use coop_ir::hash::FxHashMap;
 
 use coop_ir::constant::{SpecValue, Specialization};
 use coop_ir::types::Type;
@@ -123,7 +123,7 @@ pub(super) struct Translator<'m> {
     pub mat: IdMap<MatLayout>,
     pub rows: u32,
     pub constants: Vec<(Row, u64, bool)>,
-    pub function_index: HashMap<Id, usize>,
+    pub function_index: FxHashMap<Id, usize>,
     pub work: Vec<Id>,
     pub functions: Vec<Func>,
     pub privates: Vec<(Row, u32, Option<Value>)>,
@@ -158,7 +158,7 @@ impl<'m> Translator<'m> {
             mat: m.id_map(),
             rows: 0,
             constants: Vec::new(),
-            function_index: HashMap::new(),
+            function_index: FxHashMap::default(),
             work: Vec::new(),
             functions: Vec::new(),
             privates: Vec::new(),

@@ -5,6 +5,7 @@
 //! holds components. In memory with bytes (buffers, Workgroup) a type has offsets: its decorations where it has some,
 //! else packed with natural alignment.
 
+use coop_ir::hash::FxHashMap;
 use coop_ir::types::Type;
 use coop_ir::{Id, IdMap, Inst, Module, Op};
 
@@ -125,8 +126,8 @@ pub(super) struct Leaf {
 pub(super) struct Decorations {
     pub of: Vec<(Id, u32, Vec<u32>)>,
     pub members: Vec<(Id, u32, u32, u32)>,
-    index: std::collections::HashMap<(Id, u32), usize>,
-    member_index: std::collections::HashMap<(Id, u32, u32), u32>,
+    index: FxHashMap<(Id, u32), usize>,
+    member_index: FxHashMap<(Id, u32, u32), u32>,
 }
 
 impl Decorations {

@@ -1,6 +1,7 @@
 //! What went wrong, with how it came to it.
 
-use std::collections::{HashMap, VecDeque};
+use coop_ir::hash::{FxHashMap, FxHashSet};
+use std::collections::VecDeque;
 use std::fmt;
 
 use coop_ir::{Id, InstRef, Module, Op};
@@ -103,7 +104,7 @@ impl fmt::Display for Finding {
 #[derive(Default)]
 pub(super) struct Findings {
     pub list: Vec<Finding>,
-    index: HashMap<(FindingKind, InstRef), usize>,
+    index: FxHashMap<(FindingKind, InstRef), usize>,
 }
 
 impl Findings {
@@ -229,7 +230,7 @@ pub(super) fn name_of(module: &Module, id: Id) -> String {
 
 /// Where a value comes from: what the computation of `id` reads that can differ between invocations.
 pub(super) fn sources(module: &Module, decorations: &Decorations, id: Id) -> String {
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = FxHashSet::default();
     let mut work = VecDeque::from([id]);
     let mut found: Vec<String> = Vec::new();
     while let Some(id) = work.pop_front() {

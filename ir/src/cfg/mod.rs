@@ -33,9 +33,9 @@ pub use post::{ControlDeps, PostDoms};
 
 use crate::decode::Context;
 use crate::grammar::Op;
+use crate::hash::FxHashMap;
 use crate::module::{Block, Function, Id, Inst, InstRef, Module};
 use graph::{NONE, Walk};
-use rustc_hash::FxHashMap;
 use std::fmt;
 
 /// When an edge is taken.

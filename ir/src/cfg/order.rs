@@ -12,7 +12,7 @@
 //! So nothing runs before all that can still reach it in the same iteration has run: invocations meet at merge blocks,
 //! and in code without merge instructions at the immediate post-dominator, or earlier.
 
-use std::collections::HashMap;
+use crate::hash::FxHashMap;
 
 use super::{Cfg, ConstructKind, Constructs};
 
@@ -31,7 +31,7 @@ pub struct Order {
     /// The nodes, by number.
     pub nodes: Vec<NodeKind>,
     blocks: Vec<Option<u32>>,
-    backs: HashMap<usize, u32>,
+    backs: FxHashMap<usize, u32>,
     places: Vec<usize>,
 }
 
@@ -86,7 +86,7 @@ impl Order {
         }
         let mut nodes = Vec::new();
         let mut blocks = vec![None; count];
-        let mut backs = HashMap::new();
+        let mut backs = FxHashMap::default();
         for node in topological(&next, count) {
             let number = nodes.len() as u32;
             if node < count {

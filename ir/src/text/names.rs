@@ -2,8 +2,8 @@
 
 use super::number::{Number, push_u64};
 use crate::grammar::{Kind, Op};
+use crate::hash::FxHasher;
 use crate::module::{Id, IdMap, Inst, Module, Operand};
-use rustc_hash::FxHasher;
 use std::borrow::Cow;
 use std::hash::Hasher;
 

@@ -8,8 +8,8 @@ use super::number::{Number, integer, shorten};
 use crate::binary;
 use crate::decode::Import;
 use crate::grammar::{Kind, Op, Operands, Quantifier};
+use crate::hash::FxHashMap;
 use crate::module::{InstRef, Module};
-use rustc_hash::FxHashMap;
 use std::fmt;
 use std::ops::Range;
 

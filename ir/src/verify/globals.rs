@@ -2,9 +2,9 @@
 
 use super::{Problem, Verifier};
 use crate::grammar::Op;
+use crate::hash::FxHashSet;
 use crate::module::{Id, Inst, InstRef};
 use crate::section::Section;
-use rustc_hash::FxHashSet;
 use spirv::StorageClass;
 
 /// Whether an opcode has its place outside functions only.

@@ -3,9 +3,9 @@
 use super::{Place, Verifier, What};
 use crate::cfg::Cfg;
 use crate::grammar::Op;
+use crate::hash::FxHashSet;
 use crate::module::{Function, Id, InstRef, Operand};
 use crate::uses::is_note;
-use rustc_hash::FxHashSet;
 
 /// Where the walk over the module is.
 #[derive(Clone, Copy)]

@@ -43,8 +43,8 @@ mod values;
 use crate::cfg::{Cfg, Cfgs};
 use crate::decode::{Context, ExtSet};
 use crate::grammar::Op;
+use crate::hash::FxHashSet;
 use crate::module::{Id, IdMap, Inst, InstRef, Module};
-use rustc_hash::FxHashSet;
 use std::fmt;
 
 /// Something that makes a module ill-formed.

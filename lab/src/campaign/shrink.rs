@@ -2,8 +2,8 @@
 
 use super::Trouble;
 use crate::generator::{Generated, Profile};
+use coop_ir::hash::FxHashSet;
 use coop_ir::{Id, InstRef, Module, Op, Operand, binary, text};
-use std::collections::HashSet;
 use std::path::Path;
 
 /// Less entropy that still makes trouble of the same class: what `troubles` answers with `true`. It is asked at most
@@ -105,7 +105,7 @@ impl Reducer<'_> {
             loop {
                 let removable = removable(&self.best);
                 let Some(some) = removable.get(from..).filter(|s| !s.is_empty()) else { break };
-                let some: HashSet<InstRef> = some.iter().copied().take(many).collect();
+                let some: FxHashSet<InstRef> = some.iter().copied().take(many).collect();
                 if self.attempt(without(&self.best, &some)) {
                     changed = true;
                 } else {
@@ -142,7 +142,7 @@ impl Reducer<'_> {
 
 /// Instructions of functions that can go: nobody uses them, and the flow of control is none of theirs. The last first.
 fn removable(m: &Module) -> Vec<InstRef> {
-    let used: HashSet<Id> = m.all().flat_map(|r| m.inst(r).ids().collect::<Vec<_>>()).collect();
+    let used: FxHashSet<Id> = m.all().flat_map(|r| m.inst(r).ids().collect::<Vec<_>>()).collect();
     let mut out = Vec::new();
     for f in &m.functions {
         for b in &f.blocks {
@@ -159,7 +159,7 @@ fn removable(m: &Module) -> Vec<InstRef> {
     out
 }
 
-fn without(m: &Module, gone: &HashSet<InstRef>) -> Module {
+fn without(m: &Module, gone: &FxHashSet<InstRef>) -> Module {
     let mut out = m.clone();
     for f in &mut out.functions {
         for b in &mut f.blocks {
@@ -174,7 +174,7 @@ fn without(m: &Module, gone: &HashSet<InstRef>) -> Module {
 fn pruned(m: &Module) -> Module {
     let mut out = m.clone();
     loop {
-        let mut used: HashSet<Id> = HashSet::new();
+        let mut used: FxHashSet<Id> = FxHashSet::default();
         for r in out.all() {
             let i = out.inst(r);
             match i.op {
@@ -193,7 +193,7 @@ fn pruned(m: &Module) -> Module {
             let function = out.functions.remove(f);
             function.insts().for_each(|r| out.forget(r));
         }
-        let known: HashSet<Id> = out.all().filter_map(|r| out.inst(r).result).collect();
+        let known: FxHashSet<Id> = out.all().filter_map(|r| out.inst(r).result).collect();
         let gone = |m: &Module, r: InstRef| {
             let i = m.inst(r);
             match i.op {
@@ -204,7 +204,7 @@ fn pruned(m: &Module) -> Module {
             }
         };
         coop_ir::rewrite::remove_globals(&mut out, gone);
-        let variables: HashSet<Id> = out.globals_with(Op::Variable).filter_map(|r| out.inst(r).result).collect();
+        let variables: FxHashSet<Id> = out.globals_with(Op::Variable).filter_map(|r| out.inst(r).result).collect();
         for r in out.globals_with(Op::EntryPoint).collect::<Vec<_>>() {
             let main = out.inst(r).id(1);
             let keep = |o: &Operand| o.id().is_none_or(|id| Some(id) == main || variables.contains(&id));

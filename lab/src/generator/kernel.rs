@@ -5,10 +5,10 @@ use super::access::Access;
 use super::emit::Gen;
 use coop_ir::builder::add_global;
 use coop_ir::grammar::Op;
+use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::insert_before;
 use coop_ir::types::{Scalar, Type, coop_mat};
 use coop_ir::{Id, Inst, InstRef, Operand, string_operands};
-use rustc_hash::FxHashMap;
 use spirv::{BuiltIn, Capability, ExecutionMode, MemoryAccess, StorageClass};
 
 /// An argument of the kernel.

@@ -184,7 +184,7 @@ impl Layout {
 
     fn extent(&self, mat: Mat, view: Option<&View>, store: bool) -> Option<Extent> {
         let mut extent = Extent::default();
-        let mut seen = rustc_hash::FxHashSet::default();
+        let mut seen = coop_ir::hash::FxHashSet::default();
         for r in 0..mat.rows {
             for c in 0..mat.cols {
                 match self.locate((r, c), mat.cols, view, store)? {

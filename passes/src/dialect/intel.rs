@@ -19,10 +19,10 @@ use crate::Refusal;
 use crate::cleanup::{remove_capability, remove_extension};
 use crate::pipeline::PassCx;
 use coop_ir::builder::{require_capability, require_extension};
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{remove_globals, sort_globals};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{Capability, Decoration};
 
 /// Capabilities that nothing needs afterwards: checked, with offsets, prefetch, packed, invocation, TF32, bfloat16 of

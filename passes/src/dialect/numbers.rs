@@ -8,9 +8,9 @@
 use super::edit::{Edit, Shape, malformed};
 use crate::{Refusal, Tf32};
 use coop_ir::builder::{FunctionBuilder, Index, require_capability, require_extension};
+use coop_ir::hash::FxHashMap;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, InstRef, Op, Operand};
-use rustc_hash::FxHashMap;
 use spirv::Capability;
 
 const F32: Scalar = Scalar::Float { width: 32 };

@@ -14,10 +14,10 @@ use crate::inline::Carriers;
 use crate::{Refusal, ssa};
 use coop_ir::builder::{Globals, require_capability, require_extension};
 use coop_ir::constant::{Constants, Specialization};
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::sort_globals;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::Capability;
 use std::collections::BTreeSet;
 

@@ -15,10 +15,10 @@ use crate::scalar::place::{chain, containers, is_array, is_padded};
 use crate::tensor::bytes::{Bound, Layouts, Views};
 use coop_ir::builder::decorate;
 use coop_ir::decorate::Decorations;
+use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::sort_globals;
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::FxHashMap;
 use spirv::{Decoration, StorageClass};
 
 pub(super) fn run(m: &mut Module) -> Result<(), Refusal> {

@@ -19,10 +19,10 @@ use crate::workgroup::Workgroup;
 use crate::{Lanes, Refusal};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, require_capability};
 use coop_ir::constant::{Constants, Specialization};
+use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::sort_globals;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::FxHashMap;
 use spirv::{BuiltIn, Capability, MemoryAccess, MemorySemantics, Scope, StorageClass};
 use std::collections::BTreeMap;
 

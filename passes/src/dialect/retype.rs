@@ -8,10 +8,10 @@
 use super::edit::Edit;
 use crate::Refusal;
 use coop_ir::builder::require_capability;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{remove_globals, replace_uses, sort_globals};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{Capability, StorageClass};
 
 pub(super) fn run(m: &mut Module) -> Result<(), Refusal> {
@@ -224,7 +224,9 @@ impl Retype {
                 e.m.inst_mut(r).operands[0] = value.into();
             }
         }
-        for (ty, same) in &self.pairs {
+        let mut pairs: Vec<(Id, Id)> = self.pairs.iter().map(|(ty, same)| (*ty, *same)).collect();
+        pairs.sort_unstable();
+        for (ty, same) in &pairs {
             if let Some(r) = e.m.def(*ty) {
                 e.m.inst_mut(r).operands[0] = Operand::Id(self.bf16);
             }

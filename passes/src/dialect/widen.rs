@@ -11,10 +11,11 @@ use crate::kernel::{is_kernel, through_matrix};
 use crate::pipeline::PassCx;
 use crate::{Checked, Refusal};
 use coop_device::{ComponentType, Profile};
+use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::{remove_globals, replace_uses, sort_globals};
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
 
 /// The tensor operand that names a decode function, and the one that names a view.
 const DECODE: u32 = 2;
@@ -60,14 +61,14 @@ fn widens(profile: &Profile) -> bool {
 }
 
 /// The types for A and B of bfloat16 whose values are loaded, moved about and multiplied.
-fn candidates(m: &Module) -> FxHashSet<Id> {
+fn candidates(m: &Module) -> BTreeSet<Id> {
     let constants = coop_ir::constant::Constants::new(m, &coop_ir::constant::Specialization::new());
     let factor = |ty: types::CoopMat| {
         let view = ty.view(m, &constants);
         view.component == Some(Scalar::BF16) && matches!(view.use_.fixed(), Some(0 | 1))
     };
     let types = m.globals_with(Op::TypeCooperativeMatrixKHR).filter_map(|r| types::coop_mat(m, m.inst(r).result?));
-    let mut found: FxHashSet<Id> = types.filter(|t| factor(*t)).map(|t| t.id).collect();
+    let mut found: BTreeSet<Id> = types.filter(|t| factor(*t)).map(|t| t.id).collect();
     for r in m.all() {
         let i = m.inst(r);
         let fits = match i.op {

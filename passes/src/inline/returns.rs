@@ -7,8 +7,8 @@
 use crate::ssa;
 use coop_ir::builder::Globals;
 use coop_ir::cfg::{Cfg, ConstructKind, Constructs};
+use coop_ir::hash::FxHashMap;
 use coop_ir::{Block, Id, Inst, InstList, InstRef, Module, Op, Operand};
-use rustc_hash::FxHashMap;
 
 /// Gives function `f` a single return that is in no construct.
 pub(crate) fn single_return(m: &mut Module, g: &mut Globals, f: usize) {
@@ -101,7 +101,9 @@ impl Wrap<'_, '_> {
         };
         // The merge blocks of the loops that are left, as they will be.
         let mut new_merge: FxHashMap<usize, Id> = FxHashMap::default();
-        for h in exits.keys() {
+        let mut ordered: Vec<usize> = exits.keys().copied().collect();
+        ordered.sort_unstable();
+        for h in &ordered {
             new_merge.insert(*h, self.m.fresh_id());
         }
         for (b, loops) in around {
@@ -128,11 +130,9 @@ impl Wrap<'_, '_> {
                 parents.insert(*h, outer);
             }
         }
-        let mut ordered: Vec<usize> = exits.keys().copied().collect();
-        ordered.sort_unstable();
-        for h in ordered {
-            let (Some(exit), Some(flag), Some(outer)) = (exits.get(&h), flag, parents.get(&h)) else { continue };
-            self.leave(exit, new_merge[&h], flag, *outer, bool_type);
+        for h in &ordered {
+            let (Some(exit), Some(flag), Some(outer)) = (exits.get(h), flag, parents.get(h)) else { continue };
+            self.leave(exit, new_merge[h], flag, *outer, bool_type);
         }
         let mut setup = Vec::new();
         if let Some(flag) = flag {
@@ -140,7 +140,7 @@ impl Wrap<'_, '_> {
             setup.push(self.inst(Op::Store, &[flag, no]));
         }
         self.enclose(setup, entry, header, end, next, value);
-        new_merge.values().for_each(|label| self.complete_phis(*label));
+        ordered.iter().for_each(|h| self.complete_phis(new_merge[h]));
         let promoted: Vec<Id> = value.map(|v| v.1).into_iter().chain(flag).collect();
         ssa::repair(self.m, self.g, self.f);
         ssa::promote(self.m, self.f, &promoted);

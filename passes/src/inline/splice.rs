@@ -9,9 +9,9 @@ use crate::Refusal;
 use crate::ssa::{is_debug, undef};
 use coop_ir::binary::MAX_BOUND;
 use coop_ir::builder::name;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::uses::is_note;
 use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Why calls can't be inlined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

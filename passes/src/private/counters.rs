@@ -3,11 +3,11 @@
 
 use crate::ssa;
 use coop_ir::builder::Globals;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::insert_before;
 use coop_ir::types::{Scalar, Type};
 use coop_ir::uses::{Users, is_note};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 
 const WORD: Scalar = Scalar::Int { width: 64, signed: false };
 

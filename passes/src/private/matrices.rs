@@ -7,10 +7,10 @@
 use crate::inline::Carriers;
 use crate::{Refusal, ssa};
 use coop_ir::builder::Globals;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::insert_before;
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use spirv::StorageClass;
 

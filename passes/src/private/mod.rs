@@ -35,11 +35,11 @@ use crate::{Refusal, ssa};
 use coop_ir::builder::Globals;
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::entry::CallGraph;
+use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::{insert_before, remove_globals, sort_globals};
 use coop_ir::types::Type;
 use coop_ir::uses::Users;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::FxHashSet;
 use spirv::StorageClass;
 
 /// Functions of compilers' libraries that are instructions in truth: each takes a pointer to a number.

@@ -6,9 +6,9 @@
 
 use super::walk::{Act, End, Walk};
 use crate::layout::Layout;
+use coop_ir::hash::FxHashSet;
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Module, Op};
-use rustc_hash::FxHashSet;
 use spirv::StorageClass;
 use std::collections::BTreeMap;
 

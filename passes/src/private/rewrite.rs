@@ -5,10 +5,10 @@ use super::walk::{Act, Element, End, Spot, Walk};
 use crate::layout::Layout;
 use crate::ssa;
 use coop_ir::builder::Globals;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::insert_before;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{MemoryAccess, StorageClass};
 use std::collections::BTreeMap;
 

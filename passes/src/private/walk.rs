@@ -2,10 +2,10 @@
 
 use crate::layout::Layout;
 use crate::ssa::is_debug;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, InstRef, Module, Op};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{MemoryAccess, StorageClass};
 
 /// A variable.

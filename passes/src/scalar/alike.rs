@@ -9,8 +9,8 @@ use super::arith::is_elementwise;
 use super::callback::has_effects;
 use crate::alike::{find, given, takes_place};
 use coop_ir::builder::{FunctionBuilder, Index};
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::{Id, Inst, Module, Op};
-use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The values of matrix types whose rows hold one value each, as far as their definitions tell.
 pub(super) fn rows_alike(m: &Module, mats: &FxHashMap<Id, Mat>) -> FxHashSet<Id> {

@@ -16,10 +16,10 @@ use crate::Refusal;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::effects::{self, Written};
 use coop_ir::grammar::Effects;
+use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::insert_before;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::FxHashSet;
 use spirv::StorageClass;
 
 /// The instructions of callbacks that a lane may have written out, all together; more become a loop.

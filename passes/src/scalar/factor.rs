@@ -7,9 +7,9 @@ use super::{Mat, stage};
 use crate::arena::{Arena, Elem, Zone, words_of};
 use crate::placement::{Along, whole_pieces};
 use coop_ir::builder::{FunctionBuilder, Index};
+use coop_ir::hash::FxHashMap;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Op, Operand};
-use rustc_hash::FxHashMap;
 
 /// Bits of a quad.
 pub(super) const QUAD_BITS: u32 = 128;

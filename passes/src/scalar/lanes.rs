@@ -16,10 +16,10 @@ use coop_ir::constant::Constants;
 use coop_ir::decode::decode;
 use coop_ir::decorate::Decorations;
 use coop_ir::grammar::ExecutionScope;
+use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::insert_before;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Kind, Module, Op, Operand};
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use spirv::{BuiltIn, Capability, Decoration, Scope};
 

@@ -19,10 +19,10 @@ use super::{Deferred, Key, Lower, Mat};
 use crate::Refusal;
 use crate::placement::{self, Along, Run};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll, decorate};
+use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::insert_before;
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
-use rustc_hash::FxHashMap;
 use spirv::{Decoration, MemoryAccess, StorageClass};
 
 /// Memory operands of a matrix access, for one number of `bytes` bytes: alignment can't be more than its own.

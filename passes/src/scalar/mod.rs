@@ -46,10 +46,10 @@ use crate::tensor::{Access, Tensors};
 use crate::{LoweredMatrix, Refusal};
 use coop_ir::builder::Globals;
 use coop_ir::constant::{Constants, Specialization};
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::sort_globals;
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The opcodes that no module has afterwards.
 pub(crate) const REMOVED: &[Op] = &[
@@ -447,7 +447,9 @@ impl Lower<'_, '_> {
 
     /// Matrix types become arrays, under the same ids.
     fn types(&mut self) {
-        for mat in self.mats.values().copied().collect::<Vec<_>>() {
+        let mut mats: Vec<Mat> = self.mats.values().copied().collect();
+        mats.sort_by_key(|m| m.ty);
+        for mat in mats {
             let Some(r) = self.m.def(mat.ty) else { continue };
             let len = self.g.u32(self.m, mat.band.len());
             let origin = self.m.inst(r).origin;

@@ -13,9 +13,9 @@ use crate::placement::Use;
 use crate::ssa::is_debug;
 use coop_ir::cfg::{Cfg, PostDoms};
 use coop_ir::constant::{Constants, Specialization};
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::StorageClass;
 
 /// What is observed.

@@ -11,9 +11,9 @@ use crate::logical::{Logical, logical};
 use crate::placement::{Along, Grid, Holding, Run, Shape, Use, choose, spread_within, tile};
 use coop_ir::constant::Constants;
 use coop_ir::effects::{self, Written};
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, Module, Op};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::StorageClass;
 
 /// Every matrix type with its dimensions, and the grids that they are cut by.

@@ -15,8 +15,8 @@ use crate::alike::{Combine, combine as what};
 use crate::arena::{Arena, Region, Zone};
 use crate::placement::{Cut, Line};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::hash::FxHashMap;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
-use rustc_hash::FxHashMap;
 
 /// Bits of Cooperative Matrix Reduce.
 const ROW: u32 = 1;

@@ -8,10 +8,10 @@
 use crate::ssa;
 use coop_ir::builder::add_global;
 use coop_ir::constant::Constants;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::Type;
 use coop_ir::uses::{Users, is_note};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Removes the matrices that nothing reads, of the types in `types`. Variables of those in `values` become values where
 /// they can, so that it is seen what a load is used for.

@@ -10,8 +10,8 @@ use super::{Key, Lower};
 use crate::arena::Arena;
 use crate::placement::whole_pieces;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::hash::FxHashMap;
 use coop_ir::{Id, Op, Operand};
-use rustc_hash::FxHashMap;
 
 /// The `k` that go without a jump.
 const STRAIGHT: u32 = 16;

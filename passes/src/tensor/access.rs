@@ -37,9 +37,9 @@ use crate::{Options, Refusal, Semantics, ssa};
 use coop_ir::builder::{FunctionBuilder, Globals, Index};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decorate::Decorations;
+use coop_ir::hash::FxHashSet;
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
-use rustc_hash::FxHashSet;
 
 /// What the tensor accesses of a module share.
 pub(crate) struct Tensors {

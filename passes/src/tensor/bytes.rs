@@ -9,10 +9,10 @@ use crate::scalar::bits::{gather, small_type};
 use coop_ir::builder::{FunctionBuilder, Index, decorate, name, require_capability, require_extension};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::uses::is_note;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{Capability, Decoration, MemoryAccess, StorageClass};
 
 /// More parts of a value than this are not read one by one.

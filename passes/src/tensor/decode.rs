@@ -21,10 +21,10 @@ use crate::{Refusal, Semantics, ssa};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, decorate};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::uses::Users;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{Decoration, StorageClass};
 
 /// The functions that decode, as they are called.

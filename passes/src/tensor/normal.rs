@@ -7,10 +7,10 @@ use crate::{Refusal, Semantics, ssa};
 use coop_ir::builder::Globals;
 use coop_ir::cfg::Cfg;
 use coop_ir::constant::{Constants, Specialization};
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::{self, Scalar};
 use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let is_type = |r: &InstRef| matches!(m.inst(*r).op, Op::TypeTensorLayoutNV | Op::TypeTensorViewNV);

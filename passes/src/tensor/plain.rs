@@ -11,10 +11,10 @@ use crate::workgroup::Workgroup;
 use crate::{Error, Options, Refusal, Report, inline, specialize};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, require_capability};
 use coop_ir::constant::{Constants, Specialization};
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::sort_globals;
 use coop_ir::types;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{BuiltIn, Capability, MemoryAccess, MemorySemantics, StorageClass};
 
 /// Replaces the tensor loads and stores of a module; elements are loaded and stored in runs of `run`. A `run` of 0: where it

@@ -9,9 +9,9 @@ use coop_ir::builder::Index;
 use coop_ir::cfg::{Case, Cfg};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
+use coop_ir::hash::FxHashSet;
 use coop_ir::types::Type;
 use coop_ir::{Function, Id, Module, Op};
-use rustc_hash::FxHashSet;
 
 /// How a decode function reads its block.
 pub(super) struct Reads {

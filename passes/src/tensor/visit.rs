@@ -12,8 +12,8 @@ use super::memory::Root;
 use super::parts::layout;
 use super::wide::{WideRoot, at};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::hash::FxHashMap;
 use coop_ir::{Id, Op, Operand};
-use rustc_hash::FxHashMap;
 use spirv::StorageClass;
 
 /// Where elements come from or go to, in the function that is made.

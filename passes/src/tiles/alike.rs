@@ -5,8 +5,8 @@ use super::each::{counts, places_wanted};
 use crate::alike::{find, given, takes_place};
 use crate::scalar::arith::is_elementwise;
 use crate::scalar::callback::has_effects;
+use coop_ir::hash::FxHashSet;
 use coop_ir::{Id, Inst, Module, Op};
-use rustc_hash::FxHashSet;
 
 impl Tiles<'_, '_> {
     /// The values of matrix types whose rows hold one value each, as far as their definitions tell.

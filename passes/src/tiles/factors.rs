@@ -10,11 +10,11 @@ use super::shape::multiplies;
 use crate::ssa;
 use coop_device::Profile;
 use coop_ir::constant::Constants;
+use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::remove_globals;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::uses::Users;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
-use rustc_hash::FxHashSet;
 
 pub(super) fn run(m: &mut Module, constants: &Constants, profile: &Profile) {
     let converted: FxHashSet<Id> = insts(m, Op::FConvert).filter_map(|r| m.inst(r).ty).collect();

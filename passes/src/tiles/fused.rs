@@ -21,9 +21,9 @@ use crate::scalar::lin::Lin;
 use crate::tensor::Access;
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::effects::{self, Written};
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::StorageClass;
 
 /// Where the tiles of a factor come from.

@@ -7,9 +7,9 @@ use crate::decorations;
 use crate::scalar::arith::is_elementwise;
 use crate::scalar::memory::narrow;
 use coop_ir::builder::FunctionBuilder;
+use coop_ir::hash::FxHashMap;
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::FxHashMap;
 
 /// Instructions that the device does not have, whatever the matrix is.
 const ALWAYS: [Op; 7] = [

@@ -10,9 +10,9 @@ use super::shape::Mat;
 use crate::placement::Use;
 use crate::scalar::arith::is_elementwise;
 use coop_ir::constant::Constants;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::Type;
 use coop_ir::{Id, Inst, Module, Op};
-use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Whether K ends inside a tile of this factor.
 pub(super) fn ends_inside(mat: Mat) -> bool {

@@ -35,9 +35,9 @@ use crate::tensor::Access;
 use crate::tidy;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::cfg::{Cfg, Loops};
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::Type;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{BuiltIn, StorageClass};
 
 /// Units that an invocation fetches of a factor, at most.

@@ -12,9 +12,9 @@ use crate::tensor::points_beside;
 use coop_ir::builder::Globals;
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
+use coop_ir::hash::FxHashMap;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use rustc_hash::FxHashMap;
 
 /// What the new instructions share.
 struct Plain<'a> {

@@ -20,9 +20,9 @@ use crate::arena::Elem;
 use crate::logical::Logical;
 use crate::placement::{Grid, Shape, Use, choose};
 use coop_device::{ComponentType, MatrixProperties, Profile, Scope};
+use coop_ir::hash::FxHashMap;
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, InstRef, Module, Op};
-use rustc_hash::FxHashMap;
 use spirv::CooperativeMatrixOperands as Bits;
 
 /// A matrix type of the module.

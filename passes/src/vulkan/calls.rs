@@ -6,9 +6,9 @@ use crate::private::LIBRARY;
 use crate::{Refusal, ssa};
 use coop_ir::builder::Globals;
 use coop_ir::entry::CallGraph;
+use coop_ir::hash::FxHashSet;
 use coop_ir::uses::Users;
 use coop_ir::{Id, Inst, InstRef, Module, Op};
-use rustc_hash::FxHashSet;
 
 /// Inlines all calls into the functions `entries`, and removes all others.
 pub(super) fn inline_all(m: &mut Module, g: &mut Globals, entries: &FxHashSet<Id>) -> Result<(), Refusal> {

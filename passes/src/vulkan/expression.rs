@@ -1,8 +1,8 @@
 //! Computations with pointers that are constants of the module, as instructions, where they are followed like others.
 
 use crate::ssa;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::{Id, Inst, InstRef, Module, Op};
-use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Puts those that function `f` uses in front of its first block's instructions.
 pub(super) fn unfold(m: &mut Module, f: usize) {

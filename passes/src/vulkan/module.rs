@@ -1,11 +1,11 @@
 //! What a module says of itself, after its kernels are shaders.
 
 use coop_ir::builder::{add_global, require_capability};
+use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::{remove_globals, sort_globals};
 use coop_ir::types::Type;
 use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, Kind, Module, Op, Operand};
-use rustc_hash::FxHashSet;
 use spirv::{Capability, Decoration, ExecutionMode, ExecutionModel, StorageClass};
 use std::collections::BTreeSet;
 

@@ -7,9 +7,9 @@
 use super::Kernel;
 use super::root::{Initial, Root};
 use crate::Refusal;
+use coop_ir::hash::FxHashMap;
 use coop_ir::types::Type;
 use coop_ir::{Id, Inst, InstRef, Op};
-use rustc_hash::FxHashMap;
 use spirv::StorageClass;
 
 /// Where a pointer leads.

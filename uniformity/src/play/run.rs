@@ -17,7 +17,7 @@ use super::super::{Assumptions, Uniformity};
 use super::{Differing, Goal, MAX_WORK, Plan, Player, Trial, Way, node};
 use coop_ir::cfg::Case;
 use coop_ir::grammar::Op;
-use rustc_hash::FxHashSet;
+use coop_ir::hash::FxHashSet;
 use smallvec::SmallVec;
 
 /// So many runs for one instruction.
@@ -97,9 +97,9 @@ impl Player<'_, '_, '_> {
         let kept = leading.filter_map(|s| program.terminator(s)).collect();
         let mut plan = Plan {
             goal,
-            over: rustc_hash::FxHashMap::default(),
+            over: coop_ir::hash::FxHashMap::default(),
             kept,
-            slots: rustc_hash::FxHashMap::default(),
+            slots: coop_ir::hash::FxHashMap::default(),
             constants: Vec::new(),
             to_branch: Vec::new(),
             to_goal,

@@ -1,8 +1,8 @@
 //! What is made up in a trial.
 
 use super::{Plan, Player, Trial, Turn, Way};
+use coop_ir::hash::{FxHashMap, FxHasher};
 use coop_ir::{Id, InstRef};
-use rustc_hash::{FxHashMap, FxHasher};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 

@@ -11,9 +11,9 @@ use super::Diverging;
 use coop_ir::cfg::{Cfg, Loops};
 use coop_ir::decorate::Decorations;
 use coop_ir::grammar::Op;
+use coop_ir::hash::FxHashMap;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Operand};
 use coop_uniformity::{TURNS, Uniformity};
-use rustc_hash::FxHashMap;
 use spirv::{BuiltIn, StorageClass};
 
 pub use given::Given;

@@ -19,10 +19,10 @@ use crate::scalar::bits::small_type;
 use crate::{Checked, Refusal};
 use at::At;
 use coop_ir::builder::{require_capability, require_extension};
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{sort_globals, unify_types};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
-use rustc_hash::{FxHashMap, FxHashSet};
 use spirv::{Capability, Decoration, StorageClass};
 
 const BYTE: Scalar = Scalar::Int { width: 8, signed: false };

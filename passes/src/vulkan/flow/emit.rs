@@ -3,8 +3,8 @@
 use super::graph::{On, Var};
 use super::tree::{Branch, Stmt};
 use coop_ir::builder::Globals;
+use coop_ir::hash::FxHashMap;
 use coop_ir::{Block, Id, Inst, InstList, InstRef, Module, Op, Operand};
-use rustc_hash::FxHashMap;
 use spirv::{LoopControl, SelectionControl};
 
 /// Where a list of statements can go besides its end.

@@ -2,7 +2,7 @@
 
 use coop_ir::Id;
 use coop_ir::cfg::{Case, Cfg, Graph};
-use rustc_hash::{FxHashMap, FxHashSet};
+use coop_ir::hash::{FxHashMap, FxHashSet};
 
 /// What decides which arm of a fork is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,9 +16,9 @@ mod tree;
 use crate::{Refusal, ssa};
 use coop_ir::builder::Globals;
 use coop_ir::cfg::Cfg;
+use coop_ir::hash::FxHashMap;
 use coop_ir::{Block, Id, Inst, InstList, InstRef, Module, Op, Operand};
 use graph::{Flow, On, Var};
-use rustc_hash::FxHashMap;
 
 /// Structures function `f`.
 pub(crate) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refusal> {

@@ -3,7 +3,7 @@
 use super::graph::{Arm, Flow, Node, On, Var};
 use super::tree::{Branch, Stmt, build};
 use coop_ir::Id;
-use rustc_hash::FxHashMap;
+use coop_ir::hash::FxHashMap;
 
 struct Random(u64);
 

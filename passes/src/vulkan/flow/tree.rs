@@ -15,7 +15,7 @@
 //! follows. Out of a loop there is one way, its end, and [`Var::Next`] says where to go from there if there are several.
 
 use super::graph::{Arm, Flow, On, Part, Var};
-use rustc_hash::{FxHashMap, FxHashSet};
+use coop_ir::hash::{FxHashMap, FxHashSet};
 
 /// A statement.
 #[derive(Clone, PartialEq, Eq, Debug)]

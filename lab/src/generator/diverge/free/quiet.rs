@@ -2,9 +2,9 @@
 
 use super::Freer;
 use coop_ir::grammar::Op;
+use coop_ir::hash::FxHashSet;
 use coop_ir::{Id, Inst, InstRef, Operand};
 use coop_uniformity::Uniformity;
-use rustc_hash::FxHashSet;
 use spirv::StorageClass;
 
 impl Freer<'_> {
