@@ -406,18 +406,22 @@ impl Tiles<'_, '_> {
     fn spread_vector(&mut self, b: &mut FunctionBuilder<'_>, slot: &mut Slot, plan: &Plan, subgroup: Index) -> Parts {
         let to = plan.to;
         let begin = plan.vector.begin(b, &mut self.arena, subgroup);
+        if plan.all {
+            // One value, which every invocation reads at one place: whoever looks at an element of it goes the same way.
+            small_type(b.module, to.elem.scalar);
+            let byte = plan.vector.byte(b, begin, Index::Const(0), Index::Const(0));
+            let value = self.arena.load_element(b, plan.vector.zone(), to.elem, byte);
+            let tile = slot.op(b, Op::CompositeConstruct, to.tile, [value.into()]);
+            return vec![tile; to.tiles() as usize];
+        }
         // The vector lies down each column when it has an element for each row.
-        let down = plan.by_row && !plan.all;
+        let down = plan.by_row;
         let spots = self.spots(b, to);
         let mut loaded: Vec<(u32, Id)> = Vec::new();
         let mut result = vec![to.tile; to.tiles() as usize];
         for spot in spots {
             let (i, j) = (spot.index as u32 / to.cols, spot.index as u32 % to.cols);
-            let (which, at) = match (plan.all, plan.by_row) {
-                (true, _) => (0, Lin::default()),
-                (false, true) => (i, spot.row.clone()),
-                (false, false) => (j, spot.col.clone()),
-            };
+            let (which, at) = if plan.by_row { (i, spot.row.clone()) } else { (j, spot.col.clone()) };
             if let Some((_, tile)) = loaded.iter().find(|(w, _)| *w == which) {
                 result[spot.index] = *tile;
                 continue;
