@@ -110,6 +110,28 @@ fn generated_kernels_are_interpreted_alike_lowered_and_not() {
     assert!(count(&row, "khr interp") > 20, "{row:?}");
 }
 
+/// Modules whose pointers and strides break the rules of alignment, as engines do, and with what else there is to an access:
+/// the interpreter goes on, and lowered they do what is meant.
+#[test]
+fn unaligned_accesses_are_interpreted_alike_lowered_and_not() {
+    let d = Differential { targets: vec![Target::Scalar, Target::Khr], placements: 1, ..differential(None) };
+    for (dialect, kind) in [
+        (Dialect::Khr, "unaligned load or store"),
+        (Dialect::Nv2, "unaligned tensor access"),
+        (Dialect::Nv1, "unaligned load or store"),
+        (Dialect::Intel, "unaligned load or store"),
+    ] {
+        let mut tally = Tally::default();
+        let has = |seed: &u64| generate(Profile::any(dialect), &entropy(*seed, 3 * BYTES)).made.contains_key(kind);
+        for seed in (20_000..).filter(has).take(2 * INTERPRETED as usize) {
+            let result = try_seed(&d, (seed, &entropy(seed, 3 * BYTES)), Profile::any(dialect), None, &mut tally);
+            result.unwrap_or_else(|t| panic!("seed {seed}: {}", t.message));
+        }
+        let row = tally.total();
+        assert!(count(&row, "scalar interp") >= INTERPRETED && count(&row, "khr interp") > 0, "{row:?}");
+    }
+}
+
 /// Not even bfloat16, which becomes the integers of 16 bits that it was cast from.
 #[test]
 fn nothing_is_cast_to_its_own_type() {

@@ -119,3 +119,61 @@ impl Finder<'_> {
         self.constants.get(id).fixed().map(|v| v as u32)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::align;
+    use coop_ir::constant::{Constants, Specialization};
+    use coop_ir::{Id, Module, Op, text};
+
+    /// A loop with two counters: one goes up by 8, one is halved.
+    const LOOP: &str = "
+        OpCapability Shader
+        OpMemoryModel Logical GLSL450
+        OpEntryPoint GLCompute %main \"main\"
+        OpExecutionMode %main LocalSize 1 1 1
+        %void = OpTypeVoid
+        %fn = OpTypeFunction %void
+        %uint = OpTypeInt 32 0
+        %bool = OpTypeBool
+        %c0 = OpConstant %uint 0
+        %c1 = OpConstant %uint 1
+        %c2 = OpConstant %uint 2
+        %c8 = OpConstant %uint 8
+        %c16 = OpConstant %uint 16
+        %main = OpFunction %void None %fn
+        %entry = OpLabel
+        OpBranch %head
+        %head = OpLabel
+        %up = OpPhi %uint %c16 %entry %more %next
+        %down = OpPhi %uint %c16 %entry %half %next
+        %quarter = OpPhi %uint %c16 %entry %fourth %next
+        OpLoopMerge %end %next None
+        %goes = OpULessThan %bool %c0 %down
+        OpBranchConditional %goes %next %end
+        %next = OpLabel
+        %more = OpIAdd %uint %up %c8
+        %half = OpShiftRightLogical %uint %down %c1
+        %fourth = OpUDiv %uint %quarter %c2
+        %fixed = OpUDiv %uint %c16 %c2
+        %both = OpIAdd %uint %up %fixed
+        OpBranch %head
+        %end = OpLabel
+        OpReturn
+        OpFunctionEnd";
+
+    fn of(m: &Module, op: Op, nth: usize) -> u32 {
+        let constants = Constants::new(m, &Specialization::new());
+        let all = m.functions.iter().flat_map(|f| f.insts()).filter(|r| m.inst(*r).op == op);
+        let id: Vec<Id> = all.filter_map(|r| m.inst(r).result).collect();
+        align(m, &constants, id[nth])
+    }
+
+    #[test]
+    fn what_is_divided_in_a_loop_is_a_multiple_of_nothing() {
+        let m = text::parse(LOOP).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!([0, 1, 2].map(|n| of(&m, Op::Phi, n)), [8, 1, 1]);
+        // Outside of the loop's own way it is what it was.
+        assert_eq!((of(&m, Op::UDiv, 1), of(&m, Op::IAdd, 1)), (8, 8));
+    }
+}
