@@ -333,10 +333,11 @@ fn breaks_rules(cli: &Cli, loaded: &Loaded, spec: &Specialization) -> bool {
     options.specialization = spec.clone();
     // As it will be lowered: what slang's lambdas capture is passed as it means it.
     let mut report = coop_validate::check(&coop_ir::captures::as_passed(&loaded.module), &options);
-    if report.is_ok() {
+    let blocking: Vec<_> = report.blocking().cloned().collect();
+    if blocking.is_empty() {
         return false;
     }
-    report.findings.retain(|f| f.level == Level::Error);
+    report.findings = blocking;
     let renderer = Renderer::for_file(loaded, cli.style.color.on_stderr(), render::width());
     let shown = render::human(renderer, &report);
     io::error(shown.trim_end());

@@ -238,7 +238,7 @@ impl Finder<'_, '_> {
         if let Err(problems) = coop_ir::verify::verify(&other.made.module) {
             return Err(wrong("not well formed", problems[0].to_string()));
         }
-        let on_a_way = self.said.doubts.get(&key).copied().flatten().is_some_and(|w| w.on_a_way.is_some());
+        let on_a_way = self.said.doubts.get(&key).copied().flatten().is_some_and(|w| w.on_a_way);
         let analysis = self.analyze(&other.made.module, !on_a_way)?;
         let now = Said::new(&other.made.module, &analysis);
         // By the same branch: of several invocations that it may lead there another one may be named. Of what is so on one
@@ -483,7 +483,7 @@ fn run(
     let Some(coverage) = &report.coverage else { return Ok(()) };
     for (key, witness) in &said.doubts {
         // What is so on one way need not be so in this run.
-        let always = |w: &Witness| w.on_a_way.is_none() && !(constant.is_some() && said.by_default.contains(key));
+        let always = |w: &Witness| !w.on_a_way && !(constant.is_some() && said.by_default.contains(key));
         let Some(w) = witness.filter(|w| said.once.contains(&key.0) && always(w)) else { continue };
         let found = report.findings.iter().any(|f| f.at == key.0 && (f.kind == NON_UNIFORM || key.1.is_some()));
         if let Some(what) = contradicted(coverage, *key, w, found) {

@@ -309,7 +309,7 @@ fn spelled(module: &Module, case: &Case, lanes: u32, validator: Option<&Path>) -
     let mut options = coop_validate::Options::default();
     options.specialization = spec;
     let report = coop_validate::check(&other, &options);
-    let errors: Vec<_> = report.findings.iter().filter(|f| f.level == coop_validate::Level::Error).collect();
+    let errors: Vec<_> = report.blocking().collect();
     assert!(errors.is_empty(), "{:?}\n{}", errors[0], declared(&other));
     if let Some(tool) = validator {
         let said = spirv_val(tool, &other);

@@ -200,7 +200,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
             }
         }
         let prover = self.prover.get_or_insert_with(|| Prover::new(solved, self.decorations, self.ways));
-        if let Some(shown) = prover.parted_on_a_way(check.spot, check.scope) {
+        if let Some(shown) = prover.parted_on_a_way(check.spot, check.scope, &branches) {
             let parted = shown.run.and_then(|r| r.1).or(branches.first().copied());
             let told = (self.witness(&shown), parted.iter().map(|x| self.condition(*x)).collect(), shown);
             return (Some(told), parted.map_or_else(Vec::new, |x| self.branch_chain(x, check.scope)));
@@ -222,7 +222,8 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
             in_subgroup: grid.size.is_none(),
             values: shown.values,
             round: shown.pair.round,
-            on_a_way: shown.run.map(|r| r.0),
+            on_a_way: shown.run.is_some(),
+            workgroup: shown.run.and_then(|r| r.0),
         }
     }
 

@@ -72,8 +72,8 @@ pub(super) struct Shown {
     pub(super) way: Way,
     /// What the proof rests on.
     pub(super) assumes: Assumptions,
-    /// The workgroup, and the branch that parts the two, if it is so on that way and not on others.
-    pub(super) run: Option<([u32; 3], Option<u32>)>,
+    /// The workgroup, if it decides, and the branch that parts the two, if it is so on that way and not on others.
+    pub(super) run: Option<(Option<[u32; 3]>, Option<u32>)>,
 }
 
 /// What follows from where a branch leads.
@@ -199,9 +199,29 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         Some(Shown { pair, values: None, way, assumes, run: None })
     }
 
-    /// Two invocations of which one executes `spot` without the other, on some way there.
-    pub(super) fn parted_on_a_way(&self, spot: u32, scope: Uniformity) -> Option<Shown> {
-        self.run(spot, scope, None)
+    /// Two invocations of which one executes `spot` without the other, on some way there; `around` are the branches
+    /// that may part them.
+    pub(super) fn parted_on_a_way(&self, spot: u32, scope: Uniformity, around: &[u32]) -> Option<Shown> {
+        let condition = |x: &u32| self.solved.graph.find(self.solved.graph.conditions[*x as usize]);
+        let known = around.iter().any(|x| self.knows_apart(condition(x)));
+        known.then(|| self.run(spot, scope, None)).flatten()
+    }
+
+    /// Whether anything in which invocations are known to differ goes into a value, without a read of memory.
+    fn knows_apart(&self, n: u32) -> bool {
+        let graph = &self.solved.graph;
+        let mut seen = FxHashSet::default();
+        let mut work = vec![n];
+        while let Some(n) = work.pop() {
+            let node = &graph.nodes[n as usize];
+            if matches!(node.shape, Shape::Lanes(_) | Shape::Offset { .. }) {
+                return true;
+            }
+            if seen.len() < MAX_WORK as usize && seen.insert(n) && !matches!(node.kind, Kind::Load { .. }) {
+                work.extend(graph.operands(n).map(|(op, _)| op));
+            }
+        }
+        false
     }
 
     fn run(&self, spot: u32, scope: Uniformity, differ: Option<Differing>) -> Option<Shown> {

@@ -198,8 +198,10 @@ pub struct Witness {
     pub values: Option<(Number, Number)>,
     /// The round of the innermost loop in which they part; 0 is the first.
     pub round: u64,
-    /// The workgroup in which it is so, if that is shown of one way to the instruction, and not of every one.
-    pub on_a_way: Option<[u32; 3]>,
+    /// Whether it is shown of one way to the instruction, and not of every one.
+    pub on_a_way: bool,
+    /// The workgroup in which it is so, if that decides on the way.
+    pub workgroup: Option<[u32; 3]>,
 }
 
 /// A place on the way from an instruction to where values begin to differ.

@@ -542,20 +542,19 @@ impl Solved<'_, '_> {
             Slot::Node(n) => self.built_in_of(n) == Some(BuiltIn::SubgroupId),
             Slot::Known(_) => false,
         };
-        if grid.size.is_none() {
-            // Of subgroups only their numbers tell them apart.
-            return match &rule.places {
-                _ if !own => None,
-                Reads::Some(all) => all.contains(&rule.slot).then_some((Uniformity::Subgroup, assumes)),
-                Reads::Range(0, end) if self.built_in_of(*end) == Some(BuiltIn::NumSubgroups) => {
-                    Some((Uniformity::Workgroup, assumes))
-                }
-                Reads::Range(0, _) => Some((Uniformity::Workgroup, assumes.and(Assumptions::REDUCED))),
-                Reads::Range(..) => None,
-            };
-        }
-        if !own || !single {
-            assumes = assumes.and(grid.subgroups());
+        // Subgroups have numbers from 0 on, wherever they are.
+        match &rule.places {
+            Reads::Some(all) if own && !single && all.contains(&rule.slot) => {
+                return Some((Uniformity::Subgroup, assumes));
+            }
+            Reads::Range(0, end) if own && self.built_in_of(*end) == Some(BuiltIn::NumSubgroups) => {
+                return Some((Uniformity::Workgroup, assumes));
+            }
+            Reads::Range(0, _) if own && grid.size.is_none() => {
+                return Some((Uniformity::Workgroup, assumes.and(Assumptions::REDUCED)));
+            }
+            _ if grid.size.is_none() => return None,
+            _ => assumes = assumes.and(grid.subgroups()),
         }
         let value = |slot: Slot, lane: usize| match slot {
             Slot::Known(v) => Some(v),
@@ -622,9 +621,8 @@ impl Solved<'_, '_> {
     fn storing(&self, rule: &Rule) -> Option<(Box<dyn Fn(usize) -> bool + '_>, Assumptions)> {
         let Some((condition, when)) = rule.condition else { return Some((Box::new(|_| true), Assumptions::NONE)) };
         let node = &self.graph.nodes[condition as usize];
-        let elected = node.inst.is_some_and(|r| self.program.module.inst(r).op == Op::GroupNonUniformElect);
         let (grid, size) = (&self.grid, self.grid.subgroup);
-        if elected && when && self.flow.spots[node.spot as usize] <= Uniformity::Subgroup {
+        if when && self.is_one_of_each(condition) {
             return Some((Box::new(move |l| l % size == 0), Assumptions::NONE));
         }
         let goes = move |l: usize| node.shape.value(l).map(|v| (v != 0) == when);
@@ -637,6 +635,21 @@ impl Solved<'_, '_> {
             let storing: Box<dyn Fn(usize) -> bool + '_> = Box::new(move |l| goes(l) == Some(true));
             (storing, node.shape_assumes)
         })
+    }
+
+    /// Whether a condition holds for the first invocation of each subgroup alone.
+    fn is_one_of_each(&self, condition: u32) -> bool {
+        let node = &self.graph.nodes[condition as usize];
+        let Some(op) = node.inst.map(|r| self.program.module.inst(r).op) else { return false };
+        let mut ops = self.graph.operands(condition).map(|(op, _)| op);
+        match (op, ops.next(), ops.next()) {
+            (Op::GroupNonUniformElect, ..) => self.flow.spots[node.spot as usize] <= Uniformity::Subgroup,
+            (Op::IEqual, Some(a), Some(b)) => {
+                let zero = self.graph.nodes[b as usize].shape == Shape::Const(0);
+                zero && self.built_in_of(a) == Some(BuiltIn::SubgroupLocalInvocationId)
+            }
+            _ => false,
+        }
     }
 
     /// The built-in that a node is.

@@ -75,6 +75,13 @@ impl Report {
         self.worst != Some(Level::Error)
     }
 
+    /// Returns the errors that keep a module from being lowered, or run on a device: those listed, but for strides that break
+    /// an alignment. Lowered code reads elements wherever they are, and drivers are known to do so.
+    pub fn blocking(&self) -> impl Iterator<Item = &Finding> {
+        let alignment = crate::rules::stride::MISALIGNED.id;
+        self.findings.iter().filter(move |f| f.level == Level::Error && f.rule.id != alignment)
+    }
+
     /// How many findings have this level, those listed.
     pub fn count(&self, level: Level) -> usize {
         self.findings.iter().filter(|f| f.level == level).count()

@@ -17,34 +17,38 @@ fn spv_files(dir: &Path, out: &mut Vec<PathBuf>) {
     out.sort();
 }
 
-/// Checks every module below a folder; answers how many there are, and how often each rule was broken.
-fn survey(dir: &Path) -> (usize, BTreeMap<(Level, &'static str), usize>) {
+/// Checks every module below a folder; answers how many there are, how often each rule was broken, and how many errors
+/// there are that keep modules from being lowered.
+fn survey(dir: &Path) -> (usize, BTreeMap<(Level, &'static str), usize>, usize) {
     let mut files = Vec::new();
     spv_files(dir, &mut files);
-    let mut counts = BTreeMap::new();
+    let (mut counts, mut blocking) = (BTreeMap::new(), 0);
     for path in &files {
         let bytes = std::fs::read(path).expect("readable");
         let module = binary::read(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        for f in check(&module, &Options::default()).findings {
+        let report = check(&module, &Options::default());
+        blocking += report.blocking().count();
+        for f in report.findings {
             eprintln!("{}: #{}: {}[{}]: {}", path.display(), f.at.index(), f.level, f.rule.id, f.message);
             *counts.entry((f.level, f.rule.id)).or_default() += 1;
         }
     }
     eprintln!("{} modules in {}: {counts:?}", files.len(), dir.display());
-    (files.len(), counts)
+    (files.len(), counts, blocking)
 }
 
 #[test]
 fn our_kernels() {
-    let (files, counts) = survey(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata"));
+    let (files, counts, blocking) = survey(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata"));
     assert!(files > 0, "no modules in testdata");
-    assert!(counts.keys().all(|(level, _)| *level < Level::Error), "{counts:?}");
+    // Some are there to be lowered though their strides break an alignment.
+    assert_eq!(blocking, 0, "{counts:?}");
 }
 
 #[test]
 fn third_party_shaders_in_the_cache() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let cache = std::env::var_os("COOP_CACHE").map_or(root.join(".cache"), PathBuf::from);
-    let (_, counts) = survey(&cache);
+    let (_, counts, _) = survey(&cache);
     assert!(counts.keys().all(|(level, _)| *level < Level::Error), "{counts:?}");
 }

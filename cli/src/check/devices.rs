@@ -99,7 +99,7 @@ fn file(path: &Path, args: &DevicesArgs, profiles: &[Profile], spec: &Specializa
     let mut options = Options::default();
     options.specialization = spec.clone();
     let report = coop_validate::check(&loaded.module, &options);
-    let broken = report.findings.iter().find(|f| f.level == Level::Error);
+    let broken = report.blocking().next();
     let verdicts: Vec<(&Profile, Verdict)> = profiles
         .iter()
         .map(|profile| match broken {

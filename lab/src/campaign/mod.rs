@@ -536,8 +536,7 @@ fn validate(module: &Module, case: &Case) -> Result<(), String> {
     let mut options = coop_validate::Options::default();
     options.specialization = case.specialization().map_err(|e| e.to_string())?;
     let report = coop_validate::check(&coop_ir::captures::as_passed(module), &options);
-    let errors = report.findings.iter().filter(|f| f.level == coop_validate::Level::Error);
-    let lines: Vec<String> = errors.map(|f| format!("[{}] {}", f.rule.id, f.message)).collect();
+    let lines: Vec<String> = report.blocking().map(|f| format!("[{}] {}", f.rule.id, f.message)).collect();
     if lines.is_empty() { Ok(()) } else { Err(lines.join("\n")) }
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Uniformity {
     /// Threads that share the work [default: all processors]
     #[arg(long, value_name = "N", value_parser = whole::<usize>(1, MOST_JOBS))]
     jobs: Option<usize>,
-    /// Keep what goes wrong here, shrunk, as assembly
+    /// Keep what goes wrong here, shrunk, as assembly; with --open also modules with errors that no run has confirmed
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Make control flow and 32-bit arithmetic only, as seeds below 4000000 in the documentation mean it
@@ -81,8 +81,13 @@ impl Uniformity {
             if let Some(line) = said {
                 io::error(&line);
             }
-            if let Err(w) = result {
-                self.tell(seed, &bytes, &w);
+            match result {
+                Err(w) => self.tell(seed, &bytes, &w),
+                Ok(()) if self.open && !tally.open.is_empty() => {
+                    let why = tally.open.iter().map(open).collect::<Vec<_>>().join("\n");
+                    self.keep(seed, &bytes, &why);
+                }
+                Ok(()) => {}
             }
         }
     }
@@ -93,12 +98,20 @@ impl Uniformity {
 
     fn tell(&self, seed: u64, bytes: &[u8], wrong: &Wrong) {
         print(&format!("seed {seed}: {}: {}", wrong.class, wrong.message));
-        let Some(folder) = &self.keep else { return };
+        if self.keep.is_none() {
+            return;
+        }
         let constructs = self.constructs();
         let less = shrink(bytes, constructs, seed, wrong.class);
         let why =
             try_entropy(&less, constructs, seed, &mut Tally::default()).err().map_or(String::new(), |w| w.message);
-        let module = diverge_with(&less, constructs).module;
+        self.keep(seed, &less, &why);
+    }
+
+    /// Writes a module, and what is to be said of it.
+    fn keep(&self, seed: u64, bytes: &[u8], why: &str) {
+        let Some(folder) = &self.keep else { return };
+        let module = diverge_with(bytes, self.constructs()).module;
         let text = coop_ir::text::print(&module, &coop_ir::text::PrintOptions::default()).text;
         let comment: String = why.lines().map(|l| format!("; {l}\n")).collect();
         let file = folder.join(format!("{seed}.spvasm"));

@@ -28,7 +28,7 @@ pub(crate) mod lin;
 pub(crate) mod memory;
 pub(crate) mod observe;
 pub(crate) mod place;
-mod plan;
+pub(crate) mod plan;
 mod product;
 mod reduce;
 mod resident;

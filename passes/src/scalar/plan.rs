@@ -261,7 +261,7 @@ pub(super) fn settled(m: &Module, mats: &FxHashMap<Id, Mat>, deferred: &FxHashSe
 }
 
 /// Whether an instruction may write memory that others see, or wait for others.
-fn may_write(m: &Module, op: Op, inst: &Inst) -> bool {
+pub(crate) fn may_write(m: &Module, op: Op, inst: &Inst) -> bool {
     match effects::written(m, inst) {
         Written::Nothing => {
             let calls = [Op::FunctionCall, Op::CooperativeMatrixPerElementOpNV, Op::CooperativeMatrixReduceNV];

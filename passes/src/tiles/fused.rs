@@ -268,3 +268,56 @@ impl Tiles<'_, '_> {
         crate::ssa::forget_notes(m, &gone);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scalar;
+
+    /// Whether an instruction of a function is taken to write: here, where scalar code defers loads, and of the function.
+    fn taken_to_write(line: &str) -> [bool; 3] {
+        let source = format!(
+            "%glsl = OpExtInstImport \"GLSL.std.450\"
+             %ocl = OpExtInstImport \"OpenCL.std\"
+             %void = OpTypeVoid
+             %float = OpTypeFloat 32
+             %own = OpTypePointer Function %float
+             %shared = OpTypePointer Workgroup %float
+             %s = OpVariable %shared Workgroup
+             %x = OpConstant %float 1
+             %fn = OpTypeFunction %void
+             %main = OpFunction %void None %fn
+             %entry = OpLabel
+             %v = OpVariable %own Function
+             {line}
+             OpReturn
+             OpFunctionEnd"
+        );
+        let m = coop_ir::text::parse(&source).expect("it is text");
+        let function = &m.functions[0];
+        let inst = m.inst(function.blocks[0].insts[1]);
+        let id = m.inst(function.def).result.expect("it has an id");
+        [writes(&m, inst), scalar::plan::may_write(&m, inst.op, inst), has_effects(&m, id)]
+    }
+
+    #[test]
+    fn extended_instructions_write_through_pointers() {
+        for line in [
+            "%r = OpExtInst %float %glsl Modf %x %s",
+            "%r = OpExtInst %float %ocl fract %x %s",
+            "%r = OpExtInst %float %ocl sincos %x %s",
+            "OpStore %s %x",
+        ] {
+            assert_eq!(taken_to_write(line), [true; 3], "{line}");
+        }
+        for line in [
+            "%r = OpExtInst %float %glsl Modf %x %v",
+            "%r = OpExtInst %float %ocl remainder %x %x",
+            "%r = OpExtInst %float %glsl FMax %x %x",
+            "OpStore %v %x",
+            "%r = OpFAdd %float %x %x",
+        ] {
+            assert_eq!(taken_to_write(line), [false; 3], "{line}");
+        }
+    }
+}

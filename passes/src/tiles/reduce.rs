@@ -21,7 +21,6 @@ use super::{Parts, Tiles};
 use crate::Refusal;
 use crate::arena::{Arena, Elem, QUAD, Region, Zone, words_of};
 use crate::scalar::bits::{gather, part, small_type};
-use crate::scalar::lin::Lin;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Op, Operand};

@@ -184,13 +184,17 @@ impl Player<'_, '_, '_> {
         match BuiltIn::from_u32(number)? {
             BuiltIn::NumSubgroups => grid.size.map(|_| grid.lanes.div_ceil(grid.subgroup) as u64),
             BuiltIn::SubgroupSize | BuiltIn::SubgroupMaxSize => Some(grid.subgroup as u64),
-            BuiltIn::WorkgroupId => t.workgroup.get(axis).copied(),
+            BuiltIn::WorkgroupId => {
+                t.place();
+                t.workgroup.get(axis).copied()
+            }
             BuiltIn::NumWorkgroups => {
                 t.touch(true);
                 t.workgroups.get(axis).map(|n| u64::from(*n))
             }
             BuiltIn::GlobalInvocationId => {
                 let size = grid.size?;
+                t.place();
                 let first = *t.workgroup.get(axis)? * u64::from(*size.get(axis)?);
                 Some(match &node(solved, n).shape {
                     Shape::Offset { lanes, .. } => first + u64::from(lanes[lane as usize]),

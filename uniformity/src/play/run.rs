@@ -29,7 +29,8 @@ const MAX_VALUES: usize = 400_000;
 pub(in super::super) struct Run {
     pub(in super::super) pair: Pair,
     pub(in super::super) way: Way,
-    pub(in super::super) workgroup: [u32; 3],
+    /// The workgroup, if which it is decides.
+    pub(in super::super) workgroup: Option<[u32; 3]>,
     /// The branch at which the two parted.
     pub(in super::super) parted: Option<u32>,
     pub(in super::super) assumes: Assumptions,
@@ -45,6 +46,8 @@ pub(super) struct Strict {
     /// Whether what was asked for last does.
     pub(super) touched: bool,
     pub(super) assumes: Assumptions,
+    /// Whether the number of the workgroup was asked for.
+    pub(super) placed: bool,
     /// Branches at which invocations parted: which went where.
     splits: Vec<(u32, Vec<(u32, u32)>)>,
 }
@@ -74,7 +77,7 @@ impl Player<'_, '_, '_> {
                     _ => false,
                 };
                 let parted = strict.splits.iter().find(parts).map(|s| s.0);
-                let workgroup = t.workgroup.map(|n| n as u32);
+                let workgroup = strict.placed.then(|| t.workgroup.map(|n| n as u32));
                 let mut way = t.way();
                 let over = self.over.iter().filter(|(at, _)| self.is_data(**at));
                 way.over = over.map(|(at, of)| (*at, *of)).collect();
@@ -108,9 +111,12 @@ impl Player<'_, '_, '_> {
         plan
     }
 
-    /// Sometimes the workgroup is one that a constant cuts.
+    /// The first workgroup, as a rule; sometimes one that a constant cuts.
     fn choose_workgroup(&self, t: &mut Trial) {
-        let Some(size) = self.solved.grid.size.filter(|_| t.number % 2 == 1) else { return };
+        if !t.number.is_multiple_of(4) || t.number == 0 {
+            (t.workgroups, t.workgroup) = ([1; 3], [0; 3]);
+        }
+        let Some(size) = self.solved.grid.size.filter(|_| t.number % 4 >= 2) else { return };
         let (axis, which) = (t.roll() as usize % 3, t.roll() as usize);
         let constants = &t.plan.constants;
         let Some(c) = constants.get(which % constants.len().max(1)) else { return };

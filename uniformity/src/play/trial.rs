@@ -59,6 +59,13 @@ impl<'a> Trial<'a> {
         }
     }
 
+    /// Says that the number of the workgroup was asked for.
+    pub(super) fn place(&mut self) {
+        if let Some(strict) = &mut self.strict {
+            strict.placed = true;
+        }
+    }
+
     /// Whether what was asked for does.
     pub(super) fn touched(&self) -> bool {
         self.strict.as_ref().is_some_and(|s| s.touched)

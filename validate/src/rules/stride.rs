@@ -124,16 +124,17 @@ declare_rule! {
 declare_rule! {
     /// ## What it checks
     /// In Vulkan, where all sizes are fixed, the stride in bytes is a multiple of 16, or of the bytes of one row
-    /// (row-major) or column (column-major) where that is less.
+    /// (row-major) or column (column-major) where that is less. `cooplower` lowers such modules all the same: what it writes
+    /// relies on no alignment that is not known or tested.
     /// ## Why
-    /// Each row or column must begin where the hardware's wide loads can. What happens else is undefined by the text; lavapipe
-    /// does what is meant, but other drivers need not. Scalar code does; what khr leaves to the device relies on the rule.
+    /// Each row or column must begin where the hardware's wide loads can. What else happens is undefined: a driver was seen
+    /// to read zeros.
     /// ## Example
     /// A row-major load of a f16 16x16 matrix with stride 17 from an array of f16: rows begin every 34 bytes.
     pub(crate) static MISALIGNED = {
         id: "access-stride-misaligned",
         summary: "the stride breaks the alignment of rows or columns",
-        level: Warning,
+        level: Error,
         since: "0.1.0",
         spec: "Vulkan, Runtime SPIR-V Validation",
         vuids: [

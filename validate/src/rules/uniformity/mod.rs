@@ -190,10 +190,9 @@ fn subgroups(w: &Witness, scope: Uniformity) -> String {
 
 /// Where it is so, if not wherever the instruction is executed.
 fn on_a_way(w: &Witness) -> Option<String> {
-    Some(match w.on_a_way? {
-        [0, 0, 0] => " on one of the ways to it".into(),
-        [x, 0, 0] => format!(" in workgroup {x}"),
-        [x, y, z] => format!(" in workgroup {x} {y} {z}"),
+    w.on_a_way.then(|| match w.workgroup {
+        Some([x, y, z]) => format!(" in workgroup {x} {y} {z}"),
+        None => " on one of the ways to it".into(),
     })
 }
 

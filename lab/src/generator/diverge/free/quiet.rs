@@ -36,16 +36,30 @@ impl Freer<'_> {
                 }
                 Op::Load if inst.word(1).is_some_and(|mask| mask & 1 != 0) => (Uniformity::Divergent, Op::CopyObject),
                 Op::AtomicLoad | Op::AtomicIAdd => (Uniformity::Divergent, Op::CopyObject),
+                // Of what these make of floats nothing is known; integers are computed.
+                Op::ExtInst if ty != self.uint => (over(r), Op::ConvertUToF),
                 _ => continue,
             };
+            let pointer = inst.ids_from(2).find(|id| self.module.type_of(*id).is_some_and(|t| self.is_pointer(t)));
+            let pointer = pointer.filter(|_| inst.op == Op::ExtInst);
             let mut made = Vec::new();
             self.elements.push((r, self.next));
             let word = self.word(how, None, &mut made);
+            if let Some(pointer) = pointer {
+                let to = self.module.type_of(pointer).and_then(|t| self.module.def_inst(t)).and_then(|t| t.id(1));
+                let value = if to == Some(self.uint) { word } else { self.put(&mut made, becomes, ty, &[word]) };
+                let store = Inst::new(Op::Store, None, None, [Operand::Id(pointer), Operand::Id(value)]);
+                made.push(self.module.add(store));
+            }
             self.module.replace(r, Inst::new(becomes, Some(ty), Some(id), [Operand::Id(word)]));
             if let Some((_, at)) = self.place(f, r) {
                 self.module.functions[f].blocks[b].insts.insert_from_slice(at, &made);
             }
         }
+    }
+
+    fn is_pointer(&self, ty: Id) -> bool {
+        self.module.def_inst(ty).is_some_and(|t| t.op == Op::TypePointer)
     }
 
     /// Whether an id is a pointer to memory that is not the invocation's own.
