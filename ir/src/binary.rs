@@ -1,6 +1,6 @@
 //! Bytes to module and back.
 //!
-//! [`read`] accepts either byte order and [`write`] gives back the bytes that were read, header included. What the
+//! [`read`] accepts either byte order and [`write()`] gives back the bytes that were read, header included. What the
 //! grammar does not know is kept: an unknown opcode, an enumerant or surplus words make an instruction
 //! [`Inst::opaque`], never an error. Errors are what no consumer could make sense of.
 

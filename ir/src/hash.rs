@@ -1,7 +1,7 @@
 //! Hash maps and sets of the workspace: FxHash, which is fast for ids.
 //!
 //! Nothing that is written may depend on the order in which they give out what they hold. So tests choose that order: with the
-//! feature `hash-seed`, [`with_seed`] makes the maps of a thread hash from another beginning. Without it there is one order.
+//! feature `hash-seed`, `with_seed` makes the maps of a thread hash from another beginning. Without it there is one order.
 
 pub use rustc_hash::FxHasher;
 use std::collections::{HashMap, HashSet};

@@ -483,7 +483,10 @@ fn run(
     let Some(coverage) = &report.coverage else { return Ok(()) };
     for (key, witness) in &said.doubts {
         // What is so on one way need not be so in this run.
-        let always = |w: &Witness| !w.on_a_way && !(constant.is_some() && said.by_default.contains(key));
+        let always = |w: &Witness| {
+            let by_default = constant.is_some() && said.by_default.contains(key);
+            !w.on_a_way && !by_default
+        };
         let Some(w) = witness.filter(|w| said.once.contains(&key.0) && always(w)) else { continue };
         let found = report.findings.iter().any(|f| f.at == key.0 && (f.kind == NON_UNIFORM || key.1.is_some()));
         if let Some(what) = contradicted(coverage, *key, w, found) {

@@ -106,7 +106,7 @@ fn generated_kernels_are_interpreted_alike_lowered_and_not() {
     // What looks at elements of factors, with lanes that have no subgroup.
     let refused = row.refused.get("scalar: refused-lanes").copied().unwrap_or(0);
     assert!(refused <= 4, "{row:?}");
-    assert_eq!(count(&row, "scalar interp") as u64 + refused as u64, 52, "{row:?}");
+    assert_eq!(count(&row, "scalar interp") + refused, 52, "{row:?}");
     assert!(count(&row, "khr interp") > 20, "{row:?}");
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn take_back(m: &mut Module, declared: &[u32]) {
         let extensions = Kind::Capability.enumerant(c).map_or(&[][..], |e| e.extensions);
         let named =
             |e: &&str| m.globals_with(Op::Extension).any(|r| m.inst(r).string(0).is_some_and(|(n, _)| n == **e));
-        if !extensions.iter().any(|e| named(e))
+        if !extensions.iter().any(named)
             && let Some(first) = extensions.first()
         {
             require_extension(m, first);

@@ -472,6 +472,9 @@ impl Rule {
     }
 }
 
+/// Whether a lane stores.
+type Stores<'a> = Box<dyn Fn(usize) -> bool + 'a>;
+
 impl Solved<'_, '_> {
     /// Over what a rule says that its node is the same, and what must hold; `None` if it says nothing, or not yet.
     pub(super) fn by_rule(&self, rule: &Rule) -> Option<(Uniformity, Assumptions)> {
@@ -618,7 +621,7 @@ impl Solved<'_, '_> {
     }
 
     /// Who stores, if of each subgroup somebody does, and what must hold for that.
-    fn storing(&self, rule: &Rule) -> Option<(Box<dyn Fn(usize) -> bool + '_>, Assumptions)> {
+    fn storing(&self, rule: &Rule) -> Option<(Stores<'_>, Assumptions)> {
         let Some((condition, when)) = rule.condition else { return Some((Box::new(|_| true), Assumptions::NONE)) };
         let node = &self.graph.nodes[condition as usize];
         let (grid, size) = (&self.grid, self.grid.subgroup);

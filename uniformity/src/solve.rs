@@ -30,6 +30,9 @@ impl Dirty {
     }
 }
 
+/// How uniform something is, and what must hold for that.
+type Rated = (Uniformity, Assumptions);
+
 /// What is known of each node and spot.
 pub(super) struct Solved<'p, 'm> {
     pub(super) program: &'p Program<'m>,
@@ -55,7 +58,7 @@ pub(super) struct Solved<'p, 'm> {
     /// What is known of nodes that combine what a workgroup reduced, by node: few.
     rules: Vec<Rule>,
     /// What each of them says now, and the loop behind which alone it does.
-    ruled: Vec<(Option<(Uniformity, Assumptions)>, Option<u32>)>,
+    ruled: Vec<(Option<Rated>, Option<u32>)>,
     /// Places of the nodes that see what a loop leaves behind from outside of it; found when a loop is first left at
     /// different times.
     outside: Option<Vec<u32>>,

@@ -86,8 +86,11 @@ pub(super) fn is_computed(inst: &Inst) -> bool {
     moves || reduction(inst.op, 32).is_some() && matches!(inst.word(1), Some(0..=2))
 }
 
+/// Combines two numbers of a width in bits.
+type Combine = fn(u64, u64, u32) -> u64;
+
 /// What a reduction begins with, and what it does with two numbers of a width.
-fn reduction(op: Op, width: u32) -> Option<(u64, fn(u64, u64, u32) -> u64)> {
+fn reduction(op: Op, width: u32) -> Option<(u64, Combine)> {
     let width = width.clamp(1, 64);
     let all = u64::MAX >> (64 - width);
     Some(match op {

@@ -170,7 +170,7 @@ impl<'a> Cx<'a> {
         let Some(result) = inst.result else {
             match inst.op {
                 Op::Decorate => {
-                    self.has_transpose |= inst.word(1) == Some(enums::Decoration::CooperativeMatrixTransposeEXT)
+                    self.has_transpose |= inst.word(1) == Some(enums::Decoration::CooperativeMatrixTransposeEXT);
                 }
                 Op::Capability => self.declared.push(r),
                 Op::Extension => self.extensions.push(r),

@@ -89,10 +89,11 @@ impl<'a> Blocks<'a> {
         match ty {
             Type::Pointer { storage: PHYSICAL, pointee } => add(What::Address(pointee)),
             Type::Scalar(scalar) => add(What::Numbers(scalar, 1)),
-            Type::Vector { elem, len } => match Type::of(self.module, elem) {
-                Some(Type::Scalar(scalar)) => add(What::Numbers(scalar, len)),
-                _ => {}
-            },
+            Type::Vector { elem, len } => {
+                if let Some(Type::Scalar(scalar)) = Type::of(self.module, elem) {
+                    add(What::Numbers(scalar, len));
+                }
+            }
             Type::Array { elem, len } => {
                 let len = self.constants.get(len).value().and_then(|n| u32::try_from(n).ok());
                 self.elements(block, (kind, elem), len.unwrap_or(0), offset, depth, out);

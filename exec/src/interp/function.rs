@@ -230,10 +230,10 @@ impl Translator<'_> {
             | Op::AssumeTrueKHR
             | Op::CooperativeMatrixPrefetchINTEL
             | Op::UntypedPrefetchKHR => return Ok(()),
-            Op::ExtInst if inst.id(0) == self.opencl || inst.id(0) == self.glsl => {
-                if self.extended(r, inst, body)? {
-                    return Ok(());
-                }
+            Op::ExtInst
+                if (inst.id(0) == self.opencl || inst.id(0) == self.glsl) && self.extended(r, inst, body)? =>
+            {
+                return Ok(());
             }
             _ => {}
         }

@@ -108,7 +108,8 @@ fn note_unfit(regs: &mut Regs, conv: &Conv, a: Row, n: u32) {
             let lane = regs.act.list[k] as usize;
             let x = conv.from.to_f64(regs.get(row, lane));
             let whole = x.trunc();
-            if !(whole >= least && whole < most) && !regs.is_undefined(row, lane) {
+            let fits = whole >= least && whole < most;
+            if !fits && !regs.is_undefined(row, lane) {
                 regs.unfit = Some(Unfit { value: x, width: conv.to.bits(), signed });
                 return;
             }

@@ -327,13 +327,13 @@ struct Untold {
 impl Untold {
     fn new(m: &Module) -> Untold {
         let decorations = Decorations::new(m);
-        let all = |b: BuiltIn| decorations.with_built_in(b).into_iter().map(move |id| (id, b)).collect::<Vec<_>>();
+        let all = |b: BuiltIn| decorations.with_built_in(b).map(move |id| (id, b)).collect::<Vec<_>>();
         let masks = MASKS.into_iter().flat_map(all).collect();
         let member = |ty: Id| {
             let told = ABOUT_SUBGROUPS.into_iter().chain(MASKS);
             let mut members = decorations.members(ty).filter(|(_, d)| d.decoration == Decoration::BuiltIn as u32);
-            let found = members.find_map(|(_, d)| told.clone().find(|b| d.literal() == Some(*b as u32)));
-            found
+
+            members.find_map(|(_, d)| told.clone().find(|b| d.literal() == Some(*b as u32)))
         };
         let block = |r: InstRef| {
             let i = m.inst(r);

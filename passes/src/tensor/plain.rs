@@ -2,7 +2,7 @@
 //! through a shared array of its own.
 //!
 //! It works for any shape and scope, and the interpreter runs what comes out; devices have no such shared memory. So
-//! it shows what the code of [`super::access`] does, apart from the realisations.
+//! it shows what the code of `tensor::access` does, apart from the realisations.
 
 use super::access::{Access, Tensors};
 use crate::builtins::{Builtins, add_to_interfaces};

@@ -37,7 +37,7 @@ pub struct Free<'a> {
 pub struct Freed {
     /// The module. Its first buffer has [`Freed::words`] words.
     pub made: Diverging,
-    /// How many words the first buffer has. What is read by index is in the first [`DATA`].
+    /// How many words the first buffer has. What is read by index is in the first `DATA`.
     pub words: u32,
     /// The branches that words decide.
     branches: Vec<Deciding>,

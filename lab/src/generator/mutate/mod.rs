@@ -1,6 +1,6 @@
 //! Breaks one rule of coopcheck's catalogue in a valid module, and says which.
 //!
-//! [`MUTATORS`] is a table: a rule's id, and a function that breaks it. A function answers `None` where the module has
+//! A [`Mutator`] is a rule's id and a function that breaks it. A function answers `None` where the module has
 //! nothing to break. Most add a copy of an instruction, or a new one, with one thing wrong about it, so that everything
 //! else about the module stays valid; the operand that is wrong is an `OpUndef` of the wrong type.
 
