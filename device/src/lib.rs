@@ -3,7 +3,7 @@
 //! A [`Profile`] is data about one device and driver, measured on it (`cooprun profile`) or taken from what
 //! its maker published. Checking and lowering ask it; nothing here talks to a driver. In a profile's JSON the
 //! names are Vulkan's own member names. A feature that is not mentioned is absent, and a limit that is not mentioned is
-//! the least that Vulkan promises; a name that this version does not know is an.
+//! the least that Vulkan promises; a name that this version does not know is an error.
 
 mod feature;
 mod read;
