@@ -13,6 +13,7 @@ use std::process::Command;
 const EXPLAINED: &[(&str, &str)] = &[
     ("access-layout-unknown", "the value of MemoryLayout is not looked at"),
     ("access-not-in-array", "that Pointer points into an array is not checked"),
+    ("access-stride-misaligned", "the value of a stride is not looked at"),
     ("arithmetic-type-mismatch", "only class, scope, shape and use of the operands are compared, not the types"),
     ("component-int4-memory", "4-bit integers are accepted in memory by themselves"),
     ("component-microscaling", "the component type is not looked at beyond being a float"),

@@ -8,6 +8,16 @@ use std::collections::BTreeSet;
 /// Modules of each dialect.
 const MODULES: u64 = 5;
 
+/// Rules that generated modules break because engines do, and lowered code is right all the same; and what Intel's compiler does
+/// not take.
+const ON_PURPOSE: [&str; 5] = [
+    "access-pointer-misaligned",
+    "access-stride-misaligned",
+    "intel-checked-storage",
+    "muladd-saturating-float",
+    "portability-length-specialized",
+];
+
 #[test]
 fn broken_rules_are_found_by_name() {
     let mut scores = Scores::default();
@@ -22,8 +32,8 @@ fn broken_rules_are_found_by_name() {
     let (broken, found) = scores.total();
     assert!(broken > 1500 && scores.rules.len() > 140, "{}", scores.table());
     assert!(found as f64 >= 0.99 * broken as f64, "{}", scores.table());
-    // Nothing is said against what they were before, but that Intel's compiler does not take some of it.
-    let alarm = |k: &&(coop_validate::Level, &str)| k.0 > coop_validate::Level::Note && k.1 != "intel-checked-storage";
+    // Nothing is said against what they were before, but what generated modules do on purpose.
+    let alarm = |k: &&(coop_validate::Level, &str)| k.0 > coop_validate::Level::Note && !ON_PURPOSE.contains(&k.1);
     let alarms = scores.valid.reported.keys().filter(alarm).count();
     assert!(alarms == 0 && scores.valid.modules >= 30, "{}", scores.table());
 }

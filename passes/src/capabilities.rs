@@ -31,7 +31,9 @@ pub(crate) fn take_back(m: &mut Module, declared: &[u32]) {
     // Those that imply others come first: what they are not needed for themselves, the others may be.
     left.sort_by_key(|c| std::cmp::Reverse(implied_capabilities(*c).len()));
     for c in left {
-        if implies(m, c) || !KINDS.contains(&c) && !is_needed(m, c) {
+        // pocl takes no module for a kernel whose Kernel is only implied.
+        let stays = c == Capability::Kernel as u32 || KINDS.contains(&c) && !implies(m, c);
+        if !stays && (implies(m, c) || !is_needed(m, c)) {
             remove_capability(m, c);
             continue;
         }

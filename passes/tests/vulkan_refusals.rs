@@ -79,9 +79,12 @@ fn refused() -> Vec<(&'static str, &'static str, String)> {
             "refused-vulkan-generic",
             "read from memory",
             kernel(
-                "%pp = OpTypePointer CrossWorkgroup %generic",
+                "%pp = OpTypePointer CrossWorkgroup %generic\n%mine = OpTypePointer Function %u32",
                 "%p = OpFunctionParameter %pp",
-                "%q = OpLoad %generic %p Aligned 8\n%x = OpLoad %u32 %q Aligned 4",
+                "%v = OpVariable %mine Function
+                 %g = OpPtrCastToGeneric %generic %v
+                 OpStore %p %g Aligned 8
+                 %q = OpLoad %generic %p Aligned 8\n%x = OpLoad %u32 %q Aligned 4",
             ),
         ),
         (
@@ -99,13 +102,18 @@ fn refused() -> Vec<(&'static str, &'static str, String)> {
         ("refused-vulkan-type", "no layout", kernel("%image = OpTypeSampler", "%p = OpFunctionParameter %image", "")),
         (
             "refused-vulkan-matrix",
-            "looked at as something else",
+            "narrower numbers",
             kernel(
-                "%16 = OpConstant %u32 16
-                 %m = OpTypeCooperativeMatrixKHR %f32 %2 %16 %16 %2
-                 %mine = OpTypePointer Function %m\n%byte = OpTypePointer Function %u8",
-                "",
-                "%v = OpVariable %mine Function\n%b = OpBitcast %byte %v\n%x = OpLoad %u8 %b Aligned 1",
+                "%8 = OpConstant %u32 8\n%64 = OpConstant %u32 64\n%0b = OpConstant %u8 0
+                 %m = OpTypeCooperativeMatrixKHR %u32 %2 %8 %8 %2
+                 %numbers = OpTypeArray %u32 %64\n%shared = OpTypePointer Workgroup %numbers
+                 %byte = OpTypePointer Workgroup %u8\n%s = OpVariable %shared Workgroup",
+                p,
+                "%b = OpBitcast %byte %s
+                 OpStore %b %0b Aligned 1
+                 %e = OpBitcast %local %s
+                 %x = OpCooperativeMatrixLoadCheckedINTEL %m %e %0 %0 %0 %8 %8 %8
+                 OpCooperativeMatrixStoreKHR %p %x %0 %8",
             ),
         ),
         ("refused-vulkan-builtin", "WorkDim", kernel("", "", "%x = OpLoad %u32 %dim")),

@@ -4,7 +4,7 @@ use crate::env::TargetEnv;
 use crate::matrix::{MatrixType, NvMatrix};
 use crate::options::Options;
 use crate::verdict::Verdict;
-use coop_ir::cfg::{Cfg, Cfgs};
+use coop_ir::cfg::{Cfg, Cfgs, is_never_executed};
 use coop_ir::constant::{Const, Constants};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{CallGraph, EntryPoint, entry_points};
@@ -275,6 +275,16 @@ impl<'a> Cx<'a> {
             Some(cfg) => Cow::Borrowed(cfg),
             None => Cow::Owned(Cfg::new(self.module, &self.module.functions[function])),
         }
+    }
+
+    /// Whether branches that constants decide go past an instruction of a function.
+    pub(crate) fn is_never_executed(&self, r: InstRef) -> bool {
+        let place = |f: usize| {
+            let block = self.module.functions[f].blocks.iter().position(|b| b.insts.contains(&r))?;
+            Some((f, block))
+        };
+        let Some((f, block)) = (0..self.module.functions.len()).find_map(place) else { return false };
+        is_never_executed(self.module, &self.constants, &self.cfg(f), f, block)
     }
 
     pub(crate) fn inst(&self, r: InstRef) -> &'a Inst {

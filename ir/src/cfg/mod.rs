@@ -17,6 +17,7 @@
 //! The graph, reverse post-order and dominators are made at once. What fewer callers need is made from it on demand:
 //! [`PostDoms`], [`ControlDeps`], [`Frontiers`], [`Loops`], [`Constructs`], [`Order`]. Nothing recurses.
 
+mod decided;
 mod dom;
 mod graph;
 mod loops;
@@ -24,6 +25,7 @@ mod merge;
 mod order;
 mod post;
 
+pub use decided::is_never_executed;
 pub use dom::{DomTree, Frontiers};
 pub use graph::Graph;
 pub use loops::{Loop, Loops};

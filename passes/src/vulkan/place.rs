@@ -71,7 +71,34 @@ impl Kernel<'_> {
                 self.places.insert(id, Place::Global);
             }
         }
+        self.loaded_places()
+    }
+
+    /// Refuses Generic pointers that are read from memory, which are taken to be addresses of the device's memory, where the
+    /// function stores a pointer to a variable: they might be that.
+    fn loaded_places(&self) -> Result<(), Refusal> {
+        let insts = || self.m.functions[self.f].blocks.iter().flat_map(|b| b.insts.iter().copied());
+        let keeps_variable = |r: &InstRef| {
+            let inst = self.m.inst(*r);
+            let values = match inst.op {
+                Op::Store => inst.ids_from(1),
+                Op::CompositeConstruct | Op::CompositeInsert | Op::ConvertPtrToU => inst.ids_from(0),
+                _ => return false,
+            };
+            values.into_iter().any(|v| self.places.get(&v).is_some_and(|place| *place != Place::Global))
+        };
+        let loaded = |r: &InstRef| self.m.inst(*r).op == Op::Load && self.gives_pointer(*r) && !self.is_of_device(*r);
+        let Some(r) = insts().find(loaded) else { return Ok(()) };
+        if insts().any(|r| keeps_variable(&r)) {
+            return Err(pointer_from(r, "read from memory"));
+        }
         Ok(())
+    }
+
+    /// Whether a pointer that an instruction gives is an address of the device's memory by its storage class.
+    fn is_of_device(&self, r: InstRef) -> bool {
+        let device = [StorageClass::CrossWorkgroup, StorageClass::UniformConstant].map(|c| c as u32);
+        self.m.inst(r).ty.and_then(|t| self.storage_of(t)).is_some_and(|c| device.contains(&c))
     }
 
     fn gives_pointer(&self, r: InstRef) -> bool {
@@ -177,14 +204,12 @@ impl Kernel<'_> {
                     self.add_root(Root::new(StorageClass::Function, size.bytes, initial, id))
                 }
             }
+            // What Generic pointers may be is looked at when all places are known.
+            Op::Load if self.storage_of(ty) == Some(StorageClass::Generic as u32) => Place::Global,
             Op::Load | Op::ConvertUToPtr => {
-                let device = [StorageClass::CrossWorkgroup, StorageClass::UniformConstant].map(|c| c as u32);
-                if !self.storage_of(ty).is_some_and(|c| device.contains(&c)) {
+                if !self.is_of_device(r) {
                     let from = if inst.op == Op::Load { "read from memory" } else { "made of a number" };
-                    let why = format!("a pointer that is {from} does not say which memory it points into");
-                    let remedy = "only pointers to global memory can be; compile with more optimisation (-O2), \
-                                  so that pointers stay in registers";
-                    return Err(Refusal::new("refused-vulkan-generic", Some(r), why, remedy));
+                    return Err(pointer_from(r, from));
                 }
                 Place::Global
             }
@@ -225,6 +250,14 @@ impl Kernel<'_> {
         let why = "a type has no layout in memory that is known here";
         Refusal::new("refused-vulkan-type", Some(r), why, "use integers, floats, vectors, arrays and structs of them")
     }
+}
+
+/// The refusal of a pointer that comes from where no pointer can be followed.
+fn pointer_from(r: InstRef, from: &str) -> Refusal {
+    let why = format!("a pointer that is {from} does not say which memory it points into");
+    let remedy = "only pointers to global memory can be; compile with more optimisation (-O2), so that pointers stay in \
+                  registers";
+    Refusal::new("refused-vulkan-generic", Some(r), why, remedy)
 }
 
 /// Places by pointer.

@@ -1,0 +1,108 @@
+//! Branches that constants decide.
+
+use super::Cfg;
+use crate::constant::{Constants, fold_int};
+use crate::grammar::Op;
+use crate::module::{Id, Module};
+use crate::types::{Scalar, Type};
+
+/// Conditions that are nested deeper than this are not looked into.
+const MOST_DEPTH: u32 = 32;
+
+/// Returns whether no invocation comes to a block of a function, since a branch on every way to it is decided by constants and
+/// goes elsewhere. Values of the specialization count as constants, defaults do not.
+pub fn is_never_executed(m: &Module, constants: &Constants, cfg: &Cfg, function: usize, block: usize) -> bool {
+    let mut at = block;
+    while let Some(above) = cfg.idom(at) {
+        at = above;
+        let terminator = m.functions[function].blocks[at].insts.last().map(|r| m.inst(*r));
+        let Some(branch) = terminator.filter(|i| i.op == Op::BranchConditional) else { continue };
+        let (Some(condition), Some(yes), Some(no)) = (branch.id(0), branch.id(1), branch.id(2)) else { continue };
+        let Some(taken) = known(m, constants, condition, MOST_DEPTH) else { continue };
+        let Some(other) = cfg.block(if taken != 0 { no } else { yes }).filter(|_| yes != no) else { continue };
+        if cfg.predecessors(other) == [at] && cfg.dominates(other, block) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The number that a value has in every execution.
+fn known(m: &Module, constants: &Constants, id: Id, depth: u32) -> Option<u64> {
+    if let Some(v) = constants.get(id).fixed() {
+        return Some(v);
+    }
+    let inst = m.def_inst(id).filter(|_| depth > 0)?;
+    let operand = |i: usize| inst.id(i).and_then(|id| Some((known(m, constants, id, depth - 1)?, width(m, id)?)));
+    let (a, b) = (operand(0), operand(1));
+    match (inst.op, a, b) {
+        (Op::LogicalOr, Some((1, _)), _) | (Op::LogicalOr, _, Some((1, _))) => Some(1),
+        (Op::LogicalAnd, Some((0, _)), _) | (Op::LogicalAnd, _, Some((0, _))) => Some(0),
+        (op, Some(a), None) if inst.operands.len() == 1 => fold_int(op, width(m, id)?, &[a]),
+        (op, Some(a), Some(b)) if inst.operands.len() == 2 => fold_int(op, width(m, id)?, &[a, b]),
+        _ => None,
+    }
+}
+
+/// Bits of an integer or a Boolean.
+fn width(m: &Module, id: Id) -> Option<u32> {
+    match Type::of(m, m.type_of(id)?)? {
+        Type::Bool => Some(1),
+        Type::Scalar(Scalar::Int { width, .. }) => Some(width),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::constant::{SpecValue, Specialization};
+    use crate::text;
+
+    const SOURCE: &str = "
+        OpCapability Shader
+        OpMemoryModel Logical GLSL450
+        OpDecorate %stride SpecId 7
+        %void = OpTypeVoid
+        %uint = OpTypeInt 32 0
+        %bool = OpTypeBool
+        %c0 = OpConstant %uint 0
+        %c3 = OpConstant %uint 3
+        %stride = OpSpecConstant %uint 10
+        %any = OpUndef %bool
+        %fn = OpTypeFunction %void
+        %main = OpFunction %void None %fn
+        %entry = OpLabel
+        %low = OpBitwiseAnd %uint %stride %c3
+        %odd = OpINotEqual %bool %low %c0
+        %element = OpLogicalOr %bool %any %odd
+        OpSelectionMerge %end None
+        OpBranchConditional %element %slow %fast
+        %slow = OpLabel
+        OpBranch %end
+        %fast = OpLabel
+        OpBranch %inner
+        %inner = OpLabel
+        OpBranch %end
+        %end = OpLabel
+        OpReturn
+        OpFunctionEnd";
+
+    #[test]
+    fn a_condition_may_be_known_in_part() {
+        let m = text::parse(SOURCE).unwrap_or_else(|e| panic!("{e}"));
+        let cfg = Cfg::new(&m, &m.functions[0]);
+        let dead = |stride: Option<&str>| {
+            let mut spec = Specialization::new();
+            if let Some(text) = stride {
+                spec.set(7, SpecValue::parse(text).expect("a number"));
+            }
+            let constants = Constants::new(&m, &spec);
+            (0..cfg.len()).map(|b| is_never_executed(&m, &constants, &cfg, 0, b)).collect::<Vec<_>>()
+        };
+        // In order: entry, slow, fast, inner, end.
+        assert_eq!(dead(Some("10")), [false, false, true, true, false]);
+        assert_eq!(dead(Some("12")), [false; 5]);
+        assert_eq!(dead(None), [false; 5]);
+    }
+}
