@@ -1,18 +1,26 @@
 //! The device that pipelines are made for.
 
+use crate::hash::Hasher;
 use crate::{Feature, Limits, Profile, ProfileError, Promise, promise};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A device, as far as modules with matrices are concerned. Cheap to clone.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Device {
     profile: Arc<Profile>,
+    hash: Arc<OnceLock<[u8; 32]>>,
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Device) -> bool {
+        self.profile == other.profile
+    }
 }
 
 impl Device {
     /// Makes one of what a profile says.
     pub fn from_profile(profile: Profile) -> Device {
-        Device { profile: Arc::new(profile) }
+        Device { profile: Arc::new(profile), hash: Arc::default() }
     }
 
     /// Reads a profile as `cooprun profile` writes it.
@@ -33,6 +41,15 @@ impl Device {
     /// Returns what the device has.
     pub fn profile(&self) -> &Profile {
         &self.profile
+    }
+
+    /// Returns a hash of all that the device has: part of [`Prepared::pipeline_key`](crate::Prepared::pipeline_key).
+    pub fn hash(&self) -> [u8; 32] {
+        *self.hash.get_or_init(|| {
+            let mut hasher = Hasher::new();
+            hasher.add(self.profile.to_json().as_bytes());
+            hasher.finish()
+        })
     }
 
     pub(crate) fn shared(&self) -> &Arc<Profile> {

@@ -31,6 +31,7 @@
 //! input panics: a bug of ours is a refusal too, `refused-internal`.
 
 mod device;
+mod hash;
 mod lowering;
 mod options;
 mod outcome;
@@ -52,5 +53,9 @@ pub use outcome::{Finding, Lowered, Outcome, Refused, Requirements};
 pub use prepared::{Prepared, ReadError};
 pub use promise::Promise;
 
-/// The version of this library: part of every key of a cache.
+/// The version of this library.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The version with a hash of the sources that it was built of: two builds of which one lowers a module differently have
+/// different ones. Part of every [`Prepared::pipeline_key`].
+pub const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("COOPMAT_SOURCES"));

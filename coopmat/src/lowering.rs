@@ -25,6 +25,11 @@ pub(crate) fn outcome(prepared: &Prepared, device: &Device, options: &PipelineOp
             return refused("refused-spec-value", message, "give a value of the constant's type");
         }
     };
+    if let Some(name) = options.entry_point.as_ref().filter(|name| !prepared.entries.contains(name)) {
+        let names: Vec<String> = prepared.entries.iter().map(|entry| format!("'{entry}'")).collect();
+        let message = format!("the module has no entry point '{name}'");
+        return refused("refused-entry", message, &format!("name one that it has: {}", names.join(", ")));
+    }
     let question = Question { module: &prepared.module, device, options, values };
     let lacking = question.lacking(question.module, options.required_subgroup_size);
     if lacking.is_empty() && !options.always_lower {

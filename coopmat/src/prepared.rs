@@ -1,13 +1,16 @@
 //! A module that was read once.
 
-use crate::{Device, Outcome, PipelineOptions};
-use crate::{Specialization, lowering};
+use crate::hash::Hasher;
+use crate::{Device, Outcome, PipelineOptions, Specialization, lowering};
 use coop_ir::constant::{Constants, SpecValue};
+use coop_ir::decorate::Decorations;
+use coop_ir::entry::entry_points;
 use coop_ir::types::Type;
 use coop_ir::{Module, Op, binary};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
 /// A module that was read once, for any number of pipelines and threads.
 #[derive(Clone, Debug)]
@@ -16,6 +19,9 @@ pub struct Prepared {
     /// Whether anything in it is lowered here.
     concerned: bool,
     constants: BTreeMap<u32, SpecConstant>,
+    /// The names of its entry points.
+    pub(crate) entries: Vec<String>,
+    hash: OnceLock<[u8; 32]>,
 }
 
 /// A specialization constant of a module.
@@ -54,7 +60,10 @@ impl Prepared {
         let prepared = guarded(|| {
             let module = read().map_err(|error| error.to_string())?;
             let constants = spec_constants(&module);
-            Ok(Prepared { concerned: coop_validate::concerns_matrices(&module), constants, module })
+            let entries = entry_points(&module, &Decorations::new(&module));
+            let entries = entries.into_iter().map(|entry| entry.name).collect();
+            let concerned = coop_validate::concerns_matrices(&module);
+            Ok(Prepared { concerned, constants, entries, module, hash: OnceLock::new() })
         });
         prepared.unwrap_or_else(Err).map_err(ReadError)
     }
@@ -73,6 +82,27 @@ impl Prepared {
             Ok(outcome) => outcome,
             Err(panic) => Outcome::Refused(Box::new(lowering::internal(panic))),
         }
+    }
+
+    /// Returns a hash of the module's words, by which nobody can make two modules alike.
+    pub fn hash(&self) -> [u8; 32] {
+        *self.hash.get_or_init(|| {
+            let mut hasher = Hasher::new();
+            // A module that is read and not changed is written as the same words.
+            binary::write_words(&self.module).iter().for_each(|word| hasher.add(&word.to_le_bytes()));
+            hasher.finish()
+        })
+    }
+
+    /// Returns the key of [`Prepared::for_pipeline`] for caches: the same if the library's build, the module, the device and the
+    /// options are.
+    pub fn pipeline_key(&self, device: &Device, options: &PipelineOptions) -> [u8; 32] {
+        let mut hasher = Hasher::new();
+        hasher.add_field(crate::BUILD.as_bytes());
+        hasher.add_field(&self.hash());
+        hasher.add_field(&device.hash());
+        hasher.add_field(format!("{options:?}").as_bytes());
+        hasher.finish()
     }
 
     /// Returns the values of all constants of the module, as a pipeline with `given` has them; an error if one does not fit.

@@ -20,8 +20,25 @@ impl Device {
     ) -> Result<Device, QueryError> {
         let version = enabled.api_version.unwrap_or(ApiVersion::new(1, 4));
         // SAFETY: what is asked of the caller.
+        let device = unsafe { Device::from_physical(entry, instance, version, physical) }?;
+        Ok(device.restricted_to(enabled))
+    }
+
+    /// Asks a physical device for all that it has: for who does not know yet what will be enabled of it. `version` is the newest that
+    /// the instance may be used with.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Device::from_vulkan`].
+    pub unsafe fn from_physical(
+        entry: &ash::Entry,
+        instance: &ash::Instance,
+        version: ApiVersion,
+        physical: vk::PhysicalDevice,
+    ) -> Result<Device, QueryError> {
+        // SAFETY: what is asked of the caller.
         let profile = unsafe { coop_device::vulkan::profile(entry, instance, version, physical) }?;
-        Ok(Device::from_profile(profile).restricted_to(enabled))
+        Ok(Device::from_profile(profile))
     }
 
     /// Returns the device with no more than what is enabled of it.

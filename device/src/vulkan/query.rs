@@ -54,6 +54,13 @@ impl<'a> Query<'a> {
         version: ApiVersion,
         device: vk::PhysicalDevice,
     ) -> Result<Query<'a>, QueryError> {
+        // What ash does not find it ends the process for.
+        let has = |name: &CStr| function(entry, instance, name).is_some();
+        if !has(c"vkGetPhysicalDeviceProperties") || !has(c"vkGetPhysicalDeviceFeatures") {
+            return Err(QueryError { call: "vkGetInstanceProcAddr", result: vk::Result::ERROR_INITIALIZATION_FAILED });
+        }
+        let extended = has(c"vkGetPhysicalDeviceFeatures2") && has(c"vkGetPhysicalDeviceProperties2");
+        let version = if extended { version } else { ApiVersion::new(1, 0) };
         // SAFETY: the device is one of this instance.
         let (properties, extensions) = unsafe {
             (instance.get_physical_device_properties(device), instance.enumerate_device_extension_properties(device))
@@ -264,8 +271,7 @@ impl<'a> Query<'a> {
     }
 
     fn function(&self, name: &CStr) -> Option<unsafe extern "system" fn()> {
-        // SAFETY: the instance is alive and the name ends with a zero.
-        unsafe { self.entry.get_instance_proc_addr(self.instance.handle(), name.as_ptr()) }
+        function(self.entry, self.instance, name)
     }
 
     fn rows<const N: usize>(&self, name: &'static CStr, s_type: i32) -> Result<Vec<[u32; N]>, QueryError> {
@@ -279,6 +285,11 @@ impl<'a> Query<'a> {
         });
         check(name.to_str().unwrap_or("a query of cooperative matrices"), rows)
     }
+}
+
+fn function(entry: &ash::Entry, instance: &ash::Instance, name: &CStr) -> Option<unsafe extern "system" fn()> {
+    // SAFETY: the instance is alive and the name ends with a zero.
+    unsafe { entry.get_instance_proc_addr(instance.handle(), name.as_ptr()) }
 }
 
 /// Vulkan's way of listing: ask for the count, then for the elements, again if there are more by then.
