@@ -1,7 +1,7 @@
 //! Device profiles: what a Vulkan device accepts and how large it is.
 //!
 //! A [`Profile`] is data about one device and driver, measured on it (`cooprun profile`) or taken from what
-//! its maker published. Checking and lowering ask it; nothing here talks to a driver. In a profile's JSON the
+//! its maker published. Checking and lowering ask it; only `vulkan`, a feature of the crate, talks to a driver. In a profile's JSON the
 //! names are Vulkan's own member names. A feature that is not mentioned is absent, and a limit that is not mentioned is
 //! the least that Vulkan promises; a name that this version does not know is an error.
 
@@ -10,6 +10,8 @@ mod read;
 mod require;
 mod scalar;
 pub mod subgroup;
+#[cfg(feature = "vulkan")]
+pub mod vulkan;
 
 use std::fmt;
 

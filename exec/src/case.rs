@@ -109,7 +109,7 @@ impl From<SpecValue> for Number {
                 Ok(value) => Number::Int(value),
                 Err(_) => Number::Text(value.to_string()),
             },
-            SpecValue::Hex(value) => Number::Text(format!("{value:#x}")),
+            SpecValue::Hex(value) | SpecValue::Bits(value) => Number::Text(format!("{value:#x}")),
         }
     }
 }
@@ -123,7 +123,7 @@ impl Number {
             Number::Float(value) => Ok(Value::Float(*value)),
             Number::Text(text) => match SpecValue::parse(text) {
                 Some(SpecValue::Int(value)) => Ok(Value::Int(value)),
-                Some(SpecValue::Hex(value)) => Ok(Value::Int(value.into())),
+                Some(SpecValue::Hex(value) | SpecValue::Bits(value)) => Ok(Value::Int(value.into())),
                 Some(SpecValue::Float(value)) => Ok(Value::Float(value)),
                 Some(SpecValue::Bool(value)) => Ok(Value::Int(i128::from(value))),
                 None => Err(Error::case(format!("'{text}' is not a number"))),

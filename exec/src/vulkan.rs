@@ -15,9 +15,7 @@ mod buffers;
 mod device;
 mod instance;
 mod pipeline;
-mod query;
 mod run;
-mod structs;
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -25,6 +23,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use ash::vk;
+use coop_device::vulkan as query;
 use coop_device::{Feature, Profile};
 use coop_ir::Module;
 
@@ -79,7 +78,8 @@ impl Vulkan {
         let handles = instance.physical_devices()?;
         let mut devices = Vec::with_capacity(handles.len());
         for handle in handles {
-            let profile = query::profile(&instance, handle)?;
+            // SAFETY: the handle is one of the instance's own devices.
+            let profile = unsafe { query::profile(&instance.entry, &instance.raw, instance.version, handle) }?;
             devices.push(Physical { handle, profile });
         }
         Ok(Vulkan { instance, devices })
@@ -281,6 +281,12 @@ impl Executor for VulkanExecutor<'_> {
 /// Turns the result of a Vulkan call into ours.
 fn check<T>(call: &'static str, result: Result<T, vk::Result>) -> Result<T, Error> {
     result.map_err(|result| failed(call, result))
+}
+
+impl From<query::QueryError> for Error {
+    fn from(error: query::QueryError) -> Error {
+        failed(error.call, error.result)
+    }
 }
 
 fn failed(call: &'static str, result: vk::Result) -> Error {

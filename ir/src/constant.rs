@@ -180,6 +180,9 @@ pub enum SpecValue {
     Float(f64),
     /// `true`, `false`.
     Bool(bool),
+    /// The bits of a constant of whatever type, as a pipeline is given them: those beyond its width say nothing, and a Boolean
+    /// is true unless all are zero.
+    Bits(u64),
 }
 
 impl SpecValue {
@@ -208,8 +211,12 @@ impl SpecValue {
 
     /// The bits of the value in a constant of a type; `Err` says why it does not fit.
     pub fn bits(self, ty: &Type) -> Result<u64, String> {
+        if let (SpecValue::Bits(v), Type::Scalar(scalar)) = (self, ty) {
+            return Ok(mask(v, scalar.width()));
+        }
         match ty {
             Type::Bool => match self {
+                SpecValue::Bits(v) => Ok(u64::from(v != 0)),
                 SpecValue::Bool(b) => Ok(u64::from(b)),
                 SpecValue::Int(v @ (0 | 1)) => Ok(v as u64),
                 SpecValue::Hex(v @ (0 | 1)) => Ok(v),
@@ -231,6 +238,7 @@ impl SpecValue {
         match self {
             SpecValue::Bool(b) => Ok(u64::from(b)),
             SpecValue::Float(v) => Err(format!("{v} is not an integer")),
+            SpecValue::Bits(v) => Ok(mask(v, width)),
             SpecValue::Hex(v) if v <= mask(u64::MAX, width) => Ok(v),
             SpecValue::Hex(v) => Err(format!("{v:#x} has more than {width} bits")),
             SpecValue::Int(v) if (least..=most).contains(&v) => Ok(mask(v as u64, width)),
@@ -247,6 +255,7 @@ impl SpecValue {
 
     fn float_bits(self, width: u32) -> Result<u64, String> {
         let v = match self {
+            SpecValue::Bits(v) => return Ok(mask(v, width)),
             SpecValue::Int(v) => v as f64,
             SpecValue::Hex(v) => v as f64,
             SpecValue::Float(v) => v,

@@ -108,7 +108,7 @@ pub fn hash_of_inputs(case: &Case) -> Result<u64, Error> {
         all.extend(match value {
             SpecValue::Bool(value) => i128::from(value).to_le_bytes(),
             SpecValue::Int(value) => value.to_le_bytes(),
-            SpecValue::Hex(value) => i128::from(value).to_le_bytes(),
+            SpecValue::Hex(value) | SpecValue::Bits(value) => i128::from(value).to_le_bytes(),
             SpecValue::Float(value) => u128::from(value.to_bits()).to_le_bytes(),
         });
     }

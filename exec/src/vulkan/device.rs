@@ -11,11 +11,11 @@ use coop_device::{
 
 use super::buffers::Spares;
 use super::instance::Instance;
-use super::structs::{self, Chain, FEATURE_STRUCTS};
 use super::{Physical, check};
 use crate::error::Error;
 use crate::facts::{Entry, Facts, capability_name};
 use crate::{Case, RunOptions};
+use coop_device::vulkan::structs::{self, Chain, FEATURE_STRUCTS};
 
 /// Features that cost nothing, that no capability announces, and that modules rely on without a word.
 const SILENT: &[Feature] = &[

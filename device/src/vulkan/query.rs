@@ -2,22 +2,28 @@
 
 use std::ffi::CStr;
 
-use ash::vk;
-use coop_device::{
-    ApiVersion, ComponentType, Feature, Features, FlexibleProperties, Limits, MatrixProperties, NvProperties, Origin,
-    Profile, Properties2, Scope, SubgroupOperations,
-};
-
-use super::check;
-use super::instance::Instance;
 use super::structs::{
     self, Chain, DOT_PRODUCT_PROPERTIES, FEATURE_STRUCTS, FLOAT_CONTROLS_PROPERTIES, ListProperties2, ListRows, Row,
 };
-use crate::error::Error;
+use super::{QueryError, check};
+use crate::{
+    ApiVersion, ComponentType, Feature, Features, FlexibleProperties, Limits, MatrixProperties, NvProperties, Origin,
+    Profile, Properties2, Scope, SubgroupOperations,
+};
+use ash::vk;
 
-/// Everything that a profile holds, asked of the driver.
-pub(super) fn profile(instance: &Instance, device: vk::PhysicalDevice) -> Result<Profile, Error> {
-    let mut query = Query::new(instance, device)?;
+/// Asks the driver for everything that a profile holds. `version` is the newest that the instance may be used with.
+///
+/// # Safety
+///
+/// The instance is alive, was made through `entry`, and `device` is one of its devices.
+pub unsafe fn profile(
+    entry: &ash::Entry,
+    instance: &ash::Instance,
+    version: ApiVersion,
+    device: vk::PhysicalDevice,
+) -> Result<Profile, QueryError> {
+    let mut query = Query::new(entry, instance, version, device)?;
     query.features();
     query.properties();
     query.khr_list()?;
@@ -33,7 +39,8 @@ fn has_queries(version: ApiVersion) -> bool {
 }
 
 struct Query<'a> {
-    instance: &'a Instance,
+    entry: &'a ash::Entry,
+    instance: &'a ash::Instance,
     device: vk::PhysicalDevice,
     /// What may be used: the older of the instance's and the device's.
     version: ApiVersion,
@@ -41,13 +48,22 @@ struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    fn new(instance: &'a Instance, device: vk::PhysicalDevice) -> Result<Query<'a>, Error> {
+    fn new(
+        entry: &'a ash::Entry,
+        instance: &'a ash::Instance,
+        version: ApiVersion,
+        device: vk::PhysicalDevice,
+    ) -> Result<Query<'a>, QueryError> {
+        // What ash does not find it ends the process for.
+        let has = |name: &CStr| function(entry, instance, name).is_some();
+        if !has(c"vkGetPhysicalDeviceProperties") || !has(c"vkGetPhysicalDeviceFeatures") {
+            return Err(QueryError { call: "vkGetInstanceProcAddr", result: vk::Result::ERROR_INITIALIZATION_FAILED });
+        }
+        let extended = has(c"vkGetPhysicalDeviceFeatures2") && has(c"vkGetPhysicalDeviceProperties2");
+        let version = if extended { version } else { ApiVersion::new(1, 0) };
         // SAFETY: the device is one of this instance.
         let (properties, extensions) = unsafe {
-            (
-                instance.raw.get_physical_device_properties(device),
-                instance.raw.enumerate_device_extension_properties(device),
-            )
+            (instance.get_physical_device_properties(device), instance.enumerate_device_extension_properties(device))
         };
         let extensions = check("vkEnumerateDeviceExtensionProperties", extensions)?;
         let mut names: Vec<String> =
@@ -62,7 +78,7 @@ impl<'a> Query<'a> {
             limits: core_limits(&properties.limits),
             ..Profile::default()
         };
-        Ok(Query { instance, device, version: api_version.min(instance.version), profile })
+        Ok(Query { entry, instance, device, version: api_version.min(version), profile })
     }
 
     fn has(&self, extension: &str) -> bool {
@@ -83,9 +99,9 @@ impl<'a> Query<'a> {
         // SAFETY: the chain holds structures that the device knows, each as large as Vulkan's or larger.
         unsafe {
             if has_queries(self.version) {
-                self.instance.raw.get_physical_device_features2(self.device, &mut all);
+                self.instance.get_physical_device_features2(self.device, &mut all);
             } else {
-                all.features = self.instance.raw.get_physical_device_features(self.device);
+                all.features = self.instance.get_physical_device_features(self.device);
             }
         }
         let mut features = Features::NONE;
@@ -127,7 +143,7 @@ impl<'a> Query<'a> {
         let next = if has_driver { (&raw mut driver).cast() } else { chain.head() };
         let mut all = vk::PhysicalDeviceProperties2 { p_next: next, ..Default::default() };
         // SAFETY: as for the features; `driver` outlives the call.
-        unsafe { self.instance.raw.get_physical_device_properties2(self.device, &mut all) };
+        unsafe { self.instance.get_physical_device_properties2(self.device, &mut all) };
 
         if has_driver {
             self.profile.driver = text(driver.driver_name_as_c_str().ok());
@@ -168,7 +184,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    fn khr_list(&mut self) -> Result<(), Error> {
+    fn khr_list(&mut self) -> Result<(), QueryError> {
         if self.profile.has(Feature::CooperativeMatrix) {
             let name = c"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR";
             let rows = self.rows::<9>(name, structs::KHR_ROW)?;
@@ -177,7 +193,7 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    fn flexible_list(&mut self) -> Result<(), Error> {
+    fn flexible_list(&mut self) -> Result<(), QueryError> {
         if self.profile.has(Feature::CooperativeMatrixFlexibleDimensions) {
             let name = c"vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV";
             let rows = self.rows::<10>(name, structs::FLEXIBLE_ROW)?;
@@ -190,7 +206,7 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    fn nv_list(&mut self) -> Result<(), Error> {
+    fn nv_list(&mut self) -> Result<(), QueryError> {
         if self.profile.has(Feature::CooperativeMatrixNv) {
             let rows = self.rows::<8>(c"vkGetPhysicalDeviceCooperativeMatrixPropertiesNV", structs::NV_ROW)?;
             let row = |&[m, n, k, a, b, c, d, scope]: &[u32; 8]| {
@@ -203,7 +219,7 @@ impl<'a> Query<'a> {
     }
 
     /// Both scopes, every size of subgroup and of workgroup that can be asked for, saturating and not.
-    fn properties2(&mut self) -> Result<(), Error> {
+    fn properties2(&mut self) -> Result<(), QueryError> {
         if !self.profile.has(Feature::CooperativeMatrixProperties2) {
             return Ok(());
         }
@@ -233,7 +249,7 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    fn properties2_rows(&self, key: &Properties2) -> Result<Vec<MatrixProperties>, Error> {
+    fn properties2_rows(&self, key: &Properties2) -> Result<Vec<MatrixProperties>, QueryError> {
         let name = c"vkGetPhysicalDeviceCooperativeMatrixProperties2EXT";
         let Some(function) = self.function(name) else { return Ok(Vec::new()) };
         // SAFETY: the function's type is the one that belongs to its name.
@@ -255,11 +271,10 @@ impl<'a> Query<'a> {
     }
 
     fn function(&self, name: &CStr) -> Option<unsafe extern "system" fn()> {
-        // SAFETY: the instance is alive and the name ends with a zero.
-        unsafe { self.instance.entry.get_instance_proc_addr(self.instance.raw.handle(), name.as_ptr()) }
+        function(self.entry, self.instance, name)
     }
 
-    fn rows<const N: usize>(&self, name: &'static CStr, s_type: i32) -> Result<Vec<[u32; N]>, Error> {
+    fn rows<const N: usize>(&self, name: &'static CStr, s_type: i32) -> Result<Vec<[u32; N]>, QueryError> {
         let Some(function) = self.function(name) else { return Ok(Vec::new()) };
         // SAFETY: all functions that are asked for by way of this have this type, with rows of N members.
         let function = unsafe { std::mem::transmute::<vk::PFN_vkVoidFunction, Option<ListRows<N>>>(Some(function)) };
@@ -270,6 +285,11 @@ impl<'a> Query<'a> {
         });
         check(name.to_str().unwrap_or("a query of cooperative matrices"), rows)
     }
+}
+
+fn function(entry: &ash::Entry, instance: &ash::Instance, name: &CStr) -> Option<unsafe extern "system" fn()> {
+    // SAFETY: the instance is alive and the name ends with a zero.
+    unsafe { entry.get_instance_proc_addr(instance.handle(), name.as_ptr()) }
 }
 
 /// Vulkan's way of listing: ask for the count, then for the elements, again if there are more by then.

@@ -6,37 +6,41 @@
 
 use std::ffi::c_void;
 
+use crate::{ApiVersion, Feature};
 use ash::vk;
-use coop_device::{ApiVersion, Feature};
 
 /// A structure of `N` 32-bit members. `#[repr(C)]` gives it the size and padding of the C one.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct Row<const N: usize> {
-    pub(crate) s_type: i32,
-    pub(crate) p_next: *mut c_void,
-    pub(crate) members: [u32; N],
+pub struct Row<const N: usize> {
+    /// `sType`.
+    pub s_type: i32,
+    /// `pNext`.
+    pub p_next: *mut c_void,
+    /// All that follows.
+    pub members: [u32; N],
 }
 
 impl<const N: usize> Row<N> {
-    pub(crate) fn new(s_type: i32) -> Row<N> {
+    /// Makes one with all members zero.
+    pub fn new(s_type: i32) -> Row<N> {
         Row { s_type, p_next: std::ptr::null_mut(), members: [0; N] }
     }
 }
 
 /// The longest structure that is chained: the dot product properties have 30 members. Vulkan looks at as many members
 /// as the `sType` has.
-pub(crate) type Longest = Row<32>;
+pub type Longest = Row<32>;
 
 /// Structures that are linked through `pNext` when the chain is complete.
 #[derive(Default)]
-pub(crate) struct Chain {
+pub struct Chain {
     rows: Vec<Longest>,
 }
 
 impl Chain {
     /// Adds a structure and answers its place.
-    pub(crate) fn push(&mut self, s_type: i32, members: &[u32]) -> usize {
+    pub fn push(&mut self, s_type: i32, members: &[u32]) -> usize {
         let mut row = Longest::new(s_type);
         row.members[..members.len()].copy_from_slice(members);
         self.rows.push(row);
@@ -45,7 +49,7 @@ impl Chain {
 
     /// Links the structures; what to put into the `pNext` of the structure that heads the chain. Nothing may be
     /// pushed any more while Vulkan looks at it.
-    pub(crate) fn head(&mut self) -> *mut c_void {
+    pub fn head(&mut self) -> *mut c_void {
         let first = self.rows.as_mut_ptr();
         for place in 1..self.rows.len() {
             let next: *mut Longest = first.wrapping_add(place);
@@ -55,25 +59,26 @@ impl Chain {
     }
 
     /// The members of a structure, by place.
-    pub(crate) fn members(&self, place: usize) -> &[u32] {
+    pub fn members(&self, place: usize) -> &[u32] {
         &self.rows[place].members
     }
 }
 
 /// A structure of features.
-pub(crate) struct FeatureStruct {
-    pub(crate) s_type: i32,
+pub struct FeatureStruct {
+    /// Its number.
+    pub s_type: i32,
     /// The extension that brings it.
-    pub(crate) extension: &'static str,
+    pub extension: &'static str,
     /// The minor version of Vulkan 1 that took it in.
-    pub(crate) core: Option<u16>,
+    pub core: Option<u16>,
     /// The members in order; `None` for those that we never ask for.
-    pub(crate) members: &'static [Option<Feature>],
+    pub members: &'static [Option<Feature>],
 }
 
 impl FeatureStruct {
     /// Whether a device of that version knows the structure without the extension.
-    pub(crate) fn is_core_in(&self, version: ApiVersion) -> bool {
+    pub fn is_core_in(&self, version: ApiVersion) -> bool {
         self.core.is_some_and(|minor| version.at_least(1, minor))
     }
 }
@@ -90,7 +95,7 @@ const fn feature_struct(
 use Feature as F;
 
 /// Every structure of features that is queried and enabled, apart from `VkPhysicalDeviceFeatures` itself.
-pub(crate) const FEATURE_STRUCTS: &[FeatureStruct] = &[
+pub const FEATURE_STRUCTS: &[FeatureStruct] = &[
     feature_struct(
         1_000_083_000,
         "VK_KHR_16bit_storage",
@@ -335,8 +340,77 @@ pub(crate) const FEATURE_STRUCTS: &[FeatureStruct] = &[
     ),
 ];
 
+/// A structure that holds the features of a whole version of Vulkan.
+pub struct VersionStruct {
+    /// Its number.
+    pub s_type: i32,
+    /// Its size in bytes.
+    pub size: usize,
+    /// The features that are asked for, each with its offset in the structure.
+    pub members: &'static [(usize, Feature)],
+}
+
+/// Lists members of a structure of ash's by their names there.
+macro_rules! members {
+    ($structure:ident { $($member:ident: $feature:ident),* $(,)? }) => {
+        VersionStruct {
+            s_type: <vk::$structure<'static> as vk::TaggedStructure>::STRUCTURE_TYPE.as_raw(),
+            size: size_of::<vk::$structure<'static>>(),
+            members: &[$((std::mem::offset_of!(vk::$structure<'static>, $member), F::$feature)),*],
+        }
+    };
+}
+
+/// The structures of the versions: what they have is also in structures of [`FEATURE_STRUCTS`].
+pub const VERSION_STRUCTS: &[VersionStruct] = &[
+    members!(PhysicalDeviceVulkan11Features {
+        storage_buffer16_bit_access: StorageBuffer16BitAccess,
+        uniform_and_storage_buffer16_bit_access: UniformAndStorageBuffer16BitAccess,
+        storage_push_constant16: StoragePushConstant16,
+        variable_pointers_storage_buffer: VariablePointersStorageBuffer,
+        variable_pointers: VariablePointers,
+    }),
+    members!(PhysicalDeviceVulkan12Features {
+        storage_buffer8_bit_access: StorageBuffer8BitAccess,
+        uniform_and_storage_buffer8_bit_access: UniformAndStorageBuffer8BitAccess,
+        storage_push_constant8: StoragePushConstant8,
+        shader_buffer_int64_atomics: ShaderBufferInt64Atomics,
+        shader_shared_int64_atomics: ShaderSharedInt64Atomics,
+        shader_float16: ShaderFloat16,
+        shader_int8: ShaderInt8,
+        shader_uniform_buffer_array_non_uniform_indexing: ShaderUniformBufferArrayNonUniformIndexing,
+        shader_storage_buffer_array_non_uniform_indexing: ShaderStorageBufferArrayNonUniformIndexing,
+        runtime_descriptor_array: RuntimeDescriptorArray,
+        scalar_block_layout: ScalarBlockLayout,
+        uniform_buffer_standard_layout: UniformBufferStandardLayout,
+        shader_subgroup_extended_types: ShaderSubgroupExtendedTypes,
+        buffer_device_address: BufferDeviceAddress,
+        vulkan_memory_model: VulkanMemoryModel,
+        vulkan_memory_model_device_scope: VulkanMemoryModelDeviceScope,
+        vulkan_memory_model_availability_visibility_chains: VulkanMemoryModelAvailabilityVisibilityChains,
+    }),
+    members!(PhysicalDeviceVulkan13Features {
+        subgroup_size_control: SubgroupSizeControl,
+        compute_full_subgroups: ComputeFullSubgroups,
+        shader_zero_initialize_workgroup_memory: ShaderZeroInitializeWorkgroupMemory,
+        shader_integer_dot_product: ShaderIntegerDotProduct,
+        maintenance4: Maintenance4,
+    }),
+    // Newer than ash: 21 members, of which these are the second to the fifth.
+    VersionStruct {
+        s_type: 55,
+        size: size_of::<Row<21>>(),
+        members: &[
+            (size_of::<Row<0>>() + 4, F::ShaderSubgroupRotate),
+            (size_of::<Row<0>>() + 8, F::ShaderSubgroupRotateClustered),
+            (size_of::<Row<0>>() + 12, F::ShaderFloatControls2),
+            (size_of::<Row<0>>() + 16, F::ShaderExpectAssume),
+        ],
+    },
+];
+
 /// `VkPhysicalDeviceFeatures`, the one structure without `sType`.
-pub(crate) fn core_features(features: &mut vk::PhysicalDeviceFeatures) -> [(Feature, &mut vk::Bool32); 6] {
+pub fn core_features(features: &mut vk::PhysicalDeviceFeatures) -> [(Feature, &mut vk::Bool32); 6] {
     [
         (F::RobustBufferAccess, &mut features.robust_buffer_access),
         (F::ShaderUniformBufferArrayDynamicIndexing, &mut features.shader_uniform_buffer_array_dynamic_indexing),
@@ -348,7 +422,7 @@ pub(crate) fn core_features(features: &mut vk::PhysicalDeviceFeatures) -> [(Feat
 }
 
 /// Extensions that an extension needs beside it.
-pub(crate) fn extension_needs(extension: &str) -> &'static [&'static str] {
+pub fn extension_needs(extension: &str) -> &'static [&'static str] {
     match extension {
         "VK_NV_cooperative_matrix2" | "VK_EXT_cooperative_matrix_maintenance1" => &["VK_KHR_cooperative_matrix"],
         "VK_NV_cooperative_matrix_decode_vector" => &["VK_NV_cooperative_matrix2", "VK_KHR_cooperative_matrix"],
@@ -357,39 +431,38 @@ pub(crate) fn extension_needs(extension: &str) -> &'static [&'static str] {
 }
 
 /// `VkPhysicalDeviceSubgroupProperties`: size, stages, operations, quads.
-pub(crate) const SUBGROUP_PROPERTIES: i32 = 1_000_094_000;
+pub const SUBGROUP_PROPERTIES: i32 = 1_000_094_000;
 /// `VkPhysicalDeviceSubgroupSizeControlProperties`: smallest, largest, subgroups in a workgroup, stages.
-pub(crate) const SUBGROUP_SIZE_CONTROL_PROPERTIES: i32 = 1_000_225_000;
+pub const SUBGROUP_SIZE_CONTROL_PROPERTIES: i32 = 1_000_225_000;
 /// `VkPhysicalDeviceFloatControlsProperties`: two independences, then fifteen Booleans.
-pub(crate) const FLOAT_CONTROLS_PROPERTIES: i32 = 1_000_197_000;
+pub const FLOAT_CONTROLS_PROPERTIES: i32 = 1_000_197_000;
 /// `VkPhysicalDeviceShaderIntegerDotProductProperties`: thirty Booleans, the packed ones fourth to sixth.
-pub(crate) const DOT_PRODUCT_PROPERTIES: i32 = 1_000_280_001;
+pub const DOT_PRODUCT_PROPERTIES: i32 = 1_000_280_001;
 /// `VkPhysicalDeviceCooperativeMatrixPropertiesKHR`: stages.
-pub(crate) const KHR_PROPERTIES: i32 = 1_000_506_002;
+pub const KHR_PROPERTIES: i32 = 1_000_506_002;
 /// `VkPhysicalDeviceCooperativeMatrixPropertiesNV`: stages.
-pub(crate) const NV_PROPERTIES: i32 = 1_000_249_002;
+pub const NV_PROPERTIES: i32 = 1_000_249_002;
 /// `VkPhysicalDeviceCooperativeMatrix2PropertiesNV`: largest workgroup, largest dimension, reserved shared memory.
-pub(crate) const NV2_PROPERTIES: i32 = 1_000_593_002;
+pub const NV2_PROPERTIES: i32 = 1_000_593_002;
 /// `VkPhysicalDeviceShaderLongVectorPropertiesEXT`: components.
-pub(crate) const LONG_VECTOR_PROPERTIES: i32 = 1_000_635_001;
+pub const LONG_VECTOR_PROPERTIES: i32 = 1_000_635_001;
 
 /// `VkCooperativeMatrixPropertiesKHR`: m, n, k, types of a, b, c and result, saturating, scope.
-pub(crate) const KHR_ROW: i32 = 1_000_506_001;
+pub const KHR_ROW: i32 = 1_000_506_001;
 /// `VkCooperativeMatrixFlexibleDimensionsPropertiesNV`: the same, then the workgroup's invocations.
-pub(crate) const FLEXIBLE_ROW: i32 = 1_000_593_001;
+pub const FLEXIBLE_ROW: i32 = 1_000_593_001;
 /// `VkCooperativeMatrixPropertiesNV`: m, n, k, types of a, b, c and d, scope.
-pub(crate) const NV_ROW: i32 = 1_000_249_001;
+pub const NV_ROW: i32 = 1_000_249_001;
 /// `VkCooperativeMatrixProperties2EXT`: m, n, k, types of a, b, c and result.
-pub(crate) const PROPERTIES2_ROW: i32 = 1_000_659_002;
+pub const PROPERTIES2_ROW: i32 = 1_000_659_002;
 /// `VkPhysicalDeviceCooperativeMatrixInfo2EXT`: scope, invocations, subgroup size, flags.
-pub(crate) const PROPERTIES2_INFO: i32 = 1_000_659_001;
+pub const PROPERTIES2_INFO: i32 = 1_000_659_001;
 
 /// A query that lists rows for a physical device.
-pub(crate) type ListRows<const N: usize> =
-    unsafe extern "system" fn(vk::PhysicalDevice, *mut u32, *mut Row<N>) -> vk::Result;
+pub type ListRows<const N: usize> = unsafe extern "system" fn(vk::PhysicalDevice, *mut u32, *mut Row<N>) -> vk::Result;
 
 /// `vkGetPhysicalDeviceCooperativeMatrixProperties2EXT`.
-pub(crate) type ListProperties2 =
+pub type ListProperties2 =
     unsafe extern "system" fn(vk::PhysicalDevice, *const Row<4>, *mut u32, *mut Row<7>) -> vk::Result;
 
 #[cfg(test)]
@@ -411,6 +484,18 @@ mod tests {
         let enabled: BTreeSet<_> = Feature::ALL.iter().filter(|feature| !feature.is_property()).collect();
         assert_eq!(seen.len(), enabled.len());
         assert_eq!(seen.iter().collect::<BTreeSet<_>>(), enabled);
+    }
+
+    /// A version's structure has each feature that a structure of its own took into the version.
+    #[test]
+    fn versions_hold_what_became_core() {
+        for (minor, version) in (1..=4).zip(VERSION_STRUCTS) {
+            let of_core = FEATURE_STRUCTS.iter().filter(|group| group.core == Some(minor));
+            let wanted: BTreeSet<Feature> = of_core.flat_map(|group| group.members.iter().copied().flatten()).collect();
+            let have: BTreeSet<Feature> = version.members.iter().map(|(_, feature)| *feature).collect();
+            assert_eq!(have, wanted, "1.{minor}");
+            assert!(version.members.iter().all(|(offset, _)| offset + 4 <= version.size));
+        }
     }
 
     #[test]

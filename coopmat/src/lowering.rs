@@ -1,0 +1,263 @@
+//! From a module and what is known of a pipeline to an outcome.
+
+use crate::{Device, Finding, Lanes, Lowered, Outcome, PipelineOptions, Prepared, Refused, Requirements, Target};
+use coop_device::{Feature, Profile, Requirement, capability_requirement, spirv_extension};
+use coop_ir::constant::Specialization;
+use coop_ir::{InstRef, Module, Op, binary};
+use coop_validate::Level;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What is asked: a module, a device, a pipeline.
+struct Question<'a> {
+    module: &'a Module,
+    device: &'a Device,
+    options: &'a PipelineOptions,
+    /// The values of all constants.
+    values: Specialization,
+}
+
+pub(crate) fn outcome(prepared: &Prepared, device: &Device, options: &PipelineOptions) -> Outcome {
+    let values = match prepared.values(&options.specialization) {
+        Ok(values) => values,
+        Err((id, why)) => {
+            let message = format!("the value of specialization constant {id} does not fit: {why}");
+            return refused("refused-spec-value", message, "give a value of the constant's type");
+        }
+    };
+    if let Some(name) = options.entry_point.as_ref().filter(|name| !prepared.entries.contains(name)) {
+        let names: Vec<String> = prepared.entries.iter().map(|entry| format!("'{entry}'")).collect();
+        let message = format!("the module has no entry point '{name}'");
+        return refused("refused-entry", message, &format!("name one that it has: {}", names.join(", ")));
+    }
+    let question = Question { module: &prepared.module, device, options, values };
+    let lacking = question.lacking(question.module, options.required_subgroup_size);
+    if lacking.is_empty() && !options.always_lower {
+        return Outcome::Native;
+    }
+    question.lowered(lacking)
+}
+
+/// The refusal for a bug of ours.
+pub(crate) fn internal(message: String) -> Refused {
+    let remedy = "this is a bug of the library: please report it with the module".to_owned();
+    Refused { rule: "refused-internal", message, remedy, word: None, findings: Vec::new(), not_taken: Vec::new() }
+}
+
+fn refused(rule: &'static str, message: String, remedy: &str) -> Outcome {
+    let remedy = remedy.to_owned();
+    Outcome::Refused(Box::new(Refused {
+        rule,
+        message,
+        remedy,
+        word: None,
+        findings: Vec::new(),
+        not_taken: Vec::new(),
+    }))
+}
+
+impl Question<'_> {
+    /// Lowers; `lacking` is why the device does not run the module.
+    fn lowered(&self, lacking: Vec<Finding>) -> Outcome {
+        if self.options.check_rules {
+            let findings = self.broken_rules();
+            if let Some(first) = findings.first() {
+                let (message, word) = (format!("the module breaks rules: {}", first.message), first.word);
+                let remedy = "see what coopcheck says of the module".to_owned();
+                let not_taken = Vec::new();
+                let rule = "refused-rules";
+                return Outcome::Refused(Box::new(Refused { rule, message, remedy, word, findings, not_taken }));
+            }
+        }
+        let lowered = match self.lower() {
+            Ok(lowered) => lowered,
+            Err(coop_passes::Error::Refused(refusal)) => return Outcome::Refused(Box::new(self.refusal(&refusal))),
+            Err(bug @ coop_passes::Error::Bug { .. }) => return Outcome::Refused(Box::new(internal(bug.to_string()))),
+        };
+        let report = &lowered.report;
+        if !report.changed {
+            // Nothing to lower, so what the device lacks the module needs by itself.
+            return if lacking.is_empty() { Outcome::Native } else { self.not_enough(lacking, Vec::new()) };
+        }
+        let still = self.lacking(&lowered.module, report.required_subgroup_size);
+        if !still.is_empty() {
+            return self.not_enough(still, report.not_taken.clone());
+        }
+        Outcome::Lowered(Box::new(self.finished(lowered, &lacking)))
+    }
+
+    /// The lowering that the options ask for, or the first that is possible.
+    fn lower(&self) -> Result<coop_passes::Lowered, coop_passes::Error> {
+        let can_require = self.device.can_require_subgroups();
+        let lanes = match self.options.lanes {
+            Lanes::Auto | Lanes::Subgroup => coop_passes::Lanes::Subgroup,
+            Lanes::LocalIndex => coop_passes::Lanes::LocalIndex,
+        };
+        let maintenance1 = self.device.profile().has_extension("VK_EXT_cooperative_matrix_maintenance1");
+        let target = match self.options.target {
+            Target::Auto => coop_passes::Target::Auto,
+            Target::Khr if maintenance1 => coop_passes::Target::Ext,
+            Target::Khr => coop_passes::Target::Khr,
+            Target::Scalar => coop_passes::Target::Scalar,
+        };
+        let mut first = self.lower_to(target, lanes);
+        if target == coop_passes::Target::Ext && first.is_err() {
+            first = self.lower_to(coop_passes::Target::Khr, lanes).or(first);
+        }
+        let fits = |lowered: &coop_passes::Lowered| can_require || !lowered.report.full_subgroups;
+        if self.options.lanes != Lanes::Auto || self.options.target == Target::Khr || first.as_ref().is_ok_and(fits) {
+            return first;
+        }
+        let by_index = self.lower_to(coop_passes::Target::Scalar, coop_passes::Lanes::LocalIndex);
+        match (first, by_index) {
+            (first, Ok(mut lowered)) => {
+                lowered.report.not_taken.extend(match first {
+                    Ok(first) => vec![format!("{}: pipelines can't require full subgroups", first.report.target)],
+                    Err(error) => vec![format!("lanes of subgroups: {error}")],
+                });
+                Ok(lowered)
+            }
+            (first, Err(_)) => first,
+        }
+    }
+
+    fn lower_to(
+        &self,
+        target: coop_passes::Target,
+        lanes: coop_passes::Lanes,
+    ) -> Result<coop_passes::Lowered, coop_passes::Error> {
+        let mut options = coop_passes::Options::new(target);
+        options.spec.clone_from(&self.values);
+        options.spec_defaults = true;
+        options.entry.clone_from(&self.options.entry_point);
+        options.profile = Some(self.device.profile());
+        options.subgroup_size = self.options.required_subgroup_size;
+        options.lanes = lanes;
+        let lowered = coop_passes::lower(self.module, &options)?;
+        let report = &lowered.report;
+        if target != coop_passes::Target::Auto || report.target == "scalar" || !report.changed {
+            return Ok(lowered);
+        }
+        // What the module lacks by itself it lacks as scalar code too.
+        let before = self.lacking(self.module, report.required_subgroup_size);
+        let now = self.lacking(&lowered.module, report.required_subgroup_size);
+        let Some(because) = now.iter().find(|l| before.iter().all(|b| b.message != l.message)) else {
+            return Ok(lowered);
+        };
+        let mut scalar =
+            coop_passes::lower(self.module, &coop_passes::Options { target: coop_passes::Target::Scalar, ..options })?;
+        scalar.report.not_taken.clone_from(&report.not_taken);
+        scalar.report.not_taken.push(format!("{}: {because}", report.target));
+        Ok(scalar)
+    }
+
+    /// The answer where a device lacks what no lowering does away with.
+    fn not_enough(&self, findings: Vec<Finding>, not_taken: Vec<String>) -> Outcome {
+        let what = findings.first().map_or_else(String::new, |f| f.message.clone());
+        let name = match self.device.profile() {
+            Profile { name, .. } if !name.is_empty() => name,
+            Profile { device, .. } => device,
+        };
+        Outcome::Refused(Box::new(Refused {
+            rule: "refused-device",
+            message: format!("{name} does not run the module, lowered or not: {what}"),
+            remedy: "enable what is missing, or use a variant of the module that does without".to_owned(),
+            word: None,
+            findings,
+            not_taken,
+        }))
+    }
+
+    fn refusal(&self, refusal: &coop_passes::Refusal) -> Refused {
+        Refused {
+            rule: refusal.rule,
+            message: refusal.reason.clone(),
+            remedy: refusal.remedy.clone(),
+            word: refusal.at.and_then(|at| word(self.module, at)),
+            findings: Vec::new(),
+            not_taken: Vec::new(),
+        }
+    }
+
+    fn finished(&self, lowered: coop_passes::Lowered, lacking: &[Finding]) -> Lowered {
+        let coop_passes::Lowered { module, report } = lowered;
+        let (features, extensions) = needs(&module, self.device.profile());
+        let requirements = Requirements {
+            subgroup_size: report.required_subgroup_size,
+            full_subgroups: report.full_subgroups,
+            shared_memory: report.added_shared_memory,
+            capabilities: report.added_capabilities,
+            features,
+            extensions,
+        };
+        let remaining: BTreeSet<u32> = report.remaining_spec_ids.iter().copied().collect();
+        Lowered {
+            words: binary::write_words(&module),
+            requirements,
+            specialization: self.options.specialization.only(|id| remaining.contains(&id)),
+            target: if report.target == "scalar" { Target::Scalar } else { Target::Khr },
+            because: lacking.iter().map(Finding::to_string).collect(),
+            not_taken: report.not_taken,
+            warnings: report.warnings.iter().map(ToString::to_string).collect(),
+            approximations: report.approximations,
+        }
+    }
+
+    /// What a module needs and the device has not.
+    fn lacking(&self, module: &Module, subgroup_size: Option<u32>) -> Vec<Finding> {
+        let mut rules = coop_validate::Options::default();
+        rules.specialization.clone_from(&self.values);
+        let mut device = coop_validate::Device::new(Arc::clone(self.device.shared()));
+        device.subgroup_size = subgroup_size;
+        device.entry.clone_from(&self.options.entry_point);
+        rules.device = Some(Arc::new(device));
+        let report = coop_validate::check_device(module, &rules);
+        report.findings.iter().filter(|f| f.level == Level::Error).map(|f| finding(module, f)).collect()
+    }
+
+    /// The rules that keep the module from being lowered, as it is with its constants.
+    fn broken_rules(&self) -> Vec<Finding> {
+        let mut rules = coop_validate::Options::default();
+        rules.specialization.clone_from(&self.values);
+        rules.subgroup_size = self.options.required_subgroup_size;
+        // As it will be lowered: what slang's lambdas capture is passed as it means it.
+        let module = coop_ir::captures::as_passed(self.module);
+        let report = coop_validate::check(&module, &rules);
+        report.blocking().map(|f| finding(&module, f)).collect()
+    }
+}
+
+fn finding(module: &Module, f: &coop_validate::Finding) -> Finding {
+    Finding { rule: f.rule.id, message: f.message.clone(), help: f.help.clone(), word: word(module, f.at) }
+}
+
+/// The offset of an instruction's first word in the module that was read.
+fn word(module: &Module, at: InstRef) -> Option<u32> {
+    module.inst(at).origin.map(std::num::NonZero::get)
+}
+
+/// What words need of a device: features, and extensions that its version does not include.
+fn needs(module: &Module, profile: &Profile) -> (coop_device::Features, Vec<String>) {
+    let mut features = coop_device::Features::NONE;
+    let mut extensions = BTreeSet::new();
+    for capability in module.capabilities() {
+        match capability_requirement(capability) {
+            Requirement::AnyOf(any) => any.iter().filter(|f| profile.has(**f)).for_each(|f| features.insert(*f)),
+            Requirement::Extension(extension) if !extension.is_core_in(profile.api_version) => {
+                extensions.insert(extension.name.to_owned());
+            }
+            _ => {}
+        }
+    }
+    // Vulkan wants the lesser feature enabled with it.
+    if features.has(Feature::VariablePointers) {
+        features.insert(Feature::VariablePointersStorageBuffer);
+    }
+    let named = module.globals_with(Op::Extension).filter_map(|r| module.inst(r).string(0));
+    for extension in named.filter_map(|(name, _)| spirv_extension(&name)) {
+        if !extension.is_core_in(profile.api_version) {
+            extensions.insert(extension.name.to_owned());
+        }
+    }
+    (features, extensions.into_iter().collect())
+}
