@@ -54,7 +54,7 @@ fn a_kernel_is_lowered_and_says_what_it_needs() {
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     assert!(stderr(&output).contains("must require a subgroup size of 32"), "{}", stderr(&output));
     let module = binary::read(&std::fs::read(&out).expect("it was written")).expect("a module");
-    assert!(!module.has_capability(spirv::Capability::CooperativeMatrixKHR as u32));
+    assert!(!module.has_capability(coop_ir::spv::Capability::CooperativeMatrixKHR));
     let report: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&report).expect("it was written")).expect("JSON");
     assert_eq!(report["requiredSubgroupSize"], 32);

@@ -6,6 +6,7 @@ mod fallback;
 use coop_device::Profile;
 use coop_ir::binary;
 use coop_ir::constant::{SpecValue, Specialization};
+use coop_ir::spv::Capability;
 use std::path::Path;
 
 #[test]
@@ -27,7 +28,11 @@ fn one_shader_for_every_device() {
         let (lowered, why) = shader.lowered.expect("a device without it");
         assert_eq!((lowered.as_str(), shader.subgroup_size), (target, size), "{device}: {why}");
         let module = binary::read(&shader.spirv).expect("a module");
-        assert_eq!(module.capabilities().any(|c| c == 6022), target == "khr", "CooperativeMatrixKHR on {device}");
+        assert_eq!(
+            module.capabilities().any(|c| c == Capability::CooperativeMatrixKHR),
+            target == "khr",
+            "CooperativeMatrixKHR on {device}"
+        );
     }
     // What has no 16-bit floats runs it in no form, and that is said.
     let error = on("google-swiftshader").err().expect("no 16-bit floats").to_string();

@@ -1,6 +1,7 @@
 //! Every module in `testdata/validate` through spirv-val as well. Where the two disagree there must be an explanation
 //! here; `docs/vs-spirv-val.md` is written from it.
 
+use coop_ir::spv::Capability;
 use coop_ir::{Op, binary};
 use coop_validate::testing::{Case, cases};
 use coop_validate::{Level, RULES, Rule};
@@ -81,7 +82,7 @@ fn refusal(tool: &Path, case: &Case) -> Option<String> {
     std::fs::create_dir_all(&folder).expect("writable");
     let file = folder.join(format!("{}.spv", case.name()));
     std::fs::write(&file, binary::write(&case.module)).expect("writable");
-    let kernel = case.module.has_capability(spirv_capability_kernel());
+    let kernel = case.module.has_capability(Capability::Kernel);
     let env = if kernel { "spv1.6" } else { "vulkan1.3" };
     let out = Command::new(tool).args(["--target-env", env]).arg(&file).output().expect("it starts");
     if out.status.success() {
@@ -92,10 +93,6 @@ fn refusal(tool: &Path, case: &Case) -> Option<String> {
 }
 
 /// The number of capability Kernel.
-fn spirv_capability_kernel() -> u32 {
-    coop_ir::Kind::Capability.enumerant_named("Kernel").expect("the grammar has it")
-}
-
 /// Of one family of rules.
 #[derive(Default)]
 struct Family {

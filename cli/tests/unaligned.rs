@@ -299,7 +299,7 @@ fn tiles_that_are_known_to_be_unaligned_are_not_loaded() {
         let of_buffer = |op: Op| {
             let all = module.functions.iter().flat_map(|f| f.insts()).map(|r| module.inst(r)).filter(|i| i.op == op);
             let storage = |i: &coop_ir::Inst| module.def_inst(module.type_of(i.id(0)?)?)?.word(0);
-            all.filter(|i| storage(i) == Some(spirv::StorageClass::StorageBuffer as u32)).count()
+            all.filter(|i| storage(i) == Some(coop_ir::spv::StorageClass::StorageBuffer.0)).count()
         };
         let found = [Op::CooperativeMatrixLoadKHR, Op::CooperativeMatrixStoreKHR].map(of_buffer);
         let kept = target != Target::Scalar && size == 32;

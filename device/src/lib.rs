@@ -15,7 +15,7 @@ pub mod vulkan;
 
 use std::fmt;
 
-use coop_ir::grammar::enums::ExecutionModel;
+use coop_ir::spv::{Capability, ExecutionModel};
 use serde::{Deserialize, Serialize};
 
 pub use feature::{Feature, Features};
@@ -62,7 +62,7 @@ impl Api {
     }
 
     /// Returns whether profiles tell what entry points of an execution model need: compute shaders, or kernels.
-    pub fn judges(self, model: u32) -> bool {
+    pub fn judges(self, model: ExecutionModel) -> bool {
         match self {
             Api::Vulkan => model == ExecutionModel::GLCompute,
             Api::OpenCl => model == ExecutionModel::Kernel,
@@ -359,13 +359,13 @@ impl Profile {
     }
 
     /// Whether a module may declare the capability on this device; if not, what is missing.
-    pub fn check_capability(&self, capability: u32) -> Result<(), Requirement> {
+    pub fn check_capability(&self, capability: Capability) -> Result<(), Requirement> {
         let requirement = self.requirement_of(capability);
         if requirement.is_met_by(self) { Ok(()) } else { Err(requirement) }
     }
 
     /// Returns what a capability asks of the device, by its interface.
-    pub fn requirement_of(&self, capability: u32) -> Requirement {
+    pub fn requirement_of(&self, capability: Capability) -> Requirement {
         match self.api {
             Api::Vulkan => capability_requirement(capability),
             Api::OpenCl => opencl_requirement(capability),

@@ -5,7 +5,8 @@
 
 use std::fmt;
 
-use coop_ir::grammar::enums::Capability as C;
+use coop_ir::spv::Capability;
+use coop_ir::spv::Capability as C;
 
 use super::{ApiVersion, Feature, Profile, SubgroupOperations};
 use coop_ir::nearest::distance;
@@ -87,7 +88,7 @@ impl fmt::Display for Requirement {
 }
 
 /// What the capability of that number asks of a device.
-pub fn capability_requirement(capability: u32) -> Requirement {
+pub fn capability_requirement(capability: Capability) -> Requirement {
     use Feature as F;
     use Requirement::*;
     type Ops = SubgroupOperations;
@@ -238,7 +239,7 @@ pub fn capability_requirement(capability: u32) -> Requirement {
 
 /// What the capability of that number asks of a device with OpenCL, which takes SPIR-V of SPV_INTEL_joint_matrix where it has
 /// matrices.
-pub fn opencl_requirement(capability: u32) -> Requirement {
+pub fn opencl_requirement(capability: Capability) -> Requirement {
     use Feature as F;
     use Requirement::*;
     match capability {
@@ -347,14 +348,14 @@ mod tests {
         let h100 = Profile::builtin("nvidia-h100").unwrap();
         let lavapipe = Profile::builtin("mesa-lavapipe").unwrap();
         // CooperativeMatrixKHR, tensor addressing, decode vectors, Kernel.
-        assert_eq!(h100.check_capability(6022), Ok(()));
-        assert_eq!(h100.check_capability(5433), Ok(()));
-        let missing = lavapipe.check_capability(5433).unwrap_err();
+        assert_eq!(h100.check_capability(Capability::CooperativeMatrixKHR), Ok(()));
+        assert_eq!(h100.check_capability(Capability::CooperativeMatrixTensorAddressingNV), Ok(()));
+        let missing = lavapipe.check_capability(Capability::CooperativeMatrixTensorAddressingNV).unwrap_err();
         assert_eq!(missing.to_string(), "feature cooperativeMatrixTensorAddressing");
-        assert!(h100.check_capability(5447).is_err());
-        assert_eq!(h100.check_capability(6), Err(Requirement::NeverInVulkan));
+        assert!(h100.check_capability(Capability::CooperativeMatrixDecodeVectorNV).is_err());
+        assert_eq!(h100.check_capability(Capability::Kernel), Err(Requirement::NeverInVulkan));
         // Reductions are in two extensions under one number.
-        assert_eq!(lavapipe.check_capability(5430), Ok(()));
+        assert_eq!(lavapipe.check_capability(Capability::CooperativeMatrixReductionsNV), Ok(()));
     }
 
     #[test]

@@ -13,11 +13,11 @@ use crate::Limits;
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{EntryPoint, Extent, entry_points};
+use coop_ir::spv::{BuiltIn, StorageClass};
 use coop_ir::types::Type;
 use coop_ir::uses::Users;
 use coop_ir::{Id, IdSet, Module};
 use coop_ir::{InstRef, Op};
-use spirv::{BuiltIn, StorageClass};
 use std::collections::BTreeSet;
 
 /// The subgroup size for which a module was specialised.
@@ -97,7 +97,7 @@ impl Search<'_> {
             let inst = self.module.inst(r);
             let (Some(variable), Some(ty)) = (inst.result, inst.ty) else { continue };
             let Some(Type::Pointer { storage, pointee }) = Type::of(self.module, ty) else { continue };
-            if storage != StorageClass::Workgroup as u32 {
+            if storage != StorageClass::Workgroup {
                 continue;
             }
             let Some(Type::Array { len, .. }) = Type::of(self.module, pointee) else { continue };
@@ -163,11 +163,11 @@ impl Search<'_> {
         let mut work = vec![value];
         while let Some(id) = work.pop() {
             let Some(inst) = self.module.def_inst(id).filter(|_| seen.insert(id)) else { continue };
-            if self.decorations.built_in(id) == Some(BuiltIn::SubgroupId as u32) {
+            if self.decorations.built_in(id) == Some(BuiltIn::SubgroupId) {
                 return true;
             }
             match inst.op {
-                Op::Variable if inst.word(0) == Some(StorageClass::Function as u32) => {
+                Op::Variable if inst.word(0) == Some(StorageClass::Function.0) => {
                     let stores = users.of(id).iter().map(|r| self.module.inst(*r));
                     work.extend(stores.filter(|i| i.op == Op::Store && i.id(0) == Some(id)).filter_map(|i| i.id(1)));
                 }

@@ -3,10 +3,9 @@
 use coop_ir::constant::{Const, Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{SizeSource, entry_points};
-use coop_ir::grammar::Kind;
+use coop_ir::spv::{Capability, Decoration, ExecutionModel, StorageClass};
 use coop_ir::types::Type;
 use coop_ir::{Id, Module, Op};
-use spirv::{Decoration, ExecutionModel, StorageClass};
 
 use crate::error::Error;
 use crate::layout::Layout;
@@ -80,7 +79,7 @@ pub struct Facts {
     /// Major and minor version of SPIR-V.
     pub version: (u8, u8),
     /// Capabilities, in order.
-    pub capabilities: Vec<u32>,
+    pub capabilities: Vec<Capability>,
     /// Extensions, in order.
     pub extensions: Vec<String>,
     /// Compute entry points.
@@ -118,7 +117,7 @@ impl Facts {
     /// Whether a capability says that the module asks about subgroups or does something in them.
     pub fn uses_subgroups(&self) -> bool {
         let about = ["GroupNonUniform", "Subgroup", "CooperativeMatrix", "Groups"];
-        self.capabilities.iter().any(|c| about.iter().any(|prefix| capability_name(*c).starts_with(prefix)))
+        self.capabilities.iter().any(|c| about.iter().any(|prefix| c.to_string().starts_with(prefix)))
     }
 
     /// The entry point of that name; the only one if no name is given.
@@ -132,14 +131,6 @@ impl Facts {
                 Error::case(format!("the module has no compute entry point '{name}', only {}", names()))
             }),
         }
-    }
-}
-
-/// The name of a capability, or its number.
-pub fn capability_name(capability: u32) -> String {
-    match Kind::Capability.enumerant(capability) {
-        Some(enumerant) => enumerant.name.to_string(),
-        None => format!("capability {capability}"),
     }
 }
 
@@ -157,7 +148,7 @@ impl Reader<'_> {
 
     fn entries(&self) -> Vec<Entry> {
         let all = entry_points(self.module, self.decorations);
-        let compute = all.into_iter().filter(|entry| entry.model == ExecutionModel::GLCompute as u32);
+        let compute = all.into_iter().filter(|entry| entry.model == ExecutionModel::GLCompute);
         compute
             .map(|entry| {
                 let size = entry.workgroup_size;
@@ -212,11 +203,11 @@ impl Reader<'_> {
         bindings
     }
 
-    fn binding_kind(&self, storage: u32, pointee: Id) -> BindingKind {
+    fn binding_kind(&self, storage: StorageClass, pointee: Id) -> BindingKind {
         let is_struct = matches!(Type::of(self.module, pointee), Some(Type::Struct { .. }));
-        let uniform = storage == StorageClass::Uniform as u32;
+        let uniform = storage == StorageClass::Uniform;
         let is = |decoration| self.decorations.has(pointee, decoration);
-        if is_struct && storage == StorageClass::StorageBuffer as u32 || uniform && is(Decoration::BufferBlock) {
+        if is_struct && storage == StorageClass::StorageBuffer || uniform && is(Decoration::BufferBlock) {
             BindingKind::Storage
         } else if uniform && is_struct && is(Decoration::Block) {
             BindingKind::Uniform
@@ -228,7 +219,7 @@ impl Reader<'_> {
     fn push(&self) -> Option<Id> {
         let variables = self.module.globals_with(Op::Variable).map(|r| self.module.inst(r));
         variables.filter_map(|inst| Type::of(self.module, inst.ty?)).find_map(|kind| match kind {
-            Type::Pointer { storage, pointee } if storage == StorageClass::PushConstant as u32 => Some(pointee),
+            Type::Pointer { storage, pointee } if storage == StorageClass::PushConstant => Some(pointee),
             _ => None,
         })
     }

@@ -2,9 +2,9 @@
 
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
+use coop_ir::spv::Decoration;
 use coop_ir::types::Type;
 use coop_ir::{Id, Module};
-use spirv::Decoration;
 
 /// Types looked at for one answer. Real blocks need a few dozen; a cyclic type stops here.
 const MAX_STEPS: u32 = 10_000;

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use coop_ir::constant::{Constants, SpecValue};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{EntryPoint, entry_points};
+use coop_ir::spv::{ExecutionMode, ExecutionModel};
 use coop_ir::types::Scalar;
 use coop_ir::{Module, Op};
 use opencl3::command_queue::CommandQueue;
@@ -33,7 +34,6 @@ use opencl3::memory::{Buffer, CL_MEM_READ_WRITE, ClMem};
 use opencl3::platform::get_platforms;
 use opencl3::program::Program;
 use opencl3::types::{CL_BLOCKING, cl_device_id};
-use spirv::{ExecutionMode, ExecutionModel};
 
 use crate::error::Error;
 use crate::facts::{Facts, SpecConstant};
@@ -282,7 +282,7 @@ impl Job {
 /// The kernel of that name; the only one if no name is given.
 fn kernel_named(module: &Module, name: Option<&str>) -> Result<EntryPoint, Error> {
     let mut kernels = entry_points(module, &Decorations::new(module));
-    kernels.retain(|entry| entry.model == ExecutionModel::Kernel as u32);
+    kernels.retain(|entry| entry.model == ExecutionModel::Kernel);
     let names: Vec<String> = kernels.iter().map(|entry| format!("'{}'", entry.name)).collect();
     match name {
         _ if kernels.is_empty() => Err(Error::module("there is no kernel: OpenCL runs no shaders")),

@@ -19,25 +19,13 @@ use std::borrow::Cow;
 use coop_ir::builder::{FunctionBuilder, Globals, add_global, require_capability, require_extension};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::rewrite::remove_globals;
+use coop_ir::spv::{Capability, Decoration, StorageClass};
 use coop_ir::types::{CoopMat, CoopMatView, Scalar, coop_mat, scalar};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use spirv::StorageClass;
 
 /// The extension that is replaced.
 pub(crate) const EXT: &str = "SPV_EXT_cooperative_matrix_maintenance1";
 const NV2: &str = "SPV_NV_cooperative_matrix2";
-
-/// CooperativeMatrixConversionsEXT and its counterpart.
-const CONVERSIONS_EXT: u32 = 5429;
-const CONVERSIONS_NV: u32 = 5431;
-/// CooperativeMatrixPerElementOperationsNV.
-const PER_ELEMENT: u32 = 5432;
-/// CooperativeMatrixGetCoordinateEXT.
-const GET_COORDINATE: u32 = 5438;
-/// The decoration CooperativeMatrixTransposeEXT.
-const TRANSPOSE: u32 = 5440;
-/// The decoration BufferBlock, which later versions lack.
-const BUFFER_BLOCK: u32 = 3;
 
 /// Uses.
 const B: u64 = 1;
@@ -47,25 +35,32 @@ const ACCUMULATOR: u64 = 2;
 /// says what there are no words for.
 pub fn as_nv2<'m>(module: &'m Module, specialization: &Specialization) -> Result<Cow<'m, Module>, String> {
     let named = |m: &Module, r: InstRef| m.inst(r).string(0).is_some_and(|(name, _)| name == EXT);
-    let declares = [CONVERSIONS_EXT, GET_COORDINATE].iter().any(|c| module.has_capability(*c));
+    let declares = [Capability::CooperativeMatrixConversionsEXT, Capability::CooperativeMatrixGetCoordinateEXT]
+        .iter()
+        .any(|c| module.has_capability(*c));
     if !declares && !module.globals_with(Op::Extension).any(|r| named(module, r)) {
         return Ok(Cow::Borrowed(module));
     }
-    let transpose = |m: &Module, r: InstRef| m.inst(r).op == Op::Decorate && m.inst(r).word(1) == Some(TRANSPOSE);
+    let transpose = |m: &Module, r: InstRef| {
+        m.inst(r).op == Op::Decorate && m.inst(r).enumerant(1) == Some(Decoration::CooperativeMatrixTransposeEXT)
+    };
     let decorations = module.globals_with(Op::Decorate).filter(|r| transpose(module, *r));
     let turned = decorations.filter_map(|r| module.inst(r).id(0)).collect();
     let mut m = module.clone();
-    let conversions = m.has_capability(CONVERSIONS_EXT);
+    let conversions = m.has_capability(Capability::CooperativeMatrixConversionsEXT);
     remove_globals(&mut m, |m, r| {
         let inst = m.inst(r);
         match inst.op {
-            Op::Capability => matches!(inst.word(0), Some(CONVERSIONS_EXT | GET_COORDINATE)),
+            Op::Capability => matches!(
+                inst.enumerant(0),
+                Some(Capability::CooperativeMatrixConversionsEXT | Capability::CooperativeMatrixGetCoordinateEXT)
+            ),
             Op::Extension => named(m, r),
             _ => transpose(m, r),
         }
     });
     if conversions {
-        require_capability(&mut m, CONVERSIONS_NV);
+        require_capability(&mut m, Capability::CooperativeMatrixConversionsNV);
     }
     require_extension(&mut m, NV2);
     raise_version(&mut m)?;
@@ -79,7 +74,7 @@ pub fn as_nv2<'m>(module: &'m Module, specialization: &Specialization) -> Result
 /// From 1.4 on entry points list every variable that they use.
 fn raise_version(m: &mut Module) -> Result<(), String> {
     if m.header.version < 0x0001_0400 {
-        if m.globals_with(Op::Decorate).any(|r| m.inst(r).word(1) == Some(BUFFER_BLOCK)) {
+        if m.globals_with(Op::Decorate).any(|r| m.inst(r).enumerant(1) == Some(Decoration::BufferBlock)) {
             return Err("a BufferBlock, which ended with SPIR-V 1.3".into());
         }
         let variables: Vec<Id> = m.globals_with(Op::Variable).filter_map(|r| m.inst(r).result).collect();
@@ -248,8 +243,8 @@ impl Speller {
         if extents.iter().any(|e| *e > most) {
             return Err(format!("coordinates in a matrix of {component}, which does not hold them"));
         }
-        require_capability(&mut self.m, PER_ELEMENT);
-        let class = StorageClass::Function as u32;
+        require_capability(&mut self.m, Capability::CooperativeMatrixPerElementOperationsNV);
+        let class = StorageClass::Function;
         let whole = self.globals.pointer(&mut self.m, class, mat.id);
         let part = self.globals.pointer(&mut self.m, class, mat.component);
         let number = self.m.def_inst(pair).and_then(|i| i.id(0)).ok_or_else(none)?;

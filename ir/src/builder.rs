@@ -5,9 +5,9 @@ use crate::grammar::Op;
 use crate::hash::{FxHashMap, FxHashSet};
 use crate::module::{Block, Function, Id, Inst, InstList, InstRef, Module, Operand, OperandList, string_operands};
 use crate::section::Section;
+use crate::spv::{Capability, FunctionControl, LoopControl, SelectionControl, StorageClass};
 use crate::types::Scalar;
 use smallvec::SmallVec;
-use spirv::{FunctionControl, LoopControl, SelectionControl, StorageClass};
 
 /// Types and constants of a module by what they say.
 ///
@@ -95,7 +95,7 @@ impl Globals {
     }
 
     /// A pointer type.
-    pub fn pointer(&mut self, m: &mut Module, storage: u32, pointee: Id) -> Id {
+    pub fn pointer(&mut self, m: &mut Module, storage: StorageClass, pointee: Id) -> Id {
         self.intern(m, Op::TypePointer, None, [storage.into(), pointee.into()])
     }
 
@@ -161,9 +161,9 @@ pub fn add_global(m: &mut Module, inst: Inst) -> InstRef {
 }
 
 /// Decorates an id.
-pub fn decorate(m: &mut Module, target: Id, decoration: spirv::Decoration, operands: &[u32]) {
+pub fn decorate(m: &mut Module, target: Id, decoration: crate::spv::Decoration, operands: &[u32]) {
     let words = operands.iter().map(|w| Operand::Word(*w));
-    let all = [Operand::Id(target), Operand::Word(decoration as u32)].into_iter().chain(words);
+    let all = [Operand::Id(target), decoration.into()].into_iter().chain(words);
     add_global(m, Inst::new(Op::Decorate, None, None, all));
 }
 
@@ -174,7 +174,7 @@ pub fn name(m: &mut Module, target: Id, text: &str) {
 }
 
 /// Declares a capability unless it is declared.
-pub fn require_capability(m: &mut Module, capability: u32) {
+pub fn require_capability(m: &mut Module, capability: Capability) {
     if !m.has_capability(capability) {
         add_global(m, Inst::new(Op::Capability, None, None, [capability.into()]));
     }
@@ -240,7 +240,7 @@ impl<'m> FunctionBuilder<'m> {
         let ty = globals.function(module, ret, params);
         let id = module.fresh_id();
         name(module, id, label);
-        let control = FunctionControl::NONE.bits();
+        let control = FunctionControl::None.0;
         let def = module.add(Inst::new(Op::Function, Some(ret), Some(id), [control.into(), ty.into()]));
         let params = params
             .iter()
@@ -348,7 +348,7 @@ impl<'m> FunctionBuilder<'m> {
 
     /// A variable of the function that holds a `ty`.
     pub fn variable(&mut self, ty: Id) -> Id {
-        let storage = StorageClass::Function as u32;
+        let storage = StorageClass::Function;
         let pointer = self.globals.pointer(self.module, storage, ty);
         let id = self.module.fresh_id();
         let r = self.module.add(Inst::new(Op::Variable, Some(pointer), Some(id), [storage.into()]));
@@ -463,11 +463,11 @@ impl<'m> FunctionBuilder<'m> {
         let r = self.module.add(Inst::new(Op::Phi, Some(ty), Some(i), phi));
         self.current.insts.push(r);
         let control = match unroll {
-            Unroll::Ask => LoopControl::UNROLL,
-            Unroll::Never => LoopControl::DONT_UNROLL,
-            Unroll::Now | Unroll::No => LoopControl::NONE,
+            Unroll::Ask => LoopControl::Unroll,
+            Unroll::Never => LoopControl::DontUnroll,
+            Unroll::Now | Unroll::No => LoopControl::None,
         };
-        self.effect(Op::LoopMerge, [merge.into(), next.into(), control.bits().into()]);
+        self.effect(Op::LoopMerge, [merge.into(), next.into(), control.0.into()]);
         self.effect(Op::Branch, [check.into()]);
 
         self.start_block(check);
@@ -511,7 +511,7 @@ impl<'m> FunctionBuilder<'m> {
         let values: Vec<Id> = types.iter().map(|_| self.module.fresh_id()).collect();
         let phis: Vec<InstRef> =
             (0..types.len()).map(|n| phi(self, types[n], values[n], &[begin[n], before])).collect();
-        self.effect(Op::LoopMerge, [merge.into(), next.into(), LoopControl::DONT_UNROLL.bits().into()]);
+        self.effect(Op::LoopMerge, [merge.into(), next.into(), LoopControl::DontUnroll.0.into()]);
         self.branch_to(check);
         let more = self.compare(Op::ULessThan, Index::Value(i), end);
         self.effect(Op::BranchConditional, [more.into(), inside.into(), merge.into()]);
@@ -531,7 +531,7 @@ impl<'m> FunctionBuilder<'m> {
     /// Runs `body` where `condition` holds.
     pub fn when(&mut self, condition: Id, body: &mut dyn FnMut(&mut Self)) {
         let (inside, merge) = (self.module.fresh_id(), self.module.fresh_id());
-        self.effect(Op::SelectionMerge, [merge.into(), SelectionControl::NONE.bits().into()]);
+        self.effect(Op::SelectionMerge, [merge.into(), SelectionControl::None.0.into()]);
         self.effect(Op::BranchConditional, [condition.into(), inside.into(), merge.into()]);
         self.start_block(inside);
         body(self);
@@ -548,7 +548,7 @@ impl<'m> FunctionBuilder<'m> {
         no: &mut dyn FnMut(&mut Self) -> Vec<Id>,
     ) -> Vec<Id> {
         let [first, second, merge] = std::array::from_fn(|_| self.module.fresh_id());
-        self.effect(Op::SelectionMerge, [merge.into(), SelectionControl::NONE.bits().into()]);
+        self.effect(Op::SelectionMerge, [merge.into(), SelectionControl::None.0.into()]);
         self.effect(Op::BranchConditional, [condition.into(), first.into(), second.into()]);
         self.start_block(first);
         let a = yes(self);
@@ -567,7 +567,7 @@ impl<'m> FunctionBuilder<'m> {
     /// [`FunctionBuilder::join`] ends both.
     pub fn fork(&mut self, condition: Id) -> Fork {
         let [first, second, merge] = std::array::from_fn(|_| self.module.fresh_id());
-        self.effect(Op::SelectionMerge, [merge.into(), SelectionControl::NONE.bits().into()]);
+        self.effect(Op::SelectionMerge, [merge.into(), SelectionControl::None.0.into()]);
         self.effect(Op::BranchConditional, [condition.into(), first.into(), second.into()]);
         self.start_block(first);
         Fork { second, merge, end: first }

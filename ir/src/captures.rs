@@ -8,9 +8,9 @@
 //! later calls see it there, which no text asks for; lavapipe (26.1) computes something else altogether.
 
 use crate::builder::Globals;
+use crate::spv::StorageClass;
 use crate::types::Type;
 use crate::{Id, Inst, InstRef, Module, Op, Operand};
-use spirv::StorageClass;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -45,8 +45,7 @@ fn taken_by_pointer(m: &Module) -> BTreeMap<Id, Vec<usize>> {
         let Some(params) = params(m, function) else { continue };
         let extras = inst.ids_from(2);
         let by_pointer = params.into_iter().skip(FIXED).zip(extras).enumerate().filter(|(_, (param, extra))| {
-            let to =
-                Type::Pointer { storage: StorageClass::Function as u32, pointee: m.type_of(*extra).unwrap_or(*extra) };
+            let to = Type::Pointer { storage: StorageClass::Function, pointee: m.type_of(*extra).unwrap_or(*extra) };
             Type::of(m, *param) == Some(to)
         });
         let by_pointer: Vec<usize> = by_pointer.map(|(i, _)| FIXED + i).collect();
@@ -86,7 +85,7 @@ fn take_by_value(m: &mut Module, found: &BTreeMap<Id, Vec<usize>>) {
             let (Some(pointer), origin) = (m.inst(param).result, m.inst(param).origin) else { continue };
             let value = m.fresh_id();
             m.replace(param, Inst::new(Op::FunctionParameter, Some(pointee), Some(value), []).at(origin));
-            let class = Operand::Word(StorageClass::Function as u32);
+            let class = Operand::Word(StorageClass::Function.0);
             variables.push(m.add(Inst::new(Op::Variable, Some(types[*at]), Some(pointer), [class]).at(origin)));
             stores.push(m.add(Inst::new(Op::Store, None, None, [pointer, value].map(Operand::Id)).at(origin)));
             types[*at] = pointee;

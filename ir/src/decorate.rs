@@ -5,8 +5,8 @@
 
 use crate::grammar::Op;
 use crate::module::{Id, IdIndex, InstRef, Module, Operand};
+use crate::spv::{BuiltIn, Decoration};
 use smallvec::SmallVec;
-use spirv::{BuiltIn, Decoration};
 
 /// A decoration of an id or a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,7 +14,7 @@ pub struct Decorated {
     /// The `OpDecorate`, `OpMemberDecorate`, ... that says so.
     pub inst: InstRef,
     /// The Decoration.
-    pub decoration: u32,
+    pub decoration: Decoration,
     /// Which of the instruction's operands is the first after the Decoration.
     pub first: usize,
     /// That operand, if there is one.
@@ -70,7 +70,7 @@ impl Decorations {
         let Some(target) = inst.id(0) else { return };
         let decorated = |at: usize| {
             let value = inst.operands.get(at + 1).copied();
-            Some(Decorated { inst: r, decoration: inst.word(at)?, first: at + 1, value })
+            Some(Decorated { inst: r, decoration: inst.enumerant(at)?, first: at + 1, value })
         };
         match inst.op {
             Op::Name => {
@@ -161,22 +161,22 @@ impl Decorations {
 
     /// Whether an id has a decoration.
     pub fn has(&self, id: Id, decoration: Decoration) -> bool {
-        self.of(id).any(|d| d.decoration == decoration as u32)
+        self.of(id).any(|d| d.decoration == decoration)
     }
 
     /// The first operand of an id's decoration, if it is no id.
     pub fn value(&self, id: Id, decoration: Decoration) -> Option<u32> {
-        self.of(id).find(|d| d.decoration == decoration as u32)?.literal()
+        self.of(id).find(|d| d.decoration == decoration)?.literal()
     }
 
     /// Whether a member has a decoration.
     pub fn member_has(&self, id: Id, member: u32, decoration: Decoration) -> bool {
-        self.member(id, member).any(|d| d.decoration == decoration as u32)
+        self.member(id, member).any(|d| d.decoration == decoration)
     }
 
     /// The first operand of a member's decoration, if it is no id.
     pub fn member_value(&self, id: Id, member: u32, decoration: Decoration) -> Option<u32> {
-        self.member(id, member).find(|d| d.decoration == decoration as u32)?.literal()
+        self.member(id, member).find(|d| d.decoration == decoration)?.literal()
     }
 
     /// The SpecId of a specialisation constant.
@@ -190,15 +190,15 @@ impl Decorations {
     }
 
     /// The BuiltIn that an id is.
-    pub fn built_in(&self, id: Id) -> Option<u32> {
-        self.value(id, Decoration::BuiltIn)
+    pub fn built_in(&self, id: Id) -> Option<BuiltIn> {
+        self.value(id, Decoration::BuiltIn).map(BuiltIn)
     }
 
     /// The ids that are this BuiltIn; members that are, are not among them.
     pub fn with_built_in(&self, built_in: BuiltIn) -> impl Iterator<Item = Id> {
         // Most ids have but a name.
         let decorated = self.entries.iter().zip(&self.ids).filter(|(e, _)| e.more != NONE);
-        decorated.map(|(_, id)| *id).filter(move |id| self.built_in(*id) == Some(built_in as u32))
+        decorated.map(|(_, id)| *id).filter(move |id| self.built_in(*id) == Some(built_in))
     }
 
     /// The descriptor set of a resource variable.

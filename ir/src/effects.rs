@@ -6,7 +6,7 @@
 
 use crate::grammar::{Class, Effects, Op};
 use crate::module::{Id, Inst, Module};
-use spirv::{ImageOperands, MemoryAccess};
+use crate::spv::{ImageOperands, MemoryAccess};
 
 /// The memory that an instruction may write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -217,10 +217,10 @@ pub struct ReadAccess {
 /// Returns what the operands of a load, of a copy, or of a read of an image say.
 pub fn read_access(inst: &Inst) -> ReadAccess {
     let memory = |mask: u32| {
-        let mask = MemoryAccess::from_bits_retain(mask);
+        let mask = MemoryAccess(mask);
         ReadAccess {
-            volatile: mask.contains(MemoryAccess::VOLATILE),
-            non_private: mask.contains(MemoryAccess::NON_PRIVATE_POINTER),
+            volatile: mask.contains(MemoryAccess::Volatile),
+            non_private: mask.contains(MemoryAccess::NonPrivatePointer),
         }
     };
     match inst.op {
@@ -228,10 +228,10 @@ pub fn read_access(inst: &Inst) -> ReadAccess {
         Op::CopyMemory => memory(source_mask(inst, 2)),
         Op::CopyMemorySized => memory(source_mask(inst, 3)),
         Op::ImageRead | Op::ImageSparseRead | Op::ImageFetch | Op::ImageSparseFetch => {
-            let mask = ImageOperands::from_bits_retain(inst.word(2).unwrap_or(0));
+            let mask = ImageOperands(inst.word(2).unwrap_or(0));
             ReadAccess {
-                volatile: mask.contains(ImageOperands::VOLATILE_TEXEL),
-                non_private: mask.contains(ImageOperands::NON_PRIVATE_TEXEL),
+                volatile: mask.contains(ImageOperands::VolatileTexel),
+                non_private: mask.contains(ImageOperands::NonPrivateTexel),
             }
         }
         _ => ReadAccess::default(),
@@ -241,12 +241,12 @@ pub fn read_access(inst: &Inst) -> ReadAccess {
 /// The memory operands of a copy's source: the second, or the only ones, which begin at operand `at`.
 fn source_mask(inst: &Inst, at: usize) -> u32 {
     let first = inst.word(at).unwrap_or(0);
-    let with_operand = MemoryAccess::ALIGNED
-        | MemoryAccess::MAKE_POINTER_AVAILABLE
-        | MemoryAccess::MAKE_POINTER_VISIBLE
-        | MemoryAccess::ALIAS_SCOPE_INTEL_MASK
-        | MemoryAccess::NO_ALIAS_INTEL_MASK;
-    let operands = (first & with_operand.bits()).count_ones() as usize;
+    let with_operand = MemoryAccess::Aligned
+        | MemoryAccess::MakePointerAvailable
+        | MemoryAccess::MakePointerVisible
+        | MemoryAccess::AliasScopeINTELMask
+        | MemoryAccess::NoAliasINTELMask;
+    let operands = (first & with_operand.0).count_ones() as usize;
     inst.word(at + 1 + operands).unwrap_or(first)
 }
 

@@ -6,7 +6,7 @@ use crate::decorate::Decorations;
 use crate::grammar::Op;
 use crate::hash::FxHashMap;
 use crate::module::{Function, Id, IdSet, Inst, InstRef, Module, Operand};
-use spirv::{BuiltIn, ExecutionMode};
+use crate::spv::{BuiltIn, ExecutionMode, ExecutionModel};
 
 /// One dimension of a workgroup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +55,7 @@ pub struct Mode {
     /// The instruction; its operands from the third on are those of the mode.
     pub at: InstRef,
     /// The Execution Mode.
-    pub mode: u32,
+    pub mode: ExecutionMode,
 }
 
 /// An entry point.
@@ -64,7 +64,7 @@ pub struct EntryPoint {
     /// The `OpEntryPoint`.
     pub at: InstRef,
     /// The Execution Model.
-    pub model: u32,
+    pub model: ExecutionModel,
     /// The function, which need not exist.
     pub function: Id,
     /// The name.
@@ -80,7 +80,7 @@ pub struct EntryPoint {
 impl EntryPoint {
     /// The first mode of this kind.
     pub fn mode(&self, mode: ExecutionMode) -> Option<Mode> {
-        self.modes.iter().copied().find(|m| m.mode == mode as u32)
+        self.modes.iter().copied().find(|m| m.mode == mode)
     }
 
     /// Returns the workgroup size that an execution mode says, which the built-in replaces where there is one.
@@ -95,7 +95,7 @@ pub fn entry_points(module: &Module, decorations: &Decorations) -> Vec<EntryPoin
     for &r in &module.globals {
         let inst = module.inst(r);
         if matches!(inst.op, Op::ExecutionMode | Op::ExecutionModeId)
-            && let (Some(function), Some(mode)) = (inst.id(0), inst.word(1))
+            && let (Some(function), Some(mode)) = (inst.id(0), inst.enumerant(1))
         {
             modes.entry(function).or_default().push(Mode { at: r, mode });
         }
@@ -110,7 +110,7 @@ pub fn entry_points(module: &Module, decorations: &Decorations) -> Vec<EntryPoin
             let modes = modes.get(&function).cloned().unwrap_or_default();
             let workgroup_size = built_in.or_else(|| modes.iter().find_map(|m| mode_size(module, *m)));
             let interface = inst.ids_from(rest).collect();
-            Some(EntryPoint { at, model: inst.word(0)?, function, name, interface, workgroup_size, modes })
+            Some(EntryPoint { at, model: inst.enumerant(0)?, function, name, interface, workgroup_size, modes })
         })
         .collect()
 }
@@ -137,8 +137,8 @@ fn built_in_size(module: &Module, decorations: &Decorations) -> Option<Workgroup
 
 fn mode_size(module: &Module, mode: Mode) -> Option<WorkgroupSize> {
     let source = match mode.mode {
-        m if m == ExecutionMode::LocalSize as u32 => SizeSource::LocalSize,
-        m if m == ExecutionMode::LocalSizeId as u32 => SizeSource::LocalSizeId,
+        ExecutionMode::LocalSize => SizeSource::LocalSize,
+        ExecutionMode::LocalSizeId => SizeSource::LocalSizeId,
         _ => return None,
     };
     Some(WorkgroupSize { extents: extents(module.inst(mode.at), 2)?, source, at: mode.at })

@@ -1,20 +1,20 @@
 //! The SPIR-V extensions for cooperative matrices and for what matrices are made of, with their capabilities.
 
-use crate::grammar::enums::Capability as C;
+use crate::spv::Capability as C;
 
 /// An extension.
 struct Extension {
     name: &'static str,
     /// Whether it is about matrices as such.
     matrices: bool,
-    capabilities: &'static [u32],
+    capabilities: &'static [C],
 }
 
-const fn of_matrices(name: &'static str, capabilities: &'static [u32]) -> Extension {
+const fn of_matrices(name: &'static str, capabilities: &'static [C]) -> Extension {
     Extension { name, matrices: true, capabilities }
 }
 
-const fn of_components(name: &'static str, capabilities: &'static [u32]) -> Extension {
+const fn of_components(name: &'static str, capabilities: &'static [C]) -> Extension {
     Extension { name, matrices: false, capabilities }
 }
 
@@ -64,7 +64,7 @@ static EXTENSIONS: &[Extension] = &[
 ];
 
 /// Returns the extensions that have a capability, of those that are known here.
-pub fn extensions_of(capability: u32) -> impl Iterator<Item = &'static str> {
+pub fn extensions_of(capability: C) -> impl Iterator<Item = &'static str> {
     EXTENSIONS.iter().filter(move |e| e.capabilities.contains(&capability)).map(|e| e.name)
 }
 
@@ -74,7 +74,7 @@ pub fn is_matrix_extension(name: &str) -> bool {
 }
 
 /// Returns whether a capability is one for matrices: of an extension for them, or for matrices of some component type.
-pub fn is_matrix_capability(capability: u32) -> bool {
+pub fn is_matrix_capability(capability: C) -> bool {
     let of_components = [C::BFloat16CooperativeMatrixKHR, C::Float8CooperativeMatrixEXT, C::Int4CooperativeMatrixINTEL];
     of_components.contains(&capability) || EXTENSIONS.iter().any(|e| e.matrices && e.capabilities.contains(&capability))
 }

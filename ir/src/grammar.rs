@@ -8,8 +8,9 @@
 #[rustfmt::skip]
 mod tables;
 
+use crate::spv::Capability;
 use tables::{ALIASES, GLSL_STD_450, OP_INDEX, OPENCL_STD, SHADER_DEBUG_INFO, TRAITS};
-pub use tables::{Kind, OPS, enums};
+pub use tables::{Kind, OPS};
 
 /// An opcode. Any 16-bit number is one; the named constants are those that the grammar knows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,7 +40,7 @@ pub struct OpInfo {
     /// Its operands, result type and result included.
     pub operands: Operands,
     /// Any one of these capabilities enables it; empty: always available.
-    pub capabilities: &'static [u32],
+    pub capabilities: &'static [Capability],
     /// Any one of these extensions enables it.
     pub extensions: &'static [&'static str],
     /// The section of the specification that it belongs to.
@@ -58,7 +59,7 @@ pub struct Enumerant {
     /// The operands that follow when it is present.
     pub params: Operands,
     /// Any one of these capabilities enables it; empty: always available. A capability itself declares all of these as well.
-    pub capabilities: &'static [u32],
+    pub capabilities: &'static [Capability],
     /// Any one of these extensions enables it.
     pub extensions: &'static [&'static str],
 }
@@ -319,8 +320,8 @@ impl Op {
     }
 
     /// Returns whether `OpSpecConstantOp` takes the instruction as its operation in a module with these capabilities.
-    pub fn is_specializable(self, has: impl Fn(u32) -> bool) -> bool {
-        use enums::Capability as C;
+    pub fn is_specializable(self, has: impl Fn(Capability) -> bool) -> bool {
+        use Capability as C;
         match self {
             Op::SConvert
             | Op::UConvert
@@ -513,11 +514,11 @@ impl Kind {
 }
 
 /// The capabilities that a capability declares implicitly, through others as well; not itself.
-pub fn implied_capabilities(capability: u32) -> Vec<u32> {
+pub fn implied_capabilities(capability: Capability) -> Vec<Capability> {
     let mut all = vec![capability];
     let mut at = 0;
     while let Some(c) = all.get(at) {
-        let implied = Kind::Capability.enumerant(*c).map_or(&[][..], |e| e.capabilities);
+        let implied = Kind::Capability.enumerant(c.0).map_or(&[][..], |e| e.capabilities);
         all.extend(implied.iter().filter(|c| !all.contains(c)).collect::<Vec<_>>());
         at += 1;
     }
@@ -543,6 +544,7 @@ pub fn ext_inst_set(import: &str) -> Option<&'static [ExtInstInfo]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spv::{CooperativeMatrixLayout, CooperativeMatrixReduce, OpenClStd};
 
     #[test]
     fn instructions_about_matrices() {
@@ -569,10 +571,11 @@ mod tests {
     #[test]
     fn named_enumerants_are_those_of_the_tables() {
         let named = |kind: Kind, name: &str| kind.enumerant_named(name).expect("a name");
-        assert_eq!(enums::Capability::CooperativeMatrixKHR, named(Kind::Capability, "CooperativeMatrixKHR"));
-        assert_eq!(enums::Capability::CooperativeMatrixConversionsEXT, 5429);
-        assert_eq!(enums::Capability::CooperativeMatrixReductionsEXT, enums::Capability::CooperativeMatrixReductionsNV);
-        assert_eq!(enums::CooperativeMatrixReduce::_2x2, named(Kind::CooperativeMatrixReduce, "2x2"));
-        assert_eq!(enums::CooperativeMatrixLayout::PackedINTEL, 2);
+        assert_eq!(Capability::CooperativeMatrixKHR.0, named(Kind::Capability, "CooperativeMatrixKHR"));
+        assert_eq!(Capability::CooperativeMatrixConversionsEXT, Capability(5429));
+        assert_eq!(Capability::CooperativeMatrixReductionsEXT, Capability::CooperativeMatrixReductionsNV);
+        assert_eq!(CooperativeMatrixReduce::_2x2.0, named(Kind::CooperativeMatrixReduce, "2x2"));
+        assert_eq!(CooperativeMatrixLayout::PackedINTEL, CooperativeMatrixLayout(2));
+        assert_eq!(OpenClStd::printf, OpenClStd(184));
     }
 }

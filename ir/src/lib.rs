@@ -41,7 +41,7 @@ pub mod types;
 pub mod uses;
 pub mod verify;
 
-pub use grammar::{Kind, Op, enums};
+pub use grammar::{Kind, Op};
 pub use module::{
     Block, Function, Header, Id, IdIndex, IdMap, IdSet, IdTable, Inst, InstList, InstRef, Module, Operand, OperandList,
     string_operands,

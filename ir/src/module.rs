@@ -2,6 +2,7 @@
 
 use crate::grammar::Op;
 use crate::hash::{FxHashMap, FxHashSet};
+use crate::spv::Capability;
 use smallvec::SmallVec;
 use std::fmt;
 use std::num::NonZeroU32;
@@ -148,6 +149,12 @@ impl Inst {
     #[inline]
     pub fn word(&self, index: usize) -> Option<u32> {
         self.operands.get(index).map(|o| o.word())
+    }
+
+    /// Operand `index` as a value of an enumeration or a mask, if it exists.
+    #[inline]
+    pub fn enumerant<T: From<u32>>(&self, index: usize) -> Option<T> {
+        self.word(index).map(T::from)
     }
 
     /// Returns the opcode of what `OpSpecConstantOp` computes; `None` for other instructions.
@@ -621,23 +628,23 @@ impl Module {
     }
 
     /// The capabilities that the module declares, in order.
-    pub fn capabilities(&self) -> impl Iterator<Item = u32> + '_ {
-        self.globals_with(Op::Capability).filter_map(|r| self.inst(r).word(0))
+    pub fn capabilities(&self) -> impl Iterator<Item = Capability> + '_ {
+        self.globals_with(Op::Capability).filter_map(|r| self.inst(r).enumerant(0))
     }
 
     /// Whether the module declares `capability` itself (not through another that implies it).
-    pub fn has_capability(&self, capability: u32) -> bool {
+    pub fn has_capability(&self, capability: Capability) -> bool {
         self.capabilities().any(|c| c == capability)
     }
 
     /// Whether the module may use what `capability` enables: it declares that, or another that implies it.
-    pub fn enables(&self, capability: u32) -> bool {
+    pub fn enables(&self, capability: Capability) -> bool {
         self.capabilities().any(|c| c == capability || crate::grammar::implied_capabilities(c).contains(&capability))
     }
 
     /// Whether the module holds OpenCL kernels and no shaders, by its capabilities.
     pub fn is_kernel(&self) -> bool {
-        self.enables(spirv::Capability::Kernel as u32) && !self.enables(spirv::Capability::Shader as u32)
+        self.enables(Capability::Kernel) && !self.enables(Capability::Shader)
     }
 
     /// The global instructions with this opcode.

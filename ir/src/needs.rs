@@ -5,10 +5,11 @@
 use crate::decode::decode;
 use crate::grammar::{Kind, Op};
 use crate::module::{Inst, Module};
+use crate::spv::Capability;
 
 /// Calls `emit` for each need of an instruction: any one of the capabilities enables what it has.
-pub fn each_need(module: &Module, inst: &Inst, emit: &mut dyn FnMut(&'static [u32])) {
-    let mut need = |capabilities: &'static [u32]| {
+pub fn each_need(module: &Module, inst: &Inst, emit: &mut dyn FnMut(&'static [Capability])) {
+    let mut need = |capabilities: &'static [Capability]| {
         if !capabilities.is_empty() {
             emit(capabilities);
         }

@@ -4,6 +4,7 @@
 //! printed like any other value.
 
 use crate::grammar::Kind;
+use crate::module::Operand;
 
 /// Defines an enumeration as a number with named values.
 macro_rules! enumeration {
@@ -33,7 +34,17 @@ macro_rules! mask {
 
         #[allow(non_upper_case_globals, missing_docs)]
         impl $name {
+            pub const None: $name = $name(0);
             $(pub const $value: $name = $name($number);)*
+
+            /// Every bit that the grammar knows.
+            pub const ALL: $name = $name(0 $(| $number)*);
+
+            /// Returns whether no bit is set.
+            #[inline]
+            pub const fn is_empty(self) -> bool {
+                self.0 == 0
+            }
 
             /// Returns whether every bit of `bits` is set.
             #[inline]
@@ -57,6 +68,31 @@ macro_rules! mask {
             }
         }
 
+        impl std::ops::BitOrAssign for $name {
+            #[inline]
+            fn bitor_assign(&mut self, other: $name) {
+                self.0 |= other.0;
+            }
+        }
+
+        impl std::ops::BitAnd for $name {
+            type Output = $name;
+
+            #[inline]
+            fn bitand(self, other: $name) -> $name {
+                $name(self.0 & other.0)
+            }
+        }
+
+        impl std::ops::Sub for $name {
+            type Output = $name;
+
+            #[inline]
+            fn sub(self, other: $name) -> $name {
+                $name(self.0 & !other.0)
+            }
+        }
+
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 if self.0 == 0 {
@@ -76,12 +112,47 @@ macro_rules! mask {
     };
 }
 
+/// Defines an extended instruction set as a number with named values.
+macro_rules! instructions {
+    ($name:ident: $($value:ident = $number:literal,)*) => {
+        #[doc = concat!("The instructions of the extended set `", stringify!($name), "`, by number.")]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        pub struct $name(pub u32);
+
+        #[allow(non_upper_case_globals, missing_docs)]
+        impl $name {
+            $(pub const $value: $name = $name($number);)*
+        }
+    };
+}
+
 /// Defines the number behind an enumeration or a mask.
 macro_rules! define {
     ($name:ident) => {
         #[doc = concat!("`", stringify!($name), "` of the SPIR-V grammar.")]
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(pub u32);
+
+        impl From<u32> for $name {
+            #[inline]
+            fn from(value: u32) -> $name {
+                $name(value)
+            }
+        }
+
+        impl From<$name> for Operand {
+            #[inline]
+            fn from(value: $name) -> Operand {
+                Operand::Word(value.0)
+            }
+        }
+
+        impl $name {
+            /// Returns the name in the grammar: of a value, or of a mask's one bit.
+            pub fn name(self) -> Option<&'static str> {
+                Kind::$name.enumerant(self.0).map(|e| e.name)
+            }
+        }
 
         impl From<$name> for u32 {
             #[inline]
@@ -100,7 +171,7 @@ macro_rules! define {
 
 #[rustfmt::skip]
 mod tables {
-    use super::Kind;
+    use super::{Kind, Operand};
 
     include!("spv/tables.rs");
 }
@@ -117,6 +188,7 @@ mod tests {
         assert_eq!(Capability(60000).to_string(), "60000");
         assert_eq!((MemoryAccess::Volatile | MemoryAccess(1 << 30)).to_string(), "Volatile|0x40000000");
         assert_eq!(MemoryAccess(0).to_string(), "None");
-        assert_eq!(u32::from(StorageClass::PhysicalStorageBuffer), spirv::StorageClass::PhysicalStorageBuffer as u32);
+        let physical = rspirv::spirv::StorageClass::PhysicalStorageBuffer as u32;
+        assert_eq!(u32::from(StorageClass::PhysicalStorageBuffer), physical);
     }
 }

@@ -3,6 +3,7 @@
 use crate::constant::{Const, Constants};
 use crate::grammar::Op;
 use crate::module::{Id, Inst, Module};
+use crate::spv::StorageClass;
 use std::fmt;
 
 /// A numerical scalar type.
@@ -136,14 +137,14 @@ pub enum Type {
     /// `OpTypePointer`.
     Pointer {
         /// The storage class.
-        storage: u32,
+        storage: StorageClass,
         /// What it points to.
         pointee: Id,
     },
     /// `OpTypeUntypedPointerKHR`.
     UntypedPointer {
         /// The storage class.
-        storage: u32,
+        storage: StorageClass,
     },
     /// `OpTypeFunction`.
     Function {
@@ -185,8 +186,8 @@ impl Type {
             Op::TypeArray => Type::Array { elem: inst.id(0)?, len: inst.id(1)? },
             Op::TypeRuntimeArray => Type::RuntimeArray { elem: inst.id(0)? },
             Op::TypeStruct => Type::Struct { members: inst.ids().collect() },
-            Op::TypePointer => Type::Pointer { storage: inst.word(0)?, pointee: inst.id(1)? },
-            Op::TypeUntypedPointerKHR => Type::UntypedPointer { storage: inst.word(0)? },
+            Op::TypePointer => Type::Pointer { storage: inst.enumerant(0)?, pointee: inst.id(1)? },
+            Op::TypeUntypedPointerKHR => Type::UntypedPointer { storage: inst.enumerant(0)? },
             Op::TypeFunction => Type::Function { ret: inst.id(0)?, params: inst.ids_from(1).collect() },
             op if op.is_type() => Type::Other(op),
             _ => return None,
@@ -211,7 +212,7 @@ impl Type {
 }
 
 /// Returns the storage class that a pointer points into; `None` if the value is no pointer.
-pub fn storage_of(module: &Module, pointer: Id) -> Option<u32> {
+pub fn storage_of(module: &Module, pointer: Id) -> Option<StorageClass> {
     match Type::of(module, module.type_of(pointer)?)? {
         Type::Pointer { storage, .. } | Type::UntypedPointer { storage } => Some(storage),
         _ => None,

@@ -4,9 +4,9 @@
 use coop_ir::constant::{Const, Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{CallGraph, CallKind, Extent, SizeSource, entry_points};
+use coop_ir::spv::{BuiltIn, Capability, Decoration, ExecutionMode, ExecutionModel};
 use coop_ir::uses::Users;
 use coop_ir::{Block, Function, Header, Id, Inst, InstRef, Module, Op, Operand, binary, string_operands};
-use spirv::{BuiltIn, Decoration, ExecutionMode, ExecutionModel};
 use std::path::Path;
 
 mod common;
@@ -93,7 +93,7 @@ fn decorations_of_a_kernel() {
         assert!(d.with_spec_id(i as u32).any(|c| c == constant));
     }
     let group = named(&m, &d, "gl_WorkGroupID");
-    assert_eq!(d.built_in(group), Some(BuiltIn::WorkgroupId as u32));
+    assert_eq!(d.built_in(group), Some(BuiltIn::WorkgroupId));
     assert_eq!(d.with_built_in(BuiltIn::WorkgroupId).collect::<Vec<_>>(), [group]);
     let push = named(&m, &d, "Push");
     assert!(d.has(push, Decoration::Block) && !d.has(push, Decoration::BufferBlock));
@@ -112,7 +112,7 @@ fn group_decorations_are_those_of_the_targets() {
     let mut m = empty();
     let deco = |m: &mut Module, target: u32, d: Decoration, params: &[u32]| {
         let params = params.iter().map(|w| Operand::Word(*w));
-        global(m, Op::Decorate, None, [Operand::Id(id(target)), Operand::Word(d as u32)].into_iter().chain(params))
+        global(m, Op::Decorate, None, [Operand::Id(id(target)), Operand::Word(d.0)].into_iter().chain(params))
     };
     deco(&mut m, 9, Decoration::Offset, &[16]);
     deco(&mut m, 1, Decoration::Binding, &[3]);
@@ -122,7 +122,10 @@ fn group_decorations_are_those_of_the_targets() {
     let member = [Operand::Id(id(9)), Operand::Id(id(5)), Operand::Word(1)];
     global(&mut m, Op::GroupMemberDecorate, None, member);
     let d = Decorations::new(&m);
-    assert_eq!(d.of(id(1)).map(|x| x.decoration).collect::<Vec<_>>(), [33, 35, 23]);
+    assert_eq!(
+        d.of(id(1)).map(|x| x.decoration).collect::<Vec<_>>(),
+        [Decoration::Binding, Decoration::Offset, Decoration::Coherent]
+    );
     assert_eq!(d.of(id(2)).last().map(|x| x.inst), Some(coherent));
     assert_eq!((d.value(id(2), Decoration::Offset), d.value(id(2), Decoration::Coherent)), (Some(16), None));
     assert_eq!(
@@ -138,7 +141,7 @@ fn an_entry_point_with_its_modes() {
     let d = Decorations::new(&m);
     let entries = entry_points(&m, &d);
     let [main] = entries.as_slice() else { panic!("one entry point, not {}", entries.len()) };
-    assert_eq!((main.name.as_str(), main.model), ("main", ExecutionModel::GLCompute as u32));
+    assert_eq!((main.name.as_str(), main.model), ("main", ExecutionModel::GLCompute));
     assert_eq!(main.interface.len(), 6);
     assert!(main.interface.iter().all(|v| m.def_inst(*v).is_some_and(|i| i.op == Op::Variable)));
     let size = main.workgroup_size.expect("LocalSizeId");
@@ -167,8 +170,7 @@ fn literal_and_built_in_workgroup_sizes() {
     let size = entries[0].workgroup_size.expect("LocalSize");
     assert_eq!((size.source, size.extents), (SizeSource::LocalSize, [8, 4, 2].map(Extent::Literal)));
 
-    let built_in =
-        [Operand::Id(id(20)), Operand::Word(Decoration::BuiltIn as u32), Operand::Word(BuiltIn::WorkgroupSize as u32)];
+    let built_in = [Operand::Id(id(20)), Operand::Word(Decoration::BuiltIn.0), Operand::Word(BuiltIn::WorkgroupSize.0)];
     global(&mut m, Op::Decorate, None, built_in);
     global(&mut m, Op::SpecConstantComposite, Some(20), [21, 22, 23].map(|i| Operand::Id(id(i))));
     let size = entry_points(&m, &Decorations::new(&m))[0].workgroup_size.expect("the built-in");
@@ -261,7 +263,7 @@ fn entry_points_of_every_module() {
         assert_eq!(entries.len(), m.globals_with(Op::EntryPoint).count(), "{}", path.display());
         for e in entries {
             let f = graph.function(e.function).unwrap_or_else(|| panic!("{}: no function", path.display()));
-            let compute = e.model == ExecutionModel::GLCompute as u32;
+            let compute = e.model == ExecutionModel::GLCompute;
             assert!(!compute || e.workgroup_size.is_some(), "{}", path.display());
             let callback = |f: &usize| {
                 let insts = m.functions[*f].insts();
@@ -276,7 +278,7 @@ fn entry_points_of_every_module() {
                 assert!(found >= callback(&f), "{}", path.display());
             }
         }
-        let shader = m.has_capability(1);
+        let shader = m.has_capability(Capability::Shader);
         assert!(!shader || graph.recursive().is_empty(), "{}", path.display());
     }
 }

@@ -5,6 +5,7 @@ use coop_ir::binary;
 use coop_ir::cfg::{
     Case, Cfg, CfgDefect, ConstructKind, Constructs, ControlDeps, DomTree, Frontiers, Graph, Loops, PostDoms,
 };
+use coop_ir::spv::Capability;
 use coop_ir::{Block, Function, Header, Id, Inst, Module, Op, Operand};
 use petgraph::graph::DiGraph;
 use std::path::Path;
@@ -437,7 +438,7 @@ fn functions_of_real_modules() {
         for function in &module.functions {
             let cfg = Cfg::new(&module, function);
             assert_eq!(cfg.problems(), [], "{}", path.display());
-            let shader = module.has_capability(1);
+            let shader = module.has_capability(Capability::Shader);
             assert!(!shader || Loops::new(&cfg).all_natural(), "{}: shaders are reducible", path.display());
             if cfg.len() > 63 {
                 large += 1;

@@ -2,10 +2,11 @@
 
 use coop_ir::grammar::{ExecutionScope, OPS, OpInfo, implied_capabilities};
 use coop_ir::needs::each_need;
+use coop_ir::spv::Capability;
 use coop_ir::{Kind, Op};
 
-fn capability(c: u32) -> &'static str {
-    Kind::Capability.enumerant(c).map_or("?", |e| e.name)
+fn capability(c: Capability) -> &'static str {
+    c.name().unwrap_or("?")
 }
 
 /// By names: of the instruction, and of the capabilities that enable it.
@@ -13,7 +14,7 @@ fn sounds_collective(info: &OpInfo) -> bool {
     let words = ["Group", "Subgroup", "Quad", "ControlBarrier", "Ballot", "Vote", "NamedBarrier"];
     let named = |name: &str| words.iter().any(|w| name.contains(w));
     let capabilities = ["Subgroup", "GroupNonUniform", "GroupUniform", "Groups", "QuadControl", "NamedBarrier"];
-    let enabled = |c: &u32| capabilities.iter().any(|w| capability(*c).contains(w));
+    let enabled = |c: &Capability| capabilities.iter().any(|w| capability(*c).contains(w));
     named(info.name) || info.capabilities.iter().any(enabled)
 }
 
@@ -68,12 +69,12 @@ fn spec_constants_are_constants() {
 
 #[test]
 fn capabilities_imply_others() {
-    let names = |c: spirv::Capability| implied_capabilities(c as u32).into_iter().map(capability).collect::<Vec<_>>();
-    assert_eq!(names(spirv::Capability::CooperativeMatrixNV), ["Shader", "Matrix"]);
-    assert_eq!(names(spirv::Capability::BFloat16CooperativeMatrixKHR), ["BFloat16TypeKHR", "CooperativeMatrixKHR"]);
-    assert_eq!(names(spirv::Capability::SubgroupDispatch), ["DeviceEnqueue", "Kernel"]);
-    assert!(names(spirv::Capability::Matrix).is_empty());
-    assert!(implied_capabilities(0xffff).is_empty());
+    let names = |c: Capability| implied_capabilities(c).into_iter().map(capability).collect::<Vec<_>>();
+    assert_eq!(names(Capability::CooperativeMatrixNV), ["Shader", "Matrix"]);
+    assert_eq!(names(Capability::BFloat16CooperativeMatrixKHR), ["BFloat16TypeKHR", "CooperativeMatrixKHR"]);
+    assert_eq!(names(Capability::SubgroupDispatch), ["DeviceEnqueue", "Kernel"]);
+    assert!(names(Capability::Matrix).is_empty());
+    assert!(implied_capabilities(Capability(0xffff)).is_empty());
 }
 
 #[test]

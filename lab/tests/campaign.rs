@@ -6,6 +6,7 @@ use coop_exec::interp::{Config, Interpreted};
 use coop_exec::testing::Driver;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, vulkan_test};
+use coop_ir::spv::Capability;
 use coop_ir::{Module, Op, text};
 use coop_lab::campaign::{Differential, Row, Tally, entropy, shrink, try_seed};
 use coop_lab::generator::{Dialect, Limits, Profile, generate};
@@ -332,7 +333,7 @@ fn spirv_val(tool: &Path, module: &Module) -> String {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("respelled-{}.spv", std::process::id()));
     std::fs::write(&file, coop_ir::binary::write(module)).expect("a file");
     // The environments of OpenCL end at older versions.
-    let environment = if module.enables(1) { "vulkan1.4" } else { "spv1.6" };
+    let environment = if module.enables(Capability::Shader) { "vulkan1.4" } else { "spv1.6" };
     let said = std::process::Command::new(tool).args(["--target-env", environment]).arg(&file).output();
     let said = said.unwrap_or_else(|e| panic!("{}: {e}", tool.display()));
     String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).trim().to_owned()

@@ -1,9 +1,9 @@
 //! Generated modules are what `coop_lab::generator` promises of them, as far as that shows without running them.
 
+use coop_ir::spv::Capability;
 use coop_ir::{Module, Op, binary, text, verify};
 use coop_lab::generator::diverge::{Constructs, diverge_with};
 use coop_lab::generator::{Dialect, Limits, Profile, generate};
-use spirv::Capability;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -93,7 +93,7 @@ fn diverging(constructs: Constructs, tool: Option<&Path>) -> BTreeMap<&'static s
         verify::verify(&module).unwrap_or_else(|p| panic!("seed {seed}: {}", p[0]));
         let again = diverge_with(&bytes, constructs).module;
         assert_eq!(binary::write_words(&again), binary::write_words(&module), "seed {seed}");
-        let kernel = module.has_capability(Capability::Kernel as u32);
+        let kernel = module.has_capability(Capability::Kernel);
         let insts = || module.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.insts).map(|r| module.inst(*r));
         let has = |op: Op| insts().any(|i| i.op == op);
         let kills = has(Op::Kill);

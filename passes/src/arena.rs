@@ -28,9 +28,9 @@ use crate::scalar::bits::{gather, part, spread};
 use coop_device::Profile;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, name};
 use coop_ir::constant::Constants;
+use coop_ir::spv::{Capability, MemoryAccess, MemorySemantics, Scope, StorageClass};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use spirv::{Capability, MemoryAccess, MemorySemantics, Scope, StorageClass};
 
 /// Bytes of a quad.
 pub(crate) const QUAD: u32 = 16;
@@ -129,7 +129,7 @@ impl Arena {
             limit: profile.map_or(PORTABLE, |p| p.limits.max_compute_shared_memory_size),
             device: profile.map(|p| p.name.clone()),
             kernel: is_kernel(m),
-            model: m.has_capability(Capability::VulkanMemoryModel as u32),
+            model: m.has_capability(Capability::VulkanMemoryModel),
             variable: None,
             part_length: None,
             parts_at: None,
@@ -234,7 +234,7 @@ impl Arena {
         if !self.kernel {
             return pointer;
         }
-        let ty = b.globals.pointer(b.module, StorageClass::Workgroup as u32, elem.ty);
+        let ty = b.globals.pointer(b.module, StorageClass::Workgroup, elem.ty);
         b.ids(Op::Bitcast, ty, &[pointer])
     }
 
@@ -247,7 +247,7 @@ impl Arena {
         let array = self.variable(b.module);
         let u32_type = b.u32_type();
         let quad_type = b.globals.vector(b.module, u32_type, 4);
-        let pointer = b.globals.pointer(b.module, StorageClass::Workgroup as u32, quad_type);
+        let pointer = b.globals.pointer(b.module, StorageClass::Workgroup, quad_type);
         let quad = b.index(quad);
         b.ids(Op::AccessChain, pointer, &[array, quad])
     }
@@ -255,7 +255,7 @@ impl Arena {
     fn word_pointer(&mut self, b: &mut FunctionBuilder<'_>, word: Index) -> Id {
         let array = self.variable(b.module);
         let u32_type = b.u32_type();
-        let pointer = b.globals.pointer(b.module, StorageClass::Workgroup as u32, u32_type);
+        let pointer = b.globals.pointer(b.module, StorageClass::Workgroup, u32_type);
         let (quad, rest) = (b.div(word, 4), b.rem(word, 4));
         let (quad, rest) = (b.index(quad), b.index(rest));
         b.ids(Op::AccessChain, pointer, &[array, quad, rest])
@@ -263,20 +263,20 @@ impl Arena {
 
     /// The memory operands of a load that sees what others of the zone wrote.
     pub(crate) fn load_operands(&self, b: &mut FunctionBuilder<'_>, zone: Zone) -> Vec<Operand> {
-        self.operands(b, zone, MemoryAccess::MAKE_POINTER_VISIBLE)
+        self.operands(b, zone, MemoryAccess::MakePointerVisible)
     }
 
     /// The memory operands of a store that others of the zone will see.
     pub(crate) fn store_operands(&self, b: &mut FunctionBuilder<'_>, zone: Zone) -> Vec<Operand> {
-        self.operands(b, zone, MemoryAccess::MAKE_POINTER_AVAILABLE)
+        self.operands(b, zone, MemoryAccess::MakePointerAvailable)
     }
 
     fn operands(&self, b: &mut FunctionBuilder<'_>, zone: Zone, make: MemoryAccess) -> Vec<Operand> {
         if !self.model {
             return Vec::new();
         }
-        let scope = b.u32(zone.scope() as u32);
-        vec![(make | MemoryAccess::NON_PRIVATE_POINTER).bits().into(), scope.into()]
+        let scope = b.u32(zone.scope().0);
+        vec![(make | MemoryAccess::NonPrivatePointer).0.into(), scope.into()]
     }
 
     /// Word `word` of the array, counted from its beginning (four to a quad).
@@ -297,7 +297,7 @@ impl Arena {
     pub(crate) fn store_part(&mut self, b: &mut FunctionBuilder<'_>, zone: Zone, quad: Index, part: Index, value: Id) {
         let array = self.variable(b.module);
         let u32_type = b.u32_type();
-        let pointer = b.globals.pointer(b.module, StorageClass::Workgroup as u32, u32_type);
+        let pointer = b.globals.pointer(b.module, StorageClass::Workgroup, u32_type);
         let (quad, part) = (b.index(quad), b.index(part));
         let pointer = b.ids(Op::AccessChain, pointer, &[array, quad, part]);
         let operands = self.store_operands(b, zone);
@@ -345,9 +345,9 @@ impl Arena {
 
     /// Waits until every invocation of the zone's scope is here, and what they wrote can be seen.
     pub(crate) fn barrier(&self, b: &mut FunctionBuilder<'_>, zone: Zone) {
-        let scope = b.u32(zone.scope() as u32);
-        let semantics = MemorySemantics::ACQUIRE_RELEASE | MemorySemantics::WORKGROUP_MEMORY;
-        let semantics = b.u32(semantics.bits());
+        let scope = b.u32(zone.scope().0);
+        let semantics = MemorySemantics::AcquireRelease | MemorySemantics::WorkgroupMemory;
+        let semantics = b.u32(semantics.0);
         b.effect(Op::ControlBarrier, [scope, scope, semantics].map(Operand::Id));
     }
 
@@ -365,7 +365,7 @@ impl Arena {
         let word = g.uint(m, 32);
         let quad = g.vector(m, word, 4);
         let array = g.array(m, quad, quads.max(1));
-        let storage = StorageClass::Workgroup as u32;
+        let storage = StorageClass::Workgroup;
         let pointer = g.pointer(m, storage, array);
         let r = m.add(Inst::new(Op::Variable, Some(pointer), Some(variable), [storage.into()]));
         m.globals.push(r);
@@ -395,11 +395,11 @@ pub(crate) fn words_of(b: &mut FunctionBuilder<'_>, elem: Elem, elements: &[Id])
 
 /// The bytes that the module's Workgroup variables take, as drivers lay them out: at least this much is gone.
 fn own_bytes(m: &Module, constants: &Constants) -> u32 {
-    let storage = StorageClass::Workgroup as u32;
+    let storage = StorageClass::Workgroup;
     let mut bytes: u64 = 0;
     for r in m.globals_with(Op::Variable) {
         let i = m.inst(r);
-        if i.word(0) != Some(storage) {
+        if i.word(0) != Some(storage.0) {
             continue;
         }
         let pointee = i.ty.and_then(|t| match Type::of(m, t)? {

@@ -13,9 +13,9 @@ use coop_device::Feature;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::{sort_globals, unify_types};
+use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use spirv::{Capability, StorageClass};
 
 /// What memory of 16-bit integers needs that memory of bfloat16 did not.
 const STORAGE: [(StorageClass, Capability); 4] = [
@@ -40,7 +40,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         i.is_some_and(|i| i.ty.into_iter().chain(i.id(0).and_then(|v| m.type_of(v))).any(|ty| is_bf16(m, ty)))
     };
     let decorated = decorations::take(m, &of_bf16);
-    let rounding = spirv::Decoration::FPRoundingMode as u32;
+    let rounding = coop_ir::spv::Decoration::FPRoundingMode;
     let mode = |(id, all): (Id, Vec<Decorated>)| {
         let (_, mode) = all.into_iter().find(|(d, mode)| *d == rounding && mode.first() != Some(&0))?;
         Some((id, *mode.first()?))
@@ -60,14 +60,14 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     }
     for c in [Capability::BFloat16TypeKHR, Capability::BFloat16DotProductKHR, Capability::BFloat16CooperativeMatrixKHR]
     {
-        crate::cleanup::remove_capability(m, c as u32);
+        crate::cleanup::remove_capability(m, c);
     }
     crate::cleanup::remove_extension(m, "SPV_KHR_bfloat16");
-    require_capability(m, Capability::Int16 as u32);
+    require_capability(m, Capability::Int16);
     for (storage, capability) in STORAGE {
-        let used = m.globals_with(Op::TypePointer).any(|r| m.inst(r).word(0) == Some(storage as u32));
+        let used = m.globals_with(Op::TypePointer).any(|r| m.inst(r).word(0) == Some(storage.0));
         if used {
-            require_capability(m, capability as u32);
+            require_capability(m, capability);
         }
     }
     unify_types(m);

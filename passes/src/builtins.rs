@@ -7,9 +7,9 @@ use crate::kernel::{is_kernel, is_wide};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, add_global, decorate, name};
 use coop_ir::decorate::Decorations;
 use coop_ir::hash::FxHashMap;
+use coop_ir::spv::{BuiltIn, Decoration, StorageClass};
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, Module, Op, Operand};
-use spirv::{BuiltIn, Decoration, StorageClass};
 
 /// Those that are looked for.
 const KNOWN: [BuiltIn; 9] = [
@@ -27,7 +27,7 @@ const KNOWN: [BuiltIn; 9] = [
 /// The built-in variables of a module, and those that were made for it.
 #[derive(Debug, Default)]
 pub(crate) struct Builtins {
-    variables: FxHashMap<u32, Id>,
+    variables: FxHashMap<BuiltIn, Id>,
     read: Vec<Id>,
     /// Whether places are 64-bit numbers, as in kernels; what is about subgroups is not.
     wide: bool,
@@ -38,7 +38,7 @@ impl Builtins {
     pub(crate) fn new(m: &Module) -> Builtins {
         let decorations = Decorations::new(m);
         let variable = |id: &Id| m.def_inst(*id).is_some_and(|i| i.op == Op::Variable);
-        let found = |b: BuiltIn| Some((b as u32, decorations.with_built_in(b).into_iter().find(variable)?));
+        let found = |b: BuiltIn| Some((b, decorations.with_built_in(b).into_iter().find(variable)?));
         Builtins {
             variables: KNOWN.into_iter().filter_map(found).collect(),
             read: Vec::new(),
@@ -49,13 +49,13 @@ impl Builtins {
 
     /// The variable, if the module has one.
     pub(crate) fn existing(&self, builtin: BuiltIn) -> Option<Id> {
-        self.variables.get(&(builtin as u32)).copied()
+        self.variables.get(&builtin).copied()
     }
 
     /// The variable of a built-in, made if there is none.
     pub(crate) fn variable(&mut self, m: &mut Module, g: &mut Globals, builtin: BuiltIn) -> Id {
         let id = self.existing(builtin).unwrap_or_else(|| {
-            let storage = StorageClass::Input as u32;
+            let storage = StorageClass::Input;
             let vector = matches!(builtin, BuiltIn::LocalInvocationId | BuiltIn::WorkgroupSize);
             let wide = self.wide && (vector || builtin == BuiltIn::LocalInvocationIndex);
             let mut ty = g.uint(m, if wide { 64 } else { 32 });
@@ -65,9 +65,9 @@ impl Builtins {
             let pointer = g.pointer(m, storage, ty);
             let id = m.fresh_id();
             add_global(m, Inst::new(Op::Variable, Some(pointer), Some(id), [storage.into()]));
-            decorate(m, id, Decoration::BuiltIn, &[builtin as u32]);
+            decorate(m, id, Decoration::BuiltIn, &[builtin.0]);
             name(m, id, &format!("coop_{builtin:?}"));
-            self.variables.insert(builtin as u32, id);
+            self.variables.insert(builtin, id);
             id
         });
         if !self.read.contains(&id) {

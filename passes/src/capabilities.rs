@@ -9,35 +9,35 @@ use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::grammar::implied_capabilities;
 use coop_ir::hash::FxHashSet;
 use coop_ir::needs::each_need;
+use coop_ir::spv::Capability;
 use coop_ir::{Kind, Module, Op};
-use spirv::Capability;
 
 /// Which kind of module it is: that is not taken back, whatever the grammar finds.
-const KINDS: [u32; 2] = [Capability::Shader as u32, Capability::Kernel as u32];
+const KINDS: [Capability; 2] = [Capability::Shader, Capability::Kernel];
 
 /// Declares what the declared capabilities imply.
 pub(crate) fn spell_out(m: &mut Module) {
-    let declared: Vec<u32> = m.capabilities().collect();
+    let declared: Vec<Capability> = m.capabilities().collect();
     declared.into_iter().flat_map(implied_capabilities).for_each(|c| require_capability(m, c));
 }
 
 /// Takes back what [`spell_out`] declared and nothing asks for; `declared` has the capabilities that the input declared itself. What
 /// stays has its extension.
-pub(crate) fn take_back(m: &mut Module, declared: &[u32]) {
-    let now: Vec<u32> = m.capabilities().collect();
-    let spelled_out: FxHashSet<u32> =
+pub(crate) fn take_back(m: &mut Module, declared: &[Capability]) {
+    let now: Vec<Capability> = m.capabilities().collect();
+    let spelled_out: FxHashSet<Capability> =
         declared.iter().flat_map(|c| implied_capabilities(*c)).filter(|c| !declared.contains(c)).collect();
-    let mut left: Vec<u32> = now.into_iter().filter(|c| spelled_out.contains(c)).collect();
+    let mut left: Vec<Capability> = now.into_iter().filter(|c| spelled_out.contains(c)).collect();
     // Those that imply others come first: what they are not needed for themselves, the others may be.
     left.sort_by_key(|c| std::cmp::Reverse(implied_capabilities(*c).len()));
     for c in left {
         // pocl takes no module for a kernel whose Kernel is only implied.
-        let stays = c == Capability::Kernel as u32 || KINDS.contains(&c) && !implies(m, c);
+        let stays = c == Capability::Kernel || KINDS.contains(&c) && !implies(m, c);
         if !stays && (implies(m, c) || !is_needed(m, c)) {
             remove_capability(m, c);
             continue;
         }
-        let extensions = Kind::Capability.enumerant(c).map_or(&[][..], |e| e.extensions);
+        let extensions = Kind::Capability.enumerant(c.0).map_or(&[][..], |e| e.extensions);
         let named =
             |e: &&str| m.globals_with(Op::Extension).any(|r| m.inst(r).string(0).is_some_and(|(n, _)| n == **e));
         if !extensions.iter().any(named)
@@ -49,15 +49,15 @@ pub(crate) fn take_back(m: &mut Module, declared: &[u32]) {
 }
 
 /// Whether another capability that is declared implies one.
-fn implies(m: &Module, capability: u32) -> bool {
+fn implies(m: &Module, capability: Capability) -> bool {
     m.capabilities().any(|other| other != capability && implied_capabilities(other).contains(&capability))
 }
 
 /// Whether some instruction needs a capability, as no other that is declared enables what it has.
-fn is_needed(m: &Module, capability: u32) -> bool {
+fn is_needed(m: &Module, capability: Capability) -> bool {
     let others = m.capabilities().filter(|c| *c != capability);
-    let enabled: FxHashSet<u32> = others.flat_map(|c| implied_capabilities(c).into_iter().chain([c])).collect();
-    let own: FxHashSet<u32> = implied_capabilities(capability).into_iter().chain([capability]).collect();
+    let enabled: FxHashSet<Capability> = others.flat_map(|c| implied_capabilities(c).into_iter().chain([c])).collect();
+    let own: FxHashSet<Capability> = implied_capabilities(capability).into_iter().chain([capability]).collect();
     let mut found = false;
     for r in m.all().filter(|r| m.inst(*r).op != Op::Capability) {
         each_need(m, m.inst(r), &mut |any| {

@@ -9,8 +9,8 @@ use crate::{Refusal, Target, capabilities, inline, kernel, tidy};
 use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::remove_globals;
+use coop_ir::spv::{AddressingModel, Capability, Decoration, LinkageType, StorageClass};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
-use spirv::{AddressingModel, Capability, Decoration, LinkageType, StorageClass};
 
 /// Instructions that SPV_KHR_cooperative_matrix does not have.
 const BEYOND_KHR: [Op; 9] = [
@@ -26,35 +26,28 @@ const BEYOND_KHR: [Op; 9] = [
 ];
 
 /// Capabilities that only matrices need, with their extensions; the first four of them with those of KHR.
-const OF_MATRICES: [(u32, &str); 13] = [
-    (Capability::CooperativeMatrixKHR as u32, "SPV_KHR_cooperative_matrix"),
-    (Capability::BFloat16CooperativeMatrixKHR as u32, ""),
-    (Capability::Float8CooperativeMatrixEXT as u32, ""),
-    (Capability::CooperativeMatrixNV as u32, "SPV_NV_cooperative_matrix"),
-    (Capability::CooperativeMatrixReductionsNV as u32, "SPV_NV_cooperative_matrix2"),
-    (Capability::CooperativeMatrixConversionsNV as u32, ""),
-    (Capability::CooperativeMatrixPerElementOperationsNV as u32, ""),
-    (Capability::CooperativeMatrixTensorAddressingNV as u32, ""),
-    (Capability::CooperativeMatrixBlockLoadsNV as u32, ""),
-    (Capability::TensorAddressingNV as u32, "SPV_NV_tensor_addressing"),
-    (DECODE_VECTOR, "SPV_NV_cooperative_matrix_decode_vector"),
-    (CONVERSIONS_EXT, "SPV_EXT_cooperative_matrix_maintenance1"),
-    (GET_COORDINATE, ""),
+const OF_MATRICES: [(Capability, &str); 13] = [
+    (Capability::CooperativeMatrixKHR, "SPV_KHR_cooperative_matrix"),
+    (Capability::BFloat16CooperativeMatrixKHR, ""),
+    (Capability::Float8CooperativeMatrixEXT, ""),
+    (Capability::CooperativeMatrixNV, "SPV_NV_cooperative_matrix"),
+    (Capability::CooperativeMatrixReductionsNV, "SPV_NV_cooperative_matrix2"),
+    (Capability::CooperativeMatrixConversionsNV, ""),
+    (Capability::CooperativeMatrixPerElementOperationsNV, ""),
+    (Capability::CooperativeMatrixTensorAddressingNV, ""),
+    (Capability::CooperativeMatrixBlockLoadsNV, ""),
+    (Capability::TensorAddressingNV, "SPV_NV_tensor_addressing"),
+    (Capability::CooperativeMatrixDecodeVectorNV, "SPV_NV_cooperative_matrix_decode_vector"),
+    (Capability::CooperativeMatrixConversionsEXT, "SPV_EXT_cooperative_matrix_maintenance1"),
+    (Capability::CooperativeMatrixGetCoordinateEXT, ""),
 ];
 
-/// CooperativeMatrixDecodeVectorNV.
-const DECODE_VECTOR: u32 = 5447;
-/// CooperativeMatrixConversionsEXT.
-const CONVERSIONS_EXT: u32 = 5429;
-/// CooperativeMatrixGetCoordinateEXT.
-const GET_COORDINATE: u32 = 5438;
-
 /// What instructions of SPV_EXT_cooperative_matrix_maintenance1 need.
-const BEYOND_CAPABILITIES: [(Op, u32); 4] = [
-    (Op::CooperativeMatrixReduceNV, Capability::CooperativeMatrixReductionsNV as u32),
-    (Op::CooperativeMatrixPerElementOpNV, Capability::CooperativeMatrixPerElementOperationsNV as u32),
-    (Op::CooperativeMatrixConvertNV, CONVERSIONS_EXT),
-    (Op::CooperativeMatrixGetCoordinateEXT, GET_COORDINATE),
+const BEYOND_CAPABILITIES: [(Op, Capability); 4] = [
+    (Op::CooperativeMatrixReduceNV, Capability::CooperativeMatrixReductionsNV),
+    (Op::CooperativeMatrixPerElementOpNV, Capability::CooperativeMatrixPerElementOperationsNV),
+    (Op::CooperativeMatrixConvertNV, Capability::CooperativeMatrixConversionsEXT),
+    (Op::CooperativeMatrixGetCoordinateEXT, Capability::CooperativeMatrixGetCoordinateEXT),
 ];
 
 /// What SPV_EXT_replicated_composites adds; those that made matrices are gone.
@@ -85,7 +78,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         needed(m);
     }
     if !m.all().any(|r| REPLICATED.contains(&m.inst(r).op)) {
-        remove_capability(m, Capability::ReplicatedCompositesEXT as u32);
+        remove_capability(m, Capability::ReplicatedCompositesEXT);
         remove_extension(m, "SPV_EXT_replicated_composites");
     }
     capabilities::take_back(m, cx.declared);
@@ -103,8 +96,8 @@ fn needed(m: &mut Module) {
 }
 
 /// Removes a capability; answers whether it was there.
-pub(crate) fn remove_capability(m: &mut Module, capability: u32) -> bool {
-    remove_globals(m, |m, r| m.inst(r).op == Op::Capability && m.inst(r).word(0) == Some(capability)) > 0
+pub(crate) fn remove_capability(m: &mut Module, capability: Capability) -> bool {
+    remove_globals(m, |m, r| m.inst(r).op == Op::Capability && m.inst(r).enumerant(0) == Some(capability)) > 0
 }
 
 /// Removes an extension.
@@ -121,13 +114,13 @@ pub(crate) fn unused_functions(m: &mut Module) {
     if entries.is_empty() || m.all().any(|r| m.inst(r).opaque) {
         return;
     }
-    let linkage = Decoration::LinkageAttributes as u32;
+    let linkage = Decoration::LinkageAttributes.0;
     let own = |op: Op| matches!(op, Op::Name | Op::Decorate);
     let mut work = entries;
     for r in m.globals.iter().chain(&m.trailing) {
         let i = m.inst(*r);
         // What is imported is called from here only.
-        let imports = i.operands.last().map(|o| o.word()) == Some(LinkageType::Import as u32);
+        let imports = i.operands.last().map(|o| o.word()) == Some(LinkageType::Import.0);
         if !own(i.op) || i.op == Op::Decorate && i.word(1) == Some(linkage) && !imports {
             work.extend(i.ids());
         }
@@ -148,21 +141,21 @@ pub(crate) fn unused_functions(m: &mut Module) {
 
 /// Goes back to logical addressing where no pointer to PhysicalStorageBuffer memory is left.
 fn unused_addresses(m: &mut Module) {
-    let physical = StorageClass::PhysicalStorageBuffer as u32;
+    let physical = StorageClass::PhysicalStorageBuffer;
     let pointers = [Op::TypePointer, Op::TypeForwardPointer, Op::TypeUntypedPointerKHR];
     let has = |r: InstRef| {
         let i = m.inst(r);
-        let storage = if i.op == Op::TypeForwardPointer { i.word(1) } else { i.word(0) };
+        let storage = if i.op == Op::TypeForwardPointer { i.enumerant(1) } else { i.enumerant(0) };
         pointers.contains(&i.op) && storage == Some(physical)
     };
-    let capability = Capability::PhysicalStorageBufferAddresses as u32;
+    let capability = Capability::PhysicalStorageBufferAddresses;
     if m.globals.iter().any(|r| has(*r)) || !m.has_capability(capability) {
         return;
     }
     let model = m.globals_with(Op::MemoryModel).next();
-    let model = model.filter(|r| m.inst(*r).word(0) == Some(AddressingModel::PhysicalStorageBuffer64 as u32));
+    let model = model.filter(|r| m.inst(*r).enumerant(0) == Some(AddressingModel::PhysicalStorageBuffer64));
     let Some(model) = model else { return };
-    m.inst_mut(model).operands[0] = Operand::Word(AddressingModel::Logical as u32);
+    m.inst_mut(model).operands[0] = Operand::Word(AddressingModel::Logical.0);
     remove_capability(m, capability);
     remove_extension(m, "SPV_KHR_physical_storage_buffer");
     remove_extension(m, "SPV_EXT_physical_storage_buffer");
@@ -176,7 +169,7 @@ fn unused_globals(m: &mut Module, bound: u32) {
     let built_in: FxHashSet<Id> = m
         .globals_with(Op::Decorate)
         .map(|r| m.inst(r))
-        .filter(|i| i.word(1) == Some(Decoration::BuiltIn as u32))
+        .filter(|i| i.enumerant(1) == Some(Decoration::BuiltIn))
         .filter_map(|i| i.id(0))
         .collect();
     let removable = |m: &Module, r: InstRef| {

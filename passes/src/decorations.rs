@@ -7,9 +7,9 @@ use crate::Refusal;
 use coop_ir::decorate::Decorations;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{remove_globals, spell_out_decoration_groups};
+use coop_ir::spv::Decoration;
 use coop_ir::types::Type;
-use coop_ir::{Id, Kind, Module, Op};
-use spirv::Decoration;
+use coop_ir::{Id, Module, Op};
 
 /// What becomes of a decoration of a matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ pub(crate) enum Fate {
 }
 
 /// What becomes of a decoration. `None`: nobody knows what it says.
-pub(crate) fn fate(decoration: u32) -> Option<Fate> {
+pub(crate) fn fate(decoration: Decoration) -> Option<Fate> {
     // The same invocations need not have the same parts of what is the same as a whole.
     const UNIFORM: [Decoration; 3] = [Decoration::Uniform, Decoration::UniformId, Decoration::NonUniform];
     // Of the access that a load was.
@@ -40,8 +40,8 @@ pub(crate) fn fate(decoration: u32) -> Option<Fate> {
         Decoration::SaturatedToLargestFloat8NormalConversionEXT,
         Decoration::FPMaxErrorDecorationINTEL,
     ];
-    let is = |list: &[Decoration]| list.iter().any(|d| *d as u32 == decoration);
-    Kind::Decoration.enumerant(decoration)?;
+    let is = |list: &[Decoration]| list.iter().any(|d| *d == decoration);
+    decoration.name()?;
     Some(match () {
         () if is(&OPERATION) => Fate::Operation,
         () if is(&UNIFORM) || is(&ALIASES) => Fate::Dropped,
@@ -50,7 +50,7 @@ pub(crate) fn fate(decoration: u32) -> Option<Fate> {
 }
 
 /// A decoration with its operands.
-pub(crate) type Decorated = (u32, Vec<u32>);
+pub(crate) type Decorated = (Decoration, Vec<u32>);
 
 /// Gives each target of a group of decorations its own, drops what does not hold of parts of matrices, and refuses what nobody knows.
 pub(crate) fn prepare(m: &mut Module) -> Result<(), Refusal> {
@@ -88,7 +88,7 @@ pub(crate) fn take(m: &mut Module, wanted: &dyn Fn(&Module, Id) -> bool) -> FxHa
     let mut out: FxHashMap<Id, Vec<Decorated>> = FxHashMap::default();
     remove_globals(m, |m, r| {
         let i = m.inst(r);
-        let (Op::Decorate, Some(id), Some(d)) = (i.op, i.id(0), i.word(1)) else { return false };
+        let (Op::Decorate, Some(id), Some(d)) = (i.op, i.id(0), i.enumerant(1)) else { return false };
         if fate(d) != Some(Fate::Operation) || !wanted(m, id) {
             return false;
         }
@@ -101,9 +101,7 @@ pub(crate) fn take(m: &mut Module, wanted: &dyn Fn(&Module, Id) -> bool) -> FxHa
 /// Decorates an id as another was.
 pub(crate) fn give(m: &mut Module, id: Id, decorations: &[Decorated]) {
     for (d, words) in decorations {
-        if let Some(d) = Decoration::from_u32(*d) {
-            coop_ir::builder::decorate(m, id, d, words);
-        }
+        coop_ir::builder::decorate(m, id, *d, words);
     }
 }
 
@@ -165,21 +163,22 @@ fn root(m: &Module, mut id: Id) -> Option<Id> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use coop_ir::Kind;
 
     #[test]
     fn every_decoration_has_a_fate() {
-        let all: Vec<u32> = (0..8192).filter(|d| fate(*d).is_some()).collect();
+        let all: Vec<u32> = (0..8192).filter(|d| fate(Decoration(*d)).is_some()).collect();
         let known = Kind::Decoration.enumerants().unwrap_or_default();
         assert_eq!(all, known.iter().map(|e| e.value).collect::<Vec<_>>());
         let of = |wanted: Fate| -> Vec<&str> {
-            known.iter().filter(|e| fate(e.value) == Some(wanted)).map(|e| e.name).collect()
+            known.iter().filter(|e| fate(Decoration(e.value)) == Some(wanted)).map(|e| e.name).collect()
         };
         assert_eq!(of(Fate::Operation).len(), 9);
         assert_eq!(of(Fate::Dropped), ["Uniform", "UniformId", "NonUniform", "AliasScopeINTEL", "NoAliasINTEL"]);
         // Whatever is about results of computations by its name is decided on purpose.
         let words = ["FP", "Precision", "Round", "Satur", "Wrap", "Contract", "Conversion", "Denorm"];
         let named = known.iter().filter(|e| words.iter().any(|w| e.name.contains(w)));
-        let kept: Vec<&str> = named.filter(|e| fate(e.value) == Some(Fate::Kept)).map(|e| e.name).collect();
+        let kept: Vec<&str> = named.filter(|e| fate(Decoration(e.value)) == Some(Fate::Kept)).map(|e| e.name).collect();
         // Those of functions, and of objects of FPGAs.
         assert_eq!(kept, ["FunctionRoundingModeINTEL", "FunctionDenormModeINTEL"]);
     }

@@ -5,7 +5,8 @@
 use crate::{Options, Refusal, Target};
 use coop_device::{Requirement, spirv_extension};
 use coop_ir::hash::FxHashSet;
-use coop_ir::{InstRef, Kind, Module, Op};
+use coop_ir::spv::Capability;
+use coop_ir::{InstRef, Module, Op};
 
 /// Refuses an output with matrices that needs what neither the input does nor the device of the options has.
 pub(crate) fn check(input: &Module, output: &Module, options: &Options<'_>) -> Result<(), Refusal> {
@@ -14,13 +15,12 @@ pub(crate) fn check(input: &Module, output: &Module, options: &Options<'_>) -> R
     if output.is_kernel() {
         return Ok(());
     }
-    let declared: FxHashSet<u32> = input.capabilities().collect();
+    let declared: FxHashSet<Capability> = input.capabilities().collect();
     let capability = |r: InstRef| {
-        let capability = output.inst(r).word(0).filter(|c| !declared.contains(c))?;
-        let name = Kind::Capability.enumerant(capability).map_or_else(|| capability.to_string(), |e| e.name.to_owned());
+        let capability = output.inst(r).enumerant(0).filter(|c| !declared.contains(c))?;
         match profile.check_capability(capability).err()? {
-            Requirement::NeverInVulkan => Some((r, format!("Vulkan has no feature for capability {name}"))),
-            requirement => Some((r, format!("capability {name} needs {requirement}"))),
+            Requirement::NeverInVulkan => Some((r, format!("Vulkan has no feature for capability {capability}"))),
+            requirement => Some((r, format!("capability {capability} needs {requirement}"))),
         }
     };
     let named: FxHashSet<String> = extensions(input).map(|(_, name)| name).collect();

@@ -8,9 +8,9 @@ use coop_ir::decorate::Decorations;
 use coop_ir::entry::entry_points;
 use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::remove_globals;
+use coop_ir::spv::StorageClass;
 use coop_ir::uses::Users;
 use coop_ir::{Id, InstRef, Module, Op};
-use spirv::StorageClass;
 
 /// Keeps the entry point of that name only.
 pub(crate) fn keep_only(m: &mut Module, name: &str) -> Result<(), Refusal> {
@@ -42,7 +42,7 @@ pub(crate) fn keep_only(m: &mut Module, name: &str) -> Result<(), Refusal> {
 /// Removes variables that nothing uses. Those with a binding say what a pipeline layout has, and stay.
 fn unused_variables(m: &mut Module) {
     let of_functions =
-        [StorageClass::Input, StorageClass::Output, StorageClass::Private, StorageClass::Workgroup].map(|s| s as u32);
+        [StorageClass::Input, StorageClass::Output, StorageClass::Private, StorageClass::Workgroup].map(|s| s.0);
     let users = Users::new(m);
     let unused = |r: &InstRef| {
         let inst = m.inst(*r);

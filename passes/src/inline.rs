@@ -21,10 +21,10 @@ use crate::pipeline::PassCx;
 use crate::ssa;
 use coop_ir::builder::Globals;
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::Type;
 use coop_ir::uses::{Users, for_each_use, is_note};
 use coop_ir::{Id, InstRef, Module, Op};
-use spirv::{Capability, StorageClass};
 
 pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     let mut g = Globals::new(m);
@@ -66,11 +66,11 @@ pub(crate) fn given_pointers(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), 
 /// does not declare that such pointers are passed (the universal validation rules of the logical addressing model).
 fn functions_given_pointers(m: &Module, bound: u32) -> FxHashSet<Id> {
     let [any, storage_buffers] =
-        [Capability::VariablePointers, Capability::VariablePointersStorageBuffer].map(|c| m.has_capability(c as u32));
-    let passes = |storage: u32| match storage {
-        s if s == StorageClass::PhysicalStorageBuffer as u32 => true,
-        s if s == StorageClass::StorageBuffer as u32 => any || storage_buffers,
-        s if s == StorageClass::Workgroup as u32 => any,
+        [Capability::VariablePointers, Capability::VariablePointersStorageBuffer].map(|c| m.has_capability(c));
+    let passes = |storage: StorageClass| match storage {
+        StorageClass::PhysicalStorageBuffer => true,
+        StorageClass::StorageBuffer => any || storage_buffers,
+        StorageClass::Workgroup => any,
         _ => false,
     };
     let declares = |op: Op| matches!(op, Op::Variable | Op::UntypedVariableKHR | Op::FunctionParameter);

@@ -8,10 +8,10 @@ use coop_ir::builder::{Globals, add_global};
 use coop_ir::decorate::Decorations;
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::{remove_globals, replace_uses, sort_globals};
+use coop_ir::spv::{Decoration, StorageClass};
 use coop_ir::types::Type;
 use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use spirv::{Decoration, StorageClass};
 
 /// Makes a variable of each built-in that is a member of a block which is only loaded, or accessed by member.
 pub(crate) fn take_as_variables(m: &mut Module) {
@@ -23,8 +23,7 @@ fn blocks(m: &Module) -> Vec<(Id, Vec<Id>)> {
     let block = |variable: &InstRef| {
         let inst = m.inst(*variable);
         let Some(Type::Pointer { storage, pointee }) = Type::of(m, inst.ty?) else { return None };
-        let Some(Type::Struct { members }) = Type::of(m, pointee).filter(|_| storage == StorageClass::Input as u32)
-        else {
+        let Some(Type::Struct { members }) = Type::of(m, pointee).filter(|_| storage == StorageClass::Input) else {
             return None;
         };
         Some((inst.result?, pointee, members.to_vec()))
@@ -60,7 +59,7 @@ fn member(m: &Module, chain: &Inst) -> Option<usize> {
 
 fn split(m: &mut Module, variable: Id, members: &[Id]) {
     let mut g = Globals::new(m);
-    let class = StorageClass::Input as u32;
+    let class = StorageClass::Input;
     let pointee = m.type_of(variable).and_then(|p| m.def_inst(p)).and_then(|i| i.id(1));
     let origin = m.def_inst(variable).and_then(|i| i.origin);
     let parts: Vec<Id> = members
@@ -76,7 +75,7 @@ fn split(m: &mut Module, variable: Id, members: &[Id]) {
     let said: Vec<Inst> = m
         .globals_with(Op::MemberDecorate)
         .map(|r| m.inst(r))
-        .filter(|i| i.id(0) == pointee && i.word(2) != Some(Decoration::Offset as u32))
+        .filter(|i| i.id(0) == pointee && i.enumerant(2) != Some(Decoration::Offset))
         .filter_map(|i| {
             let part = parts.get(i.word(1)? as usize)?;
             let rest = i.operands[2..].iter().copied();

@@ -17,9 +17,9 @@ use coop_ir::decorate::Decorations;
 use coop_ir::entry::entry_points;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{insert_before, remove_globals, sort_globals};
+use coop_ir::spv::{AddressingModel, Capability, ExecutionMode, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand, string_operands};
-use spirv::{AddressingModel, Capability, ExecutionMode};
 
 /// Whether a module is one of kernels.
 pub(crate) fn is_kernel(m: &Module) -> bool {
@@ -28,7 +28,7 @@ pub(crate) fn is_kernel(m: &Module) -> bool {
 
 /// Whether pointers have sizes and can be stepped anywhere.
 pub(crate) fn is_physical(m: &Module) -> bool {
-    let models = [AddressingModel::Physical32 as u32, AddressingModel::Physical64 as u32];
+    let models = [AddressingModel::Physical32.0, AddressingModel::Physical64.0];
     let model = m.globals_with(Op::MemoryModel).next().and_then(|r| m.inst(r).word(0));
     model.is_some_and(|model| models.contains(&model))
 }
@@ -36,7 +36,7 @@ pub(crate) fn is_physical(m: &Module) -> bool {
 /// Whether sizes are 64-bit numbers.
 pub(crate) fn is_wide(m: &Module) -> bool {
     let model = m.globals_with(Op::MemoryModel).next().and_then(|r| m.inst(r).word(0));
-    model == Some(AddressingModel::Physical64 as u32)
+    model == Some(AddressingModel::Physical64.0)
 }
 
 /// The size of subgroups that the kernels of a module ask for, if all that ask for one agree.
@@ -50,7 +50,7 @@ pub(crate) fn subgroup_size(m: &Module) -> Option<u32> {
 }
 
 fn modes(m: &Module) -> impl Iterator<Item = InstRef> + '_ {
-    let mode = ExecutionMode::SubgroupSize as u32;
+    let mode = ExecutionMode::SubgroupSize.0;
     m.globals_with(Op::ExecutionMode).filter(move |r| m.inst(*r).word(1) == Some(mode))
 }
 
@@ -58,19 +58,19 @@ fn modes(m: &Module) -> impl Iterator<Item = InstRef> + '_ {
 pub(crate) fn forget_subgroup_size(m: &mut Module) {
     let gone: Vec<InstRef> = modes(m).collect();
     remove_globals(m, |_, r| gone.contains(&r));
-    crate::cleanup::remove_capability(m, Capability::SubgroupDispatch as u32);
+    crate::cleanup::remove_capability(m, Capability::SubgroupDispatch);
 }
 
 /// Declares what the elements of matrices need that the matrices did not: 16-bit floats outside of memory.
 pub(crate) fn declare(m: &mut Module) {
-    if !is_kernel(m) || !m.has_capability(Capability::Float16Buffer as u32) {
+    if !is_kernel(m) || !m.has_capability(Capability::Float16Buffer) {
         return;
     }
     let half = |ty: Option<Id>| {
         ty.and_then(|t| types::scalar_or_vector(m, t)).is_some_and(|(s, _)| s == Scalar::Float { width: 16 })
     };
     if m.functions.iter().flat_map(|f| f.insts()).any(|r| half(m.inst(r).ty)) {
-        require_capability(m, Capability::Float16 as u32);
+        require_capability(m, Capability::Float16);
     }
 }
 
@@ -104,7 +104,7 @@ fn fix_size(m: &mut Module, size: [u32; 3]) -> Result<(), Refusal> {
     let constants = Constants::new(m, &Specialization::new());
     for entry in entry_points(m, &Decorations::new(m)) {
         let Some(said) = &entry.workgroup_size else {
-            let operands = [entry.function.into(), Operand::Word(ExecutionMode::LocalSize as u32)];
+            let operands = [entry.function.into(), Operand::Word(ExecutionMode::LocalSize.0)];
             let operands = operands.into_iter().chain(size.map(Operand::Word));
             add_global(m, Inst::new(Op::ExecutionMode, None, None, operands));
             continue;
@@ -166,7 +166,7 @@ pub(crate) fn spell_out(m: &mut Module, g: &mut Globals) {
 }
 
 /// The storage class of a chain, and the operand that is an index into a matrix, with the matrix's type.
-pub(crate) fn through_matrix(m: &Module, inst: &Inst) -> Option<(u32, usize, Id)> {
+pub(crate) fn through_matrix(m: &Module, inst: &Inst) -> Option<(StorageClass, usize, Id)> {
     let Type::Pointer { storage, mut pointee } = Type::of(m, m.type_of(inst.id(0)?)?)? else { return None };
     for (at, index) in inst.ids().enumerate().skip(1) {
         pointee = match Type::of(m, pointee)? {

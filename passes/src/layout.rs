@@ -5,9 +5,9 @@
 
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
+use coop_ir::spv::{BuiltIn, Decoration};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Module};
-use spirv::Decoration;
 
 /// Size and alignment in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +53,7 @@ impl Layout {
     }
 
     /// The built-in that a variable is.
-    pub(crate) fn built_in(&self, id: Id) -> Option<u32> {
+    pub(crate) fn built_in(&self, id: Id) -> Option<BuiltIn> {
         self.decorations.built_in(id)
     }
 

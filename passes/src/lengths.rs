@@ -13,10 +13,10 @@ use coop_ir::builder::Globals;
 use coop_ir::decode::decode;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::remove_globals;
+use coop_ir::spv::Decoration;
 use coop_ir::types::{self, Scalar};
 use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, InstRef, Kind, Module, Op, Operand};
-use spirv::Decoration;
 
 /// What asks for a length.
 const LENGTHS: [Op; 2] = [Op::CooperativeMatrixLengthKHR, Op::CooperativeMatrixLengthNV];
@@ -76,7 +76,7 @@ fn check_globals(m: &Module, ids: &FxHashSet<Id>) -> Result<(), Refusal> {
     Ok(())
 }
 
-const RELAXED: u32 = Decoration::RelaxedPrecision as u32;
+const RELAXED: u32 = Decoration::RelaxedPrecision.0;
 
 /// Computes what function `f` uses of the constants.
 fn function(m: &mut Module, g: &mut Globals, f: usize, computed: &[InstRef]) -> Result<(), Refusal> {

@@ -7,8 +7,8 @@ use crate::{
 };
 use coop_device::Feature;
 use coop_ir::hash::FxHashSet;
+use coop_ir::spv::{Capability, Decoration};
 use coop_ir::{InstRef, Module, Op, binary};
-use spirv::Decoration;
 use std::time::Instant;
 
 /// What a pass works with, besides the module.
@@ -18,7 +18,7 @@ pub(crate) struct PassCx<'a> {
     /// The bound of the input's ids. What is not below it was made by passes, and no instruction beyond the grammar can mean it.
     pub(crate) bound: u32,
     /// The capabilities that the input declares itself.
-    pub(crate) declared: &'a [u32],
+    pub(crate) declared: &'a [Capability],
 }
 
 /// A pass: module in, module out.
@@ -190,12 +190,12 @@ fn to_target(
     report.unknown_spec_ids = options.spec.iter().map(|(id, _)| id).filter(|id| !known.contains(id)).collect();
     coop_ir::captures::take_as_passed(&mut module);
     crate::input_blocks::take_as_variables(&mut module);
-    let declared: Vec<u32> = module.capabilities().collect();
+    let declared: Vec<Capability> = module.capabilities().collect();
     capabilities::spell_out(&mut module);
     decorations::prepare(&mut module)?;
     let non_uniform = decorations::non_uniform(&module);
     // What is implied is no news.
-    let before: Vec<u32> = module.capabilities().collect();
+    let before: Vec<Capability> = module.capabilities().collect();
     let passes = PASSES.iter().filter(|p| p.targets.contains(&options.target));
     for (number, pass) in passes.enumerate() {
         if options.fuel.is_some_and(|fuel| number >= fuel) {
@@ -220,10 +220,9 @@ fn to_target(
         device::check(original, &module, options).map_err(|refusal| placed(refusal, original, &module))?;
     }
     subgroups.report(size, options.lanes, &mut report);
-    let name = |c: u32| coop_ir::Kind::Capability.enumerant(c).map_or_else(|| c.to_string(), |e| e.name.to_owned());
-    let now: Vec<u32> = module.capabilities().collect();
-    report.added_capabilities = now.iter().filter(|c| !before.contains(c)).map(|c| name(*c)).collect();
-    report.removed_capabilities = declared.iter().filter(|c| !now.contains(c)).map(|c| name(*c)).collect();
+    let now: Vec<Capability> = module.capabilities().collect();
+    report.added_capabilities = now.iter().filter(|c| !before.contains(c)).map(|c| c.to_string()).collect();
+    report.removed_capabilities = declared.iter().filter(|c| !now.contains(c)).map(|c| c.to_string()).collect();
     report.size = Size::of(original, &module);
     Ok(Lowered { module, report })
 }
@@ -231,7 +230,7 @@ fn to_target(
 /// The SpecIds of a module.
 fn spec_ids(m: &Module) -> impl Iterator<Item = u32> {
     let decorations = m.globals_with(Op::Decorate).map(|r| m.inst(r));
-    decorations.filter(|i| i.word(1) == Some(Decoration::SpecId as u32)).filter_map(|i| i.word(2))
+    decorations.filter(|i| i.enumerant(1) == Some(Decoration::SpecId)).filter_map(|i| i.word(2))
 }
 
 /// The best target: matrices where the device has any and they can express the module, with subgroups of any size that it has;

@@ -14,6 +14,7 @@ use coop_ir::decorate::Decorations;
 use coop_ir::entry::{Extent, entry_points};
 use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::remove_globals;
+use coop_ir::spv::Capability;
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op};
 use std::collections::BTreeSet;
@@ -99,7 +100,14 @@ fn in_proportion(m: &Module) -> Result<(), Refusal> {
 /// Capabilities of what moves elements between lanes: reductions, conversions of use, per-element operations, tensor
 /// addressing (SPV_NV_cooperative_matrix2, SPV_EXT_cooperative_matrix_maintenance1); arrays of rows
 /// (SPV_QCOM_cooperative_matrix_conversion).
-const MOVES_ELEMENTS: [u32; 6] = [5429, 5430, 5431, 5432, 5433, 4496];
+const MOVES_ELEMENTS: [Capability; 6] = [
+    Capability::CooperativeMatrixConversionsEXT,
+    Capability::CooperativeMatrixReductionsNV,
+    Capability::CooperativeMatrixConversionsNV,
+    Capability::CooperativeMatrixPerElementOperationsNV,
+    Capability::CooperativeMatrixTensorAddressingNV,
+    Capability::CooperativeMatrixConversionQCOM,
+];
 
 /// The constants of the workgroup's size.
 fn workgroup_size(m: &Module) -> Vec<(InstRef, Id, &'static str)> {
@@ -175,7 +183,7 @@ fn roots(m: &Module, lanes: Lanes) -> Vec<(InstRef, Id, &'static str)> {
 
 /// The stride of an access whose layout SPV_ARM_cooperative_matrix_layouts may have added: a constant then.
 fn interleaving(m: &Module, inst: &Inst, layout: usize) -> Option<Id> {
-    let arm = m.has_capability(spirv::Capability::CooperativeMatrixLayoutsARM as u32);
+    let arm = m.has_capability(coop_ir::spv::Capability::CooperativeMatrixLayoutsARM);
     let stride = inst.id(layout + 1).filter(|_| arm)?;
     m.def_inst(stride).filter(|i| i.op.is_constant()).map(|_| stride)
 }
@@ -283,7 +291,7 @@ impl Specialize {
         remove_globals(m, |m, r| {
             let i = m.inst(r);
             i.op == Op::Decorate
-                && i.word(1) == Some(spirv::Decoration::SpecId as u32)
+                && i.enumerant(1) == Some(coop_ir::spv::Decoration::SpecId)
                 && i.id(0).is_some_and(|t| unspecialised.contains(&t))
         });
     }

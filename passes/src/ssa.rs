@@ -7,10 +7,10 @@
 use coop_ir::builder::Globals;
 use coop_ir::cfg::{Cfg, Frontiers};
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::spv::{MemoryAccess, StorageClass};
 use coop_ir::types::Type;
 use coop_ir::uses::{Users, is_note};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use spirv::{MemoryAccess, StorageClass};
 
 /// The variables of function `f` for which `wanted` holds of the type they hold, and that are only loaded and stored
 /// as a whole.
@@ -31,7 +31,7 @@ pub(crate) fn candidates(m: &Module, f: usize, users: &Users, wanted: &dyn Fn(&M
 }
 
 fn is_simple(m: &Module, users: &Users, id: Id, pointee: Id) -> bool {
-    let volatile = MemoryAccess::VOLATILE.bits();
+    let volatile = MemoryAccess::Volatile.0;
     users.of(id).iter().all(|r| {
         let i = m.inst(*r);
         match i.op {
@@ -306,7 +306,7 @@ fn prune_and_insert(m: &mut Module, f: usize, phis: Vec<Phi>) {
 
 /// A new variable of function `f`.
 pub(crate) fn variable(m: &mut Module, g: &mut Globals, f: usize, ty: Id) -> Id {
-    let storage = StorageClass::Function as u32;
+    let storage = StorageClass::Function;
     let pointer = g.pointer(m, storage, ty);
     let id = m.fresh_id();
     let r = m.add(Inst::new(Op::Variable, Some(pointer), Some(id), [storage.into()]));

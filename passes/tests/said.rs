@@ -1,9 +1,9 @@
 //! What a lowered module says besides its code: capabilities and extensions, decorations, scopes of memory.
 
 use coop_device::Profile;
+use coop_ir::spv::Decoration;
 use coop_ir::{Id, Inst, Kind, Module, Op, text};
 use coop_passes::{Lanes, Options, Target, lower};
-use spirv::Decoration;
 
 fn parsed(source: &str) -> Module {
     text::parse(source).unwrap_or_else(|e| panic!("{e}\n{source}"))
@@ -21,7 +21,8 @@ fn printed(m: &Module) -> String {
 }
 
 fn capabilities(m: &Module) -> Vec<&'static str> {
-    let mut all: Vec<&str> = m.capabilities().map(|c| Kind::Capability.enumerant(c).map_or("?", |e| e.name)).collect();
+    let mut all: Vec<&str> =
+        m.capabilities().map(|c| Kind::Capability.enumerant(c.0).map_or("?", |e| e.name)).collect();
     all.sort_unstable();
     all
 }

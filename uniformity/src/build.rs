@@ -15,6 +15,7 @@ use super::cells::{Cell, Current};
 use super::graph::{End, NONE, Program};
 use super::layout::Layouts;
 use super::marks::Marks;
+use super::memory::UNKNOWN_CLASS;
 use super::memory::{Intervals, Writes};
 use super::nodes::{Graph, Kind, List, Node, Val};
 use super::pointers::{Place, pointee};
@@ -26,10 +27,10 @@ use coop_ir::decorate::Decorations;
 use coop_ir::effects::ExtSets;
 use coop_ir::grammar::Op;
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::spv::StorageClass;
 use coop_ir::types::Type;
 use coop_ir::{Id, IdIndex, IdSet, IdTable, Inst, InstRef, Module};
 use smallvec::smallvec;
-use spirv::StorageClass;
 
 /// A phi whose operands are found when all spots were walked.
 enum Pending {
@@ -328,10 +329,10 @@ impl<'a> Builder<'a> {
 
     fn global_variable(&mut self, id: Id, ty: Id) -> Val {
         let module = self.given.module;
-        let class = self.given.layouts.storage(ty).unwrap_or(NONE);
-        let place = match StorageClass::from_u32(class) {
-            Some(StorageClass::Input) => Place::Input { variable: id, component: None },
-            Some(StorageClass::Private) if !self.given.escaped.contains(&id) => {
+        let class = self.given.layouts.storage(ty).unwrap_or(UNKNOWN_CLASS);
+        let place = match class {
+            StorageClass::Input => Place::Input { variable: id, component: None },
+            StorageClass::Private if !self.given.escaped.contains(&id) => {
                 let pointee = pointee(module, ty);
                 let init = module.def_inst(id).and_then(|i| i.id(1));
                 let base = self.new_cells(id, pointee, init);
@@ -383,8 +384,8 @@ impl<'a> Builder<'a> {
                 Some(class) => {
                     // A struct by value is every invocation's own copy of what is the same for all, as long as none writes it.
                     let by_value =
-                        class == StorageClass::Function as u32 && inst.result.is_some_and(|id| self.is_only_read(id));
-                    let class = if by_value { StorageClass::PushConstant as u32 } else { class };
+                        class == StorageClass::Function && inst.result.is_some_and(|id| self.is_only_read(id));
+                    let class = if by_value { StorageClass::PushConstant } else { class };
                     let node = self.uniform;
                     self.place(Place::Memory { class, root: None, node })
                 }
@@ -450,10 +451,10 @@ impl<'a> Builder<'a> {
     /// A variable of storage class Function, at the beginning of its function.
     pub(super) fn local_variable(&mut self, inst: &Inst) {
         let (Some(id), Some(ty)) = (inst.result, inst.ty) else { return };
-        let class = self.given.layouts.storage(ty).unwrap_or(NONE);
-        if class != StorageClass::Function as u32 || self.given.escaped.contains(&id) {
+        let class = self.given.layouts.storage(ty).unwrap_or(UNKNOWN_CLASS);
+        if class != StorageClass::Function || self.given.escaped.contains(&id) {
             let node = self.uniform;
-            let val = self.place(Place::Memory { class: NONE, root: Some(id), node });
+            let val = self.place(Place::Memory { class: UNKNOWN_CLASS, root: Some(id), node });
             self.set(Some(id), val);
             return;
         }

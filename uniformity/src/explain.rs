@@ -8,7 +8,7 @@ use super::solve::Solved;
 use super::{Assumption, Assumptions, Doubt, Step, Uniformity, What, Witness};
 use coop_ir::constant::{Constants, SpecIds};
 use coop_ir::decorate::Decorations;
-use coop_ir::grammar::{Kind as Enumeration, Op};
+use coop_ir::grammar::Op;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::{Id, InstRef, Module};
 use std::collections::VecDeque;
@@ -439,7 +439,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
 
     fn built_in(&self, variable: Id, component: u32) -> Option<&'static str> {
         let (number, _) = super::source::which(self.module(), self.decorations, variable, component)?;
-        Enumeration::BuiltIn.enumerant(number).map(|e| e.name)
+        number.name()
     }
 }
 

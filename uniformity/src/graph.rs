@@ -173,7 +173,7 @@ impl<'m> Program<'m> {
         numbers: &[Range<u32>],
     ) -> Program<'m> {
         let structured =
-            module.enables(spirv::Capability::Shader as u32) || !module.enables(spirv::Capability::Kernel as u32);
+            module.enables(coop_ir::spv::Capability::Shader) || !module.enables(coop_ir::spv::Capability::Kernel);
         // A call makes two spots of one, and copies what it calls.
         let blocks: usize = module.functions.iter().map(|f| f.blocks.len()).sum();
         let mut bodies: Vec<Option<Body<'m>>> = Vec::new();

@@ -7,6 +7,7 @@
 use super::Uniformity;
 use coop_ir::constant::Constants;
 use coop_ir::grammar::Op;
+use coop_ir::spv::StorageClass;
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, IdTable, Module};
 
@@ -35,7 +36,7 @@ struct Layout {
     /// The same of a vector's components, or of the type itself.
     component: u8,
     /// The storage class of a pointer type.
-    storage: Option<u32>,
+    storage: Option<StorageClass>,
     /// Whether it is a scalar float.
     float: bool,
 }
@@ -153,7 +154,7 @@ impl Layouts {
     }
 
     /// The storage class of a pointer type.
-    pub(super) fn storage(&self, ty: Id) -> Option<u32> {
+    pub(super) fn storage(&self, ty: Id) -> Option<StorageClass> {
         self.by_type.get(ty)?.storage
     }
 

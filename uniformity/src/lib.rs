@@ -58,8 +58,8 @@ use coop_ir::effects::{ExtPointer, ExtSet, ExtSets};
 use coop_ir::entry::{CallGraph, EntryPoint, entry_points};
 use coop_ir::grammar::Op;
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::spv::{Capability, ExecutionMode, StorageClass};
 use coop_ir::{Id, IdIndex, IdMap, IdSet, Inst, InstRef, Module};
-use spirv::{ExecutionMode, StorageClass};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -466,8 +466,8 @@ impl<'a> Analyzer<'a> {
 
     /// Whether the module is one of OpenCL.
     fn is_kernel(&self) -> bool {
-        let has = |c: spirv::Capability| self.module.has_capability(c as u32);
-        has(spirv::Capability::Kernel) && !has(spirv::Capability::Shader)
+        let has = |c: Capability| self.module.has_capability(c);
+        has(Capability::Kernel) && !has(Capability::Shader)
     }
 
     /// The size of a workgroup, if no specialisation can change it.
@@ -502,7 +502,7 @@ impl Analysis {
 fn escaped(module: &Module, calls: &CallGraph, layouts: &layout::Layouts, sets: &ExtSets) -> FxHashSet<Id> {
     let own = |id: Id| {
         let class = module.type_of(id).and_then(|t| layouts.storage(t));
-        let classes = [StorageClass::Function as u32, StorageClass::Private as u32];
+        let classes = [StorageClass::Function, StorageClass::Private];
         class.is_some_and(|c| classes.contains(&c))
     };
     // A variable, or a parameter that may be one.
@@ -585,7 +585,7 @@ fn follows(sets: &ExtSets, inst: &Inst, operand: usize) -> bool {
 
 /// The Private variables that some functions write, or may write.
 fn privates_written(module: &Module, functions: &[usize]) -> Vec<Id> {
-    let private = |r| module.inst(r).word(0) == Some(StorageClass::Private as u32);
+    let private = |r| module.inst(r).enumerant(0) == Some(StorageClass::Private);
     // As a rule there are none.
     if functions.is_empty() || !module.globals_with(Op::Variable).any(private) {
         return Vec::new();
@@ -598,7 +598,7 @@ fn privates_written(module: &Module, functions: &[usize]) -> Vec<Id> {
             let root = memory::root(module, id);
             let private = |id: &Id| {
                 let class = module.type_of(*id).and_then(|t| memory::storage(module, t));
-                class == Some(StorageClass::Private as u32)
+                class == Some(StorageClass::Private)
             };
             found.extend(root.filter(private));
         }

@@ -1,7 +1,7 @@
 //! What is known of memory outside of the invocation: which objects nothing writes, and where a barrier stands between
 //! every write of shared memory and a read.
 
-use super::graph::{NONE, Program};
+use super::graph::Program;
 use super::marks::Marks;
 use super::reads::Habits;
 use coop_ir::constant::Constants;
@@ -9,12 +9,12 @@ use coop_ir::decorate::Decorations;
 use coop_ir::effects::{self, ExtSets, Written};
 use coop_ir::grammar::{Class, Op};
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::spv::{Decoration, StorageClass};
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module};
-use spirv::{Decoration, StorageClass};
 
 /// The storage class of a pointer type's values.
-pub(super) fn storage(module: &Module, ty: Id) -> Option<u32> {
+pub(super) fn storage(module: &Module, ty: Id) -> Option<StorageClass> {
     match Type::of(module, ty)? {
         Type::Pointer { storage, .. } | Type::UntypedPointer { storage } => Some(storage),
         _ => None,
@@ -26,7 +26,7 @@ pub(super) struct Writes {
     /// Variables that something writes.
     variables: FxHashSet<Id>,
     /// Storage classes in which something is written that is no variable by name.
-    anywhere: FxHashSet<u32>,
+    anywhere: FxHashSet<StorageClass>,
     /// The descriptors of written variables.
     slots: FxHashSet<(u32, u32)>,
     /// Whether a written variable may be another one too.
@@ -42,10 +42,13 @@ pub(super) struct Writes {
     pub(super) habits: Habits,
 }
 
-const BUFFER: u32 = StorageClass::StorageBuffer as u32;
-const PHYSICAL: u32 = StorageClass::PhysicalStorageBuffer as u32;
-const SHARED: u32 = StorageClass::Workgroup as u32;
-const UNIFORM: u32 = StorageClass::Uniform as u32;
+/// No storage class at all: that of a pointer whose type is not known.
+pub(super) const UNKNOWN_CLASS: StorageClass = StorageClass(u32::MAX);
+
+const BUFFER: StorageClass = StorageClass::StorageBuffer;
+const PHYSICAL: StorageClass = StorageClass::PhysicalStorageBuffer;
+const SHARED: StorageClass = StorageClass::Workgroup;
+const UNIFORM: StorageClass = StorageClass::Uniform;
 
 impl Writes {
     /// `callbacks` are the functions that instructions run themselves.
@@ -71,7 +74,7 @@ impl Writes {
                     Written::Image => this.images = true,
                     Written::Anything => {
                         this.images = true;
-                        this.anywhere.insert(NONE);
+                        this.anywhere.insert(UNKNOWN_CLASS);
                         this.shared.push((r, None));
                     }
                 }
@@ -89,8 +92,8 @@ impl Writes {
     }
 
     fn write(&mut self, module: &Module, decorations: &Decorations, at: InstRef, pointer: Id) {
-        let class = module.type_of(pointer).and_then(|t| storage(module, t)).unwrap_or(NONE);
-        if matches!(StorageClass::from_u32(class), Some(StorageClass::Function | StorageClass::Private)) {
+        let class = module.type_of(pointer).and_then(|t| storage(module, t)).unwrap_or(UNKNOWN_CLASS);
+        if matches!(class, StorageClass::Function | StorageClass::Private) {
             return;
         }
         let root = root(module, pointer);
@@ -104,19 +107,25 @@ impl Writes {
             }
             None => drop(self.anywhere.insert(class)),
         }
-        if class == SHARED || class == NONE || class == StorageClass::Generic as u32 {
+        if class == SHARED || class == UNKNOWN_CLASS || class == StorageClass::Generic {
             self.shared.push((at, root));
         }
     }
 
     /// Whether nothing in the module writes what a pointer of this class, into this variable, points to.
-    pub(super) fn read_only(&self, module: &Module, decorations: &Decorations, class: u32, root: Option<Id>) -> bool {
-        match StorageClass::from_u32(class) {
-            Some(StorageClass::PushConstant | StorageClass::UniformConstant | StorageClass::ShaderRecordBufferKHR) => {
+    pub(super) fn read_only(
+        &self,
+        module: &Module,
+        decorations: &Decorations,
+        class: StorageClass,
+        root: Option<Id>,
+    ) -> bool {
+        match class {
+            StorageClass::PushConstant | StorageClass::UniformConstant | StorageClass::ShaderRecordBufferKHR => {
                 return true;
             }
-            Some(StorageClass::Uniform | StorageClass::StorageBuffer | StorageClass::PhysicalStorageBuffer) => {}
-            Some(StorageClass::Workgroup | StorageClass::CrossWorkgroup) => {
+            StorageClass::Uniform | StorageClass::StorageBuffer | StorageClass::PhysicalStorageBuffer => {}
+            StorageClass::Workgroup | StorageClass::CrossWorkgroup => {
                 return root.is_some_and(|id| !self.variables.contains(&id)) && !self.anywhere(class);
             }
             _ => return false,
@@ -142,8 +151,8 @@ impl Writes {
             || !(self.variables.contains(&id) || same_slot || alias || self.anywhere(class) || self.anywhere(PHYSICAL))
     }
 
-    fn anywhere(&self, class: u32) -> bool {
-        self.anywhere.contains(&class) || self.anywhere.contains(&NONE)
+    fn anywhere(&self, class: StorageClass) -> bool {
+        self.anywhere.contains(&class) || self.anywhere.contains(&UNKNOWN_CLASS)
     }
 
     /// How many instructions may write each shared variable; those of which it is not known which are with none.

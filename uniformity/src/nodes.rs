@@ -3,6 +3,7 @@
 use super::shape::{Fold, Shape};
 use super::{Assumptions, Uniformity};
 use coop_ir::hash::FxHashMap;
+use coop_ir::spv::BuiltIn;
 use coop_ir::{Id, InstRef};
 use smallvec::SmallVec;
 
@@ -109,7 +110,7 @@ pub(super) struct Graph {
     /// How many instructions may write each of them; those that may write any are with none.
     pub(super) shared_writes: FxHashMap<Option<Id>, u32>,
     /// The BuiltIn that a node is.
-    pub(super) built_in_of: FxHashMap<u32, u32>,
+    pub(super) built_in_of: FxHashMap<u32, BuiltIn>,
 }
 
 /// A store into shared memory.

@@ -1,17 +1,17 @@
 //! Pointers: where they point, and what loads and stores through them do.
 
 use super::build::{Builder, Given};
-use super::graph::NONE;
 use super::layout::Step;
+use super::memory::UNKNOWN_CLASS;
 use super::nodes::{Kind, List, SharedStore, Val};
 use super::reads::Reading;
 use super::{Assumptions, Uniformity};
 use coop_ir::effects::read_access;
 use coop_ir::grammar::Op;
+use coop_ir::spv::StorageClass;
 use coop_ir::types::Type;
 use coop_ir::{Id, Inst, InstRef, Module};
 use smallvec::{SmallVec, smallvec};
-use spirv::StorageClass;
 
 /// Where a pointer points.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub(super) enum Place {
     /// members of a block.
     Input { variable: Id, component: Option<u32> },
     /// To memory; the node is the address.
-    Memory { class: u32, root: Option<Id>, node: u32 },
+    Memory { class: StorageClass, root: Option<Id>, node: u32 },
 }
 
 /// [`Place::Cells`] while a chain is followed.
@@ -63,7 +63,7 @@ impl Builder<'_> {
                 }
                 self.places[p as usize].clone()
             }
-            other => Place::Memory { class: NONE, root: None, node: self.whole(other, None) },
+            other => Place::Memory { class: UNKNOWN_CLASS, root: None, node: self.whole(other, None) },
         };
         match place {
             Place::Cells { bases, ty: cell_ty, deps, pick, part, .. } => {
@@ -114,7 +114,13 @@ impl Builder<'_> {
     }
 
     /// What is read at an address: through a pointer of this class, into this variable.
-    fn load_memory(&mut self, (class, root): (u32, Option<Id>), pointer: Id, address: u32, at: InstRef) -> u32 {
+    fn load_memory(
+        &mut self,
+        (class, root): (StorageClass, Option<Id>),
+        pointer: Id,
+        address: u32,
+        at: InstRef,
+    ) -> u32 {
         let Given { module, decorations, writes, .. } = self.given;
         let access = writes.habits.access(module, decorations, module.inst(at), pointer);
         let reading = writes.reading(module, decorations, (class, root), access);
@@ -165,7 +171,7 @@ impl Builder<'_> {
         let Val::Place(p) = self.val(pointer) else { return };
         let (element, part) = match self.places[p as usize] {
             Place::Cells { element, part, .. } => (element, part),
-            Place::Memory { class, root: Some(root), node } if class == StorageClass::Workgroup as u32 => {
+            Place::Memory { class, root: Some(root), node } if class == StorageClass::Workgroup => {
                 let (value, spot) = (self.whole(val, None), self.spot);
                 let store = SharedStore { spot, value, pointer, address: node };
                 return self.graph.shared_stores.entry(root).or_default().push(store);
@@ -206,9 +212,9 @@ impl Builder<'_> {
             Val::Place(p) if !by_element => self.places[p as usize].clone(),
             Val::Place(p) => match self.places[p as usize].clone() {
                 Place::Memory { class, root, node } => Place::Memory { class, root, node },
-                _ => Place::Memory { class: NONE, root: None, node: self.uniform },
+                _ => Place::Memory { class: UNKNOWN_CLASS, root: None, node: self.uniform },
             },
-            other => Place::Memory { class: NONE, root: None, node: self.whole(other, None) },
+            other => Place::Memory { class: UNKNOWN_CLASS, root: None, node: self.whole(other, None) },
         };
         let indices: SmallVec<[Id; 4]> = inst.ids_from(skip + 1).collect();
         let constant = |id: Id| self.given.constants.get(id).fixed();
@@ -227,7 +233,7 @@ impl Builder<'_> {
                 match ty.and_then(|ty| self.part_of(ty, &indices)) {
                     Some(part) => Place::Input { variable, component: Some(component.unwrap_or(0) + part) },
                     // Arrays of inputs: nothing that compute shaders have.
-                    None => Place::Memory { class: NONE, root: Some(variable), node: self.uniform },
+                    None => Place::Memory { class: UNKNOWN_CLASS, root: Some(variable), node: self.uniform },
                 }
             }
             Place::Memory { class, root, node } => {
@@ -237,8 +243,8 @@ impl Builder<'_> {
                         ops.push(self.operand(id));
                     }
                 }
-                let class = if class == NONE {
-                    inst.ty.and_then(|t| self.given.layouts.storage(t)).unwrap_or(NONE)
+                let class = if class == UNKNOWN_CLASS {
+                    inst.ty.and_then(|t| self.given.layouts.storage(t)).unwrap_or(UNKNOWN_CLASS)
                 } else {
                     class
                 };
@@ -264,7 +270,7 @@ impl Builder<'_> {
     /// What `OpBufferPointerEXT` points to: a buffer that any other descriptor may name too.
     pub(super) fn buffer(&mut self, inst: &Inst) -> Val {
         let node = inst.id(0).map_or(self.uniform, |id| self.operand(id));
-        let class = inst.ty.and_then(|t| self.given.layouts.storage(t)).unwrap_or(NONE);
+        let class = inst.ty.and_then(|t| self.given.layouts.storage(t)).unwrap_or(UNKNOWN_CLASS);
         self.place(Place::Memory { class, root: None, node })
     }
 
@@ -302,7 +308,7 @@ impl Builder<'_> {
 
     /// A pointer of which only the address is known.
     pub(super) fn pointer(&mut self, ty: Id, node: u32, root: Option<Id>) -> Val {
-        let class = self.given.layouts.storage(ty).unwrap_or(NONE);
+        let class = self.given.layouts.storage(ty).unwrap_or(UNKNOWN_CLASS);
         self.place(Place::Memory { class, root, node })
     }
 

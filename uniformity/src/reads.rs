@@ -17,9 +17,9 @@ use super::memory::{Writes, pointee};
 use coop_ir::decorate::Decorations;
 use coop_ir::effects::{ReadAccess, read_access};
 use coop_ir::grammar::Op;
+use coop_ir::spv::{Decoration, StorageClass};
 use coop_ir::types::Type;
 use coop_ir::{Id, Inst, Module};
-use spirv::{Decoration, StorageClass};
 
 /// What a read gives those who read at one address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,8 +57,8 @@ pub(super) struct Habits {
 impl Habits {
     pub(super) fn new(module: &Module) -> Habits {
         let has = |wanted: Decoration| {
-            let own = module.globals_with(Op::Decorate).any(|r| module.inst(r).word(1) == Some(wanted as u32));
-            own || module.globals_with(Op::MemberDecorate).any(|r| module.inst(r).word(2) == Some(wanted as u32))
+            let own = module.globals_with(Op::Decorate).any(|r| module.inst(r).word(1) == Some(wanted.0));
+            own || module.globals_with(Op::MemberDecorate).any(|r| module.inst(r).word(2) == Some(wanted.0))
         };
         let model = module.globals_with(Op::MemoryModel).next().and_then(|r| module.inst(r).word(1));
         // Simple, OpenCL.
@@ -83,21 +83,18 @@ impl Writes {
         &self,
         module: &Module,
         decorations: &Decorations,
-        (class, root): (u32, Option<Id>),
+        (class, root): (StorageClass, Option<Id>),
         access: ReadAccess,
     ) -> Reading {
-        use StorageClass::{
-            CrossWorkgroup, Image, PhysicalStorageBuffer, PushConstant, ShaderRecordBufferKHR, StorageBuffer, Uniform,
-            UniformConstant, Workgroup,
-        };
-        match StorageClass::from_u32(class) {
+        use StorageClass as S;
+        match class {
             // Values of the dispatch; handles, but for OpenCL's constant memory.
-            Some(PushConstant | ShaderRecordBufferKHR) => Reading::Constant,
-            Some(UniformConstant) if !access.volatile => Reading::Constant,
-            Some(Workgroup) if self.read_only(module, decorations, class, root) => Reading::Constant,
-            Some(Workgroup) => Reading::Shared(access.volatile),
+            S::PushConstant | S::ShaderRecordBufferKHR => Reading::Constant,
+            S::UniformConstant if !access.volatile => Reading::Constant,
+            S::Workgroup if self.read_only(module, decorations, class, root) => Reading::Constant,
+            S::Workgroup => Reading::Shared(access.volatile),
             _ if access.volatile => Reading::Anything,
-            Some(StorageBuffer | Uniform | PhysicalStorageBuffer | CrossWorkgroup | Image) => {
+            S::StorageBuffer | S::Uniform | S::PhysicalStorageBuffer | S::CrossWorkgroup | S::Image => {
                 let written = !self.read_only(module, decorations, class, root);
                 let ordered = access.non_private && self.atomics;
                 if written || ordered { Reading::Unraced } else { Reading::Constant }

@@ -27,8 +27,8 @@ use coop_ir::Id;
 use coop_ir::cfg::{Case, DomTree, Graph as Cfg};
 use coop_ir::effects::ExtSet;
 use coop_ir::grammar::Op;
+use coop_ir::spv::{BuiltIn, Scope};
 use smallvec::SmallVec;
-use spirv::{BuiltIn, Scope};
 
 /// An operation for which combining twice is combining once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -297,7 +297,7 @@ impl Finder<'_, '_> {
         let whole = votes || inst.word(1) == Some(0);
         let fits = matches!(node.kind, Kind::Group(Group::Keeps(_)))
             && Family::of_reduction(inst.op) == Some(family)
-            && scope == Some(Scope::Subgroup as u32)
+            && scope == Some(Scope::Subgroup.0)
             && whole;
         self.graph.operands(n).next().map(|(op, _)| op).filter(|_| fits)
     }
@@ -657,8 +657,7 @@ impl Solved<'_, '_> {
 
     /// The built-in that a node is.
     fn built_in_of(&self, n: u32) -> Option<BuiltIn> {
-        let of = self.graph.built_in_of.get(&n)?;
-        BuiltIn::from_u32(*of)
+        self.graph.built_in_of.get(&n).copied()
     }
 }
 

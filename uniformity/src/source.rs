@@ -3,13 +3,18 @@
 use super::shape::{Grid, Shape};
 use super::{Assumptions, Uniformity};
 use coop_ir::decorate::Decorations;
+use coop_ir::spv::{BuiltIn, Decoration};
 use coop_ir::types::{Scalar, Type, scalar};
 use coop_ir::{Id, Module};
-use spirv::{BuiltIn, Decoration};
 use std::ops::Range;
 
 /// The BuiltIn that a component of an input is, and which component of it. A block's are counted through its members.
-pub(super) fn which(module: &Module, decorations: &Decorations, variable: Id, component: u32) -> Option<(u32, u32)> {
+pub(super) fn which(
+    module: &Module,
+    decorations: &Decorations,
+    variable: Id,
+    component: u32,
+) -> Option<(BuiltIn, u32)> {
     if let Some(number) = decorations.built_in(variable) {
         return Some((number, component));
     }
@@ -19,7 +24,7 @@ pub(super) fn which(module: &Module, decorations: &Decorations, variable: Id, co
 }
 
 /// All that are in an input; nothing if any part of it is something else.
-pub(super) fn all(module: &Module, decorations: &Decorations, variable: Id) -> Option<Vec<(u32, u32)>> {
+pub(super) fn all(module: &Module, decorations: &Decorations, variable: Id) -> Option<Vec<(BuiltIn, u32)>> {
     if let Some(number) = decorations.built_in(variable) {
         return Some((0..3).map(|c| (number, c)).collect());
     }
@@ -37,7 +42,7 @@ fn block<'a>(
     module: &'a Module,
     decorations: &'a Decorations,
     variable: Id,
-) -> Option<impl Iterator<Item = (Option<u32>, Range<u32>)> + 'a> {
+) -> Option<impl Iterator<Item = (Option<BuiltIn>, Range<u32>)> + 'a> {
     let Some(Type::Pointer { pointee, .. }) = Type::of(module, module.type_of(variable)?) else { return None };
     let Some(Type::Struct { members }) = Type::of(module, pointee) else { return None };
     let mut end = 0;
@@ -49,7 +54,7 @@ fn block<'a>(
         };
         let start = end;
         end = len.map_or(u32::MAX, |len| end.saturating_add(len));
-        let number = len.and_then(|_| decorations.member_value(pointee, i as u32, Decoration::BuiltIn));
+        let number = len.and_then(|_| decorations.member_value(pointee, i as u32, Decoration::BuiltIn).map(BuiltIn));
         (number, start..end)
     }))
 }
@@ -63,7 +68,7 @@ pub(super) struct Source {
 }
 
 /// A component of a built-in.
-pub(super) fn built_in(grid: &Grid, number: u32, component: u32) -> Source {
+pub(super) fn built_in(grid: &Grid, number: BuiltIn, component: u32) -> Source {
     use Uniformity::{Divergent, Subgroup, Workgroup};
     let plain = |over| Source { over, shape: Shape::Unknown, assumes: Assumptions::NONE };
     let known = |over, shape, assumes| match shape {
@@ -75,24 +80,22 @@ pub(super) fn built_in(grid: &Grid, number: u32, component: u32) -> Source {
     let subgroup = grid.subgroup;
     let places = grid.subgroups();
     let size = |axis: u32| grid.size.and_then(|s| s.get(axis as usize).copied());
-    match BuiltIn::from_u32(number) {
-        Some(BuiltIn::WorkgroupSize) => match size(component) {
+    match number {
+        BuiltIn::WorkgroupSize => match size(component) {
             Some(n) => known(Workgroup, Shape::Const(u64::from(n)), exact),
             None => plain(Workgroup),
         },
-        Some(
-            BuiltIn::NumWorkgroups
-            | BuiltIn::WorkgroupId
-            | BuiltIn::EnqueuedWorkgroupSize
-            | BuiltIn::GlobalSize
-            | BuiltIn::GlobalOffset
-            | BuiltIn::WorkDim
-            | BuiltIn::SubgroupMaxSize
-            | BuiltIn::NumEnqueuedSubgroups
-            | BuiltIn::DeviceIndex
-            | BuiltIn::ViewIndex,
-        ) => plain(Workgroup),
-        Some(BuiltIn::SubgroupSize) => {
+        BuiltIn::NumWorkgroups
+        | BuiltIn::WorkgroupId
+        | BuiltIn::EnqueuedWorkgroupSize
+        | BuiltIn::GlobalSize
+        | BuiltIn::GlobalOffset
+        | BuiltIn::WorkDim
+        | BuiltIn::SubgroupMaxSize
+        | BuiltIn::NumEnqueuedSubgroups
+        | BuiltIn::DeviceIndex
+        | BuiltIn::ViewIndex => plain(Workgroup),
+        BuiltIn::SubgroupSize => {
             // A kernel's last subgroup says how many it has.
             let whole = grid.size.is_some() && grid.lanes.is_multiple_of(subgroup);
             let assumes = match grid.kernel {
@@ -105,30 +108,26 @@ pub(super) fn built_in(grid: &Grid, number: u32, component: u32) -> Source {
                 false => Source { over: Workgroup, shape: Shape::Const(subgroup as u64), assumes },
             }
         }
-        Some(BuiltIn::NumSubgroups) => match grid.size {
+        BuiltIn::NumSubgroups => match grid.size {
             Some(_) => {
                 Source { over: Workgroup, shape: Shape::Const(grid.lanes.div_ceil(subgroup) as u64), assumes: places }
             }
             None => plain(Workgroup),
         },
-        Some(BuiltIn::SubgroupId) if grid.size.is_some() => {
-            known(Subgroup, grid.vector(|l| (l / subgroup) as u32), places)
-        }
-        Some(BuiltIn::SubgroupId) => plain(Subgroup),
-        Some(BuiltIn::SubgroupLocalInvocationId) => known(Divergent, grid.vector(|l| (l % subgroup) as u32), places),
-        Some(BuiltIn::LocalInvocationIndex) if grid.size.is_some() => {
-            known(Divergent, grid.vector(|l| l as u32), exact)
-        }
-        Some(BuiltIn::LocalInvocationIndex) => {
+        BuiltIn::SubgroupId if grid.size.is_some() => known(Subgroup, grid.vector(|l| (l / subgroup) as u32), places),
+        BuiltIn::SubgroupId => plain(Subgroup),
+        BuiltIn::SubgroupLocalInvocationId => known(Divergent, grid.vector(|l| (l % subgroup) as u32), places),
+        BuiltIn::LocalInvocationIndex if grid.size.is_some() => known(Divergent, grid.vector(|l| l as u32), exact),
+        BuiltIn::LocalInvocationIndex => {
             let lanes = (0..subgroup as u32).collect();
             let shape = Shape::Offset { lanes, align: power_of_two(subgroup as u32), base: Subgroup };
             Source { over: Divergent, shape, assumes: places }
         }
-        Some(BuiltIn::LocalInvocationId) => match local_id(grid, component) {
+        BuiltIn::LocalInvocationId => match local_id(grid, component) {
             Some(shape) => known(Divergent, shape, exact),
             None => plain(Divergent),
         },
-        Some(BuiltIn::GlobalInvocationId) => match (local_id(grid, component), size(component)) {
+        BuiltIn::GlobalInvocationId => match (local_id(grid, component), size(component)) {
             (Some(Shape::Lanes(lanes)), Some(n)) => {
                 // Of a kernel's offset nothing is known.
                 let align = if grid.kernel { 1 } else { power_of_two(n) };

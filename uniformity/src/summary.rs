@@ -4,8 +4,8 @@
 //! together. What it returns then follows from its arguments and from what it reads, so that is as uniform as those
 //! are, whatever happens inside. Small functions are followed all the same, as that says more.
 
-use super::graph::NONE;
 use super::layout::Layouts;
+use super::memory::UNKNOWN_CLASS;
 use super::memory::{Writes, root};
 use super::shape::Grid;
 use super::values::{is_pure, is_sample};
@@ -14,8 +14,8 @@ use coop_ir::decorate::Decorations;
 use coop_ir::effects::{ExtSet, ExtSets};
 use coop_ir::entry::CallGraph;
 use coop_ir::grammar::Op;
+use coop_ir::spv::StorageClass;
 use coop_ir::{Function, Id, Inst, Module};
-use spirv::StorageClass;
 
 /// Functions with fewer instructions are followed.
 const SMALL: usize = 120;
@@ -78,7 +78,7 @@ impl Summarizer<'_> {
         Some(summary)
     }
 
-    fn class(&self, pointer: Id) -> Option<u32> {
+    fn class(&self, pointer: Id) -> Option<StorageClass> {
         self.module.type_of(pointer).and_then(|t| self.layouts.storage(t))
     }
 
@@ -91,7 +91,7 @@ impl Summarizer<'_> {
             Op::Load => self.read(inst, inst.id(0)?, out),
             Op::Store => {
                 let to = root(self.module, inst.id(0)?)?;
-                let own = self.class(to) == Some(StorageClass::Function as u32);
+                let own = self.class(to) == Some(StorageClass::Function);
                 own.then_some(())
             }
             Op::FunctionCall => {
@@ -131,9 +131,9 @@ impl Summarizer<'_> {
     }
 
     fn read(&self, inst: &Inst, pointer: Id, out: &mut Summary) -> Option<()> {
-        let class = self.class(pointer).unwrap_or(NONE);
+        let class = self.class(pointer).unwrap_or(UNKNOWN_CLASS);
         let from = root(self.module, pointer);
-        match StorageClass::from_u32(class)? {
+        match class {
             // A variable of its own, or what an argument points to.
             StorageClass::Function => Some(()),
             StorageClass::Input => {

@@ -4,6 +4,7 @@
 //! answer is the same for the words of a file, which need not be read then, and for the module that was read.
 
 use coop_ir::extensions::{is_matrix_capability, is_matrix_extension};
+use coop_ir::spv::Capability;
 use coop_ir::{Module, Op, binary};
 
 /// Returns whether the words of a file are a module that is not about cooperative matrices, so that there is no need to
@@ -43,7 +44,7 @@ pub fn concerns_matrices(module: &Module) -> bool {
 /// Whether an instruction with these operands, result type and result not counted, is about matrices.
 fn concerns(op: Op, operand: impl Fn(usize) -> Option<u32>) -> bool {
     match op {
-        Op::Capability => operand(0).is_some_and(is_matrix_capability),
+        Op::Capability => operand(0).is_some_and(|c| is_matrix_capability(Capability(c))),
         Op::Extension => {
             let bytes = (0..).map_while(operand).flat_map(u32::to_le_bytes).take_while(|b| *b != 0);
             is_matrix_extension(&String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()))

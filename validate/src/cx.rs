@@ -9,9 +9,9 @@ use coop_ir::constant::{Const, Constants};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{CallGraph, EntryPoint, entry_points};
 use coop_ir::grammar::implied_capabilities;
+use coop_ir::spv::{AddressingModel, Capability};
 use coop_ir::types::{CoopMatView, Scalar, Type, coop_mat, scalar};
-use coop_ir::{Id, IdMap, Inst, InstRef, Module, Op, enums};
-use spirv::{AddressingModel, Capability};
+use coop_ir::{Id, IdMap, Inst, InstRef, Module, Op, spv};
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
@@ -57,18 +57,18 @@ impl Class {
 
 /// The capabilities of a module, those that others imply included.
 #[derive(Debug, Default)]
-pub(crate) struct Capabilities(Vec<u32>);
+pub(crate) struct Capabilities(Vec<Capability>);
 
 impl Capabilities {
     fn new(module: &Module) -> Capabilities {
         let declared = module.capabilities();
-        let mut all: Vec<u32> = declared.flat_map(|c| implied_capabilities(c).into_iter().chain([c])).collect();
+        let mut all: Vec<Capability> = declared.flat_map(|c| implied_capabilities(c).into_iter().chain([c])).collect();
         all.sort_unstable();
         all.dedup();
         Capabilities(all)
     }
 
-    pub(crate) fn has(&self, capability: u32) -> bool {
+    pub(crate) fn has(&self, capability: Capability) -> bool {
         self.0.contains(&capability)
     }
 }
@@ -125,7 +125,7 @@ impl<'a> Cx<'a> {
             capabilities: Capabilities::new(module),
             env: options.env.unwrap_or_else(|| TargetEnv::of(module)),
             logical: module.globals_with(Op::MemoryModel).next().and_then(|r| module.inst(r).word(0))
-                == Some(AddressingModel::Logical as u32),
+                == Some(AddressingModel::Logical.0),
             globals: Vec::new(),
             body: Vec::new(),
             body_starts: Vec::with_capacity(module.functions.len()),
@@ -170,7 +170,7 @@ impl<'a> Cx<'a> {
         let Some(result) = inst.result else {
             match inst.op {
                 Op::Decorate => {
-                    self.has_transpose |= inst.word(1) == Some(enums::Decoration::CooperativeMatrixTransposeEXT);
+                    self.has_transpose |= inst.enumerant(1) == Some(spv::Decoration::CooperativeMatrixTransposeEXT);
                 }
                 Op::Capability => self.declared.push(r),
                 Op::Extension => self.extensions.push(r),
@@ -349,8 +349,8 @@ impl<'a> Cx<'a> {
     }
 
     /// Whether the module declares a capability itself.
-    pub(crate) fn declares(&self, capability: u32) -> bool {
-        self.declared.iter().any(|r| self.inst(*r).word(0) == Some(capability))
+    pub(crate) fn declares(&self, capability: Capability) -> bool {
+        self.declared.iter().any(|r| self.inst(*r).word(0) == Some(capability.0))
     }
 
     /// The instructions of a function that have to do with matrices, in file order.
@@ -362,7 +362,7 @@ impl<'a> Cx<'a> {
     /// Whether an instruction is decorated to exchange rows and columns (SPV_EXT_cooperative_matrix_maintenance1).
     pub(crate) fn transposes(&self, at: InstRef) -> bool {
         let decorated =
-            |id| self.decorations().of(id).any(|d| d.decoration == enums::Decoration::CooperativeMatrixTransposeEXT);
+            |id| self.decorations().of(id).any(|d| d.decoration == spv::Decoration::CooperativeMatrixTransposeEXT);
         self.has_transpose && self.inst(at).result.is_some_and(decorated)
     }
 
@@ -407,7 +407,7 @@ impl<'a> Cx<'a> {
     }
 
     pub(crate) fn has(&self, capability: Capability) -> bool {
-        self.capabilities.has(capability as u32)
+        self.capabilities.has(capability)
     }
 
     pub(crate) fn scalar(&self, ty: Id) -> Option<Scalar> {

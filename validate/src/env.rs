@@ -1,7 +1,7 @@
 //! The environment that a module is meant for.
 
 use coop_ir::Module;
-use spirv::Capability;
+use coop_ir::spv::Capability;
 use std::fmt;
 use std::str::FromStr;
 
@@ -35,9 +35,9 @@ impl TargetEnv {
 
     /// What a module seems to be meant for: Vulkan with capability Shader, OpenCL with Kernel.
     pub fn of(module: &Module) -> TargetEnv {
-        if module.enables(Capability::Shader as u32) {
+        if module.enables(Capability::Shader) {
             TargetEnv::Vulkan14
-        } else if module.enables(Capability::Kernel as u32) {
+        } else if module.enables(Capability::Kernel) {
             TargetEnv::OpenCl22
         } else {
             TargetEnv::Universal

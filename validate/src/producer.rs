@@ -4,7 +4,7 @@
 //! kernels. What every known consumer accepts is a note, whatever the rule's own level, unless the user sets one.
 
 use coop_ir::Module;
-use spirv::Capability;
+use coop_ir::spv::Capability;
 
 /// Who has a habit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,7 +106,7 @@ pub(crate) struct Producer {
 
 impl Producer {
     pub(crate) fn of(module: &Module) -> Producer {
-        Producer { tool: module.header.generator >> 16, kernels: module.enables(Capability::Kernel as u32) }
+        Producer { tool: module.header.generator >> 16, kernels: module.enables(Capability::Kernel) }
     }
 
     /// The habit that explains why the rule is broken, if there is one.

@@ -5,7 +5,7 @@ use crate::Status;
 use crate::io::{self, Loaded};
 use coop_device::{Api, Profile};
 use coop_ir::constant::Specialization;
-use coop_ir::enums::Capability;
+use coop_ir::spv::Capability;
 use coop_passes::{Error, PASSES, Target, Vulkan, lower};
 use coop_validate::{Device, Level, Options, Report};
 use serde_json::{Value, json};

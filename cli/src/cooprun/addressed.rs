@@ -6,6 +6,7 @@
 
 use coop_exec::layout::Layout;
 use coop_ir::constant::Constants;
+use coop_ir::spv::StorageClass;
 use coop_ir::types::{Scalar, Type};
 use coop_ir::uses::Users;
 use coop_ir::{Id, Inst, Module, Op};
@@ -25,7 +26,7 @@ const MOST_STEPS: usize = 1000;
 
 /// `StorageClass` Function and PhysicalStorageBuffer.
 const FUNCTION: u32 = 7;
-const PHYSICAL: u32 = 5349;
+const PHYSICAL: StorageClass = StorageClass::PhysicalStorageBuffer;
 
 /// A part of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

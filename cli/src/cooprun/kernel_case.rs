@@ -6,9 +6,9 @@ use coop_exec::Error;
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{EntryPoint, entry_points};
+use coop_ir::spv::{ExecutionMode, ExecutionModel, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Module, Op};
-use spirv::{ExecutionMode, ExecutionModel, StorageClass};
 
 use super::case::{GUESSED_COUNT, printable, quoted, type_name};
 
@@ -22,7 +22,7 @@ const MAX_DEPTH: u32 = 16;
 pub(super) fn write(module: &Module, entry: Option<&str>) -> Result<Option<String>, Error> {
     let decorations = Decorations::new(module);
     let kernels: Vec<EntryPoint> =
-        entry_points(module, &decorations).into_iter().filter(|e| e.model == ExecutionModel::Kernel as u32).collect();
+        entry_points(module, &decorations).into_iter().filter(|e| e.model == ExecutionModel::Kernel).collect();
     let names = || kernels.iter().map(|e| quoted(&e.name)).collect::<Vec<_>>().join(", ");
     let found = match (entry, kernels.as_slice()) {
         (_, []) => return Ok(None),
@@ -94,10 +94,8 @@ impl Writer<'_> {
                 self.decorations.name(self.module, id).map(|name| printable(&name)).filter(|name| !name.is_empty());
             let comment = own.as_ref().map(|name| format!(" # {name}")).unwrap_or_default();
             let part = match Type::of(self.module, ty) {
-                Some(Type::Pointer { storage, pointee }) if storage == StorageClass::Function as u32 => {
-                    self.bytes(pointee)
-                }
-                Some(Type::Pointer { storage, .. }) if storage == StorageClass::Workgroup as u32 => {
+                Some(Type::Pointer { storage, pointee }) if storage == StorageClass::Function => self.bytes(pointee),
+                Some(Type::Pointer { storage, .. }) if storage == StorageClass::Workgroup => {
                     format!("{{ local = {GUESSED_LOCAL} }}")
                 }
                 Some(Type::Pointer { pointee, .. }) => {

@@ -1,6 +1,7 @@
 //! Translates functions: blocks, branches, memory, calls, subgroup instructions.
 
 use coop_ir::hash::FxHashMap;
+use coop_ir::spv::StorageClass;
 
 use coop_ir::cfg::{Case, Cfg, NodeKind, Order};
 use coop_ir::grammar::ExecutionScope;
@@ -346,7 +347,7 @@ impl Translator<'_> {
     }
 
     /// What a pointer points to, and the stride of `OpPtrAccessChain` through it.
-    pub(super) fn pointee(&self, pointer: Id) -> Result<(Option<Ty>, u32, Option<u32>), String> {
+    pub(super) fn pointee(&self, pointer: Id) -> Result<(Option<Ty>, StorageClass, Option<u32>), String> {
         match self.types.kind(self.type_of(pointer)?) {
             Kind::Pointer { class, pointee, stride } => Ok((self.types.of(*pointee), *class, *stride)),
             Kind::Untyped { class } => Ok((None, *class, None)),
@@ -463,7 +464,7 @@ impl Translator<'_> {
     /// An access through a pointer, whose memory operands say how it is aligned (0: they don't). Those of kernels may say less than
     /// the type asks for.
     fn access_through(&self, ptr: Id, ty: Ty, aligned: u32) -> Result<Access, String> {
-        let physical = self.pointee(ptr)?.1 == super::program::class::PHYSICAL;
+        let physical = self.pointee(ptr)?.1 == StorageClass::PhysicalStorageBuffer;
         let more = if physical { aligned.max(1) } else { 1 };
         let access = self.access(ty, self.mat.get(ptr).copied().unwrap_or_default(), more);
         let align = if self.is_kernel() && aligned > 0 { aligned } else { access.align };
@@ -760,7 +761,7 @@ pub(super) fn aligned(inst: &Inst, at: usize) -> u32 {
 /// The conversion that a function of Intel's device library is, which is in another module.
 fn imported(m: &Module, callee: Id) -> Option<Op> {
     let empty = m.functions.iter().any(|f| f.blocks.is_empty() && m.inst(f.def).result == Some(callee));
-    let linkage = spirv::Decoration::LinkageAttributes as u32;
+    let linkage = coop_ir::spv::Decoration::LinkageAttributes.0;
     let mut said = m.globals_with(Op::Decorate).map(|r| m.inst(r)).filter(|i| i.word(1) == Some(linkage));
     let name = said.find(|i| i.id(0) == Some(callee)).filter(|_| empty)?.string(2)?.0;
     match name.as_ref() {

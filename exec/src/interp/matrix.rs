@@ -1,14 +1,14 @@
 //! Translates the instructions on cooperative matrices, of every dialect.
 
+use coop_ir::spv::{Capability, Decoration, StorageClass};
 use coop_ir::{Id, Inst, InstRef, Op};
-use spirv::Capability;
 
 use super::Semantics;
 use super::code::{Conv, CoopMem, Extra, Ins, MulAdd, NO_ROW, Row, Surface, Tensor};
 use super::function::Body;
 use super::num::{Num, Rounding};
 use super::program::Translator;
-use super::types::{Kind, MatLayout, Ty, deco};
+use super::types::{Kind, MatLayout, Ty};
 
 impl Translator<'_> {
     /// Whether the instruction is one of those that only exist for matrices, or works differently on them.
@@ -191,7 +191,7 @@ impl Translator<'_> {
     }
 
     fn transposes(&self, inst: &Inst) -> bool {
-        inst.result.is_some_and(|id| self.d.has(id, deco::TRANSPOSE))
+        inst.result.is_some_and(|id| self.d.has(id, Decoration::CooperativeMatrixTransposeEXT))
     }
 
     fn callback(&mut self, id: Id, params: usize) -> Result<usize, String> {
@@ -232,7 +232,14 @@ impl Translator<'_> {
     ) -> Result<CoopMem, String> {
         let layout = self.scalar(layout).ok_or("its layout is not constant")? as u32;
         let (pointee, storage, _) = self.pointee(ptr)?;
-        let kernel = self.is_kernel() || !matches!(storage, 2 | 4 | 12 | 5349);
+        let kernel = self.is_kernel()
+            || !matches!(
+                storage,
+                StorageClass::Uniform
+                    | StorageClass::Workgroup
+                    | StorageClass::StorageBuffer
+                    | StorageClass::PhysicalStorageBuffer
+            );
         let unit = match pointee {
             // Producers of kernels count components, whatever the pointee: 0 stands for that.
             _ if intel || kernel || layout == 2 => 0,
@@ -249,7 +256,7 @@ impl Translator<'_> {
             }
             None => (NO_ROW, Num::U32),
         };
-        let vulkan = unit > 0 && layout < 2 && self.m.has_capability(Capability::Shader as u32);
+        let vulkan = unit > 0 && layout < 2 && self.m.has_capability(Capability::Shader);
         Ok(CoopMem { ptr: self.row(ptr)?, layout, stride, stride_num, unit, surface, vulkan })
     }
 

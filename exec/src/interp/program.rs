@@ -1,6 +1,7 @@
 //! From a module to a [`Program`]: types, constants and variables; functions are in `function`.
 
 use coop_ir::hash::FxHashMap;
+use coop_ir::spv::{Decoration, StorageClass};
 
 use coop_ir::constant::{SpecValue, Specialization};
 use coop_ir::types::Type;
@@ -12,23 +13,8 @@ use super::num::{Num, Rounding, mask};
 use super::place::Placed;
 use super::pure;
 use super::regs::{MAX_LANES, Regs};
-use super::types::{Coop, Decorations, Kind, Leaf, MAX_SLOTS, MatLayout, Ty, Types, deco};
+use super::types::{Coop, Decorations, Kind, Leaf, MAX_SLOTS, MatLayout, Ty, Types};
 use super::{Config, Semantics};
-
-/// Storage classes.
-pub(super) mod class {
-    pub(in crate::interp) const UNIFORM_CONSTANT: u32 = 0;
-    pub(in crate::interp) const INPUT: u32 = 1;
-    pub(in crate::interp) const UNIFORM: u32 = 2;
-    pub(in crate::interp) const OUTPUT: u32 = 3;
-    pub(in crate::interp) const WORKGROUP: u32 = 4;
-    pub(in crate::interp) const CROSS_WORKGROUP: u32 = 5;
-    pub(in crate::interp) const PRIVATE: u32 = 6;
-    pub(in crate::interp) const FUNCTION: u32 = 7;
-    pub(in crate::interp) const PUSH_CONSTANT: u32 = 9;
-    pub(in crate::interp) const STORAGE_BUFFER: u32 = 12;
-    pub(in crate::interp) const PHYSICAL: u32 = 5349;
-}
 
 /// A pointer is 64 bits. Those with none of these tags are addresses of buffers; the others an offset into shared
 /// memory, or a row.
@@ -231,8 +217,8 @@ impl<'m> Translator<'m> {
             let (Op::FunctionParameter, Some(id)) = (inst.op, inst.result) else { continue };
             let row = self.row(id)?;
             match *self.types.kind(self.type_of(id)?) {
-                Kind::Pointer { class: class::CROSS_WORKGROUP, .. } => arguments.push((row, Argument::Buffer)),
-                Kind::Pointer { class: class::WORKGROUP, .. } => {
+                Kind::Pointer { class: StorageClass::CrossWorkgroup, .. } => arguments.push((row, Argument::Buffer)),
+                Kind::Pointer { class: StorageClass::Workgroup, .. } => {
                     let offset = self.shared_size.next_multiple_of(16);
                     let size = local.next().filter(|s| *s > 0 && *s <= 1 << 20);
                     let Some(size) = size else {
@@ -244,7 +230,7 @@ impl<'m> Translator<'m> {
                     self.shared.push(Shared { id, offset, size, zero: false });
                     arguments.push((row, Argument::Shared(tag::SHARED << tag::SHIFT | u64::from(offset))));
                 }
-                Kind::Pointer { class: class::FUNCTION, pointee, .. } => {
+                Kind::Pointer { class: StorageClass::Function, pointee, .. } => {
                     let ty = self.types.of(pointee).ok_or("a parameter points to an unknown type")?;
                     let (size, align) = self.types.size(ty, MatLayout::default());
                     let offset = self.own(ty)?;
@@ -298,7 +284,7 @@ impl<'m> Translator<'m> {
         let number = |i: usize| self.scalar(inst.id(i)?);
         Some(match inst.op {
             Op::TypeArray => {
-                let stride = self.d.word(id, deco::ARRAY_STRIDE);
+                let stride = self.d.word(id, Decoration::ArrayStride);
                 Kind::Array { elem: self.types.of(inst.id(0)?)?, len: u32::try_from(number(1)?).ok()?, stride }
             }
             Op::TypeVectorIdEXT => {
@@ -360,7 +346,7 @@ impl<'m> Translator<'m> {
         }
         let n = slots as usize;
         let defined = |v: Vec<u64>| Some(Value { ty, v, undef: Vec::new() });
-        let given = || self.d.word(id, deco::SPEC_ID).and_then(|s| Some((s, self.specialization.get(s)?)));
+        let given = || self.d.word(id, Decoration::SpecId).and_then(|s| Some((s, self.specialization.get(s)?)));
         Ok(match inst.op {
             Op::ConstantTrue => defined(vec![1]),
             Op::ConstantFalse => defined(vec![0]),
@@ -465,7 +451,7 @@ impl<'m> Translator<'m> {
     }
 
     fn local_size(&self, entry: Id) -> Result<[u32; 3], String> {
-        let built_in = self.d.of.iter().find(|d| d.1 == deco::BUILT_IN && d.2.first() == Some(&25));
+        let built_in = self.d.of.iter().find(|d| d.1 == Decoration::BuiltIn && d.2.first() == Some(&25));
         if let Some(value) = built_in.and_then(|d| self.consts.get(d.0))
             && let [x, y, z] = value.v[..]
         {
@@ -543,7 +529,7 @@ impl<'m> Translator<'m> {
     }
 
     fn variable(&mut self, inst: &Inst, id: Id) -> Result<Row, String> {
-        let storage = inst.word(0).unwrap_or(0);
+        let storage = inst.enumerant(0).unwrap_or(StorageClass(0));
         let pointee = if inst.op == Op::UntypedVariableKHR {
             inst.id(1).and_then(|t| self.types.of(t))
         } else {
@@ -555,23 +541,23 @@ impl<'m> Translator<'m> {
         let pointee = pointee.ok_or_else(|| format!("the variable {id} has no known type"))?;
         let initializer = if inst.op == Op::UntypedVariableKHR { inst.id(2) } else { inst.id(1) };
         let row = match storage {
-            class::STORAGE_BUFFER | class::UNIFORM => {
+            StorageClass::StorageBuffer | StorageClass::Uniform => {
                 let row = self.new_rows(1)?;
-                let set = self.d.word(id, deco::DESCRIPTOR_SET).unwrap_or(0);
+                let set = self.d.word(id, Decoration::DescriptorSet).unwrap_or(0);
                 let binding =
-                    self.d.word(id, deco::BINDING).ok_or_else(|| format!("the variable {id} has no binding"))?;
+                    self.d.word(id, Decoration::Binding).ok_or_else(|| format!("the variable {id} has no binding"))?;
                 if matches!(self.types.kind(pointee), Kind::Array { .. } | Kind::Runtime { .. }) {
                     return Err(format!("the variable {id} is an array of buffers"));
                 }
                 self.bindings.push(Binding { set, binding, row, id });
                 row
             }
-            class::PUSH_CONSTANT => {
+            StorageClass::PushConstant => {
                 let row = self.new_rows(1)?;
                 self.push.push(row);
                 row
             }
-            class::WORKGROUP => {
+            StorageClass::Workgroup => {
                 let (size, align) = self.types.size(pointee, MatLayout::default());
                 let size = u32::try_from(size).ok().filter(|s| *s <= 1 << 26).ok_or("too much shared memory")?;
                 // Matrices in shared memory ask for 16 bytes; devices give that.
@@ -583,16 +569,22 @@ impl<'m> Translator<'m> {
                 self.shared.push(Shared { id, offset, size, zero });
                 self.constant_row(tag::SHARED << tag::SHIFT | u64::from(offset))?
             }
-            class::FUNCTION | class::PRIVATE | class::UNIFORM_CONSTANT if self.is_in_bytes(pointee) => {
+            StorageClass::Function | StorageClass::Private | StorageClass::UniformConstant
+                if self.is_in_bytes(pointee) =>
+            {
                 let offset = self.own(pointee)?;
-                if storage != class::FUNCTION {
+                if storage != StorageClass::Function {
                     let leaves = self.types.leaves(pointee, MatLayout::default()).unwrap_or_default();
                     let init = initializer.and_then(|i| self.consts.get(i)).cloned();
                     self.own_globals.push((offset, leaves, init));
                 }
                 self.constant_row(tag::OWN << tag::SHIFT | u64::from(offset))?
             }
-            class::PRIVATE | class::INPUT | class::OUTPUT | class::UNIFORM_CONSTANT | class::FUNCTION => {
+            StorageClass::Private
+            | StorageClass::Input
+            | StorageClass::Output
+            | StorageClass::UniformConstant
+            | StorageClass::Function => {
                 let n = self.types.slots(pointee);
                 if u64::from(n) > MAX_SLOTS {
                     return Err(format!("the variable {id} has {n} components"));
@@ -602,19 +594,19 @@ impl<'m> Translator<'m> {
                 self.known.insert(id, pointer);
                 // Of a variable, or of the members of a block.
                 let mut built_in: Vec<(u32, Row, u32)> = Vec::new();
-                if storage == class::INPUT {
+                if storage == StorageClass::Input {
                     let of = self.types.get(pointee).id;
-                    match (self.d.word(id, deco::BUILT_IN), self.types.kind(pointee)) {
+                    match (self.d.word(id, Decoration::BuiltIn), self.types.kind(pointee)) {
                         (Some(b), _) => built_in.push((b, rows, n)),
                         (None, Kind::Struct { members }) => built_in.extend((0..).zip(members).filter_map(|(i, m)| {
-                            Some((self.d.member(of, i, deco::BUILT_IN)?, rows + m.slot, self.types.slots(m.ty)))
+                            Some((self.d.member(of, i, Decoration::BuiltIn)?, rows + m.slot, self.types.slots(m.ty)))
                         })),
                         _ => {}
                     }
                 }
                 match storage {
-                    class::INPUT if !built_in.is_empty() => self.builtins.append(&mut built_in),
-                    class::FUNCTION => {}
+                    StorageClass::Input if !built_in.is_empty() => self.builtins.append(&mut built_in),
+                    StorageClass::Function => {}
                     _ => {
                         let init = initializer.and_then(|i| self.consts.get(i)).cloned();
                         self.privates.push((rows, n, init));
@@ -630,8 +622,8 @@ impl<'m> Translator<'m> {
 
     /// Whether the module is one of kernels.
     pub(super) fn is_kernel(&self) -> bool {
-        let has = |c: spirv::Capability| self.m.has_capability(c as u32);
-        has(spirv::Capability::Kernel) && !has(spirv::Capability::Shader)
+        let has = |c: coop_ir::spv::Capability| self.m.has_capability(c);
+        has(coop_ir::spv::Capability::Kernel) && !has(coop_ir::spv::Capability::Shader)
     }
 
     /// Whether a private variable is looked at as bytes: in kernels, unless it holds matrices, which are no bytes.
@@ -650,7 +642,8 @@ impl<'m> Translator<'m> {
 
     /// Whether a Workgroup variable is a block: all blocks of an entry point begin at the same place.
     fn explicit_workgroup(&self, pointee: Ty) -> bool {
-        matches!(self.types.kind(pointee), Kind::Struct { .. }) && self.d.has(self.types.get(pointee).id, 2)
+        matches!(self.types.kind(pointee), Kind::Struct { .. })
+            && self.d.has(self.types.get(pointee).id, Decoration::Block)
     }
 
     /// The index of a function that is called.
@@ -687,7 +680,7 @@ impl<'m> Translator<'m> {
     /// What the decorations of an instruction say.
     pub(super) fn manner(&self, inst: &Inst, _at: InstRef) -> Manner {
         let Some(id) = inst.result else { return Manner::default() };
-        let mode = self.d.word(id, deco::FP_ROUNDING).and_then(|m| {
+        let mode = self.d.word(id, Decoration::FPRoundingMode).and_then(|m| {
             Some(match m {
                 0 => Rounding::NearestEven,
                 1 => Rounding::ToZero,
@@ -697,7 +690,14 @@ impl<'m> Translator<'m> {
             })
         });
         let to_float = matches!(inst.op, Op::FConvert | Op::ConvertSToF | Op::ConvertUToF);
-        let saturate = self.d.has(id, if to_float { deco::SATURATED_FP8 } else { deco::SATURATED });
+        let saturate = self.d.has(
+            id,
+            if to_float {
+                Decoration::SaturatedToLargestFloat8NormalConversionEXT
+            } else {
+                Decoration::SaturatedConversion
+            },
+        );
         let floor_strides = self.config.semantics == Semantics::Nvidia;
         Manner {
             saturate,

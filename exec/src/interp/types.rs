@@ -6,6 +6,7 @@
 //! else packed with natural alignment.
 
 use coop_ir::hash::FxHashMap;
+use coop_ir::spv::{Decoration, StorageClass};
 use coop_ir::types::Type;
 use coop_ir::{Id, IdMap, Inst, Module, Op};
 
@@ -47,12 +48,12 @@ pub(super) enum Kind {
         members: Box<[Member]>,
     },
     Pointer {
-        class: u32,
+        class: StorageClass,
         pointee: Id,
         stride: Option<u32>,
     },
     Untyped {
-        class: u32,
+        class: StorageClass,
     },
     Layout {
         dim: u32,
@@ -124,10 +125,10 @@ pub(super) struct Leaf {
 /// Decorations that the interpreter reads.
 #[derive(Default)]
 pub(super) struct Decorations {
-    pub of: Vec<(Id, u32, Vec<u32>)>,
-    pub members: Vec<(Id, u32, u32, u32)>,
-    index: FxHashMap<(Id, u32), usize>,
-    member_index: FxHashMap<(Id, u32, u32), u32>,
+    pub of: Vec<(Id, Decoration, Vec<u32>)>,
+    pub members: Vec<(Id, u32, Decoration, u32)>,
+    index: FxHashMap<(Id, Decoration), usize>,
+    member_index: FxHashMap<(Id, u32, Decoration), u32>,
 }
 
 impl Decorations {
@@ -136,13 +137,13 @@ impl Decorations {
         for inst in module.globals.iter().map(|r| module.inst(*r)) {
             match inst.op {
                 Op::Decorate | Op::DecorateId => {
-                    if let (Some(target), Some(deco)) = (inst.id(0), inst.word(1)) {
+                    if let (Some(target), Some(deco)) = (inst.id(0), inst.enumerant(1)) {
                         let words = inst.operands.iter().skip(2).map(|o| o.word()).collect();
                         d.push(target, deco, words);
                     }
                 }
                 Op::MemberDecorate => {
-                    if let (Some(target), Some(member), Some(deco)) = (inst.id(0), inst.word(1), inst.word(2)) {
+                    if let (Some(target), Some(member), Some(deco)) = (inst.id(0), inst.word(1), inst.enumerant(2)) {
                         d.push_member(target, member, deco, inst.word(3).unwrap_or(0));
                     }
                 }
@@ -153,12 +154,12 @@ impl Decorations {
         d
     }
 
-    fn push(&mut self, target: Id, deco: u32, words: Vec<u32>) {
+    fn push(&mut self, target: Id, deco: Decoration, words: Vec<u32>) {
         self.index.insert((target, deco), self.of.len());
         self.of.push((target, deco, words));
     }
 
-    fn push_member(&mut self, target: Id, member: u32, deco: u32, word: u32) {
+    fn push_member(&mut self, target: Id, member: u32, deco: Decoration, word: u32) {
         self.member_index.insert((target, member, deco), word);
         self.members.push((target, member, deco, word));
     }
@@ -173,33 +174,18 @@ impl Decorations {
         }
     }
 
-    pub(super) fn word(&self, target: Id, deco: u32) -> Option<u32> {
+    pub(super) fn word(&self, target: Id, deco: Decoration) -> Option<u32> {
         let at = *self.index.get(&(target, deco))?;
         Some(self.of[at].2.first().copied().unwrap_or(0))
     }
 
-    pub(super) fn has(&self, target: Id, deco: u32) -> bool {
+    pub(super) fn has(&self, target: Id, deco: Decoration) -> bool {
         self.index.contains_key(&(target, deco))
     }
 
-    pub(super) fn member(&self, target: Id, member: u32, deco: u32) -> Option<u32> {
+    pub(super) fn member(&self, target: Id, member: u32, deco: Decoration) -> Option<u32> {
         self.member_index.get(&(target, member, deco)).copied()
     }
-}
-
-pub(super) mod deco {
-    pub(in crate::interp) const SPEC_ID: u32 = 1;
-    pub(in crate::interp) const ROW_MAJOR: u32 = 4;
-    pub(in crate::interp) const ARRAY_STRIDE: u32 = 6;
-    pub(in crate::interp) const MATRIX_STRIDE: u32 = 7;
-    pub(in crate::interp) const BUILT_IN: u32 = 11;
-    pub(in crate::interp) const BINDING: u32 = 33;
-    pub(in crate::interp) const DESCRIPTOR_SET: u32 = 34;
-    pub(in crate::interp) const OFFSET: u32 = 35;
-    pub(in crate::interp) const FP_ROUNDING: u32 = 39;
-    pub(in crate::interp) const SATURATED: u32 = 28;
-    pub(in crate::interp) const SATURATED_FP8: u32 = 4216;
-    pub(in crate::interp) const TRANSPOSE: u32 = 5440;
 }
 
 /// The types of a module.
@@ -426,12 +412,12 @@ impl Types {
             Type::Vector { elem, len } => known(of(elem), |elem| Kind::Vector { elem, len }),
             Type::Matrix { column, cols } => known(of(column), |column| Kind::Matrix { column, cols }),
             Type::RuntimeArray { elem } => {
-                let stride = d.word(id, deco::ARRAY_STRIDE);
+                let stride = d.word(id, Decoration::ArrayStride);
                 known(of(elem), |elem| Kind::Runtime { elem, stride })
             }
             Type::Struct { members } => self.structure(id, &members, d),
             Type::Pointer { storage, pointee } => {
-                Kind::Pointer { class: storage, pointee, stride: d.word(id, deco::ARRAY_STRIDE) }
+                Kind::Pointer { class: storage, pointee, stride: d.word(id, Decoration::ArrayStride) }
             }
             Type::UntypedPointer { storage } => Kind::Untyped { class: storage },
             Type::CoopMat(_) | Type::Array { .. } => return None,
@@ -447,11 +433,11 @@ impl Types {
         for (i, member) in members.iter().enumerate() {
             let i = i as u32;
             let Some(ty) = self.of(*member) else { return Kind::Other };
-            let stride = d.member(id, i, deco::MATRIX_STRIDE);
-            let matrix = MatLayout { stride, row_major: d.member(id, i, deco::ROW_MAJOR).is_some() };
+            let stride = d.member(id, i, Decoration::MatrixStride);
+            let matrix = MatLayout { stride, row_major: d.member(id, i, Decoration::RowMajor).is_some() };
             let (size, align) = self.size(ty, matrix);
             let natural = end.next_multiple_of(u64::from(align.max(1))).min(u64::from(u32::MAX)) as u32;
-            let said = d.member(id, i, deco::OFFSET);
+            let said = d.member(id, i, Decoration::Offset);
             let offset = said.unwrap_or(natural);
             end = u64::from(offset).saturating_add(size);
             list.push(Member { ty, slot, offset, matrix, natural: said.is_none() });

@@ -1,13 +1,14 @@
 //! What went wrong, with how it came to it.
 
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::spv::Decoration;
 use std::collections::VecDeque;
 use std::fmt;
 
 use coop_ir::{Id, InstRef, Module, Op};
 
 use super::regs::Mask;
-use super::types::{Decorations, deco};
+use super::types::Decorations;
 
 /// What a finding is about.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -244,7 +245,7 @@ pub(super) fn sources(module: &Module, decorations: &Decorations, id: Id) -> Str
             }
         };
         match inst.op {
-            Op::Variable => match (decorations.word(id, deco::BUILT_IN), inst.word(0)) {
+            Op::Variable => match (decorations.word(id, Decoration::BuiltIn), inst.word(0)) {
                 (Some(b), _) => {
                     let name = coop_ir::Kind::BuiltIn.enumerant(b).map_or("?", |e| e.name);
                     note(format!("built-in {name}"));

@@ -1,5 +1,6 @@
 //! A logical device with what a module needs.
 
+use coop_ir::spv::Capability;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -13,7 +14,7 @@ use super::buffers::Spares;
 use super::instance::Instance;
 use super::{Physical, check};
 use crate::error::Error;
-use crate::facts::{Entry, Facts, capability_name};
+use crate::facts::{Entry, Facts};
 use crate::{Case, RunOptions};
 use coop_device::vulkan::structs::{self, Chain, FEATURE_STRUCTS};
 
@@ -33,11 +34,44 @@ const SILENT_WITH_MATRICES: &[Feature] = &[
     Feature::CooperativeMatrixProperties2,
 ];
 
-/// What many modules with cooperative matrices declare, and what they become: Float16, Float64, Int64, Int16, Int8; subgroup
-/// operations; memory of 8 and 16 bits; variable pointers; the memory model; addresses; matrices of all kinds.
-const OFTEN: &[u32] = &[
-    9, 10, 11, 22, 39, 61, 62, 63, 64, 65, 66, 4428, 4429, 4430, 4433, 4434, 4441, 4442, 4448, 4449, 5116, 5118, 5345,
-    5346, 5347, 5357, 5429, 5430, 5431, 5432, 5433, 5434, 5438, 5439, 6022, 6024,
+/// What many modules with cooperative matrices declare, and what they become.
+const OFTEN: &[Capability] = &[
+    Capability::Float16,
+    Capability::Float64,
+    Capability::Int64,
+    Capability::Int16,
+    Capability::Int8,
+    Capability::GroupNonUniform,
+    Capability::GroupNonUniformVote,
+    Capability::GroupNonUniformArithmetic,
+    Capability::GroupNonUniformBallot,
+    Capability::GroupNonUniformShuffle,
+    Capability::GroupNonUniformShuffleRelative,
+    Capability::WorkgroupMemoryExplicitLayoutKHR,
+    Capability::WorkgroupMemoryExplicitLayout8BitAccessKHR,
+    Capability::WorkgroupMemoryExplicitLayout16BitAccessKHR,
+    Capability::StorageBuffer16BitAccess,
+    Capability::UniformAndStorageBuffer16BitAccess,
+    Capability::VariablePointersStorageBuffer,
+    Capability::VariablePointers,
+    Capability::StorageBuffer8BitAccess,
+    Capability::UniformAndStorageBuffer8BitAccess,
+    Capability::BFloat16TypeKHR,
+    Capability::BFloat16CooperativeMatrixKHR,
+    Capability::VulkanMemoryModel,
+    Capability::VulkanMemoryModelDeviceScope,
+    Capability::PhysicalStorageBufferAddresses,
+    Capability::CooperativeMatrixNV,
+    Capability::CooperativeMatrixConversionsEXT,
+    Capability::CooperativeMatrixReductionsNV,
+    Capability::CooperativeMatrixConversionsNV,
+    Capability::CooperativeMatrixPerElementOperationsNV,
+    Capability::CooperativeMatrixTensorAddressingNV,
+    Capability::CooperativeMatrixBlockLoadsNV,
+    Capability::CooperativeMatrixGetCoordinateEXT,
+    Capability::TensorAddressingNV,
+    Capability::CooperativeMatrixKHR,
+    Capability::ReplicatedCompositesEXT,
 ];
 
 /// The extensions for these.
@@ -50,9 +84,6 @@ const OFTEN_NAMED: &[&str] = &[
     "SPV_NV_cooperative_matrix",
     "SPV_NV_cooperative_matrix2",
 ];
-
-const COOPERATIVE_MATRIX_KHR: u32 = 6022;
-const WORKGROUP_MEMORY_EXPLICIT_LAYOUT: u32 = 4428;
 
 /// What a run enables.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -132,7 +163,7 @@ impl Collector<'_> {
         }
     }
 
-    fn capability(&mut self, capability: u32) {
+    fn capability(&mut self, capability: Capability) {
         let requirement = capability_requirement(capability);
         match requirement {
             Requirement::AnyOf(features) if requirement.is_met_by(self.profile) => {
@@ -147,8 +178,7 @@ impl Collector<'_> {
             Requirement::Extension(extension) if requirement.is_met_by(self.profile) => self.require(extension),
             _ if requirement.is_met_by(self.profile) => {}
             _ => {
-                let name = capability_name(capability);
-                self.missing.push(format!("capability {name} needs {requirement}"));
+                self.missing.push(format!("capability {capability} needs {requirement}"));
             }
         }
     }
@@ -200,7 +230,7 @@ impl Collector<'_> {
         }
     }
 
-    fn silent<'c>(&mut self, capabilities: impl IntoIterator<Item = &'c u32> + Clone) {
+    fn silent<'c>(&mut self, capabilities: impl IntoIterator<Item = &'c Capability> + Clone) {
         let has = |capability| capabilities.clone().into_iter().any(|c| *c == capability);
         let mut add = |features: &[Feature]| {
             for &feature in features.iter().filter(|&&feature| self.profile.has(feature)) {
@@ -208,10 +238,10 @@ impl Collector<'_> {
             }
         };
         add(SILENT);
-        if has(COOPERATIVE_MATRIX_KHR) {
+        if has(Capability::CooperativeMatrixKHR) {
             add(SILENT_WITH_MATRICES);
         }
-        if has(WORKGROUP_MEMORY_EXPLICIT_LAYOUT) {
+        if has(Capability::WorkgroupMemoryExplicitLayoutKHR) {
             add(&[Feature::WorkgroupMemoryExplicitLayoutScalarBlockLayout]);
         }
     }

@@ -4,7 +4,7 @@ use super::Verifier;
 use crate::cfg::{Case, Cfg, CfgDefect};
 use crate::grammar::Op;
 use crate::module::{Function, Id, Inst, InstRef};
-use spirv::StorageClass;
+use crate::spv::StorageClass;
 
 impl Verifier<'_> {
     /// Checks the blocks of a function.
@@ -51,7 +51,7 @@ impl Verifier<'_> {
                     } else if variables_over {
                         self.problem(6, r, "it does not stand at the start of the entry block");
                     }
-                    let storage = StorageClass::Function as u32;
+                    let storage = StorageClass::Function.0;
                     if inst.word(0).is_some_and(|s| s != storage) {
                         self.problem(11, r, "a variable in a function must have the storage class Function");
                     }

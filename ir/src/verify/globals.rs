@@ -5,7 +5,7 @@ use crate::grammar::Op;
 use crate::hash::FxHashSet;
 use crate::module::{Id, Inst, InstRef};
 use crate::section::Section;
-use spirv::StorageClass;
+use crate::spv::StorageClass;
 
 /// Whether an opcode has its place outside functions only.
 pub(super) fn is_global_only(op: Op) -> bool {
@@ -86,7 +86,7 @@ impl Verifier<'_> {
                     }
                 }
             }
-            Op::Variable if inst.word(0) == Some(StorageClass::Function as u32) => {
+            Op::Variable if inst.word(0) == Some(StorageClass::Function.0) => {
                 self.problem(11, r, "a variable of storage class Function must be in a function");
             }
             Op::EntryPoint => self.entry_point(r, inst),

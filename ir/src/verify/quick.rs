@@ -13,8 +13,8 @@ use crate::decode::{Context, ExtSet};
 use crate::grammar::Op;
 use crate::module::{Function, Id, IdSet, Inst, InstRef, Module};
 use crate::section::Section;
+use crate::spv::StorageClass;
 use crate::uses::is_note;
-use spirv::StorageClass;
 
 /// The graphs of all functions, if checks 1 to 8, 11, 12, 14, 15 and 17 find nothing, for sure.
 pub(super) fn fine(module: &Module) -> Option<Vec<Cfg>> {
@@ -151,7 +151,7 @@ impl<'a> Walk<'a> {
                 self.forward.extend(inst.ids());
                 Some(())
             }
-            Op::Variable => some(inst.word(0) != Some(StorageClass::Function as u32)),
+            Op::Variable => some(inst.word(0) != Some(StorageClass::Function.0)),
             Op::EntryPoint => self.entry_point(inst),
             _ => Some(()),
         }
@@ -256,7 +256,7 @@ impl<'a> Walk<'a> {
                     continue;
                 }
                 Op::Variable | Op::UntypedVariableKHR => {
-                    some(b == 0 && !variables_over && inst.word(0)? == StorageClass::Function as u32)?;
+                    some(b == 0 && !variables_over && inst.word(0)? == StorageClass::Function.0)?;
                     phis_over = true;
                 }
                 Op::Branch => {

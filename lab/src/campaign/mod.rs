@@ -11,6 +11,7 @@ mod score;
 mod shrink;
 mod tally;
 
+use coop_ir::spv::Capability;
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::LazyLock;
@@ -43,7 +44,6 @@ pub struct Trouble {
 }
 
 /// The capability of shaders.
-const SHADER: u32 = 1;
 
 /// What spirv-val goes by.
 const VULKAN: &str = "vulkan1.4";
@@ -480,7 +480,7 @@ impl Differential<'_, '_> {
 
     fn validated(&self, module: &Module) -> Result<(), String> {
         // The environments of OpenCL end at older versions.
-        let kernel = !module.enables(SHADER);
+        let kernel = !module.enables(Capability::Shader);
         let environment = if kernel { "spv1.6" } else { VULKAN };
         self.validator.map_or(Ok(()), |tool| spirv_val(tool, module, environment))
     }

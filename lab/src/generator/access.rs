@@ -6,9 +6,9 @@ use super::emit::{B, Gen, Mat};
 use super::fun::Value;
 use super::range::Range;
 use coop_ir::grammar::Op;
+use coop_ir::spv::{Capability, MemoryAccess, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, Operand};
-use spirv::{Capability, MemoryAccess, StorageClass};
 
 /// How the elements of a matrix follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,7 +82,7 @@ impl Gen<'_> {
             Dialect::Intel | Dialect::Kernel if mat.use_ == B && unit == (mat.scalar, 1) && self.e.chance(120) => {
                 let rows = 32 / mat.scalar.width().min(32);
                 if mat.scalar.width() <= 32 && mat.rows.is_multiple_of(rows) {
-                    self.capability(6434);
+                    self.capability(Capability::PackedCooperativeMatrixINTEL);
                     self.extension("SPV_INTEL_joint_matrix");
                     self.note("packed layout");
                     return self.footprint_of(mat, unit, store, Layout::Packed(rows));
@@ -125,7 +125,7 @@ impl Gen<'_> {
         if !mat.rows.is_multiple_of(4 * down) || !mat.cols.is_multiple_of(width * across) {
             return None;
         }
-        self.capability(4201);
+        self.capability(Capability::CooperativeMatrixLayoutsARM);
         self.extension("SPV_ARM_cooperative_matrix_layouts");
         self.note(if by_rows { "rows of blocks" } else { "columns of blocks" });
         let unit_bytes = unit.0.bytes() * unit.1;
@@ -177,32 +177,32 @@ impl Gen<'_> {
         if self.kernel() {
             return self.kernel_memory_operands(align, kind);
         }
-        let mut mask = MemoryAccess::NONE;
+        let mut mask = MemoryAccess::None;
         let mut words = Vec::new();
         if self.e.chance(20) {
-            mask |= MemoryAccess::VOLATILE;
+            mask |= MemoryAccess::Volatile;
         }
         if self.e.chance(20) {
-            mask |= MemoryAccess::NONTEMPORAL;
+            mask |= MemoryAccess::Nontemporal;
         }
         if storage == StorageClass::PhysicalStorageBuffer || self.e.chance(20) {
-            mask |= MemoryAccess::ALIGNED;
+            mask |= MemoryAccess::Aligned;
             words.push(Operand::Word(align));
         }
         let visible = match kind {
-            _ if !self.e.chance(60) => MemoryAccess::NONE,
-            Access::Load | Access::LoadShared => MemoryAccess::MAKE_POINTER_VISIBLE,
-            Access::Store | Access::StoreShared => MemoryAccess::MAKE_POINTER_AVAILABLE,
+            _ if !self.e.chance(60) => MemoryAccess::None,
+            Access::Load | Access::LoadShared => MemoryAccess::MakePointerVisible,
+            Access::Store | Access::StoreShared => MemoryAccess::MakePointerAvailable,
         };
         if !visible.is_empty() {
             let scope = self.e.pick(&[2, 5]);
             words.push(Operand::Id(self.u32(scope)));
-            mask |= visible | MemoryAccess::NON_PRIVATE_POINTER;
+            mask |= visible | MemoryAccess::NonPrivatePointer;
         }
         if matches!(kind, Access::LoadShared | Access::StoreShared) {
-            mask |= MemoryAccess::NON_PRIVATE_POINTER;
+            mask |= MemoryAccess::NonPrivatePointer;
         }
-        [Operand::Word(mask.bits())].into_iter().chain(words).collect()
+        [Operand::Word(mask.0)].into_iter().chain(words).collect()
     }
 
     /// Loads a matrix of this type from an input.
@@ -255,14 +255,14 @@ impl Gen<'_> {
         let len = self.constant_u32(region * instances);
         let array = self.m.fresh_id();
         self.global(Inst::new(Op::TypeArray, None, Some(array), [elem, len].map(Operand::Id)));
-        let variable = self.variable(StorageClass::Workgroup as u32, array, None);
+        let variable = self.variable(StorageClass::Workgroup, array, None);
         let mut pointers = [variable; 2];
         for p in &mut pointers {
             let at = if workgroup {
                 self.uniform(gap)
             } else {
-                self.capability(Capability::GroupNonUniform as u32);
-                let id = self.builtin_value(spirv::BuiltIn::SubgroupId, None);
+                self.capability(Capability::GroupNonUniform);
+                let id = self.builtin_value(coop_ir::spv::BuiltIn::SubgroupId, None);
                 let step = self.uniform(region);
                 let mut at = self.u32_op(Op::IMul, id, step);
                 if gap > 0 {
@@ -271,7 +271,7 @@ impl Gen<'_> {
                 }
                 self.as_index(at)
             };
-            let pointer = self.g.pointer(&mut self.m, StorageClass::Workgroup as u32, elem);
+            let pointer = self.g.pointer(&mut self.m, StorageClass::Workgroup, elem);
             *p = self.ids(Op::AccessChain, pointer, &[variable, at]);
         }
         (pointers, StorageClass::Workgroup)

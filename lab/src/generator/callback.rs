@@ -6,9 +6,9 @@ use super::number::{Combine, Num, computes};
 use super::range::Range;
 use super::{Dialect, Limits};
 use coop_ir::grammar::Op;
+use coop_ir::spv::Capability;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Operand};
-use spirv::Capability;
 
 const U32: Scalar = Scalar::Int { width: 32, signed: false };
 const S32: Scalar = Scalar::Int { width: 32, signed: true };
@@ -64,7 +64,7 @@ impl Gen<'_> {
         let range = self.element_body(x, &ids, &extras, row_types, trace.as_ref());
         self.end();
         self.second_extension();
-        self.capability(Capability::CooperativeMatrixPerElementOperationsNV as u32);
+        self.capability(Capability::CooperativeMatrixPerElementOperationsNV);
         self.note("per-element operation");
         let all: Vec<Id> = [x.id, function].into_iter().chain(operands).collect();
         let id = self.ids(Op::CooperativeMatrixPerElementOpNV, mat.ty, &all);
@@ -248,7 +248,7 @@ impl Gen<'_> {
         let at = self.u32_op(Op::IAdd, before, at);
         let (pointer, storage) = self.pointer(t.buffer, t.base, Some((at, 1)));
         let mut operands = vec![Operand::Id(pointer), Operand::Id(value)];
-        if storage == spirv::StorageClass::PhysicalStorageBuffer {
+        if storage == coop_ir::spv::StorageClass::PhysicalStorageBuffer {
             operands.extend([Operand::Word(2), Operand::Word(mat.scalar.bytes())]);
         }
         self.effect(Op::Store, operands);
@@ -291,7 +291,7 @@ impl Gen<'_> {
         let mat = self.mat_with(x.mat, scalar, ACC, extents)?;
         let function = self.combiner(how, scalar, range);
         self.second_extension();
-        self.capability(Capability::CooperativeMatrixReductionsNV as u32);
+        self.capability(Capability::CooperativeMatrixReductionsNV);
         self.note(match mask {
             1 => "reduction of rows",
             2 => "reduction of columns",

@@ -6,9 +6,9 @@ use super::fun::Value;
 use super::number::{Num, computes};
 use super::range::Range;
 use coop_ir::grammar::Op;
+use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Operand};
-use spirv::StorageClass;
 
 const U32: Scalar = Scalar::Int { width: 32, signed: false };
 
@@ -23,7 +23,7 @@ impl Gen<'_> {
         let elements = self.begin_elements(mat);
         let i = elements.i;
         let place = self.coordinate(x.id, i, [mat.rows, mat.cols]);
-        let pointer = self.g.pointer(&mut self.m, StorageClass::Function as u32, elem);
+        let pointer = self.g.pointer(&mut self.m, StorageClass::Function, elem);
         let slot = self.ids(Op::AccessChain, pointer, &[variable, i]);
         let id = self.ids(Op::Load, elem, &[slot]);
         let mut numbers = vec![Num { id, scalar, range: x.range }];
@@ -48,11 +48,11 @@ impl Gen<'_> {
         let (int_type, uint) = (self.scalar(int), self.uint());
         let pair = self.g.vector(&mut self.m, int_type, 2);
         let op = if intel {
-            self.capability(6435);
+            self.capability(Capability::CooperativeMatrixInvocationInstructionsINTEL);
             self.extension("SPV_INTEL_joint_matrix");
             Op::CooperativeMatrixGetElementCoordINTEL
         } else {
-            self.capability(5438);
+            self.capability(Capability::CooperativeMatrixGetCoordinateEXT);
             self.second_extension();
             Op::CooperativeMatrixGetCoordinateEXT
         };

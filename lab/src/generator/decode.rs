@@ -5,9 +5,9 @@ use super::number::Num;
 use super::range::Range;
 use coop_ir::builder::{add_global, decorate};
 use coop_ir::grammar::Op;
+use coop_ir::spv::{Capability, Decoration, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, Operand};
-use spirv::{Capability, Decoration, StorageClass};
 
 const U32: Scalar = Scalar::Int { width: 32, signed: false };
 const U8: Scalar = Scalar::Int { width: 8, signed: false };
@@ -53,8 +53,8 @@ impl Gen<'_> {
         if elements > 128 {
             return None;
         }
-        self.capability(Capability::PhysicalStorageBufferAddresses as u32);
-        self.capability(Capability::CooperativeMatrixBlockLoadsNV as u32);
+        self.capability(Capability::PhysicalStorageBufferAddresses);
+        self.capability(Capability::CooperativeMatrixBlockLoadsNV);
         let packing = self.packing(elements);
         let bias = (scalar.is_float() || matches!(scalar, Scalar::Int { signed: true, .. })) && self.e.chance(100);
         let bias = bias.then(|| 1i128 << (packing.bits - 1));
@@ -65,7 +65,7 @@ impl Gen<'_> {
         let mut functions = vec![(2, one)];
         if width > 1 {
             self.extension("SPV_NV_cooperative_matrix_decode_vector");
-            self.capability(5447);
+            self.capability(Capability::CooperativeMatrixDecodeVectorNV);
             functions.push((4, self.decode_function(&recipe, block, width)?.0));
         }
         let size = (packing.words + u32::from(packing.scaled)) * packing.word.bytes();
@@ -79,7 +79,7 @@ impl Gen<'_> {
         let scaled = self.e.chance(100);
         self.scalar_capabilities(word);
         if word == U8 {
-            self.capability(Capability::StorageBuffer8BitAccess as u32);
+            self.capability(Capability::StorageBuffer8BitAccess);
         }
         let elem = self.scalar(word);
         let len = self.u32(words);
@@ -91,7 +91,7 @@ impl Gen<'_> {
         self.global(Inst::new(Op::TypeStruct, None, Some(block), members.iter().copied().map(Operand::Id)));
         decorate(&mut self.m, block, Decoration::Block, &[]);
         for (i, offset) in (0..members.len() as u32).zip([0, word.bytes()]) {
-            let words = [i, Decoration::Offset as u32, offset].map(Operand::Word);
+            let words = [i, Decoration::Offset.0, offset].map(Operand::Word);
             let operands = [Operand::Id(block)].into_iter().chain(words);
             add_global(&mut self.m, Inst::new(Op::MemberDecorate, None, None, operands));
         }
@@ -102,7 +102,7 @@ impl Gen<'_> {
         let rank = block.len() as u32;
         let (elem, uint) = (self.scalar(recipe.scalar), self.uint());
         let ret = if width == 1 { elem } else { self.g.vector(&mut self.m, elem, width) };
-        let pointer = self.g.pointer(&mut self.m, StorageClass::PhysicalStorageBuffer as u32, recipe.packing.block);
+        let pointer = self.g.pointer(&mut self.m, StorageClass::PhysicalStorageBuffer, recipe.packing.block);
         let at = self.g.array(&mut self.m, uint, rank);
         let (function, ids) = self.begin(ret, &[pointer, at, at], "decode");
         decorate(&mut self.m, ids[0], Decoration::Aliased, &[]);
@@ -153,7 +153,7 @@ impl Gen<'_> {
         }
         let variable = self.local(ty, None);
         self.effect(Op::Store, [variable, param].map(Operand::Id));
-        let pointer = self.g.pointer(&mut self.m, StorageClass::Function as u32, uint);
+        let pointer = self.g.pointer(&mut self.m, StorageClass::Function, uint);
         (0..rank)
             .map(|d| {
                 let d = self.u32(d);
@@ -165,7 +165,7 @@ impl Gen<'_> {
 
     fn word(&mut self, packing: &Packing, chain: &[Id]) -> Id {
         let (elem, uint) = (self.scalar(packing.word), self.uint());
-        let pointer = self.g.pointer(&mut self.m, StorageClass::PhysicalStorageBuffer as u32, elem);
+        let pointer = self.g.pointer(&mut self.m, StorageClass::PhysicalStorageBuffer, elem);
         let slot = self.ids(Op::AccessChain, pointer, chain);
         let align = packing.word.bytes();
         let word = self.op(Op::Load, elem, [Operand::Id(slot), Operand::Word(2), Operand::Word(align)]);

@@ -10,9 +10,9 @@ use coop_ir::builder::{Globals, add_global, decorate};
 use coop_ir::grammar::{Op, implied_capabilities};
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::{remove_globals, sort_globals};
+use coop_ir::spv::{BuiltIn, Capability, Decoration, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Header, Id, Inst, Module, Operand, string_operands};
-use spirv::{BuiltIn, Capability, Decoration, StorageClass};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -175,14 +175,14 @@ impl<'a> Gen<'a> {
         if self.kernel() {
             self.kernel_capabilities();
         } else {
-            self.capability(Capability::Shader as u32);
-            self.capability(Capability::VulkanMemoryModel as u32);
+            self.capability(Capability::Shader);
+            self.capability(Capability::VulkanMemoryModel);
         }
         if self.profile.dialect == Dialect::Nv1 {
-            self.capability(Capability::CooperativeMatrixNV as u32);
+            self.capability(Capability::CooperativeMatrixNV);
             self.extension("SPV_NV_cooperative_matrix");
         } else {
-            self.capability(Capability::CooperativeMatrixKHR as u32);
+            self.capability(Capability::CooperativeMatrixKHR);
             self.extension("SPV_KHR_cooperative_matrix");
         }
         self.subgroups = 1 + self.e.below(3);
@@ -210,7 +210,7 @@ impl<'a> Gen<'a> {
             let id = self.m.fresh_id();
             let ids = [self.local.0, one, one].map(Operand::Id);
             self.global(Inst::new(Op::SpecConstantComposite, Some(uvec3), Some(id), ids));
-            decorate(&mut self.m, id, Decoration::BuiltIn, &[BuiltIn::WorkgroupSize as u32]);
+            decorate(&mut self.m, id, Decoration::BuiltIn, &[BuiltIn::WorkgroupSize.0]);
             self.sized = true;
             self.note("WorkgroupSize");
         }
@@ -311,7 +311,7 @@ impl<'a> Gen<'a> {
     fn mat_type(&mut self, (scalar, [scope, rows, cols], use_): (Scalar, [Id; 3], u32)) -> Id {
         self.scalar_capabilities(scalar);
         if scalar == Scalar::BF16 {
-            self.capability(Capability::BFloat16CooperativeMatrixKHR as u32);
+            self.capability(Capability::BFloat16CooperativeMatrixKHR);
         }
         let elem = self.g.scalar(&mut self.m, scalar);
         let ty = self.m.fresh_id();
@@ -444,8 +444,8 @@ impl<'a> Gen<'a> {
         }
     }
 
-    pub(super) fn capability(&mut self, capability: u32) {
-        if self.kernel() && capability == Capability::GroupNonUniform as u32 {
+    pub(super) fn capability(&mut self, capability: Capability) {
+        if self.kernel() && capability == Capability::GroupNonUniform {
             // Kernels have subgroups by themselves.
             return;
         }
@@ -470,7 +470,7 @@ impl<'a> Gen<'a> {
             }
             _ => return,
         };
-        self.capability(capability as u32);
+        self.capability(capability);
     }
 
     pub(super) fn u32(&mut self, value: u32) -> Id {
@@ -543,20 +543,20 @@ impl<'a> Gen<'a> {
 
     /// A built-in variable.
     pub(super) fn builtin(&mut self, builtin: BuiltIn, ty: Id) -> Id {
-        if let Some(id) = self.builtins.get(&(builtin as u32)) {
+        if let Some(id) = self.builtins.get(&(builtin.0 as u32)) {
             return *id;
         }
-        let id = self.variable(StorageClass::Input as u32, ty, None);
-        decorate(&mut self.m, id, Decoration::BuiltIn, &[builtin as u32]);
-        self.builtins.insert(builtin as u32, id);
+        let id = self.variable(StorageClass::Input, ty, None);
+        decorate(&mut self.m, id, Decoration::BuiltIn, &[builtin.0]);
+        self.builtins.insert(builtin.0, id);
         id
     }
 
     /// A variable of the module.
-    pub(super) fn variable(&mut self, storage: u32, ty: Id, initializer: Option<Id>) -> Id {
+    pub(super) fn variable(&mut self, storage: StorageClass, ty: Id, initializer: Option<Id>) -> Id {
         let pointer = self.g.pointer(&mut self.m, storage, ty);
         let id = self.m.fresh_id();
-        let operands = [Operand::Word(storage)].into_iter().chain(initializer.map(Operand::Id));
+        let operands = [storage.into()].into_iter().chain(initializer.map(Operand::Id));
         self.global(Inst::new(Op::Variable, Some(pointer), Some(id), operands));
         self.globals.push(id);
         id
@@ -570,7 +570,7 @@ impl<'a> Gen<'a> {
         }
         self.push_size = offset + size;
         self.push.push(Push { ty, offset, text });
-        let storage = StorageClass::PushConstant as u32;
+        let storage = StorageClass::PushConstant;
         let variable = match self.push_struct {
             Some((_, variable)) => variable,
             None => {
@@ -590,7 +590,7 @@ impl<'a> Gen<'a> {
             self.global(Inst::new(Op::TypeStruct, None, Some(ty), members));
             decorate(&mut self.m, ty, Decoration::Block, &[]);
             for (i, offset) in self.push.iter().map(|p| p.offset).enumerate().collect::<Vec<_>>() {
-                let words = [i as u32, Decoration::Offset as u32, offset].map(Operand::Word);
+                let words = [i as u32, Decoration::Offset.0, offset].map(Operand::Word);
                 let operands = [Operand::Id(ty)].into_iter().chain(words);
                 add_global(&mut self.m, Inst::new(Op::MemberDecorate, None, None, operands));
             }
@@ -599,7 +599,7 @@ impl<'a> Gen<'a> {
             self.finish_kernel(main);
             return self.finished();
         }
-        let physical = self.m.has_capability(Capability::PhysicalStorageBufferAddresses as u32);
+        let physical = self.m.has_capability(Capability::PhysicalStorageBufferAddresses);
         let addressing = if physical { 5348 } else { 0 };
         add_global(&mut self.m, Inst::new(Op::MemoryModel, None, None, [addressing, 3].map(Operand::Word)));
         let interface = self.globals.iter().copied().map(Operand::Id);
@@ -615,11 +615,11 @@ impl<'a> Gen<'a> {
         if !self.side.chance(64) {
             return;
         }
-        let declared: Vec<u32> = self.m.capabilities().collect();
-        let implied: Vec<u32> = declared.iter().flat_map(|c| implied_capabilities(*c)).collect();
+        let declared: Vec<Capability> = self.m.capabilities().collect();
+        let implied: Vec<Capability> = declared.iter().flat_map(|c| implied_capabilities(*c)).collect();
         let gone = remove_globals(&mut self.m, |m, r| {
             let i = m.inst(r);
-            i.op == Op::Capability && i.word(0).is_some_and(|c| implied.contains(&c))
+            i.op == Op::Capability && i.enumerant(0).is_some_and(|c| implied.contains(&c))
         });
         if gone > 0 {
             self.note("implied capabilities");

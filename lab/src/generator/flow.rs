@@ -5,8 +5,8 @@ use super::emit::{ACC, Gen, Mat};
 use super::fun::{Path, Value, Var};
 use super::range::Range;
 use coop_ir::grammar::Op;
+use coop_ir::spv::{BuiltIn, Capability, StorageClass};
 use coop_ir::{Id, Operand};
-use spirv::{BuiltIn, Capability, StorageClass};
 
 /// How deep control flow nests.
 const MAX_DEPTH: u32 = 4;
@@ -28,7 +28,7 @@ impl Gen<'_> {
         }
         let mut subgroup = workgroup;
         if self.subgroups > 1 {
-            self.capability(Capability::GroupNonUniform as u32);
+            self.capability(Capability::GroupNonUniform);
             let (n, which) = (self.u32(self.subgroups), self.builtin_value(BuiltIn::SubgroupId, None));
             let before = self.u32_op(Op::IMul, workgroup, n);
             subgroup = self.u32_op(Op::IAdd, before, which);
@@ -149,7 +149,7 @@ impl Gen<'_> {
                 (self.compare(Op::ULessThan, exec, limit), None)
             }
             3 if apart_allowed => {
-                self.capability(Capability::GroupNonUniform as u32);
+                self.capability(Capability::GroupNonUniform);
                 let id = self.builtin_value(BuiltIn::SubgroupId, None);
                 let limit = self.uniform(1);
                 (self.compare(Op::UGreaterThanEqual, id, limit), None)
@@ -212,7 +212,7 @@ impl Gen<'_> {
             return None;
         }
         let condition = if parts && !was {
-            self.capability(Capability::GroupNonUniform as u32);
+            self.capability(Capability::GroupNonUniform);
             let id = self.builtin_value(BuiltIn::SubgroupId, None);
             let limit = self.uniform(1);
             self.note("selection by subgroup");
@@ -476,7 +476,7 @@ impl Gen<'_> {
         });
         let pointer = pointer.filter(|p| !(apart && p.mat.workgroup));
         if let Some(p) = &pointer {
-            params.push(self.g.pointer(&mut self.m, p.storage as u32, p.mat.ty));
+            params.push(self.g.pointer(&mut self.m, p.storage, p.mat.ty));
             self.note("pointer to a matrix as an argument");
         }
         let returns = !self.e.chance(40);

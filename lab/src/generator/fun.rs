@@ -4,9 +4,9 @@ use super::emit::{Gen, Mat};
 use super::range::Range;
 use coop_ir::builder::name;
 use coop_ir::grammar::Op;
+use coop_ir::spv::{BuiltIn, Capability, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Block, Function, Id, Inst, InstList, InstRef, Operand};
-use spirv::{BuiltIn, Capability, StorageClass};
 
 /// A matrix at hand.
 #[derive(Clone, Copy, Debug)]
@@ -181,12 +181,12 @@ impl Gen<'_> {
 
     /// A variable of the function, holding `init` from the start.
     pub(super) fn local(&mut self, ty: Id, init: Option<Id>) -> Id {
-        let storage = StorageClass::Function as u32;
+        let storage = StorageClass::Function;
         let pointer = self.g.pointer(&mut self.m, storage, ty);
         let id = self.m.fresh_id();
         let by_operand = init.is_some() && self.e.chance(64);
         let initializer = init.filter(|_| by_operand);
-        let operands = [Operand::Word(storage)].into_iter().chain(initializer.map(Operand::Id));
+        let operands = [storage.into()].into_iter().chain(initializer.map(Operand::Id));
         let r = self.m.add(Inst::new(Op::Variable, Some(pointer), Some(id), operands));
         self.fun().variables.push(r);
         if let (Some(init), false) = (init, by_operand) {
@@ -227,7 +227,7 @@ impl Gen<'_> {
             let all = self.ids(Op::Load, uvec3, &[variable]);
             return self.op(Op::CompositeExtract, uint, [all.into(), component.into()]);
         }
-        let pointer = self.g.pointer(&mut self.m, StorageClass::Input as u32, uint);
+        let pointer = self.g.pointer(&mut self.m, StorageClass::Input, uint);
         let component = self.u32(component);
         let pointer = self.ids(Op::AccessChain, pointer, &[variable, component]);
         self.ids(Op::Load, uint, &[pointer])
@@ -251,7 +251,7 @@ impl Gen<'_> {
                     return self.u32(value);
                 };
                 self.note("push constant");
-                let pointer = self.g.pointer(&mut self.m, StorageClass::PushConstant as u32, uint);
+                let pointer = self.g.pointer(&mut self.m, StorageClass::PushConstant, uint);
                 let member = self.u32(member);
                 let pointer = self.ids(Op::AccessChain, pointer, &[variable, member]);
                 self.ids(Op::Load, uint, &[pointer])
@@ -284,7 +284,7 @@ impl Gen<'_> {
     /// A value that is `value`, from the number of invocations of a subgroup.
     fn counted(&mut self, value: u32) -> Id {
         self.note("OpGroupIAdd");
-        self.capability(Capability::Groups as u32);
+        self.capability(Capability::Groups);
         let (uint, scope, one) = (self.uint(), self.u32(3), self.u32(1));
         let lanes = self.op(Op::GroupIAdd, uint, [scope.into(), Operand::Word(0), one.into()]);
         let rest = self.u32(value.wrapping_sub(self.profile.lanes()));

@@ -8,9 +8,9 @@ use super::fun::Value;
 use super::range::Range;
 use super::{Dialect, Limits};
 use coop_ir::grammar::Op;
+use coop_ir::spv::Capability;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Operand};
-use spirv::Capability;
 
 const U16: Scalar = Scalar::Int { width: 16, signed: false };
 const F32: Scalar = Scalar::Float { width: 32 };
@@ -64,7 +64,7 @@ impl Gen<'_> {
             0 => (mat.rows, mat.cols),
             1 => (mat.cols, mat.rows),
             _ => {
-                self.capability(6434);
+                self.capability(Capability::PackedCooperativeMatrixINTEL);
                 let rows = 32 / mat.scalar.width();
                 (mat.rows / rows, mat.cols * rows)
             }
@@ -137,7 +137,11 @@ impl Gen<'_> {
     }
 
     fn surface_op(&mut self, checked: bool, load: bool) -> Op {
-        self.capability(if checked { 6192 } else { 6238 });
+        self.capability(if checked {
+            Capability::CooperativeMatrixCheckedInstructionsINTEL
+        } else {
+            Capability::CooperativeMatrixOffsetInstructionsINTEL
+        });
         match (checked, load) {
             (true, true) => Op::CooperativeMatrixLoadCheckedINTEL,
             (true, false) => Op::CooperativeMatrixStoreCheckedINTEL,
@@ -158,7 +162,7 @@ impl Gen<'_> {
             self.uniform(n)
         }));
         ids.push(number);
-        self.capability(6192);
+        self.capability(Capability::CooperativeMatrixCheckedInstructionsINTEL);
         self.note("checked construction");
         let id = self.ids(Op::CooperativeMatrixConstructCheckedINTEL, mat.ty, &ids);
         Some(Value { id, mat, range, used: false })
@@ -180,7 +184,7 @@ impl Gen<'_> {
         if self.e.chance(128) {
             operands.push(word(stride));
         }
-        self.capability(6411);
+        self.capability(Capability::CooperativeMatrixPrefetchINTEL);
         self.note("prefetch");
         self.effect(Op::CooperativeMatrixPrefetchINTEL, operands);
     }
@@ -188,8 +192,8 @@ impl Gen<'_> {
     /// Of numbers that are tf32 already.
     fn round_to_tf32(&mut self) -> Option<Value> {
         let x = self.find(|v| v.mat.scalar == F32 && v.range.fits(Scalar::Float { width: 16 }))?;
-        self.capability(6436);
-        self.capability(Capability::TensorFloat32RoundingINTEL as u32);
+        self.capability(Capability::CooperativeMatrixTF32ComponentTypeINTEL);
+        self.capability(Capability::TensorFloat32RoundingINTEL);
         self.extension("SPV_INTEL_tensor_float32_conversion");
         self.note("rounding to tf32");
         let id = self.ids(Op::RoundFToTF32INTEL, x.mat.ty, &[x.id]);
@@ -206,7 +210,7 @@ impl Gen<'_> {
         if !may || !self.e.chance(128) {
             return 0;
         }
-        self.capability(6436);
+        self.capability(Capability::CooperativeMatrixTF32ComponentTypeINTEL);
         self.extension("SPV_INTEL_joint_matrix");
         self.note("multiplication of tf32");
         0x20
@@ -230,7 +234,7 @@ impl Gen<'_> {
         if !range.fits(into) || !range.fits(F32) {
             return None;
         }
-        self.capability(6437);
+        self.capability(Capability::CooperativeMatrixBFloat16ComponentTypeINTEL);
         let mask = 0x40 | if c_bits { 0x80 } else { 0 } | if d_bits { 0x100 } else { 0 };
         let mat = if d_bits { narrow } else { wide };
         let operands = [x.id, y.id, c.id].map(Operand::Id).into_iter().chain([Operand::Word(mask)]);
@@ -245,8 +249,8 @@ impl Gen<'_> {
     }
 
     fn bfloat_conversion(&mut self) {
-        self.capability(6437);
-        self.capability(Capability::BFloat16ConversionINTEL as u32);
+        self.capability(Capability::CooperativeMatrixBFloat16ComponentTypeINTEL);
+        self.capability(Capability::BFloat16ConversionINTEL);
         self.extension("SPV_INTEL_bfloat16_conversion");
     }
 

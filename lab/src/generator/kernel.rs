@@ -7,9 +7,9 @@ use coop_ir::builder::add_global;
 use coop_ir::grammar::Op;
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::insert_before;
+use coop_ir::spv::{BuiltIn, Capability, ExecutionMode, MemoryAccess, StorageClass};
 use coop_ir::types::{Scalar, Type, coop_mat};
 use coop_ir::{Id, Inst, InstRef, Operand, string_operands};
-use spirv::{BuiltIn, Capability, ExecutionMode, MemoryAccess, StorageClass};
 
 /// An argument of the kernel.
 pub(super) struct Argument {
@@ -26,7 +26,7 @@ impl Gen<'_> {
     /// What every kernel declares.
     pub(super) fn kernel_capabilities(&mut self) {
         for capability in [Capability::Addresses, Capability::Kernel, Capability::Int64, Capability::SubgroupDispatch] {
-            self.capability(capability as u32);
+            self.capability(capability);
         }
     }
 
@@ -44,7 +44,7 @@ impl Gen<'_> {
     pub(super) fn buffer_argument(&mut self, unit: (Scalar, u32), name: &str) -> (Id, Id) {
         self.scalar_capabilities(unit.0);
         let elem = self.unit_type(unit);
-        let ty = self.g.pointer(&mut self.m, StorageClass::CrossWorkgroup as u32, elem);
+        let ty = self.g.pointer(&mut self.m, StorageClass::CrossWorkgroup, elem);
         let id = self.m.fresh_id();
         self.arguments.push(Argument { ty, id, text: format!("address = \"{name}\"") });
         (id, ty)
@@ -54,7 +54,7 @@ impl Gen<'_> {
     pub(super) fn stepped(&mut self, from: Id, elem: Id, at: Id) -> (Id, StorageClass) {
         let op = self.e.pick(&[Op::InBoundsPtrAccessChain, Op::PtrAccessChain]);
         let mut storage = StorageClass::CrossWorkgroup;
-        let mut pointer = self.g.pointer(&mut self.m, storage as u32, elem);
+        let mut pointer = self.g.pointer(&mut self.m, storage, elem);
         let generic = self.e.below(6);
         let mut from = from;
         if generic == 0 {
@@ -70,9 +70,9 @@ impl Gen<'_> {
     }
 
     fn generic(&mut self, elem: Id) -> (Id, StorageClass) {
-        self.capability(Capability::GenericPointer as u32);
+        self.capability(Capability::GenericPointer);
         self.note("generic pointer");
-        (self.g.pointer(&mut self.m, StorageClass::Generic as u32, elem), StorageClass::Generic)
+        (self.g.pointer(&mut self.m, StorageClass::Generic, elem), StorageClass::Generic)
     }
 
     /// One component of a built-in variable: numbers of 64 bits there.
@@ -87,16 +87,16 @@ impl Gen<'_> {
 
     /// Memory operands with their mask: there are no others in kernels.
     pub(super) fn kernel_memory_operands(&mut self, align: u32, kind: Access) -> Vec<Operand> {
-        let mut mask = MemoryAccess::NONE;
+        let mut mask = MemoryAccess::None;
         let mut words = Vec::new();
         if self.e.chance(20) && kind == Access::Load {
-            mask |= MemoryAccess::NONTEMPORAL;
+            mask |= MemoryAccess::Nontemporal;
         }
         if self.e.chance(60) {
-            mask |= MemoryAccess::ALIGNED;
+            mask |= MemoryAccess::Aligned;
             words.push(Operand::Word(align));
         }
-        [Operand::Word(mask.bits())].into_iter().chain(words).collect()
+        [Operand::Word(mask.0)].into_iter().chain(words).collect()
     }
 
     /// Entry point, modes and arguments, when all functions are made.
@@ -107,7 +107,7 @@ impl Gen<'_> {
         let entry = Inst::new(Op::EntryPoint, None, None, operands.chain(interface));
         add_global(&mut self.m, entry);
         let mut mode = |mode: ExecutionMode, words: &[u32]| {
-            let operands = [Operand::Id(main), Operand::Word(mode as u32)];
+            let operands = [Operand::Id(main), Operand::Word(mode.0)];
             let operands = operands.into_iter().chain(words.iter().copied().map(Operand::Word));
             add_global(&mut self.m, Inst::new(Op::ExecutionMode, None, None, operands));
         };
@@ -162,7 +162,7 @@ impl Gen<'_> {
     fn wrap_matrices(&mut self) {
         let mut turn = self.m.header.bound;
         let mut structs: FxHashMap<Id, Id> = FxHashMap::default();
-        let function = StorageClass::Function as u32;
+        let function = StorageClass::Function;
         for r in self.m.functions.iter().flat_map(|f| f.insts()).collect::<Vec<InstRef>>() {
             let inst = self.m.inst(r);
             if !matches!(inst.op, Op::Load | Op::Store | Op::AccessChain | Op::InBoundsAccessChain) {

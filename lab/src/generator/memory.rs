@@ -5,9 +5,9 @@ use super::emit::{Gen, Mat};
 use super::range::Range;
 use coop_ir::builder::{add_global, decorate};
 use coop_ir::grammar::Op;
+use coop_ir::spv::{Capability, Decoration, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, Operand};
-use spirv::{Capability, Decoration, StorageClass};
 use std::fmt::Write;
 
 /// The binding of the buffer of numbers.
@@ -145,7 +145,7 @@ impl Gen<'_> {
 
     fn table_load(&mut self, index: Id) -> Id {
         let uint = self.uint();
-        let storage = StorageClass::StorageBuffer as u32;
+        let storage = StorageClass::StorageBuffer;
         let variable = match self.buffers.iter().find(|b| b.member == TABLE) {
             Some(b) => b.variable,
             None => {
@@ -186,7 +186,7 @@ impl Gen<'_> {
 
     fn block_variable(&mut self, unit: (Scalar, u32), binding: u32) -> (Id, Id) {
         let block = self.block_type(unit, Shape::Plain, 1);
-        let variable = self.variable(StorageClass::StorageBuffer as u32, block, None);
+        let variable = self.variable(StorageClass::StorageBuffer, block, None);
         decorate(&mut self.m, variable, Decoration::DescriptorSet, &[0]);
         decorate(&mut self.m, variable, Decoration::Binding, &[binding]);
         (variable, block)
@@ -202,9 +202,9 @@ impl Gen<'_> {
         self.scalar_capabilities(unit.0);
         match unit.0.width() {
             8 => {
-                self.capability(Capability::StorageBuffer8BitAccess as u32);
+                self.capability(Capability::StorageBuffer8BitAccess);
             }
-            16 => self.capability(Capability::StorageBuffer16BitAccess as u32),
+            16 => self.capability(Capability::StorageBuffer16BitAccess),
             _ => {}
         }
         let elem = self.unit_type(unit);
@@ -231,7 +231,7 @@ impl Gen<'_> {
         self.global(Inst::new(Op::TypeStruct, None, Some(block), members.iter().map(|m| m.0.into())));
         decorate(&mut self.m, block, Decoration::Block, &[]);
         for (i, (_, offset)) in members.iter().enumerate() {
-            let words = [i as u32, Decoration::Offset as u32, *offset].map(Operand::Word);
+            let words = [i as u32, Decoration::Offset.0, *offset].map(Operand::Word);
             let operands = [Operand::Id(block)].into_iter().chain(words);
             add_global(&mut self.m, Inst::new(Op::MemberDecorate, None, None, operands));
         }
@@ -301,8 +301,8 @@ impl Gen<'_> {
         let mut member = index as u32;
         let mut variable = None;
         if wants_address {
-            let pointer = self.g.pointer(&mut self.m, storage as u32, block);
-            self.capability(Capability::PhysicalStorageBufferAddresses as u32);
+            let pointer = self.g.pointer(&mut self.m, storage, block);
+            self.capability(Capability::PhysicalStorageBufferAddresses);
             if let Some(pushed) = self.push_constant(pointer, 8, format!("address = \"{name}\"")) {
                 (variable, member) = (Some(pushed.0), pushed.1);
                 self.note("buffer by address");
@@ -310,7 +310,7 @@ impl Gen<'_> {
         }
         let physical = variable.is_some();
         let variable = variable.unwrap_or_else(|| {
-            let variable = self.variable(StorageClass::StorageBuffer as u32, block, None);
+            let variable = self.variable(StorageClass::StorageBuffer, block, None);
             decorate(&mut self.m, variable, Decoration::DescriptorSet, &[0]);
             decorate(&mut self.m, variable, Decoration::Binding, &[index as u32]);
             variable
@@ -378,8 +378,8 @@ impl Gen<'_> {
         let storage = if b.physical { StorageClass::PhysicalStorageBuffer } else { StorageClass::StorageBuffer };
         let mut root = b.variable;
         if b.physical {
-            let block = self.g.pointer(&mut self.m, storage as u32, b.block);
-            let member = self.g.pointer(&mut self.m, StorageClass::PushConstant as u32, block);
+            let block = self.g.pointer(&mut self.m, storage, b.block);
+            let member = self.g.pointer(&mut self.m, StorageClass::PushConstant, block);
             let index = self.u32(b.member);
             let slot = self.ids(Op::AccessChain, member, &[b.variable, index]);
             root = self.ids(Op::Load, block, &[slot]);
@@ -390,12 +390,12 @@ impl Gen<'_> {
             chain.push(self.uniform(half));
         }
         let last = self.index(if b.shape == Shape::Nested { base % INNER } else { base }, dynamic);
-        let pointer = self.g.pointer(&mut self.m, storage as u32, elem);
+        let pointer = self.g.pointer(&mut self.m, storage, elem);
         let op = self.e.pick(&[Op::AccessChain, Op::InBoundsAccessChain]);
         if self.e.chance(80) {
             // In two steps.
             let array = self.member_type(b.block, &chain);
-            let array = self.g.pointer(&mut self.m, storage as u32, array);
+            let array = self.g.pointer(&mut self.m, storage, array);
             let operands: Vec<Id> = [root].into_iter().chain(chain).collect();
             root = self.ids(Op::AccessChain, array, &operands);
             chain = Vec::new();

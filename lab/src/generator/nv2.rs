@@ -4,9 +4,9 @@ use super::emit::{A, ACC, B, Gen};
 use super::fun::Value;
 use super::{Dialect, Limits};
 use coop_ir::grammar::Op;
+use coop_ir::spv::Capability;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, Operand};
-use spirv::Capability;
 
 impl Gen<'_> {
     /// A statement that only this dialect has.
@@ -52,7 +52,11 @@ impl Gen<'_> {
     pub(super) fn conversions(&mut self) {
         self.second_extension();
         let ext = self.profile.dialect == Dialect::Ext;
-        self.capability(if ext { 5429 } else { Capability::CooperativeMatrixConversionsNV as u32 });
+        self.capability(if ext {
+            Capability::CooperativeMatrixConversionsEXT
+        } else {
+            Capability::CooperativeMatrixConversionsNV
+        });
     }
 
     /// Whether a conversion from this use transposes.

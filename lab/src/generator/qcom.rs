@@ -6,9 +6,9 @@ use super::fun::Value;
 use super::number::Num;
 use super::range::Range;
 use coop_ir::grammar::Op;
+use coop_ir::spv::{BuiltIn, Capability};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Operand};
-use spirv::{BuiltIn, Capability};
 
 const U32: Scalar = Scalar::Int { width: 32, signed: false };
 
@@ -16,7 +16,7 @@ impl Gen<'_> {
     /// A statement that only this dialect has.
     pub(super) fn qcom_statement(&mut self) -> Option<Value> {
         self.extension("SPV_QCOM_cooperative_matrix_conversion");
-        self.capability(Capability::CooperativeMatrixConversionQCOM as u32);
+        self.capability(Capability::CooperativeMatrixConversionQCOM);
         match self.e.below(4) {
             0 => self.lane_rows(),
             _ => self.through_arrays(),
@@ -145,7 +145,7 @@ impl Gen<'_> {
         }
         let (scalar, len) = (mat.scalar, Gen::rake(mat));
         let lanes = if mat.use_ == B { mat.cols } else { mat.rows };
-        self.capability(Capability::GroupNonUniform as u32);
+        self.capability(Capability::GroupNonUniform);
         let lane = self.builtin_value(BuiltIn::SubgroupLocalInvocationId, None);
         // Of those that count; others are not looked at.
         let (mask, range) = (self.u32(lanes.max(8) - 1), Range::int(0, (lanes - 1).into()));

@@ -8,9 +8,9 @@ use super::emit::{Gen, Mat};
 use super::fun::Value;
 use super::range::Range;
 use coop_ir::grammar::Op;
+use coop_ir::spv::Capability;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, Operand};
-use spirv::Capability;
 
 pub(super) const UNDEFINED: u32 = 0;
 const CONSTANT: u32 = 1;
@@ -438,7 +438,7 @@ impl Gen<'_> {
 
     fn emit_layout(&mut self, layout: &Layout, exec: Id) -> Id {
         self.extension("SPV_NV_tensor_addressing");
-        self.capability(Capability::TensorAddressingNV as u32);
+        self.capability(Capability::TensorAddressingNV);
         let rank = self.u32(layout.span.len() as u32);
         let clamp = if self.e.chance(20) { self.constant_u32(layout.clamp) } else { self.u32(layout.clamp) };
         let ty = self.named(Op::TypeTensorLayoutNV, None, &[rank, clamp]);
@@ -511,7 +511,7 @@ impl Gen<'_> {
         functions: &[(u32, Id)],
     ) -> Vec<Operand> {
         self.extension("SPV_NV_cooperative_matrix2");
-        self.capability(Capability::CooperativeMatrixTensorAddressingNV as u32);
+        self.capability(Capability::CooperativeMatrixTensorAddressingNV);
         let layout = self.emit_layout(&t.layout, exec);
         let view = t.view.as_ref().map(|v| self.emit_view(v));
         let mut out = vec![Operand::Id(layout)];

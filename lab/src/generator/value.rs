@@ -5,9 +5,9 @@ use super::fun::{Path, Value, Var};
 use super::range::Range;
 use coop_ir::builder::{add_global, decorate};
 use coop_ir::grammar::Op;
+use coop_ir::spv::{Capability, CooperativeMatrixOperands as Bits, Decoration, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, Operand};
-use spirv::{CooperativeMatrixOperands as Bits, Decoration, StorageClass};
 
 fn signed(scalar: Scalar) -> bool {
     matches!(scalar, Scalar::Int { signed: true, .. })
@@ -62,7 +62,7 @@ impl Gen<'_> {
         let replicates = self.e.chance(40);
         if replicates {
             self.extension("SPV_EXT_replicated_composites");
-            self.capability(6024);
+            self.capability(Capability::ReplicatedCompositesEXT);
         }
         let id = match self.e.below(8) {
             0..=3 => {
@@ -348,7 +348,7 @@ impl Gen<'_> {
     /// `x * y + c`, if that is exact.
     pub(super) fn multiplied(&mut self, x: Value, y: Value, c: Value, result: Mat) -> Option<Value> {
         let depth = x.mat.cols;
-        let mut bits = Bits::NONE_KHR;
+        let mut bits = Bits::None;
         let mut range;
         let nv1 = self.profile.dialect == super::Dialect::Nv1;
         if let Scalar::Int { width, .. } = result.scalar {
@@ -356,10 +356,10 @@ impl Gen<'_> {
             let likely = if self.kernel() { 230 } else { 50 };
             let own = nv1 || self.profile.limits != super::Limits::Any || !self.e.chance(likely);
             let flags = [
-                (x.mat.scalar, Bits::MATRIX_A_SIGNED_COMPONENTS_KHR),
-                (y.mat.scalar, Bits::MATRIX_B_SIGNED_COMPONENTS_KHR),
-                (c.mat.scalar, Bits::MATRIX_C_SIGNED_COMPONENTS_KHR),
-                (result.scalar, Bits::MATRIX_RESULT_SIGNED_COMPONENTS_KHR),
+                (x.mat.scalar, Bits::MatrixASignedComponentsKHR),
+                (y.mat.scalar, Bits::MatrixBSignedComponentsKHR),
+                (c.mat.scalar, Bits::MatrixCSignedComponentsKHR),
+                (result.scalar, Bits::MatrixResultSignedComponentsKHR),
             ];
             for (scalar, bit) in flags {
                 if if own { signed(scalar) } else { self.e.chance(128) } {
@@ -380,7 +380,7 @@ impl Gen<'_> {
                 return None;
             }
             range = if saturates {
-                bits |= Bits::SATURATING_ACCUMULATION_KHR;
+                bits |= Bits::SaturatingAccumulationKHR;
                 self.note("saturating multiplication");
                 Range::full(width, set[3])
             } else {
@@ -403,12 +403,12 @@ impl Gen<'_> {
             }
             if !nv1 && self.profile.limits == super::Limits::Any && self.side.chance(16) {
                 // It means nothing.
-                bits |= Bits::SATURATING_ACCUMULATION_KHR;
+                bits |= Bits::SaturatingAccumulationKHR;
                 self.note("multiplication of floats that saturates");
             }
         }
         let operands = [x.id, y.id, c.id].map(Operand::Id).into_iter();
-        let bits = bits.bits() | self.intel_bits([x, y], result.scalar);
+        let bits = bits.0 | self.intel_bits([x, y], result.scalar);
         let bits = (bits != 0 || self.e.chance(60)).then_some(Operand::Word(bits)).filter(|_| !nv1);
         let op = if nv1 { Op::CooperativeMatrixMulAddNV } else { Op::CooperativeMatrixMulAddKHR };
         let id = self.op(op, result.ty, operands.chain(bits));
@@ -473,7 +473,7 @@ impl Gen<'_> {
         let x = self.find(|_| true)?;
         let (scalar, mat) = (x.mat.scalar, x.mat);
         let elem = self.scalar(scalar);
-        let pointer = self.g.pointer(&mut self.m, StorageClass::Function as u32, elem);
+        let pointer = self.g.pointer(&mut self.m, StorageClass::Function, elem);
         let variable = self.local(mat.ty, None);
         self.effect(Op::Store, [variable, x.id].map(Operand::Id));
         let other = (scalar != Scalar::BF16 && self.e.chance(100)).then(|| self.operand(mat));
@@ -630,7 +630,7 @@ impl Gen<'_> {
         } else {
             let variable = self.local(mat.ty, None);
             self.effect(Op::Store, [variable, x.id].map(Operand::Id));
-            let pointer = self.g.pointer(&mut self.m, StorageClass::Function as u32, elem);
+            let pointer = self.g.pointer(&mut self.m, StorageClass::Function, elem);
             let zero = self.uniform(0);
             let slot = self.ids(Op::AccessChain, pointer, &[variable, zero]);
             self.ids(Op::Load, elem, &[slot])
@@ -707,7 +707,7 @@ impl Gen<'_> {
         let private = self.e.chance(80) && !self.kernel();
         let (id, storage) = if private {
             self.note("Private variable");
-            (self.variable(StorageClass::Private as u32, ty, Some(init)), StorageClass::Private)
+            (self.variable(StorageClass::Private, ty, Some(init)), StorageClass::Private)
         } else {
             (self.local(ty, Some(init)), StorageClass::Function)
         };
@@ -740,7 +740,7 @@ impl Gen<'_> {
             }
             Path::Member(member) => chain.push(self.u32(*member)),
         }
-        let pointer = self.g.pointer(&mut self.m, var.storage as u32, var.mat.ty);
+        let pointer = self.g.pointer(&mut self.m, var.storage, var.mat.ty);
         self.ids(Op::AccessChain, pointer, &chain)
     }
 }

@@ -21,13 +21,24 @@ use crate::pipeline::PassCx;
 use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{remove_globals, sort_globals};
+use coop_ir::spv::{Capability, Decoration};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
-use spirv::{Capability, Decoration};
 
 /// Capabilities that nothing needs afterwards: checked, with offsets, prefetch, packed, invocation, TF32, bfloat16 of
 /// SPV_INTEL_joint_matrix, the conversions, and SPV_ARM_cooperative_matrix_layouts.
-const CAPABILITIES: [u32; 10] = [6192, 6238, 6411, 6434, 6435, 6436, 6437, 6115, 6425, 4201];
+const CAPABILITIES: [Capability; 10] = [
+    Capability::CooperativeMatrixCheckedInstructionsINTEL,
+    Capability::CooperativeMatrixOffsetInstructionsINTEL,
+    Capability::CooperativeMatrixPrefetchINTEL,
+    Capability::PackedCooperativeMatrixINTEL,
+    Capability::CooperativeMatrixInvocationInstructionsINTEL,
+    Capability::CooperativeMatrixTF32ComponentTypeINTEL,
+    Capability::CooperativeMatrixBFloat16ComponentTypeINTEL,
+    Capability::BFloat16ConversionINTEL,
+    Capability::TensorFloat32RoundingINTEL,
+    Capability::CooperativeMatrixLayoutsARM,
+];
 
 const EXTENSIONS: [&str; 5] = [
     "SPV_INTEL_joint_matrix",
@@ -38,9 +49,9 @@ const EXTENSIONS: [&str; 5] = [
 ];
 
 /// CacheControlLoadINTEL and CacheControlStoreINTEL.
-const CACHE_CONTROLS: [u32; 2] = [6442, 6443];
+const CACHE_CONTROLS: [Decoration; 2] = [Decoration::CacheControlLoadINTEL, Decoration::CacheControlStoreINTEL];
 /// CacheControlsINTEL.
-const CACHE_CAPABILITY: u32 = 6441;
+const CACHE_CAPABILITY: Capability = Capability::CacheControlsINTEL;
 
 pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let imports = imports(m);
@@ -69,7 +80,7 @@ struct Pass {
 fn imports(m: &Module) -> FxHashMap<Id, String> {
     let empty: FxHashSet<Id> =
         m.functions.iter().filter(|f| f.blocks.is_empty()).filter_map(|f| m.inst(f.def).result).collect();
-    let linkage = Decoration::LinkageAttributes as u32;
+    let linkage = Decoration::LinkageAttributes.0;
     let named = m.globals_with(Op::Decorate).map(|r| m.inst(r)).filter(|i| i.word(1) == Some(linkage));
     named.filter_map(|i| Some((i.id(0).filter(|id| empty.contains(id))?, i.string(2)?.0.to_string()))).collect()
 }
@@ -239,7 +250,7 @@ fn around(e: &mut Edit<'_>, r: InstRef, name: &str, (object, component): (Id, Id
 
 /// The function with a name, which linkage or debug information gives.
 fn named_function(m: &Module, name: &str) -> Option<Id> {
-    let linkage = Decoration::LinkageAttributes as u32;
+    let linkage = Decoration::LinkageAttributes.0;
     let bodies: FxHashSet<Id> =
         m.functions.iter().filter(|f| !f.blocks.is_empty()).filter_map(|f| m.inst(f.def).result).collect();
     let of = |r: InstRef| {
@@ -305,13 +316,13 @@ fn finish(m: &mut Module, cx: &mut PassCx<'_>, changed: bool) {
     EXTENSIONS.iter().for_each(|e| remove_extension(m, e));
     if declared && m.globals_with(Op::TypeCooperativeMatrixKHR).next().is_some() {
         // Some of them implied it.
-        require_capability(m, Capability::CooperativeMatrixKHR as u32);
+        require_capability(m, Capability::CooperativeMatrixKHR);
         require_extension(m, "SPV_KHR_cooperative_matrix");
     }
-    if m.has_capability(Capability::Shader as u32) && m.has_capability(CACHE_CAPABILITY) {
+    if m.has_capability(Capability::Shader) && m.has_capability(CACHE_CAPABILITY) {
         let controls = |m: &Module, r: InstRef| {
             let i = m.inst(r);
-            i.op == Op::Decorate && i.word(1).is_some_and(|d| CACHE_CONTROLS.contains(&d))
+            i.op == Op::Decorate && i.enumerant(1).is_some_and(|d| CACHE_CONTROLS.contains(&d))
         };
         cx.report.dropped_cache_controls += remove_globals(m, controls) as u32;
         remove_capability(m, CACHE_CAPABILITY);

@@ -9,9 +9,9 @@ use super::edit::{Edit, Shape, malformed};
 use crate::{Refusal, Tf32};
 use coop_ir::builder::{FunctionBuilder, Index, require_capability, require_extension};
 use coop_ir::hash::FxHashMap;
+use coop_ir::spv::Capability;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, InstRef, Op, Operand};
-use spirv::Capability;
 
 const F32: Scalar = Scalar::Float { width: 32 };
 
@@ -226,7 +226,7 @@ pub(super) fn load_number(e: &mut Edit<'_>, pointer: Id, number: Id, depth: u32)
 /// The type of such matrices of bfloat16.
 fn bf16_type(e: &mut Edit<'_>, shape: Shape) -> Id {
     for c in [Capability::BFloat16TypeKHR, Capability::BFloat16CooperativeMatrixKHR] {
-        require_capability(e.m, c as u32);
+        require_capability(e.m, c);
     }
     require_extension(e.m, "SPV_KHR_bfloat16");
     let bf16 = e.g.scalar(e.m, Scalar::BF16);

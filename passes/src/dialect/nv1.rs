@@ -16,9 +16,9 @@ use coop_ir::builder::{Globals, require_capability, require_extension};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::sort_globals;
+use coop_ir::spv::Capability;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use spirv::Capability;
 use std::collections::BTreeSet;
 
 /// What a matrix is used for, by the number of KHR.
@@ -606,12 +606,12 @@ impl Upgrade<'_> {
     }
 
     fn finish(&mut self) {
-        remove_capability(self.m, Capability::CooperativeMatrixNV as u32);
+        remove_capability(self.m, Capability::CooperativeMatrixNV);
         remove_extension(self.m, "SPV_NV_cooperative_matrix");
-        require_capability(self.m, Capability::CooperativeMatrixKHR as u32);
+        require_capability(self.m, Capability::CooperativeMatrixKHR);
         require_extension(self.m, "SPV_KHR_cooperative_matrix");
         if self.converted {
-            require_capability(self.m, Capability::CooperativeMatrixConversionsNV as u32);
+            require_capability(self.m, Capability::CooperativeMatrixConversionsNV);
             require_extension(self.m, "SPV_NV_cooperative_matrix2");
         }
         sort_globals(self.m);

@@ -17,9 +17,9 @@ use coop_ir::builder::decorate;
 use coop_ir::decorate::Decorations;
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::sort_globals;
+use coop_ir::spv::{Decoration, StorageClass};
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use spirv::{Decoration, StorageClass};
 
 pub(super) fn run(m: &mut Module) -> Result<(), Refusal> {
     if is_physical(m) || !m.globals.iter().any(|r| m.inst(*r).result.is_some_and(|id| is_padded(m, id))) {
@@ -62,7 +62,7 @@ impl Padded {
         if !self.leads_through_padding(e, pointer) {
             return None;
         }
-        if storage == StorageClass::PhysicalStorageBuffer as u32 {
+        if storage == StorageClass::PhysicalStorageBuffer {
             let ty = self.stepped(e, pointee);
             let cast = e.ids(Op::Bitcast, ty, &[pointer]);
             e.m.inst_mut(r).operands[0] = cast.into();
@@ -116,7 +116,7 @@ impl Padded {
         }
         let zero = e.g.u32(e.m, 0);
         let index = sum.unwrap_or(zero);
-        let ty = e.g.pointer(e.m, StorageClass::StorageBuffer as u32, unit);
+        let ty = e.g.pointer(e.m, StorageClass::StorageBuffer, unit);
         let chain: Vec<Id> = [view].into_iter().chain(bound.descriptor).chain([zero, index]).collect();
         Some(e.ids(Op::AccessChain, ty, &chain))
     }
@@ -125,7 +125,7 @@ impl Padded {
     fn stepped(&mut self, e: &mut Edit<'_>, pointee: Id) -> Id {
         *self.pointers.entry(pointee).or_insert_with(|| {
             let id = e.m.fresh_id();
-            let operands = [Operand::Word(StorageClass::PhysicalStorageBuffer as u32), pointee.into()];
+            let operands = [Operand::Word(StorageClass::PhysicalStorageBuffer.0), pointee.into()];
             let pointer = e.m.add(Inst::new(Op::TypePointer, None, Some(id), operands));
             e.m.globals.push(pointer);
             let bytes = types::packed_bytes(e.m, pointee).unwrap_or(1);

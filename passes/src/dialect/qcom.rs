@@ -21,9 +21,9 @@ use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, require_capabili
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::sort_globals;
+use coop_ir::spv::{BuiltIn, Capability, MemoryAccess, MemorySemantics, Scope, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use spirv::{BuiltIn, Capability, MemoryAccess, MemorySemantics, Scope, StorageClass};
 use std::collections::BTreeMap;
 
 const WORD: Scalar = Scalar::Int { width: 32, signed: false };
@@ -51,7 +51,7 @@ pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let subgroups = workgroup.most.unwrap_or(0).div_ceil(size.unwrap_or(1).max(1));
     let mut pass = Qcom {
         builtins: Builtins::new(m),
-        model: m.has_capability(Capability::VulkanMemoryModel as u32),
+        model: m.has_capability(Capability::VulkanMemoryModel),
         size: size.unwrap_or(0),
         workgroup,
         local_index: cx.options.lanes == Lanes::LocalIndex,
@@ -82,7 +82,7 @@ pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
 }
 
 fn forget(m: &mut Module) {
-    remove_capability(m, Capability::CooperativeMatrixConversionQCOM as u32);
+    remove_capability(m, Capability::CooperativeMatrixConversionQCOM);
     remove_extension(m, "SPV_QCOM_cooperative_matrix_conversion");
 }
 
@@ -105,7 +105,7 @@ impl Memory {
     /// Declares the variable, now that it is known how long it has to be.
     fn declare(&self, m: &mut Module, subgroups: u32) {
         let mut g = Globals::new(m);
-        let storage = StorageClass::Workgroup as u32;
+        let storage = StorageClass::Workgroup;
         let array = g.array(m, self.component, self.most.saturating_mul(subgroups));
         let pointer = g.pointer(m, storage, array);
         let word = g.uint(m, 32);
@@ -237,8 +237,8 @@ impl Qcom {
     fn barrier(&self, e: &mut Edit<'_>) {
         // Where lanes are invocations by their number, the subgroup is the workgroup.
         let scope = if self.local_index { Scope::Workgroup } else { Scope::Subgroup };
-        let semantics = MemorySemantics::ACQUIRE_RELEASE | MemorySemantics::WORKGROUP_MEMORY;
-        let ids = [scope as u32, scope as u32, semantics.bits()].map(|v| Operand::Id(e.g.u32(e.m, v)));
+        let semantics = MemorySemantics::AcquireRelease | MemorySemantics::WorkgroupMemory;
+        let ids = [scope.0, scope.0, semantics.0].map(|v| Operand::Id(e.g.u32(e.m, v)));
         e.effect(Op::ControlBarrier, ids);
     }
 
@@ -246,10 +246,10 @@ impl Qcom {
         if !self.model {
             return Vec::new();
         }
-        let make = if load { MemoryAccess::MAKE_POINTER_VISIBLE } else { MemoryAccess::MAKE_POINTER_AVAILABLE };
+        let make = if load { MemoryAccess::MakePointerVisible } else { MemoryAccess::MakePointerAvailable };
         let scope = if self.local_index { Scope::Workgroup } else { Scope::Subgroup };
-        let scope = g.u32(m, scope as u32);
-        vec![(make | MemoryAccess::NON_PRIVATE_POINTER).bits().into(), scope.into()]
+        let scope = g.u32(m, scope.0);
+        vec![(make | MemoryAccess::NonPrivatePointer).0.into(), scope.into()]
     }
 
     /// The pointer to the subgroup's part of the memory.
@@ -258,13 +258,13 @@ impl Qcom {
         let first = if Some(self.size) == self.workgroup.invocations {
             e.g.u32(e.m, 0)
         } else {
-            require_capability(e.m, Capability::GroupNonUniform as u32);
+            require_capability(e.m, Capability::GroupNonUniform);
             let id = self.builtins.variable(e.m, &mut e.g, BuiltIn::SubgroupId);
             let ty = crate::builtins::loaded_type(e.m, id).unwrap_or(word);
             let id = e.ids(Op::Load, ty, &[id]);
             e.ids(Op::IMul, word, &[id, part])
         };
-        let pointer = e.g.pointer(e.m, StorageClass::Workgroup as u32, component);
+        let pointer = e.g.pointer(e.m, StorageClass::Workgroup, component);
         e.ids(Op::AccessChain, pointer, &[variable, first])
     }
 
@@ -307,7 +307,7 @@ impl Qcom {
         if self.local_index {
             return (self.builtins.load(b, BuiltIn::LocalInvocationIndex), Index::Const(0));
         }
-        require_capability(b.module, Capability::GroupNonUniform as u32);
+        require_capability(b.module, Capability::GroupNonUniform);
         let lane = self.builtins.load(b, BuiltIn::SubgroupLocalInvocationId);
         if Some(self.size) == self.workgroup.invocations {
             return (lane, Index::Const(0));
@@ -449,7 +449,7 @@ impl Qcom {
                 let start = if start_type == word { start } else { b.ids(Op::Bitcast, word, &[start]) };
                 let (source, target) = (b.variable(from.ty), b.variable(to.ty));
                 b.effect(Op::Store, [source, value].map(Operand::Id));
-                let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, from.elem);
+                let pointer = b.globals.pointer(b.module, StorageClass::Function, from.elem);
                 b.repeat(to.len, Unroll::Now, &mut |b, i| {
                     let at = b.add(Index::Value(start), i);
                     let (at, i) = (b.index(at), b.index(i));
@@ -470,7 +470,7 @@ impl Qcom {
 }
 
 fn pointer_to(b: &mut FunctionBuilder<'_>, component: Id) -> Id {
-    b.globals.pointer(b.module, StorageClass::Workgroup as u32, component)
+    b.globals.pointer(b.module, StorageClass::Workgroup, component)
 }
 
 /// A number as several of no more bits each, the first in the lowest bits.

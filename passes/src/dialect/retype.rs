@@ -10,9 +10,9 @@ use crate::Refusal;
 use coop_ir::builder::require_capability;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{remove_globals, replace_uses, sort_globals};
+use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use spirv::{Capability, StorageClass};
 
 pub(super) fn run(m: &mut Module) -> Result<(), Refusal> {
     let mut pairs = pairs(m);
@@ -204,7 +204,7 @@ impl Retype {
             Op::AccessChain | Op::InBoundsAccessChain if element(inst.result) => {
                 let storage = match inst.ty.and_then(|t| Type::of(e.m, t)) {
                     Some(Type::Pointer { storage, .. }) => storage,
-                    _ => StorageClass::Function as u32,
+                    _ => StorageClass::Function,
                 };
                 let ty = e.g.pointer(e.m, storage, self.bf16);
                 e.m.inst_mut(r).ty = Some(ty);
@@ -233,6 +233,6 @@ impl Retype {
             replace_uses(e.m, &[(*same, *ty)].into_iter().collect());
             remove_globals(e.m, |m, r| m.inst(r).result == Some(*same));
         }
-        require_capability(e.m, Capability::BFloat16CooperativeMatrixKHR as u32);
+        require_capability(e.m, Capability::BFloat16CooperativeMatrixKHR);
     }
 }

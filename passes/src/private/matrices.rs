@@ -9,10 +9,10 @@ use crate::{Refusal, ssa};
 use coop_ir::builder::Globals;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::insert_before;
+use coop_ir::spv::StorageClass;
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use smallvec::SmallVec;
-use spirv::StorageClass;
 
 /// What a pointer points to.
 #[derive(Clone, Debug)]
@@ -227,7 +227,7 @@ impl Spot {
         if self.path.is_empty() {
             return self.variable;
         }
-        let (ty, id) = (g.pointer(m, StorageClass::Function as u32, ty), m.fresh_id());
+        let (ty, id) = (g.pointer(m, StorageClass::Function, ty), m.fresh_id());
         let operands = [self.variable].into_iter().chain(self.path.iter().copied()).map(Operand::Id);
         let chain = Inst::new(Op::AccessChain, Some(ty), Some(id), operands).at(m.inst(r).origin);
         insert_before(m, r, chain);

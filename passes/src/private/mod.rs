@@ -37,10 +37,10 @@ use coop_ir::constant::{Constants, Specialization};
 use coop_ir::entry::CallGraph;
 use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::{insert_before, remove_globals, sort_globals};
+use coop_ir::spv::{Capability, FunctionControl, StorageClass};
 use coop_ir::types::Type;
 use coop_ir::uses::Users;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use spirv::StorageClass;
 
 /// Functions of compilers' libraries that are instructions in truth: each takes a pointer to a number.
 pub(crate) const LIBRARY: [(&str, Op); 2] = [
@@ -75,14 +75,15 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
 }
 
 /// The bit of a function that is not to be optimised, the capability that it needs, and the extensions that have it.
-const OPT_NONE: (u32, u32, [&str; 2]) = (0x1_0000, 6094, ["SPV_INTEL_optnone", "SPV_EXT_optnone"]);
+const OPT_NONE: (FunctionControl, Capability, [&str; 2]) =
+    (FunctionControl::OptNoneEXT, Capability::OptNoneEXT, ["SPV_INTEL_optnone", "SPV_EXT_optnone"]);
 
 /// Lets functions be optimised again: not every consumer knows the wish, and here it was not granted.
 fn be_optimised(m: &mut Module) {
     let (bit, capability, extensions) = OPT_NONE;
     for r in m.functions.iter().map(|f| f.def).collect::<Vec<_>>() {
-        if m.inst(r).word(0).is_some_and(|control| control & bit != 0) {
-            let control = m.inst(r).word(0).unwrap_or(0) & !bit;
+        if m.inst(r).word(0).is_some_and(|control| control & bit.0 != 0) {
+            let control = m.inst(r).word(0).unwrap_or(0) & !bit.0;
             m.inst_mut(r).operands[0] = Operand::Word(control);
         }
     }
@@ -90,7 +91,7 @@ fn be_optimised(m: &mut Module) {
         remove_globals(m, |m, r| {
             let inst = m.inst(r);
             match inst.op {
-                Op::Capability => inst.word(0) == Some(capability),
+                Op::Capability => inst.enumerant(0) == Some(capability),
                 Op::Extension => inst.string(0).is_some_and(|(name, _)| extensions.contains(&name.as_str())),
                 _ => false,
             }
@@ -156,7 +157,7 @@ fn in_place_of_calls(m: &mut Module, g: &mut Globals) -> Result<(), Refusal> {
 
 /// Whether a type is a pointer that may point to a variable of a function.
 fn is_private(m: &Module, ty: Id) -> bool {
-    let private = [StorageClass::Function as u32, StorageClass::Generic as u32];
+    let private = [StorageClass::Function, StorageClass::Generic];
     matches!(Type::of(m, ty), Some(Type::Pointer { storage, .. }) if private.contains(&storage))
 }
 

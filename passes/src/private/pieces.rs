@@ -7,9 +7,9 @@
 use super::walk::{Act, End, Walk};
 use crate::layout::Layout;
 use coop_ir::hash::FxHashSet;
+use coop_ir::spv::StorageClass;
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Module, Op};
-use spirv::StorageClass;
 use std::collections::BTreeMap;
 
 /// Pieces of a variable: by offset, the size and the type.
@@ -89,7 +89,7 @@ impl Cutter<'_> {
                 continue;
             }
             let storage = self.m.type_of(to).and_then(|t| Type::of(self.m, t));
-            let known = [StorageClass::CrossWorkgroup as u32, StorageClass::Workgroup as u32];
+            let known = [StorageClass::CrossWorkgroup, StorageClass::Workgroup];
             let byte = self
                 .byte
                 .filter(|_| matches!(storage, Some(Type::Pointer { storage, .. }) if known.contains(&storage)));

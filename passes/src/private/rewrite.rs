@@ -7,9 +7,9 @@ use crate::ssa;
 use coop_ir::builder::Globals;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::insert_before;
+use coop_ir::spv::{MemoryAccess, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use spirv::{MemoryAccess, StorageClass};
 use std::collections::BTreeMap;
 
 /// A piece that is a variable of its own now.
@@ -85,7 +85,7 @@ impl Rewrite<'_> {
     fn element(&mut self, spot: Spot, element: Element) -> Option<(Id, Id)> {
         let piece = *self.pieces[spot.variable].get(&spot.offset)?;
         let component = types::coop_mat(self.m, element.matrix)?.component;
-        let pointer = self.g.pointer(self.m, StorageClass::Function as u32, component);
+        let pointer = self.g.pointer(self.m, StorageClass::Function, component);
         Some((self.ids(Op::AccessChain, pointer, &[piece.variable, element.index]), component))
     }
 
@@ -153,7 +153,7 @@ impl Rewrite<'_> {
                 let pieces = self.within(variable, begin, bytes);
                 let load = |(at, p): (u64, Piece)| {
                     let (pointer, align) = self.elsewhere(pointer, at - begin, p.ty, 1);
-                    let operands = [pointer.into(), Operand::Word(MemoryAccess::ALIGNED.bits()), Operand::Word(align)];
+                    let operands = [pointer.into(), Operand::Word(MemoryAccess::Aligned.0), Operand::Word(align)];
                     (at - begin, p.ty, self.emit(Op::Load, p.ty, operands))
                 };
                 pieces.into_iter().map(load).collect()
@@ -165,7 +165,7 @@ impl Rewrite<'_> {
                 End::Variable(variable, begin) => self.store_at(variable, begin + at, ty, value),
                 End::Elsewhere(pointer) => {
                     let (pointer, align) = self.elsewhere(pointer, at, ty, 0);
-                    self.put(pointer, value, &[MemoryAccess::ALIGNED.bits(), align]);
+                    self.put(pointer, value, &[MemoryAccess::Aligned.0, align]);
                 }
             }
         }
@@ -182,7 +182,7 @@ impl Rewrite<'_> {
         let align = if offset == 0 { align } else { align.min(1 << offset.trailing_zeros()) };
         let storage = match self.m.type_of(pointer).and_then(|t| Type::of(self.m, t)) {
             Some(Type::Pointer { storage, .. }) => storage,
-            _ => StorageClass::Function as u32,
+            _ => StorageClass::Function,
         };
         let mut at = pointer;
         if offset > 0 {
@@ -206,7 +206,7 @@ impl Rewrite<'_> {
         let masks: Vec<u32> = inst.operands.iter().skip(first).map(|o| o.word()).collect();
         let said = |at: usize| {
             let mask = *masks.get(at)?;
-            (mask & MemoryAccess::ALIGNED.bits() != 0).then(|| masks.get(at + 1).copied().map(u64::from)).flatten()
+            (mask & MemoryAccess::Aligned.0 != 0).then(|| masks.get(at + 1).copied().map(u64::from)).flatten()
         };
         let second = if said(0).is_some() { 2 } else { 1 };
         let found = if end == 1 && masks.len() > second { said(second) } else { said(0) };
@@ -222,7 +222,7 @@ impl Rewrite<'_> {
             Some(Type::Pointer { storage, .. }) => Some(storage),
             _ => None,
         };
-        let generic = StorageClass::Generic as u32;
+        let generic = StorageClass::Generic;
         let word = self.g.uint(self.m, 64);
         match (storage(self.m, from), storage(self.m, to)) {
             (Some(a), Some(b)) if a == b => self.ids(Op::Bitcast, to, &[value]),

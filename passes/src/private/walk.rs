@@ -3,10 +3,10 @@
 use crate::layout::Layout;
 use crate::ssa::is_debug;
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::spv::{MemoryAccess, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, InstRef, Module, Op};
-use spirv::{MemoryAccess, StorageClass};
 
 /// A variable.
 pub(super) struct Variable {
@@ -127,7 +127,7 @@ impl Walker<'_> {
             return Some(());
         }
         let first = inst.id(0)?;
-        let volatile = MemoryAccess::VOLATILE.bits();
+        let volatile = MemoryAccess::Volatile.0;
         let spot = self.spots.get(&first).copied();
         match inst.op {
             Op::Load if inst.word(1).unwrap_or(0) & volatile == 0 => {
@@ -182,7 +182,7 @@ impl Walker<'_> {
                 let base = if by == 0 { base } else { moved(base, by.checked_mul(self.sized(ty)?.try_into().ok()?)?)? };
                 self.chain(inst, base, 2)
             }
-            Op::GenericCastToPtrExplicit if inst.word(1) != Some(StorageClass::Function as u32) => None,
+            Op::GenericCastToPtrExplicit if inst.enumerant(1) != Some(StorageClass::Function) => None,
             _ => Some(base),
         }
     }

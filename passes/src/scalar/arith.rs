@@ -19,9 +19,9 @@ use crate::placement::Use;
 use crate::{Refusal, Semantics};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::rewrite::{insert_before, remove_globals};
+use coop_ir::spv::CooperativeMatrixOperands as Bits;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
-use spirv::CooperativeMatrixOperands as Bits;
 
 /// What is summed in pairs, if anything.
 pub(super) const HALF: Scalar = Scalar::Float { width: 16 };
@@ -109,7 +109,7 @@ impl Lower<'_, '_> {
         }
         let decorations = result.and_then(|id| self.decorated.get(&id)).cloned().unwrap_or_default();
         let types: Vec<Id> = [mat.ty].into_iter().chain(args.iter().filter_map(|a| self.m.type_of(*a))).collect();
-        let words = decorations.iter().flat_map(|(d, more)| [*d].into_iter().chain(more.iter().copied()));
+        let words = decorations.iter().flat_map(|(d, more)| [d.0].into_iter().chain(more.iter().copied()));
         // Of the result, then of the operands.
         let alike: Vec<bool> = result.iter().chain(&args).map(|id| self.alike.contains(id)).collect();
         let words = words.chain(alike.iter().map(|a| u32::from(*a)));
@@ -198,15 +198,15 @@ impl Lower<'_, '_> {
     pub(super) fn muladd(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r);
         let mut args: Vec<Id> = inst.ids().take(3).collect();
-        let bits = Bits::from_bits_retain(inst.word(3).unwrap_or(0));
+        let bits = Bits(inst.word(3).unwrap_or(0));
         let result = inst.ty.and_then(|t| self.mats.get(&t)).copied();
         let mats: Option<Vec<Mat>> = args.iter().map(|a| self.mat_of(*a)).collect();
         let (Some(d), Some(&[mut a, mut b, c])) = (result, mats.as_deref()) else {
             let why = "the operands are not three matrices";
             return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
         };
-        if bits.bits() & !Bits::all().bits() != 0 {
-            let why = format!("the operand bits {:#x} have no lowering yet", bits.bits());
+        if !Bits::ALL.contains(bits) {
+            let why = format!("the operand bits {:#x} have no lowering yet", bits.0);
             return Err(Refusal::new(
                 "refused-instruction",
                 Some(r),
@@ -221,7 +221,7 @@ impl Lower<'_, '_> {
         }
         let mul = MulAdd { a, b, c, d, bits, pairs: false };
         let types = [d, a, b, c].map(|m| m.ty);
-        let key = Key { op: Op::CooperativeMatrixMulAddKHR, types: types.to_vec(), extra: vec![bits.bits().into()] };
+        let key = Key { op: Op::CooperativeMatrixMulAddKHR, types: types.to_vec(), extra: vec![bits.0.into()] };
         if d.scalar.is_float() {
             let note = "MulAdd sums in f32 (f64 for f64), k ascending from C, and rounds once to the result type";
             self.approximates(note);
@@ -407,7 +407,7 @@ impl MulAdd {
     }
 
     fn saturates(&self) -> bool {
-        self.bits.contains(Bits::SATURATING_ACCUMULATION_KHR) && self.d.scalar.is_int()
+        self.bits.contains(Bits::SaturatingAccumulationKHR) && self.d.scalar.is_int()
     }
 
     /// Where the sum begins: with C, unless the addition of C saturates and so must come last.
@@ -415,7 +415,7 @@ impl MulAdd {
         if self.saturates() {
             return b.globals.constant(b.module, self.sum(), 0);
         }
-        self.widen(b, c, self.c, self.bits.contains(Bits::MATRIX_C_SIGNED_COMPONENTS_KHR))
+        self.widen(b, c, self.c, self.bits.contains(Bits::MatrixCSignedComponentsKHR))
     }
 
     /// The element of the result.
@@ -439,8 +439,8 @@ impl MulAdd {
     fn saturated(&self, b: &mut FunctionBuilder<'_>, sum: Id, c: Id) -> Id {
         let wide = self.sum();
         let width = self.d.scalar.width();
-        let signed = self.bits.contains(Bits::MATRIX_RESULT_SIGNED_COMPONENTS_KHR);
-        let c = self.widen(b, c, self.c, self.bits.contains(Bits::MATRIX_C_SIGNED_COMPONENTS_KHR));
+        let signed = self.bits.contains(Bits::MatrixResultSignedComponentsKHR);
+        let c = self.widen(b, c, self.c, self.bits.contains(Bits::MatrixCSignedComponentsKHR));
         let ty = b.globals.scalar(b.module, wide);
         let bool_type = b.globals.bool(b.module);
         if width < wide.width() {
@@ -472,8 +472,8 @@ impl MulAdd {
 
     fn unrolled(&self, b: &mut FunctionBuilder<'_>) -> Id {
         let (rows, cols, depth) = (self.d.band.rows.held, self.d.band.cols.held, self.a.band.cols.held);
-        let [a_signed, b_signed] = [Bits::MATRIX_A_SIGNED_COMPONENTS_KHR, Bits::MATRIX_B_SIGNED_COMPONENTS_KHR]
-            .map(|bit| self.bits.contains(bit));
+        let [a_signed, b_signed] =
+            [Bits::MatrixASignedComponentsKHR, Bits::MatrixBSignedComponentsKHR].map(|bit| self.bits.contains(bit));
         let all = |b: &mut FunctionBuilder<'_>, param: usize, mat: Mat, signed: Option<bool>| -> Vec<Id> {
             let value = b.param(param);
             let array = Array::new(b, mat, value, false);
@@ -503,8 +503,8 @@ impl MulAdd {
 
     fn looped(&self, b: &mut FunctionBuilder<'_>) -> Id {
         let (rows, cols, depth) = (self.d.band.rows.held, self.d.band.cols.held, self.a.band.cols.held);
-        let [a_signed, b_signed] = [Bits::MATRIX_A_SIGNED_COMPONENTS_KHR, Bits::MATRIX_B_SIGNED_COMPONENTS_KHR]
-            .map(|bit| self.bits.contains(bit));
+        let [a_signed, b_signed] =
+            [Bits::MatrixASignedComponentsKHR, Bits::MatrixBSignedComponentsKHR].map(|bit| self.bits.contains(bit));
         let values = [0, 1, 2].map(|i| b.param(i));
         let xs = Array::new(b, self.a, values[0], true);
         let ys = Array::new(b, self.b, values[1], true);

@@ -3,8 +3,8 @@
 use super::Mat;
 use crate::placement::Band;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::spv::StorageClass;
 use coop_ir::{Id, Op, Operand};
-use spirv::StorageClass;
 
 /// How a lane's elements are visited.
 pub(super) fn unroll(elements: u32) -> Unroll {
@@ -81,7 +81,7 @@ impl Array {
 
 /// The pointer to an element of an array in a variable of the function.
 pub(super) fn slot(b: &mut FunctionBuilder<'_>, array: Id, elem: Id, at: Index) -> Id {
-    let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, elem);
+    let pointer = b.globals.pointer(b.module, StorageClass::Function, elem);
     let at = b.index(at);
     b.ids(Op::AccessChain, pointer, &[array, at])
 }

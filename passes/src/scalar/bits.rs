@@ -1,9 +1,9 @@
 //! Numbers as parts of other numbers: putting together, taking apart, by bit casts of vectors.
 
 use coop_ir::builder::{FunctionBuilder, Index, require_capability};
+use coop_ir::spv::Capability;
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Module, Op};
-use spirv::Capability;
 
 /// Numbers put together, the first in the lowest bits, as a value of type `to`.
 pub(crate) fn gather(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, parts: &[Id], to: Id) -> Id {
@@ -95,5 +95,5 @@ pub(crate) fn small_type(m: &mut Module, scalar: Scalar) {
         Scalar::Float { width: 64 } => Capability::Float64,
         _ => return,
     };
-    require_capability(m, capability as u32);
+    require_capability(m, capability);
 }

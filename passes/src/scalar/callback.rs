@@ -18,9 +18,9 @@ use coop_ir::effects::{self, Written};
 use coop_ir::grammar::Effects;
 use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::insert_before;
+use coop_ir::spv::StorageClass;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use spirv::StorageClass;
 
 /// The instructions of callbacks that a lane may have written out, all together; more become a loop.
 const WRITTEN_OUT: u32 = 1024;
@@ -145,7 +145,7 @@ pub(crate) fn has_effects(m: &Module, function: Id) -> bool {
     each_inst(m, function, &mut |i| {
         found |= match effects::written(m, i) {
             Written::Nothing => does_more(i.op),
-            Written::Through(pointer) => types::storage_of(m, pointer) != Some(StorageClass::Function as u32),
+            Written::Through(pointer) => types::storage_of(m, pointer) != Some(StorageClass::Function),
             Written::Image | Written::Output | Written::Anything => true,
         };
     });

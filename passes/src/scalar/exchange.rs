@@ -136,7 +136,7 @@ impl Move {
     /// What tells the code for it apart.
     pub(super) fn key(&self) -> Key {
         let words = self.op.iter().flat_map(|(o, d)| {
-            let more = d.iter().flat_map(|(d, more)| [*d].into_iter().chain(more.iter().copied()));
+            let more = d.iter().flat_map(|(d, more)| [d.0].into_iter().chain(more.iter().copied()));
             [u32::from(o.0)].into_iter().chain(more)
         });
         let extra = [u32::from(self.transposed)].into_iter().chain(words).map(Operand::Word).collect();

@@ -18,10 +18,10 @@ use coop_ir::decorate::Decorations;
 use coop_ir::grammar::ExecutionScope;
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::insert_before;
+use coop_ir::spv::{BuiltIn, Capability, Decoration, Scope};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Kind, Module, Op, Operand};
 use smallvec::SmallVec;
-use spirv::{BuiltIn, Capability, Decoration, Scope};
 
 /// The built-in variables that tell about subgroups, and are answered.
 const ABOUT_SUBGROUPS: [BuiltIn; 6] = [
@@ -152,9 +152,10 @@ impl LaneSource {
             decode(m, i.op, i.ty, &words, &mut |piece| {
                 scopes.extend((piece.kind == Kind::IdScope).then_some(piece.start));
             });
-            scopes.retain(|at| i.id(*at).is_some_and(|s| constants.get(s).value() == Some(Scope::Subgroup as u64)));
+            scopes
+                .retain(|at| i.id(*at).is_some_and(|s| constants.get(s).value() == Some(u64::from(Scope::Subgroup.0))));
             for at in scopes {
-                let workgroup = g.u32(m, Scope::Workgroup as u32);
+                let workgroup = g.u32(m, Scope::Workgroup.0);
                 m.inst_mut(r).operands[at] = workgroup.into();
             }
         }
@@ -175,7 +176,7 @@ impl LaneSource {
     pub(super) fn shuffle(&mut self, b: &mut FunctionBuilder<'_>, value: Id, mask: u32) -> Id {
         self.shuffles = true;
         let ty = b.u32_type();
-        let (scope, mask) = (b.u32(Scope::Subgroup as u32), b.u32(mask));
+        let (scope, mask) = (b.u32(Scope::Subgroup.0), b.u32(mask));
         b.ids(Op::GroupNonUniformShuffleXor, ty, &[scope, value, mask])
     }
 
@@ -293,9 +294,9 @@ impl LaneSource {
                 kernel::forget_subgroup_size(m);
             }
         } else if self.required_subgroup_size().is_some() || self.reads_subgroup_id {
-            require_capability(m, Capability::GroupNonUniform as u32);
+            require_capability(m, Capability::GroupNonUniform);
             if self.shuffles {
-                require_capability(m, Capability::GroupNonUniformShuffle as u32);
+                require_capability(m, Capability::GroupNonUniformShuffle);
             }
         }
     }
@@ -307,7 +308,7 @@ fn works_on_subgroup(m: &Module, constants: &Constants, inst: &Inst) -> bool {
         Some(ExecutionScope::Subgroup) => true,
         Some(ExecutionScope::Operand(at)) => {
             let scope = inst.id(at).and_then(|s| constants.get(s).fixed());
-            scope.is_none_or(|s| s == Scope::Subgroup as u64)
+            scope.is_none_or(|s| s == u64::from(Scope::Subgroup.0))
         }
         None => {
             let set = inst.id(0).filter(|_| inst.op == Op::ExtInst).and_then(|s| m.def_inst(s));
@@ -331,9 +332,9 @@ impl Untold {
         let masks = MASKS.into_iter().flat_map(all).collect();
         let member = |ty: Id| {
             let told = ABOUT_SUBGROUPS.into_iter().chain(MASKS);
-            let mut members = decorations.members(ty).filter(|(_, d)| d.decoration == Decoration::BuiltIn as u32);
+            let mut members = decorations.members(ty).filter(|(_, d)| d.decoration == Decoration::BuiltIn);
 
-            members.find_map(|(_, d)| told.clone().find(|b| d.literal() == Some(*b as u32)))
+            members.find_map(|(_, d)| told.clone().find(|b| d.literal() == Some(b.0)))
         };
         let block = |r: InstRef| {
             let i = m.inst(r);

@@ -21,14 +21,14 @@ use crate::placement::{self, Along, Run};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll, decorate};
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::insert_before;
+use coop_ir::spv::{Decoration, MemoryAccess, StorageClass};
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
-use spirv::{Decoration, MemoryAccess, StorageClass};
 
 /// Memory operands of a matrix access, for one number of `bytes` bytes: alignment can't be more than its own.
 pub(crate) fn access_operands(operands: &[Operand], bytes: u32) -> Vec<Operand> {
     let mut out = operands.to_vec();
-    let aligned = MemoryAccess::ALIGNED.bits();
+    let aligned = MemoryAccess::Aligned.0;
     if out.first().is_some_and(|m| m.word() & aligned != 0)
         && let Some(Operand::Word(align)) = out.get_mut(1)
     {
@@ -271,7 +271,7 @@ impl Lower<'_, '_> {
             b.ids(Op::CompositeConstruct, mat.ty, &parts)
         } else {
             let array = b.variable(mat.ty);
-            let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, mat.elem);
+            let pointer = b.globals.pointer(b.module, StorageClass::Function, mat.elem);
             let inner = unroll(mat.band.cols.held);
             b.repeat(mat.band.rows.held, outer, &mut |b, i| {
                 b.repeat(mat.band.cols.held, inner, &mut |b, j| {
@@ -329,7 +329,7 @@ impl Visit {
         let place = access.place.clone();
         let mat = access.mat;
         let root = if place.global { place.root } else { b.param(first) };
-        if !place.global && place.storage == StorageClass::PhysicalStorageBuffer as u32 {
+        if !place.global && place.storage == StorageClass::PhysicalStorageBuffer {
             // Vulkan asks for one of the two on every such parameter.
             decorate(b.module, root, Decoration::Aliased, &[]);
         }
@@ -609,7 +609,7 @@ fn element(b: &mut FunctionBuilder<'_>, mat: &Mat, object: Id, array: Option<Id>
     match (at, array) {
         (Index::Const(at), None) => b.op(Op::CompositeExtract, mat.elem, [object.into(), at.into()]),
         (at, array) => {
-            let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, mat.elem);
+            let pointer = b.globals.pointer(b.module, StorageClass::Function, mat.elem);
             let at = b.index(at);
             let slot = b.ids(Op::AccessChain, pointer, &[array.unwrap_or(object), at]);
             b.ids(Op::Load, mat.elem, &[slot])

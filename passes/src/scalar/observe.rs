@@ -14,9 +14,9 @@ use crate::ssa::is_debug;
 use coop_ir::cfg::{Cfg, PostDoms};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::spv::StorageClass;
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op};
-use spirv::StorageClass;
 
 /// What is observed.
 #[derive(Default)]
@@ -257,8 +257,8 @@ impl<'a> Flow<'a> {
             let inst = self.m.def_inst(id)?;
             match inst.op {
                 Op::Variable => {
-                    let private = [StorageClass::Function as u32, StorageClass::Private as u32];
-                    return private.contains(&inst.word(0)?).then_some(id);
+                    let private = [StorageClass::Function, StorageClass::Private];
+                    return private.contains(&inst.enumerant(0)?).then_some(id);
                 }
                 Op::AccessChain
                 | Op::InBoundsAccessChain
@@ -318,7 +318,7 @@ impl<'a> Flow<'a> {
 
 /// Whether a variable is one of a function.
 fn own(variable: &Inst) -> bool {
-    variable.word(0) == Some(StorageClass::Function as u32)
+    variable.enumerant(0) == Some(StorageClass::Function)
 }
 
 /// Instructions without a result that do nothing outside of the invocation.

@@ -4,9 +4,9 @@ use crate::Refusal;
 use crate::kernel::is_physical;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, decorate};
 use coop_ir::constant::Constants;
+use coop_ir::spv::{Capability, Decoration, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op};
-use spirv::{Capability, Decoration, StorageClass};
 
 /// What a pointer operand points to.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Place {
     pub(crate) indices: Vec<Id>,
     /// The index of the number inside a vector, if the pointer points to one.
     pub(crate) component: Option<Id>,
-    pub(crate) storage: u32,
+    pub(crate) storage: StorageClass,
     /// The numbers in memory.
     pub(crate) memory: Scalar,
     pub(crate) memory_ty: Id,
@@ -121,9 +121,9 @@ pub(crate) fn containers(m: &Module, constants: &Constants, root: Id, indices: &
 }
 
 /// Whether a pointer that no access chain made can be stepped.
-fn stepping(m: &Module, r: InstRef, storage: u32, ty: Option<Id>) -> Result<(), Refusal> {
-    let has = |c: Capability| m.has_capability(c as u32);
-    let ok = if storage == StorageClass::PhysicalStorageBuffer as u32 || is_physical(m) {
+fn stepping(m: &Module, r: InstRef, storage: StorageClass, ty: Option<Id>) -> Result<(), Refusal> {
+    let has = |c: Capability| m.has_capability(c);
+    let ok = if storage == StorageClass::PhysicalStorageBuffer || is_physical(m) {
         true
     } else {
         let natural = ty.and_then(|t| match Type::of(m, t)? {
@@ -131,7 +131,7 @@ fn stepping(m: &Module, r: InstRef, storage: u32, ty: Option<Id>) -> Result<(), 
             _ => None,
         });
         let stride = ty.and_then(|t| array_stride(m, t));
-        if storage == StorageClass::Workgroup as u32 {
+        if storage == StorageClass::Workgroup {
             // Memory without a layout has no strides.
             return if has(Capability::VariablePointers) && (stride.is_none() || stride == natural) {
                 Ok(())
@@ -152,7 +152,7 @@ fn not_stepped(r: InstRef) -> Refusal {
 }
 
 fn array_stride(m: &Module, ty: Id) -> Option<u32> {
-    let stride = Decoration::ArrayStride as u32;
+    let stride = Decoration::ArrayStride.0;
     m.globals_with(Op::Decorate)
         .map(|r| m.inst(r))
         .find(|i| i.id(0) == Some(ty) && i.word(1) == Some(stride))
@@ -171,7 +171,7 @@ pub(crate) fn step(b: &mut FunctionBuilder<'_>, place: &Place, count: Index) -> 
 
 /// A pointer value that `OpPtrAccessChain` may step: its type must say the stride.
 pub(crate) fn steppable(b: &mut FunctionBuilder<'_>, place: &Place, root: Id) -> Id {
-    if place.storage != StorageClass::PhysicalStorageBuffer as u32 {
+    if place.storage != StorageClass::PhysicalStorageBuffer {
         return root;
     }
     let bytes = place.memory.bytes() * place.lanes;

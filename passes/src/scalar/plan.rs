@@ -12,9 +12,9 @@ use crate::placement::{Along, Grid, Holding, Run, Shape, Use, choose, spread_wit
 use coop_ir::constant::Constants;
 use coop_ir::effects::{self, Written};
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::spv::StorageClass;
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, Module, Op};
-use spirv::StorageClass;
 
 /// Every matrix type with its dimensions, and the grids that they are cut by.
 pub(super) fn collect(
@@ -268,7 +268,7 @@ pub(crate) fn may_write(m: &Module, op: Op, inst: &Inst) -> bool {
             calls.contains(&op) || effects::orders_memory(op)
         }
         Written::Through(pointer) => {
-            let own = [StorageClass::Function as u32, StorageClass::Private as u32];
+            let own = [StorageClass::Function, StorageClass::Private];
             !types::storage_of(m, pointer).is_some_and(|class| own.contains(&class))
         }
         Written::Image | Written::Output | Written::Anything => true,

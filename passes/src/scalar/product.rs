@@ -131,7 +131,7 @@ impl Lower<'_, '_> {
         let mut key = Key {
             op: Op::CooperativeMatrixMulAddKHR,
             types: [mul.d, mul.a, mul.b, mul.c].map(|m| m.ty).to_vec(),
-            extra: vec![mul.bits.bits().into()],
+            extra: vec![mul.bits.0.into()],
         };
         let mut args = Vec::new();
         for source in &sources {
@@ -198,10 +198,9 @@ impl Lower<'_, '_> {
 
     /// The factors in slices of `slice`, widened if `wide`.
     fn factors(&mut self, mul: MulAdd, sources: &[Source; 2], slice: u32, wide: bool) -> (Factor, Factor) {
-        use spirv::CooperativeMatrixOperands as Bits;
+        use coop_ir::spv::CooperativeMatrixOperands as Bits;
         let signed = |bit: Bits| mul.bits.contains(bit);
-        let (a_signed, b_signed) =
-            (signed(Bits::MATRIX_A_SIGNED_COMPONENTS_KHR), signed(Bits::MATRIX_B_SIGNED_COMPONENTS_KHR));
+        let (a_signed, b_signed) = (signed(Bits::MatrixASignedComponentsKHR), signed(Bits::MatrixBSignedComponentsKHR));
         let sum = mul.sum();
         let sum = Elem { scalar: sum, ty: self.g.scalar(self.m, sum) };
         let elem = |m: Mat| if wide && m.scalar.width() < sum.scalar.width() { sum } else { m.element() };
@@ -451,7 +450,7 @@ impl Lower<'_, '_> {
         if mul.keeps_sums() {
             return None;
         }
-        let key = Key { op: Op::CopyObject, types: vec![mul.c.ty, sums], extra: vec![mul.bits.bits().into()] };
+        let key = Key { op: Op::CopyObject, types: vec![mul.c.ty, sums], extra: vec![mul.bits.0.into()] };
         Some(self.function(key, &mut |this| {
             let label = format!("coop_sums_{}", mul.c.label());
             let mut f = FunctionBuilder::new(this.m, &mut this.g, &label, sums, &[mul.c.ty]);
@@ -482,7 +481,7 @@ impl Lower<'_, '_> {
             return None;
         }
         let types = vec![mul.d.ty, sums, mul.c.ty];
-        let key = Key { op: Op::CompositeConstruct, types, extra: vec![mul.bits.bits().into()] };
+        let key = Key { op: Op::CompositeConstruct, types, extra: vec![mul.bits.0.into()] };
         Some(self.function(key, &mut |this| {
             let label = format!("coop_result_{}", mul.d.label());
             let mut f = FunctionBuilder::new(this.m, &mut this.g, &label, mul.d.ty, &[sums, mul.c.ty]);

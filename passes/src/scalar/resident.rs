@@ -11,9 +11,9 @@ use crate::Refusal;
 use crate::arena::Elem;
 use coop_ir::builder::FunctionBuilder;
 use coop_ir::rewrite::insert_before;
+use coop_ir::spv::CooperativeMatrixOperands as Bits;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
-use spirv::CooperativeMatrixOperands as Bits;
 
 /// Bytes of shared memory that such a factor takes at most, so that several workgroups can be resident.
 const MOST_BYTES: u32 = 36 << 10;
@@ -59,7 +59,7 @@ impl Lower<'_, '_> {
         key.extra.extend([at.at, factor.pitch].map(Operand::Word));
         key.op = Op::CopyMemory;
         // It is of floats: no signs matter.
-        let mul = MulAdd { a: mat, b: mat, c: d, d, bits: Bits::empty(), pairs: false };
+        let mul = MulAdd { a: mat, b: mat, c: d, d, bits: Bits::None, pairs: false };
         self.call(call, key, &args, &mut |this| {
             let label = format!("coop_settle_{}", mat.label());
             let mut f = FunctionBuilder::new(this.m, &mut this.g, &label, void, &types);

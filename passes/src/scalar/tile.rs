@@ -23,7 +23,7 @@ impl Lower<'_, '_> {
     /// The function that adds a slice to a lane's sums, which it takes and gives as an array of type `sums`. Where there
     /// are two stages, it takes which of them too.
     pub(super) fn multiply(&mut self, plan: Plan, sums: Id) -> Id {
-        let mut extra: Vec<Operand> = vec![plan.mul.bits.bits().into()];
+        let mut extra: Vec<Operand> = vec![plan.mul.bits.0.into()];
         extra.extend([plan.slice, plan.block, plan.stages].map(Operand::Word));
         let mut types = vec![plan.mul.d.ty, sums];
         for (factor, at) in [plan.a, plan.b].iter().zip(plan.at) {

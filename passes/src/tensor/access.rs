@@ -310,17 +310,17 @@ struct Operands {
 
 impl Operands {
     fn of(inst: &coop_ir::Inst) -> Option<Operands> {
-        use spirv::MemoryAccess;
+        use coop_ir::spv::MemoryAccess;
         let mask = inst.word(3)?;
         let mut at = 4;
         let with_one = [
-            MemoryAccess::ALIGNED,
-            MemoryAccess::MAKE_POINTER_AVAILABLE,
-            MemoryAccess::MAKE_POINTER_VISIBLE,
-            MemoryAccess::ALIAS_SCOPE_INTEL_MASK,
-            MemoryAccess::NO_ALIAS_INTEL_MASK,
+            MemoryAccess::Aligned,
+            MemoryAccess::MakePointerAvailable,
+            MemoryAccess::MakePointerVisible,
+            MemoryAccess::AliasScopeINTELMask,
+            MemoryAccess::NoAliasINTELMask,
         ];
-        at += with_one.iter().filter(|bit| mask & bit.bits() != 0).count();
+        at += with_one.iter().filter(|bit| mask & bit.0 != 0).count();
         let memory = inst.operands.get(3..at)?.to_vec();
         let tensor = inst.word(at)?;
         let mut rest = inst.operands.get(at + 1..)?.iter().map(|o| o.id());

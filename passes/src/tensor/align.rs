@@ -83,7 +83,7 @@ impl Finder<'_> {
             self.assumed += 1;
             return MAX;
         }
-        let function = spirv::StorageClass::Function as u32;
+        let function = coop_ir::spv::StorageClass::Function.0;
         let Some(inst) = self.m.def_inst(variable).filter(|i| i.op == Op::Variable && i.word(0) == Some(function))
         else {
             return 1;

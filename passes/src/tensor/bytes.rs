@@ -10,10 +10,10 @@ use coop_ir::builder::{FunctionBuilder, Index, decorate, name, require_capabilit
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::spv::{Capability, Decoration, MemoryAccess, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::uses::is_note;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
-use spirv::{Capability, Decoration, MemoryAccess, StorageClass};
 
 /// More parts of a value than this are not read one by one.
 const MAX_PARTS: u32 = 1024;
@@ -248,11 +248,11 @@ impl Layouts<'_> {
             }
         }
         let Type::Pointer { storage, pointee } = Type::of(m, m.type_of(root)?)? else { return None };
-        storages.iter().any(|s| *s as u32 == storage).then_some(())?;
+        storages.contains(&storage).then_some(())?;
         let indices: Vec<Id> = parts.into_iter().rev().flatten().collect();
         let mut indices = indices.as_slice();
         let (mut ty, mut descriptor) = (pointee, None);
-        if storage != StorageClass::Workgroup as u32
+        if storage != StorageClass::Workgroup
             && let Type::Array { elem, .. } | Type::RuntimeArray { elem } = Type::of(m, pointee)?
         {
             descriptor = Some(*indices.first()?);
@@ -302,7 +302,7 @@ impl Views {
         if let Some(id) = self.by_unit.get(&(variable, unit)) {
             return *id;
         }
-        let storage = StorageClass::StorageBuffer as u32;
+        let storage = StorageClass::StorageBuffer;
         let add = |m: &mut Module, op: Op, operands: &[Operand]| {
             let id = m.fresh_id();
             let r = m.add(Inst::new(op, None, Some(id), operands.iter().copied()));
@@ -313,7 +313,7 @@ impl Views {
         decorate(m, array, Decoration::ArrayStride, &[bytes]);
         let block = add(m, Op::TypeStruct, &[array.into()]);
         decorate(m, block, Decoration::Block, &[]);
-        let member = [Operand::Id(block), 0.into(), (Decoration::Offset as u32).into(), 0.into()];
+        let member = [Operand::Id(block), 0.into(), (Decoration::Offset.0).into(), 0.into()];
         coop_ir::builder::add_global(m, Inst::new(Op::MemberDecorate, None, None, member));
         let mut held = block;
         let mut readonly = d.has(variable, Decoration::NonWritable);
@@ -387,7 +387,7 @@ impl Views {
         for v in same.chain([view]) {
             let says = |m: &Module, r: InstRef, what: Decoration| {
                 let i = m.inst(r);
-                i.op == Op::Decorate && i.id(0) == Some(v) && i.word(1) == Some(what as u32)
+                i.op == Op::Decorate && i.id(0) == Some(v) && i.word(1) == Some(what.0)
             };
             // Where there are two, none is the only one.
             coop_ir::rewrite::remove_globals(m, |m, r| says(m, r, Decoration::Restrict));
@@ -407,12 +407,12 @@ fn storage_capability(m: &mut Module, bytes: u32, unit: Id) {
     };
     match scalar.map_or(bytes, Scalar::bytes) {
         1 => {
-            require_capability(m, Capability::StorageBuffer8BitAccess as u32);
+            require_capability(m, Capability::StorageBuffer8BitAccess);
             if m.header.version_pair() < (1, 5) {
                 require_extension(m, "SPV_KHR_8bit_storage");
             }
         }
-        2 => require_capability(m, Capability::StorageBuffer16BitAccess as u32),
+        2 => require_capability(m, Capability::StorageBuffer16BitAccess),
         _ => {}
     }
 }
@@ -508,7 +508,7 @@ impl Reader<'_> {
         let view = self.views.view(b.module, self.decorations, self.buffer.variable, unit, bytes);
         let index = address.index(b, bytes);
         let (zero, index) = (b.u32(0), b.index(index));
-        let pointer = b.globals.pointer(b.module, StorageClass::StorageBuffer as u32, unit);
+        let pointer = b.globals.pointer(b.module, StorageClass::StorageBuffer, unit);
         let chain: Vec<Id> = [view].into_iter().chain(self.buffer.descriptor).chain([zero, index]).collect();
         let pointer = b.ids(Op::AccessChain, pointer, &chain);
         b.op(Op::Load, unit, [Operand::Id(pointer)].into_iter().chain(self.operands.iter().copied()))
@@ -518,7 +518,7 @@ impl Reader<'_> {
 /// Memory operands without the alignment, which is that of another memory.
 pub(super) fn unaligned(operands: &[Operand]) -> Vec<Operand> {
     let mut out = operands.to_vec();
-    let aligned = MemoryAccess::ALIGNED.bits();
+    let aligned = MemoryAccess::Aligned.0;
     if let Some(mask) = out.first().map(|o| o.word())
         && mask & aligned != 0
     {
@@ -530,7 +530,7 @@ pub(super) fn unaligned(operands: &[Operand]) -> Vec<Operand> {
 
 /// Memory operands (that have none) with an alignment.
 pub(super) fn with_alignment(mut operands: Vec<Operand>, bytes: u32) -> Vec<Operand> {
-    let mask = operands.first().map_or(0, |o| o.word()) | MemoryAccess::ALIGNED.bits();
+    let mask = operands.first().map_or(0, |o| o.word()) | MemoryAccess::Aligned.0;
     if operands.is_empty() {
         operands.push(Operand::Word(mask));
     }
@@ -543,11 +543,11 @@ pub(super) fn with_alignment(mut operands: Vec<Operand>, bytes: u32) -> Vec<Oper
 pub(super) fn aliased_parameter(b: &mut FunctionBuilder<'_>, id: Id) {
     let parameter = b.module.def_inst(id).filter(|i| i.op == Op::FunctionParameter);
     let pointer = parameter.and_then(|i| i.ty).and_then(|t| Type::of(b.module, t));
-    let physical = StorageClass::PhysicalStorageBuffer as u32;
+    let physical = StorageClass::PhysicalStorageBuffer;
     if !matches!(pointer, Some(Type::Pointer { storage, .. }) if storage == physical) {
         return;
     }
-    let says = [Decoration::Aliased as u32, Decoration::Restrict as u32];
+    let says = [Decoration::Aliased.0, Decoration::Restrict.0];
     let mut decorations = b.module.globals_with(Op::Decorate).map(|r| b.module.inst(r));
     let said = decorations.any(|i| i.id(0) == Some(id) && i.word(1).is_some_and(|w| says.contains(&w)));
     drop(decorations);

@@ -22,10 +22,10 @@ use coop_ir::builder::{FunctionBuilder, Globals, Index, decorate};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::spv::{Decoration, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::uses::Users;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
-use spirv::{Decoration, StorageClass};
 
 /// The functions that decode, as they are called.
 #[derive(Clone, Debug)]
@@ -199,11 +199,11 @@ impl Maker<'_> {
             from,
             descriptor,
         };
-        let storage = self.m.type_of(pointer).and_then(|t| Type::of(self.m, t)).map(|t| match t {
-            Type::Pointer { storage, .. } => storage,
-            _ => u32::MAX,
+        let storage = self.m.type_of(pointer).and_then(|t| Type::of(self.m, t)).and_then(|t| match t {
+            Type::Pointer { storage, .. } => Some(storage),
+            _ => None,
         });
-        if storage == Some(StorageClass::PhysicalStorageBuffer as u32) || is_kernel(self.m) {
+        if storage == Some(StorageClass::PhysicalStorageBuffer) || is_kernel(self.m) {
             let mut args = Args { m: self.m, constants: self.constants, list: std::mem::take(list) };
             let at = args.pass(pointer);
             *list = args.list;
@@ -267,7 +267,7 @@ impl Maker<'_> {
         let f = self.m.functions.len() - 1;
         self.flatten(f)?;
         let users = Users::new(self.m);
-        let physical = StorageClass::PhysicalStorageBuffer as u32;
+        let physical = StorageClass::PhysicalStorageBuffer;
         let found = ssa::candidates(
             self.m,
             f,
@@ -327,7 +327,7 @@ impl Maker<'_> {
 
     /// Inlines what a function passes such pointers to.
     fn flatten(&mut self, f: usize) -> Result<(), Refusal> {
-        let physical = StorageClass::PhysicalStorageBuffer as u32;
+        let physical = StorageClass::PhysicalStorageBuffer;
         let is_pointer =
             |m: &Module, ty: Id| matches!(Type::of(m, ty), Some(Type::Pointer { storage, .. }) if storage == physical);
         let mut chosen: FxHashSet<Id> = FxHashSet::default();
@@ -575,7 +575,7 @@ fn stepped(b: &mut FunctionBuilder<'_>, pointer: Id, step: u32) -> Id {
         // Every pointer steps by what it points to, and that is the function's own decision.
         return pointer;
     }
-    let storage = StorageClass::PhysicalStorageBuffer as u32;
+    let storage = StorageClass::PhysicalStorageBuffer;
     let pointee = b.module.type_of(pointer).and_then(|t| match Type::of(b.module, t)? {
         Type::Pointer { pointee, .. } => Some(pointee),
         _ => None,

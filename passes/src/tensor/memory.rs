@@ -12,9 +12,9 @@ use crate::scalar::place::{Place, place, step, steppable};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
+use coop_ir::spv::{Scope, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
-use spirv::{Scope, StorageClass};
 
 /// Where elements are.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl Seen {
         list: &mut Vec<Id>,
     ) -> Option<Seen> {
         let Type::Pointer { storage, .. } = Type::of(m, m.type_of(pointer)?)? else { return None };
-        if storage == StorageClass::PhysicalStorageBuffer as u32 {
+        if storage == StorageClass::PhysicalStorageBuffer {
             let mut args = Args { m, constants, list: std::mem::take(list) };
             let at = args.pass(pointer);
             *list = args.list;
@@ -129,7 +129,7 @@ impl SeenRoot {
         match self.physical {
             Some(ty) => b.ids(Op::PtrAccessChain, ty, &chain),
             None => {
-                let ty = b.globals.pointer(b.module, StorageClass::StorageBuffer as u32, elem.ty);
+                let ty = b.globals.pointer(b.module, StorageClass::StorageBuffer, elem.ty);
                 b.ids(Op::AccessChain, ty, &chain)
             }
         }
@@ -167,7 +167,7 @@ impl Memory {
             Err(refusal) => {
                 // What a pointer points to has no say in where elements are, if they can be counted otherwise.
                 let seen = Seen::new(m, (constants, decorations), views, (pointer, elem, operands), list);
-                let storage = m.def_inst(m.type_of(pointer).unwrap_or(pointer)).and_then(|t| t.word(0));
+                let storage = m.def_inst(m.type_of(pointer).unwrap_or(pointer)).and_then(|t| t.enumerant(0));
                 let (Some(seen), Some(storage)) = (seen, storage) else { return Err(refusal) };
                 let (memory, memory_ty) = (elem.scalar, elem.ty);
                 let nowhere = Place {
@@ -470,7 +470,7 @@ impl Root {
     /// The memory operands of a matrix load or store in place of the access.
     pub(super) fn matrix_operands(&self, bytes: u32) -> Vec<Operand> {
         let operands = unaligned(&self.memory.operands);
-        if self.memory.place.storage != StorageClass::PhysicalStorageBuffer as u32 {
+        if self.memory.place.storage != StorageClass::PhysicalStorageBuffer {
             return operands;
         }
         with_alignment(operands, bytes)
@@ -486,7 +486,7 @@ impl Root {
     /// The memory operands where memory is seen as elements.
     fn seen_operands(&self) -> Vec<Operand> {
         let operands = unaligned(&self.memory.operands);
-        if self.memory.place.storage != StorageClass::PhysicalStorageBuffer as u32 {
+        if self.memory.place.storage != StorageClass::PhysicalStorageBuffer {
             return operands;
         }
         with_alignment(operands, self.memory.elem.scalar.bytes())
@@ -568,7 +568,7 @@ impl Root {
         let put = b.u32_op(Op::ShiftLeftLogical, Index::Value(raw), bit.at);
         let ones = b.u32_op(Op::ShiftLeftLogical, Index::Const(u32::MAX >> (32 - width)), bit.at);
         let keep = b.u32_op(Op::BitwiseXor, ones, Index::Const(u32::MAX));
-        let (scope, relaxed) = (b.u32(Scope::Workgroup as u32), b.u32(0));
+        let (scope, relaxed) = (b.u32(Scope::Workgroup.0), b.u32(0));
         for (op, with) in [(Op::AtomicAnd, keep), (Op::AtomicOr, put)] {
             let with = b.index(with);
             let with = if place.memory_ty == word { with } else { b.ids(Op::Bitcast, place.memory_ty, &[with]) };

@@ -12,9 +12,9 @@ use crate::arena::QUAD;
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
+use coop_ir::spv::{MemoryAccess, StorageClass};
 use coop_ir::types::Type;
 use coop_ir::{Id, Module, Op, Operand};
-use spirv::{MemoryAccess, StorageClass};
 
 /// The storage classes in which variables begin at multiples of 16 bytes.
 const ALIGNED: [StorageClass; 3] = [StorageClass::StorageBuffer, StorageClass::Uniform, StorageClass::Workgroup];
@@ -33,7 +33,7 @@ pub(super) enum Origin {
 /// What a pointer to PhysicalStorageBuffer memory is a multiple of, at most 16: what the memory operands promise.
 pub(super) fn promised(operands: &[Operand], element: u32) -> u32 {
     let mask = operands.first().map_or(0, |o| o.word());
-    let aligned = mask & MemoryAccess::ALIGNED.bits() != 0;
+    let aligned = mask & MemoryAccess::Aligned.0 != 0;
     operands.get(1).filter(|_| aligned).map_or(element, |o| o.word()).clamp(element, QUAD)
 }
 
@@ -64,7 +64,7 @@ impl Origin {
             _ => return Origin::Unknown,
         };
         let mut args = Args { m, constants, list: std::mem::take(list) };
-        let origin = if storage == StorageClass::PhysicalStorageBuffer as u32 {
+        let origin = if storage == StorageClass::PhysicalStorageBuffer {
             let align = promised(operands, element);
             // What is a multiple of all that can be asked for need not be passed.
             let pointer = if align < QUAD { args.pass(pointer) } else { 0 };

@@ -13,9 +13,9 @@ use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, require_capabili
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::sort_globals;
+use coop_ir::spv::{BuiltIn, Capability, MemoryAccess, MemorySemantics, StorageClass};
 use coop_ir::types;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use spirv::{BuiltIn, Capability, MemoryAccess, MemorySemantics, StorageClass};
 
 /// Replaces the tensor loads and stores of a module; elements are loaded and stored in runs of `run`. A `run` of 0: where it
 /// can be, an access is one load or store of the whole matrix instead.
@@ -114,7 +114,7 @@ impl Job {
         let first = if stage.workgroup {
             b.u32(0)
         } else {
-            require_capability(b.module, Capability::GroupNonUniform as u32);
+            require_capability(b.module, Capability::GroupNonUniform);
             let variable = builtins.variable(b.module, b.globals, BuiltIn::SubgroupId);
             let id = b.ids(Op::Load, u32_type, &[variable]);
             let per = b.u32(stage.per);
@@ -144,15 +144,15 @@ impl Job {
 impl Stage {
     fn barrier(&self, b: &mut FunctionBuilder<'_>) {
         let scope = b.u32(if self.workgroup { 2 } else { 3 });
-        let semantics = MemorySemantics::ACQUIRE_RELEASE | MemorySemantics::WORKGROUP_MEMORY;
-        let semantics = b.u32(semantics.bits());
+        let semantics = MemorySemantics::AcquireRelease | MemorySemantics::WorkgroupMemory;
+        let semantics = b.u32(semantics.0);
         b.effect(Op::ControlBarrier, [scope, scope, semantics].map(Operand::Id));
     }
 
     fn operands(&self, b: &mut FunctionBuilder<'_>, load: bool) -> Vec<Operand> {
-        let make = if load { MemoryAccess::MAKE_POINTER_VISIBLE } else { MemoryAccess::MAKE_POINTER_AVAILABLE };
+        let make = if load { MemoryAccess::MakePointerVisible } else { MemoryAccess::MakePointerAvailable };
         let scope = b.u32(if self.workgroup { 2 } else { 3 });
-        vec![(make | MemoryAccess::NON_PRIVATE_POINTER).bits().into(), scope.into()]
+        vec![(make | MemoryAccess::NonPrivatePointer).0.into(), scope.into()]
     }
 }
 
@@ -236,7 +236,7 @@ impl Plain<'_> {
         let (lanes, parts) = if workgroup { (size, 1) } else { (self.size, size.div_ceil(self.size)) };
         let per = access.rows * access.cols;
         let array = self.g.array(self.m, access.elem.ty, per * parts);
-        let storage = StorageClass::Workgroup as u32;
+        let storage = StorageClass::Workgroup;
         let to_array = self.g.pointer(self.m, storage, array);
         let id = self.m.fresh_id();
         let variable = self.m.add(Inst::new(Op::Variable, Some(to_array), Some(id), [storage.into()]));

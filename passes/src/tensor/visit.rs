@@ -13,8 +13,8 @@ use super::parts::layout;
 use super::wide::{WideRoot, at};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::hash::FxHashMap;
+use coop_ir::spv::StorageClass;
 use coop_ir::{Id, Op, Operand};
-use spirv::StorageClass;
 
 /// Where elements come from or go to, in the function that is made.
 pub(super) enum Begun {
@@ -429,7 +429,7 @@ impl Slots {
     }
 
     fn pointer(&self, b: &mut FunctionBuilder<'_>, at: Index) -> Id {
-        let ty = b.globals.pointer(b.module, StorageClass::Function as u32, self.elem);
+        let ty = b.globals.pointer(b.module, StorageClass::Function, self.elem);
         let at = b.index(at);
         b.ids(Op::AccessChain, ty, &[self.variable, at])
     }

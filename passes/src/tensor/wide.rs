@@ -9,9 +9,9 @@ use crate::scalar::bits::{gather, spread};
 use coop_ir::builder::{FunctionBuilder, Globals, decorate};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
+use coop_ir::spv::{Decoration, MemoryAccess, StorageClass};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, Module, Op, Operand};
-use spirv::{Decoration, MemoryAccess, StorageClass};
 
 /// The sizes of units in bytes.
 const UNITS: [u32; 3] = [4, 8, 16];
@@ -45,11 +45,11 @@ impl Wide {
         list: &mut Vec<Id>,
     ) -> Option<Wide> {
         let mask = operands.first().map_or(0, |o| o.word());
-        if mask & MemoryAccess::VOLATILE.bits() != 0 || elem.scalar.width() > 64 {
+        if mask & MemoryAccess::Volatile.0 != 0 || elem.scalar.width() > 64 {
             return None;
         }
         let Type::Pointer { storage, .. } = Type::of(m, m.type_of(pointer)?)? else { return None };
-        if storage == StorageClass::PhysicalStorageBuffer as u32 {
+        if storage == StorageClass::PhysicalStorageBuffer {
             let align = promised(operands, elem.scalar.bytes());
             let mut args = Args { m, constants, list: std::mem::take(list) };
             let pointer = args.pass(pointer);
@@ -133,7 +133,7 @@ impl WideRoot {
         match &self.wide.base {
             Base::Binding { views, .. } => {
                 let view = views[UNITS.iter().position(|u| *u == unit).unwrap_or(0)];
-                let pointer = b.globals.pointer(b.module, StorageClass::StorageBuffer as u32, ty);
+                let pointer = b.globals.pointer(b.module, StorageClass::StorageBuffer, ty);
                 let zero = b.u32(0);
                 let chain: Vec<Id> = [view].into_iter().chain(self.descriptor).chain([zero, index]).collect();
                 (b.ids(Op::AccessChain, pointer, &chain), ty)
@@ -203,8 +203,8 @@ fn elements_of(b: &mut FunctionBuilder<'_>, elem: Elem, words: &[Id]) -> Vec<Id>
 
 /// A type of pointers to units whose steps are units.
 pub(super) fn stepping_pointer(b: &mut FunctionBuilder<'_>, unit: Id, bytes: u32) -> Id {
-    let storage = StorageClass::PhysicalStorageBuffer as u32;
-    let stride = Decoration::ArrayStride as u32;
+    let storage = StorageClass::PhysicalStorageBuffer.0;
+    let stride = Decoration::ArrayStride.0;
     let strided = |m: &Module, id: Id| {
         let mut all = m.globals_with(Op::Decorate).map(|r| m.inst(r));
         all.any(|i| i.id(0) == Some(id) && i.word(1) == Some(stride) && i.word(2) == Some(bytes))

@@ -22,9 +22,9 @@ use crate::arena::{Elem, QUAD, Zone};
 use crate::scalar::callback::has_effects;
 use crate::scalar::lin::Lin;
 use coop_ir::builder::{FunctionBuilder, Index};
+use coop_ir::spv::{BuiltIn, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use spirv::{BuiltIn, StorageClass};
 
 /// The types of what a function gives and takes.
 pub(super) fn signature(m: &Module, function: Id) -> Option<(Id, Vec<Id>)> {
@@ -368,7 +368,7 @@ impl Tiles<'_, '_> {
         let [Some(rows), Some(cols)] = self.rulers(b, r, mat, [true; 2])? else {
             return malformed(r, "coordinates of nothing");
         };
-        let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, mat.elem.ty);
+        let pointer = b.globals.pointer(b.module, StorageClass::Function, mat.elem.ty);
         Ok([rows, cols].map(|tile| {
             let variable = b.variable(mat.tile);
             b.effect(Op::Store, [variable, tile].map(Operand::Id));

@@ -20,6 +20,7 @@ use crate::scalar::arith::apply;
 use crate::scalar::lin::Lin;
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::rewrite::remove_globals;
+use coop_ir::spv::Capability;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
 /// What becomes of the elements on the way.
@@ -93,7 +94,7 @@ impl Tiles<'_, '_> {
 
     /// Whether a conversion transposes.
     pub(super) fn transposed(&self, m: &Module, result: Id) -> bool {
-        m.has_capability(CONVERSIONS_EXT)
+        m.has_capability(Capability::CooperativeMatrixConversionsEXT)
             && m.globals_with(Op::Decorate).any(|r| {
                 let i = m.inst(r);
                 i.id(0) == Some(result) && i.word(1) == Some(TRANSPOSE)
@@ -289,7 +290,7 @@ impl Tiles<'_, '_> {
         let (op, mut extra) = match &how.change {
             Change::None => (Op::CopyObject, Vec::new()),
             Change::Convert(op, decorations) => {
-                let words = decorations.iter().flat_map(|(d, more)| [*d].into_iter().chain(more.iter().copied()));
+                let words = decorations.iter().flat_map(|(d, more)| [d.0].into_iter().chain(more.iter().copied()));
                 (*op, words.map(Operand::Word).collect())
             }
             Change::Fold(function) => (Op::CooperativeMatrixReduceNV, vec![Operand::Id(*function)]),
@@ -393,9 +394,6 @@ fn in_slice(b: &mut FunctionBuilder<'_>, row: &Lin, first: u32, lines: u32, coun
     let inside = b.compare(Op::ULessThan, at, Index::Const(lines));
     (Some(line), Some(inside))
 }
-
-/// CooperativeMatrixConversionsEXT.
-const CONVERSIONS_EXT: u32 = 5429;
 
 /// Takes that decoration off an id.
 fn forget_transpose(b: &mut FunctionBuilder<'_>, id: Option<Id>) {

@@ -22,9 +22,9 @@ use crate::tensor::Access;
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::effects::{self, Written};
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::spv::StorageClass;
 use coop_ir::types;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
-use spirv::StorageClass;
 
 /// Where the tiles of a factor come from.
 pub(super) enum Factor {
@@ -96,7 +96,7 @@ pub(super) fn writes(m: &Module, inst: &Inst) -> bool {
     }
     match effects::written(m, inst) {
         Written::Nothing => effects::orders_memory(inst.op),
-        Written::Through(pointer) => types::storage_of(m, pointer) != Some(StorageClass::Function as u32),
+        Written::Through(pointer) => types::storage_of(m, pointer) != Some(StorageClass::Function),
         Written::Image | Written::Output | Written::Anything => true,
     }
 }

@@ -5,8 +5,8 @@
 
 use super::inst::Slot;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::spv::StorageClass;
 use coop_ir::{Id, Op, Operand};
-use spirv::StorageClass;
 
 /// A tile like the first of `tiles`, all of type `ty`, with what `body` makes of their elements.
 pub(super) fn map(
@@ -26,7 +26,7 @@ pub(super) fn map(
         .collect();
     let word = b.u32_type();
     let length = b.ids(Op::CooperativeMatrixLengthKHR, word, &[ty]);
-    let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, elem);
+    let pointer = b.globals.pointer(b.module, StorageClass::Function, elem);
     b.count(Index::Const(0), Index::Value(length), Index::Const(1), Unroll::Ask, &mut |b, i| {
         let i = b.index(i);
         let places: Vec<Id> = variables.iter().map(|v| b.ids(Op::AccessChain, pointer, &[*v, i])).collect();

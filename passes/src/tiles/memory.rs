@@ -12,9 +12,9 @@ use crate::scalar::lin::Lin;
 use crate::scalar::memory::narrow;
 use crate::scalar::place::{Place, place, steppable};
 use coop_ir::builder::{FunctionBuilder, Index};
+use coop_ir::spv::{MemoryAccess, StorageClass};
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use spirv::{MemoryAccess, StorageClass};
 
 /// Memory that a matrix is loaded from or stored to.
 pub(super) struct Memory {
@@ -203,7 +203,7 @@ impl Tiles<'_, '_> {
         };
         let pointer = step(b, memory, &offset.plus(&units), &known);
         let line_bytes = if memory.row_major { mat.tile_cols } else { mat.tile_rows } * mat.elem.scalar.bytes();
-        let aligned = MemoryAccess::ALIGNED.bits();
+        let aligned = MemoryAccess::Aligned.0;
         let mut operands = memory.operands.clone();
         if operands.first().is_some_and(|m| m.word() & aligned != 0)
             && let Some(Operand::Word(align)) = operands.get_mut(1)
@@ -259,7 +259,7 @@ fn step(b: &mut FunctionBuilder<'_>, memory: &Memory, units: &Lin, known: &dyn F
         return b.ids(Op::AccessChain, ty, &operands);
     }
     let Some(last) = last else {
-        let root = if place.storage == StorageClass::PhysicalStorageBuffer as u32 {
+        let root = if place.storage == StorageClass::PhysicalStorageBuffer {
             steppable(b, place, place.root)
         } else {
             place.root

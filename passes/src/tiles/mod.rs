@@ -53,12 +53,12 @@ use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::sort_globals;
+use coop_ir::spv::{BuiltIn, Capability, Scope};
 use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
 use native::Native;
 use pipeline::{Carried, Pipeline};
 use shape::{Choice, Mat};
 use sheet::Sheet;
-use spirv::{BuiltIn, Capability, Scope};
 use tensor::Key;
 
 /// The opcodes that no module has afterwards, whatever the device is.
@@ -232,7 +232,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     tiles.types(m, &mut g);
     tiles.cx.report.added_shared_memory += tiles.arena.finish(m, &mut g);
     if tiles.builtins.is_read() && !kernel::is_kernel(m) {
-        require_capability(m, Capability::GroupNonUniform as u32);
+        require_capability(m, Capability::GroupNonUniform);
     }
     tiles.builtins.finish(m);
     tiles.cx.report.required_subgroup_size = Some(size);
@@ -386,7 +386,7 @@ type TileTypes = FxHashMap<(Id, u32, u32, u32), Id>;
 fn tile_type(m: &mut Module, g: &mut Globals, types: &mut TileTypes, key: (Id, u32, u32, u32)) -> Id {
     *types.entry(key).or_insert_with(|| {
         let (component, rows, cols, use_) = key;
-        let operands = [Scope::Subgroup as u32, rows, cols, use_].map(|v| Operand::Id(g.u32(m, v)));
+        let operands = [Scope::Subgroup.0, rows, cols, use_].map(|v| Operand::Id(g.u32(m, v)));
         let operands = [Operand::Id(component)].into_iter().chain(operands);
         let id = m.fresh_id();
         let r = m.add(Inst::new(Op::TypeCooperativeMatrixKHR, None, Some(id), operands));

@@ -18,9 +18,9 @@ use crate::Refusal;
 use crate::placement::Use;
 use crate::scalar::arith::saturated_sum;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::spv::{CooperativeMatrixOperands as Bits, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-use spirv::{CooperativeMatrixOperands as Bits, StorageClass};
 
 /// A product that is being made.
 #[derive(Clone, Copy)]
@@ -53,12 +53,12 @@ impl Tiles<'_, '_> {
                 *factor = Factor::Held(parts);
             }
         }
-        let bits = Bits::from_bits_retain(inst.word(3).unwrap_or(0));
+        let bits = Bits(inst.word(3).unwrap_or(0));
         // Sums of floats have no limits to saturate at: the bit means nothing there.
         let saturates = saturates(inst) && d.elem.scalar.is_int();
         let steps = a.cols;
         let by_device = saturates && steps == 1 && self.device_saturates([a, bm, c, d], bits);
-        let plain = if by_device { bits } else { bits - Bits::SATURATING_ACCUMULATION_KHR };
+        let plain = if by_device { bits } else { bits - Bits::SaturatingAccumulationKHR };
         let mut sums = c_parts.clone();
         let add_last = saturates && !by_device;
         if add_last {
@@ -106,7 +106,7 @@ impl Tiles<'_, '_> {
             sums.iter_mut().for_each(|sum| *sum = slot.op(b, Op::FConvert, d.tile, [(*sum).into()]));
         }
         if add_last {
-            let signed = bits.contains(Bits::MATRIX_RESULT_SIGNED_COMPONENTS_KHR);
+            let signed = bits.contains(Bits::MatrixResultSignedComponentsKHR);
             for (sum, c) in sums.iter_mut().zip(c_parts) {
                 *sum = add_saturating(b, &mut slot, d, *sum, c, signed);
             }
@@ -153,7 +153,7 @@ impl Tiles<'_, '_> {
                 let at = d.at(i, j);
                 let mut operands: Vec<Operand> = [left[i as usize], right, out[at]].map(Operand::Id).to_vec();
                 if !bits.is_empty() {
-                    operands.push(bits.bits().into());
+                    operands.push(bits.0.into());
                 }
                 let op = Op::CooperativeMatrixMulAddKHR;
                 out[at] = match &mut slot {
@@ -187,7 +187,7 @@ impl Tiles<'_, '_> {
     /// Whether an instruction saturates as the device can't.
     pub(super) fn must_saturate(&self, m: &Module, inst: &Inst) -> bool {
         let mats = self.operands_and_result(m, inst);
-        let bits = Bits::from_bits_retain(inst.word(3).unwrap_or(0));
+        let bits = Bits(inst.word(3).unwrap_or(0));
         saturates(inst) && mats.is_some_and(|mats| !self.device_saturates(mats, bits))
     }
 
@@ -200,10 +200,10 @@ impl Tiles<'_, '_> {
     /// Whether the device has a product of tiles like these that saturates.
     fn device_saturates(&self, [a, b, c, d]: [Mat; 4], bits: Bits) -> bool {
         let signs = [
-            Bits::MATRIX_A_SIGNED_COMPONENTS_KHR,
-            Bits::MATRIX_B_SIGNED_COMPONENTS_KHR,
-            Bits::MATRIX_C_SIGNED_COMPONENTS_KHR,
-            Bits::MATRIX_RESULT_SIGNED_COMPONENTS_KHR,
+            Bits::MatrixASignedComponentsKHR,
+            Bits::MatrixBSignedComponentsKHR,
+            Bits::MatrixCSignedComponentsKHR,
+            Bits::MatrixResultSignedComponentsKHR,
         ];
         let signs = signs.map(|bit| Some(bits.contains(bit)));
         let profile = self.cx.options.profile;
@@ -212,7 +212,7 @@ impl Tiles<'_, '_> {
 }
 
 fn saturates(inst: &Inst) -> bool {
-    Bits::from_bits_retain(inst.word(3).unwrap_or(0)).contains(Bits::SATURATING_ACCUMULATION_KHR)
+    Bits(inst.word(3).unwrap_or(0)).contains(Bits::SaturatingAccumulationKHR)
 }
 
 fn check(r: InstRef, [a, b, c, d]: [Mat; 4]) -> Result<(), Refusal> {
@@ -237,7 +237,7 @@ fn add_saturating(b: &mut FunctionBuilder<'_>, slot: &mut Slot, d: Mat, sum: Id,
     });
     let u32_type = b.u32_type();
     let length = b.ids(Op::CooperativeMatrixLengthKHR, u32_type, &[d.tile]);
-    let pointer = b.globals.pointer(b.module, StorageClass::Function as u32, d.elem.ty);
+    let pointer = b.globals.pointer(b.module, StorageClass::Function, d.elem.ty);
     b.count(Index::Const(0), Index::Value(length), Index::Const(1), Unroll::No, &mut |b, i| {
         let i = b.index(i);
         let [to, from] = [to, from].map(|v| b.ids(Op::AccessChain, pointer, &[v, i]));

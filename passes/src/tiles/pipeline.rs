@@ -36,9 +36,9 @@ use crate::tidy;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::cfg::{Cfg, Loops};
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::spv::{BuiltIn, StorageClass};
 use coop_ir::types::Type;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
-use spirv::{BuiltIn, StorageClass};
 
 /// Units that an invocation fetches of a factor, at most.
 const MOST: u32 = 8;
@@ -197,7 +197,7 @@ fn is_pure(m: &Module, inst: &Inst) -> bool {
         // Of memory that nobody writes.
         Op::Load => {
             let ty = inst.id(0).and_then(|p| m.type_of(p)).and_then(|t| Type::of(m, t));
-            let of = [StorageClass::Input, StorageClass::PushConstant, StorageClass::Uniform].map(|s| s as u32);
+            let of = [StorageClass::Input, StorageClass::PushConstant, StorageClass::Uniform];
             matches!(ty, Some(Type::Pointer { storage, .. }) if of.contains(&storage)) && inst.operands.len() == 1
         }
         _ => false,
@@ -423,7 +423,7 @@ impl Tiles<'_, '_> {
         let value = if access.clamps() {
             // The code for what is beyond the tensor stands there once.
             let variable = f.variable(array);
-            let pointer = f.globals.pointer(f.module, StorageClass::Function as u32, quad);
+            let pointer = f.globals.pointer(f.module, StorageClass::Function, quad);
             f.repeat(*units, Unroll::Ask, &mut |f, n| {
                 let skipped = f.mul(n, Index::Const(step));
                 let unit = f.add(lane, skipped);

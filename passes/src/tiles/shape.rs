@@ -21,9 +21,9 @@ use crate::logical::Logical;
 use crate::placement::{Grid, Shape, Use, choose};
 use coop_device::{ComponentType, MatrixProperties, Profile, Scope};
 use coop_ir::hash::FxHashMap;
+use coop_ir::spv::CooperativeMatrixOperands as Bits;
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, InstRef, Module, Op};
-use spirv::CooperativeMatrixOperands as Bits;
 
 /// A matrix type of the module.
 #[derive(Clone, Copy, Debug)]
@@ -164,7 +164,7 @@ impl<'a> Choice<'a> {
             if !types.iter().all(|t| by_id.contains_key(t)) {
                 continue;
             }
-            let bits = i.word(3).unwrap_or(0) & !Bits::SATURATING_ACCUMULATION_KHR.bits();
+            let bits = i.word(3).unwrap_or(0) & !Bits::SaturatingAccumulationKHR.0;
             if !products.iter().any(|p| p.types == types && p.bits == bits) {
                 products.push(Product { at: r, types, bits });
             }
@@ -180,15 +180,15 @@ impl<'a> Choice<'a> {
     /// The rows of the list that a product can use, best first.
     fn candidates(&self, product: &Product) -> Result<Vec<&'a MatrixProperties>, Refusal> {
         let [a, b, c, d] = product.types.map(|t| self.by_id[&t]);
-        let bits = Bits::from_bits_retain(product.bits);
+        let bits = Bits(product.bits);
         let signed = |bit: Bits| Some(bits.contains(bit));
         let mut rows: Vec<&MatrixProperties> = self
             .rows()
             .filter(|p| {
-                is(p.a, a.scalar, signed(Bits::MATRIX_A_SIGNED_COMPONENTS_KHR))
-                    && is(p.b, b.scalar, signed(Bits::MATRIX_B_SIGNED_COMPONENTS_KHR))
-                    && is(p.c, c.scalar, signed(Bits::MATRIX_C_SIGNED_COMPONENTS_KHR))
-                    && is(p.result, d.scalar, signed(Bits::MATRIX_RESULT_SIGNED_COMPONENTS_KHR))
+                is(p.a, a.scalar, signed(Bits::MatrixASignedComponentsKHR))
+                    && is(p.b, b.scalar, signed(Bits::MatrixBSignedComponentsKHR))
+                    && is(p.c, c.scalar, signed(Bits::MatrixCSignedComponentsKHR))
+                    && is(p.result, d.scalar, signed(Bits::MatrixResultSignedComponentsKHR))
                     && !p.saturating
             })
             .collect();

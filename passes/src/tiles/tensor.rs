@@ -14,9 +14,9 @@ use crate::arena::{Arena, QUAD, Zone};
 use crate::scalar::lin::Lin;
 use crate::tensor::{Access, Loaded, Visit};
 use coop_ir::builder::{FunctionBuilder, Index};
+use coop_ir::spv::BuiltIn;
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
-use spirv::BuiltIn;
 
 /// A subgroup's sheet is not made larger than this: more shared memory would only keep other workgroups out.
 const MOST: u32 = 4096;

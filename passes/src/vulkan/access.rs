@@ -3,9 +3,9 @@
 use super::Kernel;
 use super::place::Place;
 use crate::Refusal;
+use coop_ir::spv::{MemoryAccess, StorageClass};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
-use spirv::{MemoryAccess, StorageClass};
 
 /// An access: through which pointer, and how.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Access {
 const MOST_PIECES: u64 = 512;
 
 /// The bits of a memory operand that say something of the access itself.
-const KEPT: u32 = MemoryAccess::VOLATILE.bits() | MemoryAccess::NONTEMPORAL.bits();
+const KEPT: u32 = MemoryAccess::Volatile.0 | MemoryAccess::Nontemporal.0;
 
 impl Kernel<'_> {
     /// Notes what an instruction asks of the units of variables.
@@ -358,12 +358,12 @@ impl Kernel<'_> {
     /// Others see what is in shared memory, so its accesses are not private.
     fn variable_operands(&self, root: usize, bits: u32) -> Option<Operand> {
         let shared = self.roots[root].storage == StorageClass::Workgroup;
-        let bits = bits | if shared { MemoryAccess::NON_PRIVATE_POINTER.bits() } else { 0 };
+        let bits = bits | if shared { MemoryAccess::NonPrivatePointer.0 } else { 0 };
         (bits != 0).then_some(Operand::Word(bits))
     }
 
     fn global_operands(access: Access) -> [Operand; 2] {
-        let bits = access.bits | MemoryAccess::ALIGNED.bits() | MemoryAccess::NON_PRIVATE_POINTER.bits();
+        let bits = access.bits | MemoryAccess::Aligned.0 | MemoryAccess::NonPrivatePointer.0;
         [Operand::Word(bits), Operand::Word(access.align.clamp(1, 1 << 16) as u32)]
     }
 
@@ -380,7 +380,7 @@ impl Kernel<'_> {
 
     /// A pointer to a value in memory of the device.
     pub(super) fn global_pointer(&mut self, address: Id, ty: Id) -> Id {
-        let pointer = self.g.pointer(self.m, StorageClass::PhysicalStorageBuffer as u32, ty);
+        let pointer = self.g.pointer(self.m, StorageClass::PhysicalStorageBuffer, ty);
         self.ids(Op::ConvertUToPtr, pointer, &[address])
     }
 }
@@ -389,6 +389,6 @@ impl Kernel<'_> {
 pub(super) fn aligned(inst: &Inst, operands: usize) -> Option<u64> {
     let mask = inst.word(operands)?;
     // Volatile comes before it and has no parameter.
-    let align = inst.word(operands + 1).filter(|_| mask & MemoryAccess::ALIGNED.bits() != 0)?;
+    let align = inst.word(operands + 1).filter(|_| mask & MemoryAccess::Aligned.0 != 0)?;
     align.is_power_of_two().then_some(u64::from(align))
 }

@@ -9,9 +9,9 @@ use super::root::Initial;
 use crate::Refusal;
 use crate::report::Argument;
 use coop_ir::builder::{add_global, decorate, name};
+use coop_ir::spv::{Decoration, StorageClass};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, Op, Operand};
-use spirv::{Decoration, StorageClass};
 
 /// What every Vulkan device has at least.
 const SMALLEST_LIMIT: u64 = 128;
@@ -118,7 +118,7 @@ impl Kernel<'_> {
     fn pushed_word(&mut self, index: u64) -> Id {
         let block = self.push_block();
         let word = self.u32_type();
-        let pointer = self.g.pointer(self.m, StorageClass::PushConstant as u32, word);
+        let pointer = self.g.pointer(self.m, StorageClass::PushConstant, word);
         let (zero, index) = (self.u32(0), self.u32(index as u32));
         let at = self.ids(Op::AccessChain, pointer, &[block, zero, index]);
         self.ids(Op::Load, word, &[at])
@@ -138,9 +138,9 @@ impl Kernel<'_> {
         self.m.globals.push(r);
         decorate(self.m, array, Decoration::ArrayStride, &[4]);
         decorate(self.m, block, Decoration::Block, &[]);
-        let offset = [block.into(), Operand::Word(0), Operand::Word(Decoration::Offset as u32), Operand::Word(0)];
+        let offset = [block.into(), Operand::Word(0), Operand::Word(Decoration::Offset.0), Operand::Word(0)];
         add_global(self.m, Inst::new(Op::MemberDecorate, None, None, offset));
-        let storage = StorageClass::PushConstant as u32;
+        let storage = StorageClass::PushConstant;
         let pointer = self.g.pointer(self.m, storage, block);
         add_global(self.m, Inst::new(Op::Variable, Some(pointer), Some(variable), [storage.into()]));
         name(self.m, variable, "arguments");

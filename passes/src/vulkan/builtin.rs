@@ -3,14 +3,9 @@
 use super::Kernel;
 use crate::{Lanes, Refusal};
 use coop_ir::builder::{add_global, decorate, name};
+use coop_ir::spv::{BuiltIn, Decoration, StorageClass};
 use coop_ir::types::Type;
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
-use spirv::{BuiltIn, Decoration, StorageClass};
-
-/// Built-ins by number.
-fn known(number: u32) -> Option<BuiltIn> {
-    BuiltIn::from_u32(number)
-}
 
 impl Kernel<'_> {
     /// A chain into a built-in variable: the component is remembered.
@@ -37,7 +32,7 @@ impl Kernel<'_> {
     pub(super) fn rewrite_built_in(&mut self, r: InstRef, variable: Id, pointer: Id) -> Result<(), Refusal> {
         let ty = self.m.inst(r).ty.ok_or_else(|| self.no_layout(r))?;
         let whole = self.m.type_of(variable).and_then(|t| self.pointee(t)).ok_or_else(|| self.no_layout(r))?;
-        let builtin = self.layout.built_in(variable).and_then(known);
+        let builtin = self.layout.built_in(variable).filter(|b| b.name().is_some());
         let value = builtin.and_then(|b| self.built_in(b, whole)).ok_or_else(|| {
             let what = builtin.map_or_else(|| "a variable of the interface".to_owned(), |b| format!("{b:?}"));
             let why = format!("{what} has no equal in Vulkan");
@@ -137,16 +132,16 @@ impl Kernel<'_> {
     fn input(&mut self, builtin: BuiltIn, component: Option<u32>) -> Id {
         let word = self.u32_type();
         let ty = if component.is_some() { self.g.vector(self.m, word, 3) } else { word };
-        let variable = match self.inputs.get(&(builtin as u32)) {
+        let variable = match self.inputs.get(&builtin) {
             Some(id) => *id,
             None => {
-                let storage = StorageClass::Input as u32;
+                let storage = StorageClass::Input;
                 let pointer = self.g.pointer(self.m, storage, ty);
                 let id = self.m.fresh_id();
                 add_global(self.m, Inst::new(Op::Variable, Some(pointer), Some(id), [storage.into()]));
-                decorate(self.m, id, Decoration::BuiltIn, &[builtin as u32]);
+                decorate(self.m, id, Decoration::BuiltIn, &[builtin.0]);
                 name(self.m, id, &format!("{builtin:?}"));
-                self.inputs.insert(builtin as u32, id);
+                self.inputs.insert(builtin, id);
                 id
             }
         };

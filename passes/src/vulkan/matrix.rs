@@ -5,9 +5,9 @@ use super::access::aligned;
 use super::place::Place;
 use crate::Refusal;
 use coop_ir::builder::decorate;
+use coop_ir::spv::{Decoration, MemoryAccess, StorageClass};
 use coop_ir::types::{Scalar, Type, coop_mat};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
-use spirv::{Decoration, MemoryAccess, StorageClass};
 
 /// Whether an instruction loads or stores a matrix through its first operand.
 pub(super) fn accesses(op: Op) -> bool {
@@ -75,13 +75,13 @@ impl Kernel<'_> {
     }
 
     fn matrix_memory_operands(&self, inst: &Inst, at: usize, place: Place, scalar: Scalar) -> Vec<Operand> {
-        let kept = (MemoryAccess::VOLATILE | MemoryAccess::NONTEMPORAL).bits();
-        let bits = inst.word(at).unwrap_or(0) & kept | MemoryAccess::NON_PRIVATE_POINTER.bits();
+        let kept = (MemoryAccess::Volatile | MemoryAccess::Nontemporal).0;
+        let bits = inst.word(at).unwrap_or(0) & kept | MemoryAccess::NonPrivatePointer.0;
         if place != Place::Global {
             return vec![Operand::Word(bits)];
         }
         let align = aligned(inst, at).unwrap_or(0).max(u64::from(scalar.bytes()));
-        vec![Operand::Word(bits | MemoryAccess::ALIGNED.bits()), Operand::Word(align as u32)]
+        vec![Operand::Word(bits | MemoryAccess::Aligned.0), Operand::Word(align as u32)]
     }
 
     /// A pointer to the first of an array of numbers in memory of the device.
@@ -96,14 +96,13 @@ impl Kernel<'_> {
                 self.m.globals.push(r);
                 decorate(self.m, array, Decoration::ArrayStride, &[scalar.bytes()]);
                 decorate(self.m, block, Decoration::Block, &[]);
-                let offset =
-                    [block.into(), Operand::Word(0), Operand::Word(Decoration::Offset as u32), Operand::Word(0)];
+                let offset = [block.into(), Operand::Word(0), Operand::Word(Decoration::Offset.0), Operand::Word(0)];
                 coop_ir::builder::add_global(self.m, Inst::new(Op::MemberDecorate, None, None, offset));
                 self.blocks.insert(component, block);
                 block
             }
         };
-        let class = StorageClass::PhysicalStorageBuffer as u32;
+        let class = StorageClass::PhysicalStorageBuffer;
         let base = self.global_pointer(address, block);
         let pointer = self.g.pointer(self.m, class, component);
         let zero = self.u32(0);
@@ -125,7 +124,7 @@ impl Kernel<'_> {
         let base = self.now(base);
         let Some(held) = self.m.type_of(base).and_then(|t| self.pointee(t)) else { return Err(self.no_layout(r)) };
         let Some(wanted) = self.pointee(ty) else { return Err(self.no_layout(r)) };
-        let function = StorageClass::Function as u32;
+        let function = StorageClass::Function;
         match inst.op {
             Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
                 let mut indices: Vec<Id> = inst.ids_from(1).collect();

@@ -3,9 +3,9 @@
 use super::Kernel;
 use super::place::Place;
 use crate::Refusal;
+use coop_ir::spv::Decoration;
 use coop_ir::types::{Scalar, coop_mat};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
-use spirv::Decoration;
 
 /// What a bfloat16 is to kernels.
 const BITS: Scalar = Scalar::Int { width: 16, signed: false };

@@ -44,23 +44,23 @@ use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{EntryPoint, entry_points};
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::spv::{AddressingModel, BuiltIn, Capability, Decoration, ExecutionMode, ExecutionModel};
 use coop_ir::{Id, InstList, InstRef, Module, Op};
 use module::Shader;
 use place::Places;
 use root::Root;
-use spirv::{AddressingModel, Capability, Decoration, ExecutionMode, ExecutionModel};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 /// Whether a module has kernels.
 pub(crate) fn has_kernels(m: &Module) -> bool {
-    let kernel = ExecutionModel::Kernel as u32;
+    let kernel = ExecutionModel::Kernel.0;
     m.globals_with(Op::EntryPoint).any(|r| m.inst(r).word(0) == Some(kernel))
 }
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let Some(vulkan) = cx.options.vulkan.clone().filter(|_| has_kernels(m)) else { return Ok(()) };
-    let physical = AddressingModel::Physical64 as u32;
+    let physical = AddressingModel::Physical64.0;
     let model = m.globals_with(Op::MemoryModel).next();
     if model.and_then(|r| m.inst(r).word(0)) != Some(physical) {
         let why = "the module has no 64-bit addresses";
@@ -93,7 +93,7 @@ fn shader(
     vulkan: &Vulkan,
     entry: &EntryPoint,
     f: usize,
-    needed: &mut FxHashSet<u32>,
+    needed: &mut FxHashSet<Capability>,
 ) -> Result<Shader, Refusal> {
     expression::unfold(m, f);
     let constants = Constants::new(m, &cx.options.spec);
@@ -221,7 +221,7 @@ struct Kernel<'a> {
     origin: Option<NonZeroU32>,
     variables: InstList,
     interface: Vec<Id>,
-    inputs: FxHashMap<u32, Id>,
+    inputs: FxHashMap<BuiltIn, Id>,
     /// Blocks of arrays in memory of the device, by component type.
     blocks: FxHashMap<Id, Id>,
     /// Where in the push constants each argument is.
@@ -233,7 +233,7 @@ struct Kernel<'a> {
     about: BTreeSet<String>,
     /// Prefetches that were dropped.
     prefetches: u32,
-    needed: &'a mut FxHashSet<u32>,
+    needed: &'a mut FxHashSet<Capability>,
 }
 
 impl Kernel<'_> {
@@ -281,7 +281,7 @@ impl Kernel<'_> {
     }
 
     fn needs(&mut self, capability: Capability) {
-        self.needed.insert(capability as u32);
+        self.needed.insert(capability);
     }
 
     /// Writes an instruction, or what stands for it, at the end of the block.

@@ -3,10 +3,10 @@
 use coop_ir::builder::{add_global, require_capability};
 use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::{remove_globals, sort_globals};
+use coop_ir::spv::{Capability, Decoration, ExecutionMode, ExecutionModel, StorageClass};
 use coop_ir::types::Type;
 use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, Kind, Module, Op, Operand};
-use spirv::{Capability, Decoration, ExecutionMode, ExecutionModel, StorageClass};
 use std::collections::BTreeSet;
 
 /// SPIR-V 1.6, which Vulkan 1.3 takes: addresses and the memory model are part of it.
@@ -53,19 +53,19 @@ const EXTENSIONS: [&str; 9] = [
 
 /// Decorations that are of kernels, or whose target is gone.
 const DECORATIONS: [u32; 15] = [
-    Decoration::CPacked as u32,
-    Decoration::Constant as u32,
-    Decoration::Restrict as u32,
-    Decoration::Aliased as u32,
-    Decoration::Volatile as u32,
-    Decoration::FuncParamAttr as u32,
-    Decoration::FPRoundingMode as u32,
-    Decoration::FPFastMathMode as u32,
-    Decoration::LinkageAttributes as u32,
-    Decoration::Alignment as u32,
-    Decoration::MaxByteOffset as u32,
-    Decoration::AlignmentId as u32,
-    Decoration::UserSemantic as u32,
+    Decoration::CPacked.0,
+    Decoration::Constant.0,
+    Decoration::Restrict.0,
+    Decoration::Aliased.0,
+    Decoration::Volatile.0,
+    Decoration::FuncParamAttr.0,
+    Decoration::FPRoundingMode.0,
+    Decoration::FPFastMathMode.0,
+    Decoration::LinkageAttributes.0,
+    Decoration::Alignment.0,
+    Decoration::MaxByteOffset.0,
+    Decoration::AlignmentId.0,
+    Decoration::UserSemantic.0,
     // CacheControlLoadINTEL and CacheControlStoreINTEL.
     6442,
     6443,
@@ -85,7 +85,7 @@ pub(super) struct Shader {
 /// device's own way holds.
 pub(super) fn roundings(m: &Module, kernels: &FxHashSet<Id>) -> BTreeSet<String> {
     let name = |kind: Kind, value: u32| kind.enumerant(value).map_or_else(|| value.to_string(), |e| e.name.to_owned());
-    let rounds = Decoration::FPRoundingMode as u32;
+    let rounds = Decoration::FPRoundingMode.0;
     let said = m.globals.iter().map(|r| m.inst(*r)).filter_map(|i| match i.op {
         Op::ExecutionMode if i.id(0).is_some_and(|id| kernels.contains(&id)) => {
             let mode = i.word(1).filter(|mode| FLOAT_MODES.contains(mode))?;
@@ -102,14 +102,14 @@ pub(super) fn roundings(m: &Module, kernels: &FxHashSet<Id>) -> BTreeSet<String>
 }
 
 /// Makes the module one of shaders.
-pub(super) fn finish(m: &mut Module, shaders: &[Shader], needed: &FxHashSet<u32>) {
+pub(super) fn finish(m: &mut Module, shaders: &[Shader], needed: &FxHashSet<Capability>) {
     m.header.version = m.header.version.max(VERSION);
     let kept: FxHashSet<Id> = shaders.iter().flat_map(|s| s.interface.iter().copied()).collect();
     let of_kernels: FxHashSet<Id> = shaders.iter().map(|s| s.function).collect();
     remove_globals(m, |m, r| {
         let i = m.inst(r);
         match i.op {
-            Op::Capability => GONE.iter().any(|c| i.word(0) == Some(*c as u32)),
+            Op::Capability => GONE.iter().any(|c| i.word(0) == Some(c.0)),
             Op::Extension => i.string(0).is_some_and(|(s, _)| EXTENSIONS.contains(&s.as_str())),
             Op::Variable => i.result.is_some_and(|id| !kept.contains(&id)),
             Op::ExecutionMode | Op::ExecutionModeId => i.id(0).is_some_and(|id| of_kernels.contains(&id)),
@@ -125,7 +125,7 @@ pub(super) fn finish(m: &mut Module, shaders: &[Shader], needed: &FxHashSet<u32>
         is_note(i.op) && i.id(0).is_some_and(|id| m.def(id).is_none())
     });
     for r in m.globals_with(Op::MemoryModel).collect::<Vec<_>>() {
-        let model = [spirv::AddressingModel::PhysicalStorageBuffer64 as u32, spirv::MemoryModel::Vulkan as u32];
+        let model = [coop_ir::spv::AddressingModel::PhysicalStorageBuffer64.0, coop_ir::spv::MemoryModel::Vulkan.0];
         m.replace(r, Inst::new(Op::MemoryModel, None, None, model.map(Operand::Word)));
     }
     for shader in shaders {
@@ -142,28 +142,28 @@ fn entry_point(m: &mut Module, shader: &Shader) {
         let Some((_, end)) = m.inst(r).string(2) else { continue };
         let inst = m.inst_mut(r);
         inst.operands.truncate(end);
-        inst.operands[0] = Operand::Word(ExecutionModel::GLCompute as u32);
+        inst.operands[0] = Operand::Word(ExecutionModel::GLCompute.0);
         inst.operands.extend(shader.interface.iter().map(|v| Operand::Id(*v)));
     }
     let size = shader.local_size.map(Operand::Word);
-    let head = [Operand::Id(shader.function), Operand::Word(ExecutionMode::LocalSize as u32)];
+    let head = [Operand::Id(shader.function), Operand::Word(ExecutionMode::LocalSize.0)];
     add_global(m, Inst::new(Op::ExecutionMode, None, None, head.into_iter().chain(size)));
 }
 
-fn capabilities(m: &mut Module, needed: &FxHashSet<u32>) {
+fn capabilities(m: &mut Module, needed: &FxHashSet<Capability>) {
     let always = [Capability::Shader, Capability::PhysicalStorageBufferAddresses, Capability::VulkanMemoryModel];
-    let mut all: Vec<u32> = always.map(|c| c as u32).to_vec();
+    let mut all: Vec<Capability> = always.to_vec();
     all.extend(needed.iter().copied());
     for r in m.globals.clone() {
         let i = m.inst(r);
         match (i.op, i.word(0)) {
-            (Op::TypeInt, Some(8)) => all.push(Capability::Int8 as u32),
-            (Op::TypeInt, Some(16)) => all.push(Capability::Int16 as u32),
-            (Op::TypeInt, Some(64)) => all.push(Capability::Int64 as u32),
-            (Op::TypeFloat, Some(16)) if i.word(1).is_none() => all.push(Capability::Float16 as u32),
-            (Op::TypeFloat, Some(64)) => all.push(Capability::Float64 as u32),
-            (Op::TypePointer, Some(class)) if class == StorageClass::PhysicalStorageBuffer as u32 => {
-                all.extend(i.id(1).and_then(|t| narrow_storage(m, t)).map(|c| c as u32));
+            (Op::TypeInt, Some(8)) => all.push(Capability::Int8),
+            (Op::TypeInt, Some(16)) => all.push(Capability::Int16),
+            (Op::TypeInt, Some(64)) => all.push(Capability::Int64),
+            (Op::TypeFloat, Some(16)) if i.word(1).is_none() => all.push(Capability::Float16),
+            (Op::TypeFloat, Some(64)) => all.push(Capability::Float64),
+            (Op::TypePointer, Some(class)) if StorageClass(class) == StorageClass::PhysicalStorageBuffer => {
+                all.extend(i.id(1).and_then(|t| narrow_storage(m, t)));
             }
             _ => {}
         }

@@ -8,9 +8,9 @@ use super::Kernel;
 use super::root::{Initial, Root};
 use crate::Refusal;
 use coop_ir::hash::FxHashMap;
+use coop_ir::spv::StorageClass;
 use coop_ir::types::Type;
 use coop_ir::{Id, Inst, InstRef, Op};
-use spirv::StorageClass;
 
 /// Where a pointer leads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,7 +97,7 @@ impl Kernel<'_> {
 
     /// Whether a pointer that an instruction gives is an address of the device's memory by its storage class.
     fn is_of_device(&self, r: InstRef) -> bool {
-        let device = [StorageClass::CrossWorkgroup, StorageClass::UniformConstant].map(|c| c as u32);
+        let device = [StorageClass::CrossWorkgroup, StorageClass::UniformConstant];
         self.m.inst(r).ty.and_then(|t| self.storage_of(t)).is_some_and(|c| device.contains(&c))
     }
 
@@ -106,7 +106,7 @@ impl Kernel<'_> {
     }
 
     /// The storage class of a pointer type.
-    pub(super) fn storage_of(&self, ty: Id) -> Option<u32> {
+    pub(super) fn storage_of(&self, ty: Id) -> Option<StorageClass> {
         match Type::of(self.m, ty)? {
             Type::Pointer { storage, .. } => Some(storage),
             _ => None,
@@ -133,7 +133,7 @@ impl Kernel<'_> {
                 continue;
             };
             let Some(storage) = self.storage_of(ty) else { continue };
-            let place = if storage == StorageClass::Workgroup as u32 {
+            let place = if storage == StorageClass::Workgroup {
                 let size = self.local_arguments.get(&(index as u32)).copied();
                 let Some(size) = size else {
                     let why = format!("argument {index} is a pointer to memory that a workgroup shares");
@@ -141,7 +141,7 @@ impl Kernel<'_> {
                     return Err(Refusal::new("refused-vulkan-local-argument", Some(r), why, remedy));
                 };
                 self.add_root(Root::new(StorageClass::Workgroup, u64::from(size), Initial::None, id))
-            } else if storage == StorageClass::Function as u32 {
+            } else if storage == StorageClass::Function {
                 // A struct by value.
                 let size = self.pointee(ty).and_then(|t| self.layout.size(self.m, t)).map(|s| s.bytes);
                 let Some(size) = size else { return Err(self.no_layout(r)) };
@@ -164,11 +164,11 @@ impl Kernel<'_> {
             let class = self.m.inst(r).word(0);
             let size = self.pointee(ty).and_then(|t| self.layout.size(self.m, t)).map(|s| s.bytes);
             let place = match (class, size) {
-                (Some(c), _) if c == StorageClass::Input as u32 => Place::BuiltIn(id),
-                (Some(c), Some(size)) if c == StorageClass::Workgroup as u32 => {
+                (Some(c), _) if c == StorageClass::Input.0 => Place::BuiltIn(id),
+                (Some(c), Some(size)) if c == StorageClass::Workgroup.0 => {
                     self.add_root(Root::new(StorageClass::Workgroup, size, Initial::None, id))
                 }
-                (Some(c), Some(size)) if c == StorageClass::UniformConstant as u32 && initial.is_some() => {
+                (Some(c), Some(size)) if c == StorageClass::UniformConstant.0 && initial.is_some() => {
                     let initial = initial.map_or(Initial::None, Initial::Constant);
                     self.add_root(Root::new(StorageClass::Private, size, initial, id))
                 }
@@ -205,7 +205,7 @@ impl Kernel<'_> {
                 }
             }
             // What Generic pointers may be is looked at when all places are known.
-            Op::Load if self.storage_of(ty) == Some(StorageClass::Generic as u32) => Place::Global,
+            Op::Load if self.storage_of(ty) == Some(StorageClass::Generic) => Place::Global,
             Op::Load | Op::ConvertUToPtr => {
                 if !self.is_of_device(r) {
                     let from = if inst.op == Op::Load { "read from memory" } else { "made of a number" };

@@ -7,9 +7,9 @@
 use super::Kernel;
 use crate::Refusal;
 use coop_ir::builder::{add_global, name};
+use coop_ir::spv::StorageClass;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
-use spirv::StorageClass;
 
 /// What a variable holds at first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,10 +87,10 @@ impl Kernel<'_> {
                 Initial::Constant(id) => Some(self.initial_values(&root, id, len)?),
                 _ => None,
             };
-            let storage = root.storage as u32;
+            let storage = root.storage;
             let pointer = self.g.pointer(self.m, storage, ty);
             let id = self.m.fresh_id();
-            let mut operands = vec![Operand::Word(storage)];
+            let mut operands = vec![storage.into()];
             match values {
                 Some(values) => operands.push(Operand::Id(self.composite(ty, &values))),
                 // What a constant does not say is zero; nothing reads it.
@@ -168,7 +168,7 @@ impl Kernel<'_> {
     pub(super) fn unit_pointer(&mut self, root: usize, offset: Id) -> Option<Id> {
         let (array, unit, storage) = {
             let r = &self.roots[root];
-            (r.array?, r.unit(), r.storage as u32)
+            (r.array?, r.unit(), r.storage)
         };
         let shift = unit.bytes().trailing_zeros();
         let index = match self.known(offset) {

@@ -3,8 +3,8 @@
 use super::Kernel;
 use super::place::Place;
 use crate::{Lanes, Refusal};
+use coop_ir::spv::{Capability, MemorySemantics, Scope};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
-use spirv::{Capability, MemorySemantics, Scope};
 
 /// Whether an instruction is atomic. Its first operand is the pointer, then come scope and semantics.
 pub(super) fn is_atomic(op: Op) -> bool {
@@ -34,19 +34,19 @@ pub(super) fn is_atomic(op: Op) -> bool {
 
 /// The operation on subgroups that does what one on groups does.
 fn of_subgroup(op: Op) -> Option<(Op, Capability)> {
-    use Capability::{GroupNonUniformArithmetic, GroupNonUniformBallot, GroupNonUniformVote};
+    const ARITHMETIC: Capability = Capability::GroupNonUniformArithmetic;
     Some(match op {
-        Op::GroupAll => (Op::GroupNonUniformAll, GroupNonUniformVote),
-        Op::GroupAny => (Op::GroupNonUniformAny, GroupNonUniformVote),
-        Op::GroupBroadcast => (Op::GroupNonUniformBroadcast, GroupNonUniformBallot),
-        Op::GroupIAdd => (Op::GroupNonUniformIAdd, GroupNonUniformArithmetic),
-        Op::GroupFAdd => (Op::GroupNonUniformFAdd, GroupNonUniformArithmetic),
-        Op::GroupFMin => (Op::GroupNonUniformFMin, GroupNonUniformArithmetic),
-        Op::GroupUMin => (Op::GroupNonUniformUMin, GroupNonUniformArithmetic),
-        Op::GroupSMin => (Op::GroupNonUniformSMin, GroupNonUniformArithmetic),
-        Op::GroupFMax => (Op::GroupNonUniformFMax, GroupNonUniformArithmetic),
-        Op::GroupUMax => (Op::GroupNonUniformUMax, GroupNonUniformArithmetic),
-        Op::GroupSMax => (Op::GroupNonUniformSMax, GroupNonUniformArithmetic),
+        Op::GroupAll => (Op::GroupNonUniformAll, Capability::GroupNonUniformVote),
+        Op::GroupAny => (Op::GroupNonUniformAny, Capability::GroupNonUniformVote),
+        Op::GroupBroadcast => (Op::GroupNonUniformBroadcast, Capability::GroupNonUniformBallot),
+        Op::GroupIAdd => (Op::GroupNonUniformIAdd, ARITHMETIC),
+        Op::GroupFAdd => (Op::GroupNonUniformFAdd, ARITHMETIC),
+        Op::GroupFMin => (Op::GroupNonUniformFMin, ARITHMETIC),
+        Op::GroupUMin => (Op::GroupNonUniformUMin, ARITHMETIC),
+        Op::GroupSMin => (Op::GroupNonUniformSMin, ARITHMETIC),
+        Op::GroupFMax => (Op::GroupNonUniformFMax, ARITHMETIC),
+        Op::GroupUMax => (Op::GroupNonUniformUMax, ARITHMETIC),
+        Op::GroupSMax => (Op::GroupNonUniformSMax, ARITHMETIC),
         _ => return None,
     })
 }
@@ -55,44 +55,43 @@ impl Kernel<'_> {
     fn scope(&mut self, id: Option<Id>) -> Option<Id> {
         let scope = id.and_then(|s| self.layout.constant(s))?;
         // A dispatch runs on one queue.
-        let now = if scope <= Scope::Device as u64 { Scope::QueueFamily as u32 } else { scope as u32 };
+        let now = if scope <= u64::from(Scope::Device.0) { Scope::QueueFamily.0 } else { scope as u32 };
         Some(self.u32(now))
     }
 
     /// The same semantics in Vulkan's memory model. `barrier`: what was written is made visible.
     fn semantics(&mut self, id: Option<Id>, barrier: bool) -> Option<Id> {
-        let was = MemorySemantics::from_bits_truncate(id.and_then(|s| self.layout.constant(s))? as u32);
-        let consistent = MemorySemantics::SEQUENTIALLY_CONSISTENT;
-        let orders =
-            MemorySemantics::ACQUIRE | MemorySemantics::RELEASE | MemorySemantics::ACQUIRE_RELEASE | consistent;
+        let was = MemorySemantics(id.and_then(|s| self.layout.constant(s))? as u32);
+        let consistent = MemorySemantics::SequentiallyConsistent;
+        let orders = MemorySemantics::Acquire | MemorySemantics::Release | MemorySemantics::AcquireRelease | consistent;
         let order = was & orders;
         if order.is_empty() && !barrier {
             return Some(self.u32(0));
         }
-        let mut now = if order.intersects(consistent | MemorySemantics::ACQUIRE_RELEASE) || barrier {
-            MemorySemantics::ACQUIRE_RELEASE
+        let mut now = if order.intersects(consistent | MemorySemantics::AcquireRelease) || barrier {
+            MemorySemantics::AcquireRelease
         } else {
             order
         };
-        if was.intersects(MemorySemantics::WORKGROUP_MEMORY) {
-            now |= MemorySemantics::WORKGROUP_MEMORY;
+        if was.intersects(MemorySemantics::WorkgroupMemory) {
+            now |= MemorySemantics::WorkgroupMemory;
         }
-        let device = MemorySemantics::CROSS_WORKGROUP_MEMORY | MemorySemantics::UNIFORM_MEMORY;
-        let memory = device | MemorySemantics::WORKGROUP_MEMORY;
+        let device = MemorySemantics::CrossWorkgroupMemory | MemorySemantics::UniformMemory;
+        let memory = device | MemorySemantics::WorkgroupMemory;
         // Without a kind of memory the barrier orders all of them in OpenCL's older compilers.
         if was.intersects(device) || !was.intersects(memory) {
-            now |= MemorySemantics::UNIFORM_MEMORY;
+            now |= MemorySemantics::UniformMemory;
         }
         if !was.intersects(memory) {
-            now |= MemorySemantics::WORKGROUP_MEMORY;
+            now |= MemorySemantics::WorkgroupMemory;
         }
-        if now.intersects(MemorySemantics::ACQUIRE_RELEASE | MemorySemantics::RELEASE) {
-            now |= MemorySemantics::MAKE_AVAILABLE;
+        if now.intersects(MemorySemantics::AcquireRelease | MemorySemantics::Release) {
+            now |= MemorySemantics::MakeAvailable;
         }
-        if now.intersects(MemorySemantics::ACQUIRE_RELEASE | MemorySemantics::ACQUIRE) {
-            now |= MemorySemantics::MAKE_VISIBLE;
+        if now.intersects(MemorySemantics::AcquireRelease | MemorySemantics::Acquire) {
+            now |= MemorySemantics::MakeVisible;
         }
-        Some(self.u32(now.bits()))
+        Some(self.u32(now.0))
     }
 
     fn odd(&self, r: InstRef, what: &str) -> Refusal {
@@ -106,7 +105,7 @@ impl Kernel<'_> {
         let control = inst.op == Op::ControlBarrier;
         let at = usize::from(control);
         let execution = if control { inst.id(0).and_then(|s| self.layout.constant(s)) } else { None };
-        if control && execution == Some(Scope::Subgroup as u64) && self.lanes == Lanes::LocalIndex {
+        if control && execution == Some(u64::from(Scope::Subgroup.0)) && self.lanes == Lanes::LocalIndex {
             let invocations: u32 = self.local_size.iter().product();
             if self.subgroup_size.is_none_or(|s| invocations > s) {
                 let why = "a barrier of a subgroup, where subgroups are parts of the workgroup (--lanes local-index)";
@@ -122,7 +121,7 @@ impl Kernel<'_> {
         let semantics = semantics.ok_or_else(|| self.odd(r, "semantics that are not constant"))?;
         let execution = match execution {
             // One subgroup is the workgroup.
-            Some(3) if self.lanes == Lanes::LocalIndex => Some(self.u32(Scope::Workgroup as u32)),
+            Some(3) if self.lanes == Lanes::LocalIndex => Some(self.u32(Scope::Workgroup.0)),
             Some(s) => Some(self.u32(s as u32)),
             None => None,
         };
@@ -181,13 +180,13 @@ impl Kernel<'_> {
             let (Some(ty), [Some(value), Some(lane)]) = (inst.ty, [0, 1].map(|i| inst.id(i))) else {
                 return Err(self.no_layout(r));
             };
-            let scope = self.u32(Scope::Subgroup as u32);
+            let scope = self.u32(Scope::Subgroup.0);
             self.needs(Capability::GroupNonUniformShuffle);
             self.instead(r, Op::GroupNonUniformShuffle, ty, [scope, value, lane].map(Operand::Id));
             return Ok(true);
         }
         let scope = inst.id(0).and_then(|s| self.layout.constant(s));
-        if scope != Some(Scope::Subgroup as u64) {
+        if scope != Some(u64::from(Scope::Subgroup.0)) {
             return Err(self.odd(r, &format!("{name} of another scope than a subgroup")));
         }
         if name.starts_with("OpGroupNonUniform") {
@@ -200,7 +199,7 @@ impl Kernel<'_> {
         self.needs(capability);
         let mut operands = inst.operands.clone();
         if let Some(first) = operands.first_mut() {
-            *first = Operand::Id(self.u32(Scope::Subgroup as u32));
+            *first = Operand::Id(self.u32(Scope::Subgroup.0));
         }
         if inst.op == Op::GroupBroadcast
             && let Some(lane) = inst.id(2)

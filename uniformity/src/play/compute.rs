@@ -7,8 +7,8 @@ use super::super::source;
 use super::super::together::{Together, is_computed};
 use super::{Index, Player, Trial, node};
 use coop_ir::grammar::Op;
+use coop_ir::spv::BuiltIn;
 use smallvec::SmallVec;
-use spirv::BuiltIn;
 
 impl Player<'_, '_, '_> {
     pub(super) fn compute(&self, t: &mut Trial, n: u32, lane: u32, here: &[(u32, u32)]) -> Option<u64> {
@@ -181,7 +181,7 @@ impl Player<'_, '_, '_> {
         let (variable, component) = *solved.graph.source_of.get(&n)?;
         let (number, axis) = source::which(solved.program.module, self.decorations, variable, component)?;
         let axis = axis as usize;
-        match BuiltIn::from_u32(number)? {
+        match number {
             BuiltIn::NumSubgroups => grid.size.map(|_| grid.lanes.div_ceil(grid.subgroup) as u64),
             BuiltIn::SubgroupSize | BuiltIn::SubgroupMaxSize => Some(grid.subgroup as u64),
             BuiltIn::WorkgroupId => {

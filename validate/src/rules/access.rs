@@ -8,10 +8,10 @@ use crate::report::{Draft, Part, Sink};
 use crate::rules::types::storage_name;
 use crate::verdict::Verdict;
 use coop_ir::constant::Const;
-use coop_ir::enums::{self, CooperativeMatrixLayout};
+use coop_ir::spv::{self, CooperativeMatrixLayout};
+use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::{CoopMatView, Scalar, Type, scalar_or_vector};
 use coop_ir::{Id, InstRef, Kind, Op};
-use spirv::{Capability, StorageClass};
 
 declare_rule! {
     /// ## What it checks
@@ -216,7 +216,7 @@ pub(crate) struct Pointer {
     pub(crate) id: Id,
     pub(crate) ty: Id,
     /// If it is a pointer.
-    pub(crate) storage: Option<u32>,
+    pub(crate) storage: Option<StorageClass>,
     /// If it is a typed pointer.
     pub(crate) pointee: Option<Id>,
 }
@@ -242,7 +242,7 @@ impl Pointer {
 
     /// Whether it points to PhysicalStorageBuffer memory.
     pub(crate) fn is_physical(&self) -> bool {
-        self.storage == Some(StorageClass::PhysicalStorageBuffer as u32)
+        self.storage == Some(StorageClass::PhysicalStorageBuffer)
     }
 
     /// The scalar that memory is made of and how many bytes the stride counts in, where known.
@@ -338,7 +338,7 @@ fn pointer(cx: &Cx, a: &Access, out: &mut Sink) {
         return;
     }
     let classes = [StorageClass::Workgroup, StorageClass::StorageBuffer, StorageClass::PhysicalStorageBuffer];
-    if cx.env.is_vulkan() && !classes.iter().any(|c| *c as u32 == storage) {
+    if cx.env.is_vulkan() && !classes.iter().any(|c| *c == storage) {
         out.report(&STORAGE_CLASS, a.at, || {
             Draft::new(format!(
                 "a matrix {} needs Workgroup, StorageBuffer or PhysicalStorageBuffer memory; this is {}",
@@ -476,7 +476,7 @@ pub(crate) fn layout(cx: &Cx, at: InstRef, layout: Id, operand: usize, out: &mut
             .label_opt(cx.def(layout), Part::Whole, "comes from here")
             .help("0 is row-major and 1 is column-major")
     });
-    let packed = cx.capabilities.has(enums::Capability::PackedCooperativeMatrixINTEL);
+    let packed = cx.capabilities.has(spv::Capability::PackedCooperativeMatrixINTEL);
     let blocked = cx.has(Capability::CooperativeMatrixLayoutsARM);
     let enabled = Verdict::of(&value, |v| match v {
         // In kernels that is a note.
@@ -498,11 +498,11 @@ pub(crate) fn layout(cx: &Cx, at: InstRef, layout: Id, operand: usize, out: &mut
     });
 }
 
-pub(crate) const ROW_MAJOR: u64 = CooperativeMatrixLayout::RowMajorKHR as u64;
-pub(crate) const COLUMN_MAJOR: u64 = CooperativeMatrixLayout::ColumnMajorKHR as u64;
-pub(crate) const PACKED: u64 = CooperativeMatrixLayout::PackedINTEL as u64;
-pub(crate) const ROW_BLOCKED: u64 = CooperativeMatrixLayout::RowBlockedInterleavedARM as u64;
-pub(crate) const COLUMN_BLOCKED: u64 = CooperativeMatrixLayout::ColumnBlockedInterleavedARM as u64;
+pub(crate) const ROW_MAJOR: u64 = CooperativeMatrixLayout::RowMajorKHR.0 as u64;
+pub(crate) const COLUMN_MAJOR: u64 = CooperativeMatrixLayout::ColumnMajorKHR.0 as u64;
+pub(crate) const PACKED: u64 = CooperativeMatrixLayout::PackedINTEL.0 as u64;
+pub(crate) const ROW_BLOCKED: u64 = CooperativeMatrixLayout::RowBlockedInterleavedARM.0 as u64;
+pub(crate) const COLUMN_BLOCKED: u64 = CooperativeMatrixLayout::ColumnBlockedInterleavedARM.0 as u64;
 
 /// The name of a memory layout.
 pub(crate) fn layout_name(value: Option<u64>) -> &'static str {

@@ -1,9 +1,9 @@
 //! What is known of the low bits of addresses: enough to prove an alignment, or to disprove it.
 
 use crate::cx::Cx;
+use coop_ir::spv::Decoration;
 use coop_ir::types::{Type, scalar_or_vector};
 use coop_ir::{Id, Inst, Op};
-use spirv::Decoration;
 
 /// More low bits than this are never asked for.
 const BITS: u32 = 8;

@@ -2,9 +2,9 @@
 
 use crate::cx::Cx;
 use coop_ir::effects::{self, Written};
+use coop_ir::spv::StorageClass;
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, InstRef, Op, Operand};
-use spirv::StorageClass;
 
 /// A function and what its type says. Parameters are not copied: there may be more than are worth it.
 pub(crate) struct Callback<'a> {
@@ -62,7 +62,7 @@ pub(crate) fn side_effect(cx: &Cx, function: Id) -> Option<InstRef> {
 fn writes(cx: &Cx, at: InstRef) -> bool {
     match effects::written(cx.module, cx.inst(at)) {
         Written::Nothing | Written::Output => false,
-        Written::Through(pointer) => types::storage_of(cx.module, pointer) != Some(StorageClass::Function as u32),
+        Written::Through(pointer) => types::storage_of(cx.module, pointer) != Some(StorageClass::Function),
         Written::Image | Written::Anything => true,
     }
 }

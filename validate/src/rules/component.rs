@@ -6,11 +6,10 @@ use crate::matrix::MatrixType;
 use crate::operation::Operation;
 use crate::report::{Draft, Part, Sink};
 use crate::rules::access::Pointer;
-use crate::rules::requirements;
-use coop_ir::enums::{Capability as Cap, Decoration, FPEncoding};
+use coop_ir::spv::{Capability as Cap, Decoration, FPEncoding};
+use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, InstRef, Op};
-use spirv::{Capability, StorageClass};
 
 declare_rule! {
     /// ## What it checks
@@ -190,7 +189,7 @@ pub(crate) fn matrix_type(cx: &Cx, m: MatrixType, at: InstRef, out: &mut Sink) {
 /// in the grammar yet.
 fn is_microscaling(scalar: Scalar) -> bool {
     let Scalar::Encoded { encoding, .. } = scalar else { return false };
-    (FPEncoding::Float6E2M3EXT..=FPEncoding::Float8UnsignedE8M0EXT + 1).contains(&encoding)
+    (FPEncoding::Float6E2M3EXT.0..=FPEncoding::Float8UnsignedE8M0EXT.0 + 1).contains(&encoding)
 }
 
 fn width(cx: &Cx, component: Scalar, id: Id, at: InstRef, out: &mut Sink) {
@@ -198,7 +197,7 @@ fn width(cx: &Cx, component: Scalar, id: Id, at: InstRef, out: &mut Sink) {
         return;
     }
     // What allows to declare the type; storing it is enough.
-    let any_of: &[u32] = match component {
+    let any_of: &[Cap] = match component {
         Scalar::Int { width: 8, .. } => &[
             Cap::Int8,
             Cap::StorageBuffer8BitAccess,
@@ -231,7 +230,7 @@ fn width(cx: &Cx, component: Scalar, id: Id, at: InstRef, out: &mut Sink) {
         return;
     }
     out.report(&WIDTH, at, || {
-        let name = requirements::capability_name(any_of[0]);
+        let name = any_of[0];
         Draft::new(format!("components of {component} need capability {name}"))
             .label(at, Part::Operand(0), format!("{component}"))
             .label_opt(cx.def(id), Part::Whole, "the component type")
@@ -291,7 +290,7 @@ pub(crate) fn globals(cx: &Cx, out: &mut Sink) {
                     interface(cx, at, out);
                 }
             }
-            Op::Decorate if inst.word(1) == Some(Decoration::SaturatedToLargestFloat8NormalConversionEXT) => {
+            Op::Decorate if inst.enumerant(1) == Some(Decoration::SaturatedToLargestFloat8NormalConversionEXT) => {
                 if let Some(target) = inst.id(0) {
                     saturated(cx, at, target, out);
                 }
@@ -303,8 +302,8 @@ pub(crate) fn globals(cx: &Cx, out: &mut Sink) {
 
 fn int4_memory(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
-    let own = [StorageClass::Function as u32, StorageClass::Private as u32];
-    if !cx.has(Capability::Shader) || inst.word(0).is_none_or(|s| own.contains(&s)) {
+    let own = [StorageClass::Function, StorageClass::Private];
+    if !cx.has(Capability::Shader) || inst.enumerant(0).is_none_or(|s| own.contains(&s)) {
         return;
     }
     let Some(Type::Pointer { pointee, .. }) = inst.ty.and_then(|t| Type::of(cx.module, t)) else { return };
@@ -335,8 +334,8 @@ fn half_bytes(cx: &Cx, ty: Id, depth: u32) -> bool {
 
 fn interface(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
-    let input_output = [StorageClass::Input as u32, StorageClass::Output as u32];
-    if !inst.word(0).is_some_and(|s| input_output.contains(&s)) {
+    let input_output = [StorageClass::Input, StorageClass::Output];
+    if !inst.enumerant(0).is_some_and(|s| input_output.contains(&s)) {
         return;
     }
     let Some(Type::Pointer { pointee, .. }) = inst.ty.and_then(|t| Type::of(cx.module, t)) else { return };
@@ -388,10 +387,10 @@ fn saturated(cx: &Cx, decoration: InstRef, target: Id, out: &mut Sink) {
 pub(crate) fn memory(cx: &Cx, at: InstRef, pointer: &Pointer, out: &mut Sink) {
     let (Some(storage), true) = (pointer.storage, cx.has(Capability::Shader)) else { return };
     let Some((scalar, _)) = pointer.unit(cx) else { return };
-    let buffer = [StorageClass::StorageBuffer as u32, StorageClass::PhysicalStorageBuffer as u32].contains(&storage);
-    let workgroup = storage == StorageClass::Workgroup as u32;
+    let buffer = [StorageClass::StorageBuffer, StorageClass::PhysicalStorageBuffer].contains(&storage);
+    let workgroup = storage == StorageClass::Workgroup;
     // Shared memory without an explicit layout needs what arithmetic needs.
-    let any_of: &[u32] = match (scalar, scalar.width()) {
+    let any_of: &[Cap] = match (scalar, scalar.width()) {
         // The capabilities of encoded floats allow to store them.
         (Scalar::Encoded { .. }, _) => return,
         // Whoever may compute with a type may also store it; whether a device can is another question.
@@ -409,7 +408,7 @@ pub(crate) fn memory(cx: &Cx, at: InstRef, pointer: &Pointer, out: &mut Sink) {
         return;
     }
     out.report(&STORED, at, || {
-        let name = requirements::capability_name(any_of[0]);
+        let name = any_of[0];
         let class = crate::rules::types::storage_name(storage);
         Draft::new(format!("memory of {scalar} in {class} needs capability {name}"))
             .label(at, Part::Operand(0), format!("points to {scalar}"))

@@ -7,9 +7,9 @@ use crate::matrix::MatrixType;
 use crate::operation::Operation;
 use crate::report::{Draft, Part, Sink};
 use coop_ir::constant::Const;
+use coop_ir::spv::Capability;
 use coop_ir::types::{CoopMatView, Scalar, use_name};
-use coop_ir::{Id, InstRef, Op, enums};
-use spirv::Capability;
+use coop_ir::{Id, InstRef, Op, spv};
 
 declare_rule! {
     /// ## What it checks
@@ -256,7 +256,7 @@ fn uses(cx: &Cx, o: &Operation, from: &CoopMatView, to: &CoopMatView, out: &mut 
     }
     if let (Some(a), Some(b)) = (from.use_.value(), to.use_.value()) {
         let nv = cx.has(Capability::CooperativeMatrixConversionsNV);
-        let ext = cx.capabilities.has(enums::Capability::CooperativeMatrixConversionsEXT);
+        let ext = cx.capabilities.has(spv::Capability::CooperativeMatrixConversionsEXT);
         if ((nv || ext) && a == 2) || (ext && b == 2) {
             return;
         }

@@ -6,9 +6,9 @@ use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use crate::verdict::Verdict;
+use coop_ir::spv::Capability;
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, InstRef};
-use spirv::Capability;
 
 declare_rule! {
     /// ## What it checks
@@ -96,7 +96,7 @@ pub(crate) fn check(cx: &Cx, at: InstRef, out: &mut Sink) {
         });
     }
     // Indices of kernels have 64 bits: DPC++ says so in each, and Intel's compilers take it.
-    let wide = |t: Id| cx.module.has_capability(Capability::Kernel as u32) && cx.scalar(t).is_some_and(Scalar::is_int);
+    let wide = |t: Id| cx.module.has_capability(Capability::Kernel) && cx.scalar(t).is_some_and(Scalar::is_int);
     if !cx.module.type_of(index).is_some_and(|t| is_int32(cx, t) || wide(t)) {
         let is = cx.describe_value(index);
         out.report(&INDEX, at, || {

@@ -12,9 +12,9 @@ use crate::rule::Rule;
 use crate::rules::types::storage_name;
 use crate::verdict::Verdict;
 use coop_ir::constant::Const;
+use coop_ir::spv::{Capability, Decoration, StorageClass};
 use coop_ir::types::{CoopMatView, Scalar, Type};
 use coop_ir::{Id, Op};
-use spirv::{Capability, Decoration, StorageClass};
 
 declare_rule! {
     /// ## What it checks
@@ -273,7 +273,7 @@ pub(crate) fn check(cx: &Cx, a: &TensorAccess, states: Option<&States>, out: &mu
 }
 
 fn storage(cx: &Cx, a: &TensorAccess, operand: usize, out: &mut Sink) {
-    let classes = [StorageClass::StorageBuffer as u32, StorageClass::PhysicalStorageBuffer as u32];
+    let classes = [StorageClass::StorageBuffer, StorageClass::PhysicalStorageBuffer];
     let Some(storage) = a.pointer.storage.filter(|s| !classes.contains(s)) else { return };
     let name = storage_name(storage);
     out.report(&STORAGE, a.at, || {
@@ -326,7 +326,7 @@ fn callback<'a>(
 fn pointer(cx: &Cx, a: &TensorAccess, name: &str, operand: usize, callback: &Callback, out: &mut Sink) {
     let ty = callback.param(0);
     match ty.and_then(|t| Type::of(cx.module, t)) {
-        Some(Type::Pointer { storage, pointee }) if storage == StorageClass::PhysicalStorageBuffer as u32 => {
+        Some(Type::Pointer { storage, pointee }) if storage == StorageClass::PhysicalStorageBuffer => {
             step(cx, a, operand, callback, pointee, out);
         }
         other => out.report(&POINTER, a.at, || {

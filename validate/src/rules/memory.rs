@@ -6,9 +6,9 @@ use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use crate::verdict::Verdict;
+use coop_ir::spv::{Capability, MemoryAccess, Scope, StorageClass};
 use coop_ir::types::scope_name;
 use coop_ir::{Id, Inst, InstRef, Kind};
-use spirv::{Capability, MemoryAccess, Scope, StorageClass};
 
 declare_rule! {
     /// ## What it checks
@@ -202,10 +202,10 @@ struct Operands {
     end: usize,
 }
 
-const ALIGNED: u32 = MemoryAccess::ALIGNED.bits();
-const AVAILABLE: u32 = MemoryAccess::MAKE_POINTER_AVAILABLE.bits();
-const VISIBLE: u32 = MemoryAccess::MAKE_POINTER_VISIBLE.bits();
-const NON_PRIVATE: u32 = MemoryAccess::NON_PRIVATE_POINTER.bits();
+const ALIGNED: u32 = MemoryAccess::Aligned.0;
+const AVAILABLE: u32 = MemoryAccess::MakePointerAvailable.0;
+const VISIBLE: u32 = MemoryAccess::MakePointerVisible.0;
+const NON_PRIVATE: u32 = MemoryAccess::NonPrivatePointer.0;
 
 /// The memory operands of a load or store; answers which operand follows them, if they are understood.
 pub(crate) fn check(cx: &Cx, a: &Site, out: &mut Sink) -> Option<usize> {
@@ -291,7 +291,7 @@ fn decode(inst: &Inst, first: usize) -> Operands {
 }
 
 fn alignment(cx: &Cx, a: &Site, m: &Operands, out: &mut Sink) {
-    let physical = a.pointer.storage == Some(StorageClass::PhysicalStorageBuffer as u32);
+    let physical = a.pointer.storage == Some(StorageClass::PhysicalStorageBuffer);
     let Some((n, operand)) = m.aligned else {
         if physical && m.mask & ALIGNED == 0 {
             out.report(&ALIGNED_MISSING, a.at, || {
@@ -354,7 +354,7 @@ fn check_scope(cx: &Cx, a: &Site, name: &str, id: Id, operand: usize, out: &mut 
             Scope::QueueFamily,
             Scope::ShaderCallKHR,
         ];
-        let verdict = Verdict::of(&value, |v| known.iter().any(|s| *s as u64 == v));
+        let verdict = Verdict::of(&value, |v| known.iter().any(|s| u64::from(s.0) == v));
         out.judge(&SCOPE_UNSUPPORTED, verdict, a.at, || {
             let scope = value.value().and_then(scope_name).unwrap_or("unknown");
             Draft::new(format!("{name} has scope {value} ({scope}), which Vulkan does not have"))

@@ -35,10 +35,10 @@ use crate::cx::Cx;
 use crate::operation::Operation;
 use crate::report::Sink;
 use crate::rule::Rule;
-use coop_ir::enums::Capability as Cap;
+use coop_ir::spv::Capability as Cap;
+use coop_ir::spv::Capability;
 use coop_ir::types::Scalar;
 use coop_ir::{InstRef, Op};
-use spirv::Capability;
 use tensor::state::States;
 
 /// Every rule that looks at the module as a whole, then one walk over the instructions that have to do with matrices.

@@ -7,9 +7,9 @@ use crate::rules::requirements;
 use crate::verdict::Verdict;
 use coop_ir::entry::{Extent, SizeSource, WorkgroupSize};
 use coop_ir::extensions::extensions_of;
+use coop_ir::spv::{Capability, ExecutionModel, MemoryModel};
 use coop_ir::types::CoopMatView;
 use coop_ir::{InstRef, Kind, Op};
-use spirv::{Capability, ExecutionModel, MemoryModel};
 
 declare_rule! {
     /// ## What it checks
@@ -189,7 +189,7 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     let Some(first) = first_use(cx) else { return };
     let (major, minor) = cx.module.header.version_pair();
     if (major, minor) < (1, 3) {
-        let at = capability(cx, Capability::CooperativeMatrixKHR as u32).unwrap_or(first);
+        let at = capability(cx, Capability::CooperativeMatrixKHR).unwrap_or(first);
         out.report(&VERSION_TOO_OLD, at, || {
             Draft::new(format!("the module is SPIR-V {major}.{minor}; cooperative matrices need 1.3")).label(
                 at,
@@ -208,8 +208,8 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
 }
 
 /// Reports what a capability is missing for; the rule is here, the places are everywhere.
-pub(crate) fn missing(at: InstRef, part: Part, what: &str, any_of: &[u32], out: &mut Sink) {
-    let names: Vec<String> = any_of.iter().map(|c| requirements::capability_name(*c)).collect();
+pub(crate) fn missing(at: InstRef, part: Part, what: &str, any_of: &[Capability], out: &mut Sink) {
+    let names: Vec<String> = any_of.iter().map(|c| c.to_string()).collect();
     out.report(&CAPABILITY_MISSING, at, || {
         let (first, rest) = names.split_first().map_or(("?", &[][..]), |(f, r)| (f.as_str(), r));
         let or = if rest.is_empty() { String::new() } else { format!(" (or {})", rest.join(", ")) };
@@ -224,13 +224,13 @@ pub(crate) fn missing(at: InstRef, part: Part, what: &str, any_of: &[u32], out: 
 
 fn extensions(cx: &Cx, out: &mut Sink) {
     for &at in &cx.declared {
-        let Some(declared) = cx.inst(at).word(0) else { continue };
+        let Some(declared) = cx.inst(at).enumerant::<Capability>(0) else { continue };
         let extensions: Vec<&str> = extensions_of(declared).collect();
         if extensions.is_empty() || extensions.iter().any(|e| cx.has_extension(e)) {
             continue;
         }
         out.report(&EXTENSION_MISSING, at, || {
-            let name = Kind::Capability.enumerant(declared).map_or("?", |e| e.name);
+            let name = declared.name().unwrap_or("?");
             let or = if extensions.len() > 1 {
                 format!(" (or \"{}\")", extensions[1..].join("\", \""))
             } else {
@@ -273,7 +273,7 @@ fn memory_model(cx: &Cx, first: InstRef, out: &mut Sink) {
     let help = "declare `OpCapability VulkanMemoryModel` and `OpMemoryModel ... Vulkan`, and give loads and stores of \
                 shared data their memory operands";
     if let (Some(at), Some(word)) = (model, says)
-        && word != MemoryModel::Vulkan as u32
+        && word != MemoryModel::Vulkan.0
     {
         let name = Kind::MemoryModel.enumerant(word).map_or("unknown", |e| e.name);
         out.report(&MEMORY_MODEL, at, || {
@@ -292,8 +292,8 @@ fn memory_model(cx: &Cx, first: InstRef, out: &mut Sink) {
 }
 
 /// The instruction that declares a capability.
-fn capability(cx: &Cx, wanted: u32) -> Option<InstRef> {
-    cx.declared.iter().copied().find(|r| cx.inst(*r).word(0) == Some(wanted))
+fn capability(cx: &Cx, wanted: Capability) -> Option<InstRef> {
+    cx.declared.iter().copied().find(|r| cx.inst(*r).word(0) == Some(wanted.0))
 }
 
 /// The first type or instruction of SPV_KHR_cooperative_matrix; without any, what declares its capability.
@@ -303,7 +303,7 @@ fn first_use(cx: &Cx) -> Option<InstRef> {
         let op = cx.inst(*r).op;
         (Op::TypeCooperativeMatrixKHR.0..=Op::CooperativeMatrixLengthKHR.0).contains(&op.0)
     });
-    first.or_else(|| capability(cx, Capability::CooperativeMatrixKHR as u32))
+    first.or_else(|| capability(cx, Capability::CooperativeMatrixKHR))
 }
 
 fn entry_point_missing(cx: &Cx, out: &mut Sink) {
@@ -329,7 +329,7 @@ fn workgroup_size(cx: &Cx, out: &mut Sink) {
         ExecutionModel::TaskEXT,
         ExecutionModel::MeshEXT,
     ];
-    for entry in cx.entries().iter().filter(|e| compute.iter().any(|m| *m as u32 == e.model)) {
+    for entry in cx.entries().iter().filter(|e| compute.iter().any(|m| *m == e.model)) {
         let Some(size) = entry.workgroup_size else {
             out.judge(&WORKGROUP_SIZE, verdict.clone(), at, || {
                 Draft::new(format!(

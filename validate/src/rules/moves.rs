@@ -6,7 +6,7 @@ use crate::operation::Operation;
 use crate::report::{Draft, Part, Sink};
 use crate::rules::access::Pointer;
 use crate::rules::types::storage_name;
-use coop_ir::enums::StorageClass;
+use coop_ir::spv::StorageClass;
 use coop_ir::{Id, InstRef, Op};
 
 declare_rule! {

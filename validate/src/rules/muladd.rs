@@ -7,9 +7,9 @@ use crate::report::{Draft, Part, Sink};
 use crate::rule::Rule;
 use crate::verdict::Verdict;
 use coop_ir::constant::Const;
+use coop_ir::spv::{Capability, CooperativeMatrixOperands as Mask};
 use coop_ir::types::{CoopMatView, Scalar, scope_name, use_name};
 use coop_ir::{Id, Inst, InstRef, Kind};
-use spirv::{Capability, CooperativeMatrixOperands as Mask};
 
 declare_rule! {
     /// ## What it checks
@@ -285,13 +285,13 @@ fn roles<'a>(cx: &'a Cx, at: InstRef, inst: &Inst, out: &mut Sink) -> Option<[Ro
                 )
             });
         }
-        matrix.map(|matrix| Role { name, part, use_, signed_bit: signed_bit.bits(), matrix })
+        matrix.map(|matrix| Role { name, part, use_, signed_bit: signed_bit.0, matrix })
     };
     let ty = |i: usize| inst.id(i).and_then(|v| cx.module.type_of(v));
-    let a = role("A", Part::Operand(0), 0, Mask::MATRIX_A_SIGNED_COMPONENTS_KHR, ty(0), inst.id(0));
-    let b = role("B", Part::Operand(1), 1, Mask::MATRIX_B_SIGNED_COMPONENTS_KHR, ty(1), inst.id(1));
-    let c = role("C", Part::Operand(2), 2, Mask::MATRIX_C_SIGNED_COMPONENTS_KHR, ty(2), inst.id(2));
-    let r = role("the result", Part::Type, 2, Mask::MATRIX_RESULT_SIGNED_COMPONENTS_KHR, inst.ty, None);
+    let a = role("A", Part::Operand(0), 0, Mask::MatrixASignedComponentsKHR, ty(0), inst.id(0));
+    let b = role("B", Part::Operand(1), 1, Mask::MatrixBSignedComponentsKHR, ty(1), inst.id(1));
+    let c = role("C", Part::Operand(2), 2, Mask::MatrixCSignedComponentsKHR, ty(2), inst.id(2));
+    let r = role("the result", Part::Type, 2, Mask::MatrixResultSignedComponentsKHR, inst.ty, None);
     Some([a?, b?, c?, r?])
 }
 
@@ -396,7 +396,7 @@ fn signs(cx: &Cx, at: InstRef, roles: &[Role; 4], mask: u32, out: &mut Sink) {
         }
     }
     let result = &roles[3];
-    let saturates = mask & Mask::SATURATING_ACCUMULATION_KHR.bits() != 0;
+    let saturates = mask & Mask::SaturatingAccumulationKHR.0 != 0;
     if saturates && result.matrix.component.is_some_and(Scalar::is_float) {
         out.report(&SATURATING_FLOAT, at, || {
             Draft::new(format!("SaturatingAccumulationKHR has no meaning for a result of {}", result.matrix))

@@ -11,9 +11,9 @@ use crate::matrix::{MatrixType, NvMatrix};
 use crate::operation::Operation;
 use crate::report::{Draft, Part, Sink};
 use coop_ir::constant::Const;
+use coop_ir::spv::StorageClass;
 use coop_ir::types::{Scalar, Type, scalar_or_vector};
 use coop_ir::{Id, InstRef, Op};
-use spirv::StorageClass;
 
 declare_rule! {
     /// ## What it checks
@@ -292,7 +292,7 @@ fn load_or_store(cx: &Cx, at: InstRef, is_load: bool, out: &mut Sink) {
         });
     }
     let classes = [StorageClass::Workgroup, StorageClass::StorageBuffer, StorageClass::PhysicalStorageBuffer];
-    if let Some(storage) = p.storage.filter(|s| !classes.iter().any(|c| *c as u32 == *s)) {
+    if let Some(storage) = p.storage.filter(|s| !classes.iter().any(|c| c == s)) {
         let name = storage_name(storage);
         out.report(&STORAGE, at, || {
             Draft::new(format!(

@@ -7,9 +7,9 @@ use crate::operation::Operation;
 use crate::report::{Draft, Part, Sink};
 use crate::verdict::Verdict;
 use coop_ir::constant::Const;
+use coop_ir::spv::Capability;
 use coop_ir::types::{CoopMatView, Scalar, use_name};
-use coop_ir::{Id, InstRef, Op, enums};
-use spirv::Capability;
+use coop_ir::{Id, InstRef, Op, spv};
 
 declare_rule! {
     /// ## What it checks
@@ -188,7 +188,7 @@ fn matrices<'a>(cx: &'a Cx, at: InstRef, out: &mut Sink) -> Option<(&'a CoopMatV
 /// `OpCooperativeMatrixConvertNV`.
 pub(crate) fn convert(cx: &Cx, at: InstRef, out: &mut Sink) {
     let Some((from, to)) = matrices(cx, at, out) else { return };
-    let ext = cx.capabilities.has(enums::Capability::CooperativeMatrixConversionsEXT);
+    let ext = cx.capabilities.has(spv::Capability::CooperativeMatrixConversionsEXT);
     let same = from.ty.component == to.ty.component
         || ext
             && matches!((from.component, to.component), (Some(Scalar::Int { width: a, .. }), Some(Scalar::Int { width: b, .. })) if a == b);
@@ -315,7 +315,7 @@ pub(crate) fn targets(cx: &Cx, out: &mut Sink) {
     let decorations = cx.decorations();
     for id in decorations.ids() {
         let Some(decorated) =
-            decorations.of(id).find(|d| d.decoration == enums::Decoration::CooperativeMatrixTransposeEXT)
+            decorations.of(id).find(|d| d.decoration == spv::Decoration::CooperativeMatrixTransposeEXT)
         else {
             continue;
         };

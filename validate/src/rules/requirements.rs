@@ -3,22 +3,17 @@
 use super::module::missing;
 use crate::cx::Cx;
 use crate::report::{Part, Sink};
-use coop_ir::enums::{Capability as Cap, Decoration, TensorAddressingOperands};
+use coop_ir::spv::{Capability as Cap, Decoration, TensorAddressingOperands};
 use coop_ir::types::Scalar;
-use coop_ir::{InstRef, Kind, Op};
-
-/// The name of a capability.
-pub(crate) fn capability_name(capability: u32) -> String {
-    Kind::Capability.enumerant(capability).map_or_else(|| capability.to_string(), |e| e.name.to_owned())
-}
+use coop_ir::{InstRef, Op};
 
 /// What was reported already, so that each capability is asked for once.
 #[derive(Default)]
-struct Seen(Vec<u32>);
+struct Seen(Vec<Cap>);
 
 impl Seen {
     /// Whether any of these is declared, or was asked for before.
-    fn covers(&mut self, cx: &Cx, any_of: &[u32]) -> bool {
+    fn covers(&mut self, cx: &Cx, any_of: &[Cap]) -> bool {
         let Some(first) = any_of.first() else { return true };
         if any_of.iter().any(|c| cx.capabilities.has(*c)) || self.0.contains(first) {
             return true;
@@ -29,7 +24,7 @@ impl Seen {
 }
 
 /// Any of these capabilities enables an instruction; empty if it needs none, or has rules of its own.
-fn needed(op: Op) -> &'static [u32] {
+fn needed(op: Op) -> &'static [Cap] {
     match op {
         // Two extensions share it.
         Op::CooperativeMatrixConvertNV => &[Cap::CooperativeMatrixConversionsNV, Cap::CooperativeMatrixConversionsEXT],
@@ -61,7 +56,7 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     }
     if cx.has_transpose() {
         for at in cx.module.globals_with(Op::Decorate) {
-            if cx.inst(at).word(1) == Some(Decoration::CooperativeMatrixTransposeEXT)
+            if cx.inst(at).enumerant(1) == Some(Decoration::CooperativeMatrixTransposeEXT)
                 && !seen.covers(cx, &[Cap::CooperativeMatrixConversionsEXT])
             {
                 missing(
@@ -78,7 +73,7 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
 
 fn component(cx: &Cx, at: InstRef, seen: &mut Seen, out: &mut Sink) {
     let Some(component) = cx.inst(at).id(0).and_then(|c| cx.scalar(c)) else { return };
-    let any_of: &[u32] = match component {
+    let any_of: &[Cap] = match component {
         Scalar::BF16 => &[Cap::BFloat16CooperativeMatrixKHR],
         Scalar::E4M3 | Scalar::E5M2 => &[Cap::Float8CooperativeMatrixEXT],
         Scalar::Int { width: 4, .. } => &[Cap::Int4CooperativeMatrixINTEL],
@@ -99,7 +94,7 @@ fn addressing(cx: &Cx, at: InstRef, seen: &mut Seen, out: &mut Sink) {
         (TensorAddressingOperands::DecodeFunc, "DecodeFunc", [Cap::CooperativeMatrixBlockLoadsNV]),
         (TensorAddressingOperands::DecodeVectorFunc, "DecodeVectorFunc", [Cap::CooperativeMatrixDecodeVectorNV]),
     ] {
-        if mask & bit != 0 && !seen.covers(cx, &any_of) {
+        if mask & bit.0 != 0 && !seen.covers(cx, &any_of) {
             missing(at, Part::Operand(mask_at), name, &any_of, out);
         }
     }

@@ -8,9 +8,9 @@ use crate::matrix::MatrixType;
 use crate::report::{Draft, Part, Sink};
 use crate::verdict::Verdict;
 use coop_ir::constant::Const;
+use coop_ir::spv::Capability;
 use coop_ir::types::{Scalar, Type, packed_bytes};
 use coop_ir::{Id, InstRef, Op};
-use spirv::Capability;
 
 declare_rule! {
     /// ## What it checks
@@ -308,7 +308,7 @@ pub(crate) fn sizes(cx: &Cx, a: &Strided, out: &mut Sink) {
     }
     let unit = match a.pointer.pointee {
         // Compilers of kernels count components, whatever the pointer points to.
-        Some(_) if cx.module.has_capability(Capability::Kernel as u32) => u64::from(component.bytes().max(1)),
+        Some(_) if cx.module.has_capability(Capability::Kernel) => u64::from(component.bytes().max(1)),
         Some(_) => match a.pointer.unit(cx) {
             Some((_, bytes)) => bytes,
             None => return,

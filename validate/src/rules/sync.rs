@@ -5,9 +5,9 @@ use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use crate::verdict::Verdict;
 use coop_ir::decode::{Piece, decode};
+use coop_ir::spv::{Capability, ExecutionModel, Scope};
 use coop_ir::types::scope_name;
 use coop_ir::{Id, InstRef, Kind, Op};
-use spirv::{Capability, ExecutionModel, Scope};
 
 declare_rule! {
     /// ## What it checks
@@ -90,7 +90,7 @@ pub(super) fn device_scope(cx: &Cx, at: InstRef, operand: usize, id: Id, out: &m
     if !cx.has(Capability::VulkanMemoryModel) || cx.has(Capability::VulkanMemoryModelDeviceScope) {
         return;
     }
-    let verdict = Verdict::of(&cx.constant(id), |v| v != Scope::Device as u64);
+    let verdict = Verdict::of(&cx.constant(id), |v| v != u64::from(Scope::Device.0));
     // A scope that is not known is counted elsewhere.
     if verdict == Verdict::Unknown {
         return;
@@ -114,12 +114,11 @@ fn execution_scope(cx: &Cx, at: InstRef, out: &mut Sink) {
         ExecutionModel::TaskEXT,
         ExecutionModel::MeshEXT,
     ];
-    let workgroups =
-        cx.entries().is_empty() || cx.entries().iter().any(|e| stages.iter().any(|s| *s as u32 == e.model));
-    let ok = |v: u64| v == Scope::Subgroup as u64 || v == Scope::Workgroup as u64 && workgroups;
+    let workgroups = cx.entries().is_empty() || cx.entries().iter().any(|e| stages.iter().any(|s| *s == e.model));
+    let ok = |v: u64| v == u64::from(Scope::Subgroup.0) || v == u64::from(Scope::Workgroup.0) && workgroups;
     out.judge(&EXECUTION_SCOPE, Verdict::of(&value, ok), at, || {
         let name = value.value().and_then(scope_name).unwrap_or("unknown");
-        let message = if value.value() == Some(Scope::Workgroup as u64) {
+        let message = if value.value() == Some(u64::from(Scope::Workgroup.0)) {
             "a barrier for the workgroup in a stage without workgroups".to_owned()
         } else {
             format!("a barrier waits for a workgroup or a subgroup; the execution scope is {value} ({name})")

@@ -8,9 +8,9 @@ use crate::operation::Operation;
 use crate::report::{Draft, Part, Sink};
 use crate::rule::Rule;
 use crate::verdict::Verdict;
+use coop_ir::spv::{Capability, Decoration, Scope, StorageClass};
 use coop_ir::types::{CoopMatView, Type, scope_name};
 use coop_ir::{Id, InstRef, Kind, Op};
-use spirv::{Capability, Decoration, Scope, StorageClass};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -344,7 +344,7 @@ fn either(cx: &Cx, m: MatrixType, at: InstRef, out: &mut Sink) {
     }
     if cx.env.is_vulkan() {
         let (id, scope) = m.scope();
-        let ok = |v| v == Scope::Subgroup as u64 || v == Scope::Workgroup as u64;
+        let ok = |v| v == u64::from(Scope::Subgroup.0) || v == u64::from(Scope::Workgroup.0);
         out.judge(&SCOPE_UNSUPPORTED, Verdict::of(scope, ok), at, || {
             let name = scope.value().and_then(scope_name).unwrap_or("unknown");
             Draft::new(format!("Scope {scope} ({name}) is neither Subgroup (3) nor Workgroup (2)"))
@@ -357,14 +357,14 @@ fn either(cx: &Cx, m: MatrixType, at: InstRef, out: &mut Sink) {
 /// A variable of a type that has to do with matrices.
 pub(crate) fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
-    let Some(storage) = inst.word(0) else { return };
+    let Some(storage) = inst.enumerant(0) else { return };
     let holds = match inst.op {
         // The type is a pointer to something with a matrix inside, or it would not be in the list.
         Op::Variable => inst.result.and_then(|v| cx.class(v)) == Some(Class::Pointer),
         // The data type follows the storage class.
         _ => inst.id(1).is_some_and(|t| matches!(cx.class(t), Some(Class::Matrix | Class::MatrixNv | Class::Holder))),
     };
-    if holds && storage != StorageClass::Function as u32 && storage != StorageClass::Private as u32 {
+    if holds && storage != StorageClass::Function && storage != StorageClass::Private {
         let name = storage_name(storage);
         out.report(&VARIABLE_STORAGE, at, || {
             Draft::new(format!("a variable with a cooperative matrix has storage class {name}"))
@@ -376,14 +376,14 @@ pub(crate) fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
 }
 
 /// The name of a storage class.
-pub(crate) fn storage_name(storage: u32) -> &'static str {
-    Kind::StorageClass.enumerant(storage).map_or("unknown", |e| e.name)
+pub(crate) fn storage_name(storage: StorageClass) -> &'static str {
+    storage.name().unwrap_or("unknown")
 }
 
 fn blocks(cx: &Cx, out: &mut Sink) {
     for r in cx.module.globals_with(Op::Decorate) {
         let inst = cx.inst(r);
-        let block = [Decoration::Block as u32, Decoration::BufferBlock as u32];
+        let block = [Decoration::Block.0, Decoration::BufferBlock.0];
         let (Some(ty), Some(decoration)) = (inst.id(0), inst.word(1)) else { continue };
         if !block.contains(&decoration) {
             continue;

@@ -12,9 +12,9 @@ use coop_ir::cfg::{Cfg, Loops};
 use coop_ir::decorate::Decorations;
 use coop_ir::grammar::Op;
 use coop_ir::hash::FxHashMap;
+use coop_ir::spv::{BuiltIn, StorageClass};
 use coop_ir::{Function, Id, Inst, InstRef, Module, Operand};
 use coop_uniformity::{TURNS, Uniformity};
-use spirv::{BuiltIn, StorageClass};
 
 pub use given::Given;
 
@@ -124,7 +124,7 @@ impl<'m> Freer<'m> {
         let decorations = Decorations::new(module);
         let entry = module.globals_with(Op::EntryPoint).next().map(|r| module.inst(r))?;
         let (kernel, main) = (entry.word(0) == Some(6), entry.id(1));
-        let class = if kernel { StorageClass::CrossWorkgroup } else { StorageClass::StorageBuffer } as u32;
+        let class = if kernel { StorageClass::CrossWorkgroup } else { StorageClass::StorageBuffer }.0;
         let pointer = global(&|i| i.op == Op::TypePointer && i.word(0) == Some(class) && i.id(1) == Some(uint))?;
         let first_parameter = || {
             let f = module.functions.iter().find(|f| module.inst(f.def).result == main)?;
@@ -243,7 +243,7 @@ impl<'m> Freer<'m> {
     /// How often an invocation has come here in this call, at most [`TURNS`] - 1.
     fn counter(&mut self, f: usize, made: &mut Vec<InstRef>) -> Option<Id> {
         let mut pointers = self.module.globals.iter().map(|r| self.module.inst(*r));
-        let own = StorageClass::Function as u32;
+        let own = StorageClass::Function.0;
         let is_own = |i: &&Inst| i.op == Op::TypePointer && i.word(0) == Some(own) && i.id(1) == Some(self.uint);
         let pointer = pointers.find(is_own)?.result?;
         let variable = self.module.fresh_id();

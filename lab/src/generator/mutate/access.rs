@@ -2,6 +2,7 @@
 
 use super::{Edit, F32, Mutant, Rows, S32, U32, U64};
 use coop_ir::grammar::Op;
+use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Operand};
 
@@ -36,7 +37,11 @@ fn stride_of(i: &Inst) -> Option<usize> {
 
 pub(super) const ROWS: Rows = &[
     ("access-layout-capability", |x| {
-        let wanted = x.e.pick(&[(4202, 4201), (4203, 4201), (2, 6434)]);
+        let wanted = x.e.pick(&[
+            (4202, Capability::CooperativeMatrixLayoutsARM),
+            (4203, Capability::CooperativeMatrixLayoutsARM),
+            (2, Capability::PackedCooperativeMatrixINTEL),
+        ]);
         if x.m.has_capability(wanted.1) {
             return None;
         }
@@ -54,7 +59,7 @@ pub(super) const ROWS: Rows = &[
     ("access-not-in-array", |x| {
         let r = x.find(|_, i| is_khr(i) || is_nv(i))?;
         let (uint, copy) = (x.scalar(U32), x.copy(r)?);
-        let variable = x.variable(4, uint);
+        let variable = x.variable(StorageClass::Workgroup, uint);
         x.set(copy, 0, variable)
     }),
     ("access-out-of-bounds", |x| {
@@ -65,7 +70,7 @@ pub(super) const ROWS: Rows = &[
         x.after(at, Op::CooperativeMatrixLoadKHR, ty, &[chain, zero, stride]).map(drop)
     }),
     ("access-pointee-type", |x| {
-        let r = x.find(|m, i| is_khr(i) && pointer_storage(m, i) == Some(4))?;
+        let r = x.find(|m, i| is_khr(i) && pointer_storage(m, i) == Some(StorageClass::Workgroup))?;
         let root = x.root(x.inst(r).id(0)?)?;
         let copy = x.copy(r)?;
         x.set(copy, 0, root)
@@ -80,7 +85,10 @@ pub(super) const ROWS: Rows = &[
     ("access-pointer-source", |x| {
         // Elsewhere pointers may come from anywhere.
         x.find(|_, i| i.op == Op::MemoryModel && i.word(0) == Some(0))?;
-        let r = x.find(|m, i| (is_access(i) || is_nv(i)) && pointer_storage(m, i).is_some_and(|s| s != 5349))?;
+        let r = x.find(|m, i| {
+            (is_access(i) || is_nv(i))
+                && pointer_storage(m, i).is_some_and(|s| s != StorageClass::PhysicalStorageBuffer)
+        })?;
         let copy = x.copy(r)?;
         let ty = x.m.type_of(x.inst(copy).id(0)?)?;
         let undef = x.undef(copy, ty)?;
@@ -94,10 +102,22 @@ pub(super) const ROWS: Rows = &[
         // The types may be declared, but not be in buffers.
         let r = x.find(|m, i| {
             let narrow = |s| matches!(s, Scalar::Int { width: ..=16, .. } | Scalar::Float { width: 16 });
-            is_khr(i) && pointer_storage(m, i) != Some(4) && pointee_scalar(m, i).is_some_and(narrow)
+            is_khr(i)
+                && pointer_storage(m, i) != Some(StorageClass::Workgroup)
+                && pointee_scalar(m, i).is_some_and(narrow)
         })?;
         let width = pointee_scalar(&x.m, x.m.inst(r))?.width();
-        let (gone, stays) = if width == 16 { ([4433, 9, 22], 4435) } else { ([4448, 39, 39], 4450) };
+        let (gone, stays) = if width == 16 {
+            (
+                [Capability::StorageBuffer16BitAccess, Capability::Float16, Capability::Int16],
+                Capability::StoragePushConstant16,
+            )
+        } else {
+            (
+                [Capability::StorageBuffer8BitAccess, Capability::Int8, Capability::Int8],
+                Capability::StoragePushConstant8,
+            )
+        };
         x.capability(stays);
         while x.drop_capability(&gone).is_some() {}
         Some(())
@@ -105,8 +125,8 @@ pub(super) const ROWS: Rows = &[
     ("access-storage-class", |x| {
         let (uint, copy) = (x.scalar(U32), x.khr()?);
         let array = x.array(uint, 4096);
-        let variable = x.variable(6, array);
-        let (pointer, zero) = (x.g.pointer(&mut x.m, 6, uint), x.u32(0));
+        let variable = x.variable(StorageClass::Private, array);
+        let (pointer, zero) = (x.g.pointer(&mut x.m, StorageClass::Private, uint), x.u32(0));
         let at = x.before(copy, Op::AccessChain, pointer, [variable, zero].map(Operand::Id))?;
         x.set(copy, 0, at)
     }),
@@ -182,12 +202,15 @@ pub(super) const ROWS: Rows = &[
         x.set(copy, at, zero)
     }),
     ("memory-aligned-missing", |x| {
-        let r = x.find(|m, i| (is_access(i) || is_nv(i)) && pointer_storage(m, i) == Some(5349))?;
+        let r = x.find(|m, i| {
+            (is_access(i) || is_nv(i)) && pointer_storage(m, i) == Some(StorageClass::PhysicalStorageBuffer)
+        })?;
         let copy = x.copy(r)?;
         x.memory(copy, 0, &[])
     }),
     ("memory-alignment-not-multiple", |x| {
-        let physical = |m: &coop_ir::Module, i: &Inst| pointer_storage(m, i) == Some(5349);
+        let physical =
+            |m: &coop_ir::Module, i: &Inst| pointer_storage(m, i) == Some(StorageClass::PhysicalStorageBuffer);
         let r = x.find(|m, i| {
             (is_access(i) || is_nv(i)) && physical(m, i) && pointee_scalar(m, i).is_some_and(|s| s.bytes() > 1)
         })?;
@@ -195,7 +218,9 @@ pub(super) const ROWS: Rows = &[
         x.memory(copy, 2, &[Operand::Word(1)])
     }),
     ("memory-alignment-not-power", |x| {
-        let r = x.find(|m, i| (is_access(i) || is_nv(i)) && pointer_storage(m, i) == Some(5349))?;
+        let r = x.find(|m, i| {
+            (is_access(i) || is_nv(i)) && pointer_storage(m, i) == Some(StorageClass::PhysicalStorageBuffer)
+        })?;
         let copy = x.copy(r)?;
         x.memory(copy, 2, &[Operand::Word(24)])
     }),
@@ -221,13 +246,13 @@ pub(super) const ROWS: Rows = &[
     }),
     ("memory-scope-not-constant", |x| {
         // In kernels scopes may be computed.
-        let r = x.with_memory(&LOADS).filter(|_| x.m.has_capability(1))?;
+        let r = x.with_memory(&LOADS).filter(|_| x.m.has_capability(Capability::Shader))?;
         let (copy, two) = (x.copy(r)?, x.u32(2));
         let scope = x.computed(copy, two)?;
         x.memory_and_aligned(copy, 0x30, &[scope.into()])
     }),
     ("memory-scope-unsupported", |x| {
-        let r = x.with_memory(&LOADS).filter(|_| x.m.has_capability(1))?;
+        let r = x.with_memory(&LOADS).filter(|_| x.m.has_capability(Capability::Shader))?;
         let (copy, scope) = (x.copy(r)?, x.u32(0));
         x.memory_and_aligned(copy, 0x30, &[scope.into()])
     }),
@@ -248,8 +273,8 @@ pub(super) const ROWS: Rows = &[
         let r = x.ops(&[Op::CooperativeMatrixLoadNV, Op::CooperativeMatrixStoreNV])?;
         let (uint, copy) = (x.scalar(U32), x.copy(r)?);
         let array = x.array(uint, 4096);
-        let variable = x.variable(6, array);
-        let (pointer, zero) = (x.g.pointer(&mut x.m, 6, uint), x.u32(0));
+        let variable = x.variable(StorageClass::Private, array);
+        let (pointer, zero) = (x.g.pointer(&mut x.m, StorageClass::Private, uint), x.u32(0));
         let at = x.before(copy, Op::AccessChain, pointer, [variable, zero].map(Operand::Id))?;
         x.set(copy, 0, at)
     }),
@@ -269,7 +294,7 @@ pub(super) const ROWS: Rows = &[
     ("tensor-pointer-not-in-array", |x| {
         let r = x.find(|_, i| is_tensor(i) && addressing(i).is_some_and(|(_, mask)| mask & 2 == 0))?;
         let (uint, copy) = (x.scalar(U32), x.copy(r)?);
-        let variable = x.variable(4, uint);
+        let variable = x.variable(StorageClass::Workgroup, uint);
         x.set(copy, 0, variable)
     }),
     ("tensor-pointer-type", |x| {
@@ -281,8 +306,8 @@ pub(super) const ROWS: Rows = &[
         let r = x.find(|_, i| is_tensor(i) && addressing(i).is_some_and(|(_, mask)| mask & 2 == 0))?;
         let (uint, copy) = (x.scalar(U32), x.copy(r)?);
         let array = x.array(uint, 4096);
-        let variable = x.variable(6, array);
-        let (pointer, zero) = (x.g.pointer(&mut x.m, 6, uint), x.u32(0));
+        let variable = x.variable(StorageClass::Private, array);
+        let (pointer, zero) = (x.g.pointer(&mut x.m, StorageClass::Private, uint), x.u32(0));
         let at = x.before(copy, Op::AccessChain, pointer, [variable, zero].map(Operand::Id))?;
         x.set(copy, 0, at)
     }),
@@ -318,7 +343,7 @@ pub(super) fn addressing(i: &Inst) -> Option<(usize, u32)> {
     Some((at, i.word(at)?))
 }
 
-fn pointer_storage(m: &coop_ir::Module, i: &Inst) -> Option<u32> {
+fn pointer_storage(m: &coop_ir::Module, i: &Inst) -> Option<StorageClass> {
     match Type::of(m, m.type_of(i.id(0)?)?)? {
         Type::Pointer { storage, .. } => Some(storage),
         _ => None,
@@ -349,8 +374,8 @@ impl Mutant<'_> {
         })?;
         let float = self.scalar(F32);
         let array = self.array(float, len);
-        let variable = self.variable(4, array);
-        let (pointer, at) = (self.g.pointer(&mut self.m, 4, float), self.u32(at));
+        let variable = self.variable(StorageClass::Workgroup, array);
+        let (pointer, at) = (self.g.pointer(&mut self.m, StorageClass::Workgroup, float), self.u32(at));
         let chain = self.after(r, Op::AccessChain, pointer, &[variable, at])?;
         Some((r, ty.id, chain))
     }
@@ -406,7 +431,7 @@ impl Mutant<'_> {
 
     /// Other memory operands; what must be aligned stays so.
     fn memory_and_aligned(&mut self, r: InstRef, mask: u32, more: &[Operand]) -> Option<()> {
-        if pointer_storage(&self.m, self.m.inst(r)) != Some(5349) {
+        if pointer_storage(&self.m, self.m.inst(r)) != Some(StorageClass::PhysicalStorageBuffer) {
             return self.memory(r, mask, more);
         }
         let all: Vec<Operand> = [Operand::Word(16)].into_iter().chain(more.iter().copied()).collect();

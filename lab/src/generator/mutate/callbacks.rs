@@ -3,6 +3,7 @@
 use super::access::addressing;
 use super::{Edit, F32, Mutant, Rows, S32, U32};
 use coop_ir::grammar::Op;
+use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::{Scalar, Type, coop_mat};
 use coop_ir::{Id, Inst, InstRef, Operand};
 
@@ -11,7 +12,7 @@ pub(super) const ROWS: Rows = &[
         // Of bfloat16, which only SPV_EXT_cooperative_matrix_maintenance1 takes.
         let (r, id, ty) = x.matrix(|x, t| x.value(t.use_) == Some(2) && x.component(t) == Some(Scalar::BF16))?;
         coop_ir::builder::require_extension(&mut x.m, "SPV_NV_cooperative_matrix2");
-        x.capability(5430);
+        x.capability(Capability::CooperativeMatrixReductionsNV);
         let elem = ty.component;
         let function = x.function(elem, &[elem, elem]);
         let at = x.m.fresh_id();
@@ -58,8 +59,8 @@ pub(super) const ROWS: Rows = &[
         let (copy, _) = x.decoding(2)?;
         let uint = x.scalar(U32);
         let array = x.array(uint, 4096);
-        let variable = x.variable(4, array);
-        let (pointer, zero) = (x.g.pointer(&mut x.m, 4, uint), x.u32(0));
+        let variable = x.variable(StorageClass::Workgroup, array);
+        let (pointer, zero) = (x.g.pointer(&mut x.m, StorageClass::Workgroup, uint), x.u32(0));
         let at = x.before(copy, Op::AccessChain, pointer, [variable, zero].map(Operand::Id))?;
         x.set(copy, 0, at)
     }),
@@ -83,15 +84,15 @@ pub(super) const ROWS: Rows = &[
     ("portability-decode-step", |x| {
         x.decoder(2, |x, ret, params| {
             let [word, byte] = [32, 8].map(|width| x.scalar(Scalar::Int { width, signed: false }));
-            x.capability(39);
-            x.capability(4448);
+            x.capability(Capability::Int8);
+            x.capability(Capability::StorageBuffer8BitAccess);
             let block = x.type_with(Op::TypeStruct, vec![word.into(), byte.into()]);
             x.annotation(Inst::new(Op::Decorate, None, None, [block.into(), Operand::Word(2)]));
             for (i, offset) in [(0u32, 0u32), (1, 4)] {
                 let words = [i.into(), Operand::Word(35), offset.into()];
                 x.annotation(Inst::new(Op::MemberDecorate, None, None, [block.into()].into_iter().chain(words)));
             }
-            params[0] = x.g.pointer(&mut x.m, 5349, block);
+            params[0] = x.g.pointer(&mut x.m, StorageClass::PhysicalStorageBuffer, block);
             ret
         })
     }),
@@ -122,7 +123,7 @@ pub(super) const ROWS: Rows = &[
         let copy = x.copy(r)?;
         let many = if x.e.chance(64) {
             // A matrix of SPV_NV_cooperative_matrix, which is passed as little.
-            x.capability(5357);
+            x.capability(Capability::CooperativeMatrixNV);
             coop_ir::builder::require_extension(&mut x.m, "SPV_NV_cooperative_matrix");
             let ty = x.mat(x.inst(copy).id(0)?)?;
             x.matrix_type(&[ty.component, ty.scope, ty.rows, ty.cols])
@@ -151,7 +152,7 @@ pub(super) const ROWS: Rows = &[
             }
             1 => {
                 params[1] = x.scalar(Scalar::Int { width: 16, signed: false });
-                x.capability(22);
+                x.capability(Capability::Int16);
                 ret
             }
             _ => {
@@ -219,7 +220,7 @@ pub(super) const ROWS: Rows = &[
         let operands = &mut x.m.inst_mut(copy).operands;
         operands[at] = Operand::Word(mask | 2);
         operands.push(function.into());
-        x.capability(5434);
+        x.capability(Capability::CooperativeMatrixBlockLoadsNV);
         Some(())
     }),
 ];
@@ -266,7 +267,7 @@ impl Mutant<'_> {
     /// A store at the end of a function.
     fn writes(&mut self, function: Id) -> Option<()> {
         let uint = self.scalar(U32);
-        let (variable, one) = (self.variable(4, uint), self.u32(1));
+        let (variable, one) = (self.variable(StorageClass::Workgroup, uint), self.u32(1));
         let f = self.m.functions.iter().position(|f| self.m.inst(f.def).result == Some(function))?;
         let last = self.m.functions[f].blocks.last()?.insts.last().copied()?;
         self.insert(last, Inst::new(Op::Store, None, None, [variable, one].map(Operand::Id)), false).map(drop)

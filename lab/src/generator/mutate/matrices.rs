@@ -2,7 +2,7 @@
 
 use super::{AnyMatrix, Edit, F32, Mutant, Rows, S32, U32, U64};
 use coop_ir::grammar::Op;
-use coop_ir::grammar::enums::StorageClass;
+use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::{CoopMat, Scalar, Type, coop_mat};
 use coop_ir::{Id, Inst, Operand};
 
@@ -55,7 +55,7 @@ pub(super) const ROWS: Rows = &[
         let other = if x.scalar_of(&ty)? == F32 { Scalar::Float { width: 16 } } else { F32 };
         let bits = if other == F32 { 0x3f80_0000 } else { 0x3c00 };
         if other != F32 {
-            x.capability(9);
+            x.capability(Capability::Float16);
         }
         let one = x.constant(other, bits);
         x.after(r, Op::MatrixTimesScalar, ty.id, &[id, one]).map(drop)
@@ -85,7 +85,7 @@ pub(super) const ROWS: Rows = &[
     ("component-saturation-target", |x| {
         let r = x.find(|_, i| ARITHMETIC.contains(&i.op))?;
         let id = x.inst(r).result?;
-        x.capability(4212);
+        x.capability(Capability::Float8EXT);
         coop_ir::builder::require_extension(&mut x.m, "SPV_EXT_float8");
         x.annotation(Inst::new(Op::Decorate, None, None, [Operand::Id(id), Operand::Word(4216)]));
         Some(())
@@ -124,7 +124,7 @@ pub(super) const ROWS: Rows = &[
         let (r, id, ty) = x.matrix(|x, t| matches!(x.component(t), Some(Scalar::Int { width: 16 | 32, .. })))?;
         let width = x.component(ty)?.width();
         if width == 16 {
-            x.capability(9);
+            x.capability(Capability::Float16);
         }
         let other = x.altered(ty, &[Edit::Component(Scalar::Float { width })])?;
         x.after(r, Op::Bitcast, other, &[id]).map(drop)
@@ -259,7 +259,7 @@ pub(super) const ROWS: Rows = &[
         if !matches!(x.component(result)?, Scalar::Int { width: ..64, .. }) {
             return None;
         }
-        x.capability(11);
+        x.capability(Capability::Int64);
         let ty = x.mat(x.inst(r).id(0)?)?;
         let wide = x.altered(ty, &[Edit::Component(U64)])?;
         let undef = x.undef(r, wide)?;
@@ -296,7 +296,7 @@ pub(super) const ROWS: Rows = &[
     ("type-variable-storage", |x| {
         let r = x.ops(&MATRIX_TYPES)?;
         let ty = x.inst(r).result?;
-        x.variable(4, ty);
+        x.variable(StorageClass::Workgroup, ty);
         Some(())
     }),
     ("type-duplicate", |x| {
@@ -325,7 +325,7 @@ pub(super) const ROWS: Rows = &[
     ("transpose-shape", |x| x.relabelled(Op::CooperativeMatrixTransposeNV, |_, _| Some(Edit::Rows(1)))),
     ("transpose-use", |x| x.relabelled(Op::CooperativeMatrixTransposeNV, |_, _| Some(Edit::Use(0)))),
     ("transpose-decoration-target", |x| {
-        x.capability(5429);
+        x.capability(Capability::CooperativeMatrixConversionsEXT);
         coop_ir::builder::require_extension(&mut x.m, "SPV_EXT_cooperative_matrix_maintenance1");
         let r = x.find(|_, i| ARITHMETIC.contains(&i.op))?;
         let id = x.inst(r).result?;

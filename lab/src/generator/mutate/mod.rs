@@ -16,6 +16,7 @@ use coop_ir::builder::{Globals, add_global};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::grammar::Op;
 use coop_ir::rewrite::sort_globals;
+use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::{CoopMat, Scalar, Type, coop_mat, coop_mat_of};
 use coop_ir::{Block, Function, Id, Inst, InstList, InstRef, Module, Operand};
 
@@ -184,7 +185,7 @@ impl Mutant<'_> {
         add_global(&mut self.m, inst);
     }
 
-    fn capability(&mut self, capability: u32) {
+    fn capability(&mut self, capability: Capability) {
         coop_ir::builder::require_capability(&mut self.m, capability);
     }
 
@@ -325,7 +326,7 @@ impl Mutant<'_> {
     }
 
     /// A new variable of the module, in the interface of the entry point.
-    fn variable(&mut self, storage: u32, ty: Id) -> Id {
+    fn variable(&mut self, storage: StorageClass, ty: Id) -> Id {
         let pointer = self.g.pointer(&mut self.m, storage, ty);
         let id = self.m.fresh_id();
         self.global(Inst::new(Op::Variable, Some(pointer), Some(id), [storage.into()]));
@@ -348,7 +349,10 @@ impl Mutant<'_> {
             if *p == ret {
                 value = Some(param);
             }
-            let physical = matches!(Type::of(&self.m, *p), Some(Type::Pointer { storage: 5349, .. }));
+            let physical = matches!(
+                Type::of(&self.m, *p),
+                Some(Type::Pointer { storage: StorageClass::PhysicalStorageBuffer, .. })
+            );
             if physical {
                 self.annotation(Inst::new(Op::Decorate, None, None, [Operand::Id(param), Operand::Word(20)]));
             }
@@ -384,8 +388,8 @@ impl Mutant<'_> {
     }
 
     /// Removes one of these capabilities.
-    fn drop_capability(&mut self, some: &[u32]) -> Option<()> {
-        let r = self.find(|_, i| i.op == Op::Capability && i.word(0).is_some_and(|c| some.contains(&c)))?;
+    fn drop_capability(&mut self, some: &[Capability]) -> Option<()> {
+        let r = self.find(|_, i| i.op == Op::Capability && i.enumerant(0).is_some_and(|c| some.contains(&c)))?;
         self.remove(r);
         Some(())
     }

@@ -3,23 +3,23 @@
 use super::matrices::MATRIX_TYPES;
 use super::{F32, Mutant, Rows, U32};
 use coop_ir::grammar::Op;
-use coop_ir::grammar::enums::{Capability, Scope};
+use coop_ir::spv::{Capability, Scope, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Inst, Operand};
 
 pub(super) const ROWS: Rows = &[
     ("component-int4-memory", |x| {
         let four = x.scalar(Scalar::Int { width: 4, signed: false });
-        x.capability(5112);
+        x.capability(Capability::Int4TypeINTEL);
         coop_ir::builder::require_extension(&mut x.m, "SPV_INTEL_int4");
-        x.variable(4, four);
+        x.variable(StorageClass::Workgroup, four);
         Some(())
     }),
     ("component-interface", |x| {
         let bf16 = x.scalar(Scalar::BF16);
-        x.capability(5116);
+        x.capability(Capability::BFloat16TypeKHR);
         coop_ir::builder::require_extension(&mut x.m, "SPV_KHR_bfloat16");
-        let variable = x.variable(1, bf16);
+        let variable = x.variable(StorageClass::Input, bf16);
         x.annotation(Inst::new(Op::Decorate, None, None, [variable.into(), Operand::Word(30), Operand::Word(0)]));
         Some(())
     }),
@@ -33,12 +33,15 @@ pub(super) const ROWS: Rows = &[
         let int = |width, signed| Scalar::Int { width, signed };
         let both = |x: &Mutant<'_>, w| used(x, int(w, true)) || used(x, int(w, false));
         let all = [
-            (&[39, 4448][..], both(x, 8)),
-            (&[11], both(x, 64)),
-            (&[9, 22, 4433], both(x, 16) || used(x, Scalar::Float { width: 16 })),
-            (&[10], used(x, Scalar::Float { width: 64 })),
+            (&[Capability::Int8, Capability::StorageBuffer8BitAccess][..], both(x, 8)),
+            (&[Capability::Int64], both(x, 64)),
+            (
+                &[Capability::Float16, Capability::Int16, Capability::StorageBuffer16BitAccess],
+                both(x, 16) || used(x, Scalar::Float { width: 16 }),
+            ),
+            (&[Capability::Float64], used(x, Scalar::Float { width: 64 })),
         ];
-        let all: Vec<&[u32]> = all.iter().filter(|c| c.1).map(|c| c.0).collect();
+        let all: Vec<&[Capability]> = all.iter().filter(|c| c.1).map(|c| c.0).collect();
         if all.is_empty() {
             return None;
         }
@@ -48,13 +51,35 @@ pub(super) const ROWS: Rows = &[
     }),
     ("module-capability-missing", |x| {
         // Those that something in the module needs: the generator declares no others.
-        let mut all = vec![5118, 5430, 5431, 5432, 5433, 5439, 5447, 5429, 5438, 5357, 4496];
+        let mut all = vec![
+            Capability::BFloat16CooperativeMatrixKHR,
+            Capability::CooperativeMatrixReductionsNV,
+            Capability::CooperativeMatrixConversionsNV,
+            Capability::CooperativeMatrixPerElementOperationsNV,
+            Capability::CooperativeMatrixTensorAddressingNV,
+            Capability::TensorAddressingNV,
+            Capability::CooperativeMatrixDecodeVectorNV,
+            Capability::CooperativeMatrixConversionsEXT,
+            Capability::CooperativeMatrixGetCoordinateEXT,
+            Capability::CooperativeMatrixNV,
+            Capability::CooperativeMatrixConversionQCOM,
+        ];
         // Others imply these.
-        if [4496, 4201, 5118, 6434, 6436, 6437].iter().all(|c| !x.m.has_capability(*c)) {
-            all.push(6022);
+        if [
+            Capability::CooperativeMatrixConversionQCOM,
+            Capability::CooperativeMatrixLayoutsARM,
+            Capability::BFloat16CooperativeMatrixKHR,
+            Capability::PackedCooperativeMatrixINTEL,
+            Capability::CooperativeMatrixTF32ComponentTypeINTEL,
+            Capability::CooperativeMatrixBFloat16ComponentTypeINTEL,
+        ]
+        .iter()
+        .all(|c| !x.m.has_capability(*c))
+        {
+            all.push(Capability::CooperativeMatrixKHR);
         }
-        if !x.m.has_capability(5447) {
-            all.push(5434);
+        if !x.m.has_capability(Capability::CooperativeMatrixDecodeVectorNV) {
+            all.push(Capability::CooperativeMatrixBlockLoadsNV);
         }
         x.drop_capability(&all)
     }),
@@ -69,16 +94,34 @@ pub(super) const ROWS: Rows = &[
     }),
     ("module-extension-missing", |x| {
         let all = [
-            ("SPV_KHR_cooperative_matrix", [6022, 6022]),
-            ("SPV_NV_cooperative_matrix", [5357, 5357]),
-            ("SPV_NV_cooperative_matrix2", [5431, 5433]),
-            ("SPV_NV_tensor_addressing", [5439, 5439]),
-            ("SPV_NV_cooperative_matrix_decode_vector", [5447, 5447]),
-            ("SPV_EXT_cooperative_matrix_maintenance1", [5429, 5438]),
-            ("SPV_QCOM_cooperative_matrix_conversion", [4496, 4496]),
-            ("SPV_ARM_cooperative_matrix_layouts", [4201, 4201]),
-            ("SPV_INTEL_joint_matrix", [6192, 6434]),
-            ("SPV_KHR_bfloat16", [5116, 5118]),
+            ("SPV_KHR_cooperative_matrix", [Capability::CooperativeMatrixKHR, Capability::CooperativeMatrixKHR]),
+            ("SPV_NV_cooperative_matrix", [Capability::CooperativeMatrixNV, Capability::CooperativeMatrixNV]),
+            (
+                "SPV_NV_cooperative_matrix2",
+                [Capability::CooperativeMatrixConversionsNV, Capability::CooperativeMatrixTensorAddressingNV],
+            ),
+            ("SPV_NV_tensor_addressing", [Capability::TensorAddressingNV, Capability::TensorAddressingNV]),
+            (
+                "SPV_NV_cooperative_matrix_decode_vector",
+                [Capability::CooperativeMatrixDecodeVectorNV, Capability::CooperativeMatrixDecodeVectorNV],
+            ),
+            (
+                "SPV_EXT_cooperative_matrix_maintenance1",
+                [Capability::CooperativeMatrixConversionsEXT, Capability::CooperativeMatrixGetCoordinateEXT],
+            ),
+            (
+                "SPV_QCOM_cooperative_matrix_conversion",
+                [Capability::CooperativeMatrixConversionQCOM, Capability::CooperativeMatrixConversionQCOM],
+            ),
+            (
+                "SPV_ARM_cooperative_matrix_layouts",
+                [Capability::CooperativeMatrixLayoutsARM, Capability::CooperativeMatrixLayoutsARM],
+            ),
+            (
+                "SPV_INTEL_joint_matrix",
+                [Capability::CooperativeMatrixCheckedInstructionsINTEL, Capability::PackedCooperativeMatrixINTEL],
+            ),
+            ("SPV_KHR_bfloat16", [Capability::BFloat16TypeKHR, Capability::BFloat16CooperativeMatrixKHR]),
         ];
         let used: Vec<&str> =
             all.iter().filter(|(_, c)| c.iter().any(|c| x.m.has_capability(*c))).map(|(name, _)| *name).collect();
@@ -89,11 +132,11 @@ pub(super) const ROWS: Rows = &[
     }),
     ("module-memory-model", |x| {
         // The first extension wants no memory model.
-        let r = x.op(Op::MemoryModel).filter(|_| !x.m.has_capability(5357))?;
+        let r = x.op(Op::MemoryModel).filter(|_| !x.m.has_capability(Capability::CooperativeMatrixNV))?;
         x.set(r, 1, 1u32)
     }),
     ("module-version-too-old", |x| {
-        if x.m.has_capability(5357) {
+        if x.m.has_capability(Capability::CooperativeMatrixNV) {
             return None;
         }
         x.m.header.version = 0x10200;
@@ -125,7 +168,7 @@ pub(super) const ROWS: Rows = &[
         if !declared(Capability::VulkanMemoryModel) || declared(Capability::VulkanMemoryModelDeviceScope) {
             return None;
         }
-        let (copy, device) = (x.copy_of(Op::ControlBarrier)?, x.u32(Scope::Device));
+        let (copy, device) = (x.copy_of(Op::ControlBarrier)?, x.u32(Scope::Device.0));
         x.set(copy, 1, device)
     }),
     ("sync-execution-scope", |x| {
@@ -152,7 +195,7 @@ pub(super) const ROWS: Rows = &[
     ("component-microscaling", |x| {
         let r = x.ops(&MATRIX_TYPES)?;
         let mut ids: Vec<_> = x.inst(r).ids().collect();
-        x.capability(4229);
+        x.capability(Capability::Float4EXT);
         coop_ir::builder::require_extension(&mut x.m, "SPV_EXT_ocp_microscaling_types");
         ids[0] = x.scalar(Scalar::Encoded { width: 4, encoding: 4225 });
         x.matrix_type(&ids);
@@ -166,7 +209,7 @@ pub(super) const ROWS: Rows = &[
     ("access-untyped-stride", |x| {
         // A matrix of floats in bytes, lines 18 bytes apart.
         let (r, _, ty) = x.matrix(|x, t| x.component(t) == Some(F32))?;
-        x.capability(4473);
+        x.capability(Capability::UntypedPointersKHR);
         coop_ir::builder::require_extension(&mut x.m, "SPV_KHR_untyped_pointers");
         let float = x.scalar(F32);
         let array = x.array(float, 4096);

@@ -3,6 +3,7 @@
 use super::access::{addressing, is_tensor};
 use super::{Edit, Mutant, Rows, U64};
 use coop_ir::grammar::Op;
+use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Operand};
 
@@ -194,7 +195,7 @@ pub(super) const ROWS: Rows = &[
         let access = x.behind(layout)?;
         let object = x.inst(access).id(1)?;
         let ty = x.mat(object)?;
-        x.capability(11);
+        x.capability(Capability::Int64);
         let wide = x.altered(ty, &[Edit::Component(U64)])?;
         let undef = x.undef(access, wide)?;
         let r = x.load_by(layout)?;
@@ -204,7 +205,7 @@ pub(super) const ROWS: Rows = &[
     ("tensor-variable-storage", |x| {
         let r = x.ops(&[Op::TypeTensorLayoutNV, Op::TypeTensorViewNV])?;
         let ty = x.inst(r).result?;
-        x.variable(4, ty);
+        x.variable(StorageClass::Workgroup, ty);
         Some(())
     }),
     ("tensor-view-operand", |x| {

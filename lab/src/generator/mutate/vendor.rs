@@ -2,6 +2,7 @@
 
 use super::{Edit, F32, Mutant, Rows, S32, U32};
 use coop_ir::grammar::Op;
+use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::{Scalar, Type, coop_mat};
 use coop_ir::{Block, Id, Inst, InstList, InstRef, Operand};
 
@@ -19,7 +20,7 @@ pub(super) const ROWS: Rows = &[
     ("arm-shape", |x| {
         let r =
             x.find(|m, i| i.op == Op::CooperativeMatrixLoadKHR && i.ty.is_some_and(|t| coop_mat(m, t).is_some()))?;
-        if !x.m.has_capability(4201) {
+        if !x.m.has_capability(Capability::CooperativeMatrixLayoutsARM) {
             return None;
         }
         let ty = coop_mat(&x.m, x.inst(r).ty?)?;
@@ -50,7 +51,7 @@ pub(super) const ROWS: Rows = &[
                 && i.word(3).unwrap_or(0) & 0x1e0 == 0
                 && first.and_then(|t| coop_ir::types::scalar(m, t.component)) == Some(F16)
         })?;
-        x.intel(6436)?;
+        x.intel(Capability::CooperativeMatrixTF32ComponentTypeINTEL)?;
         let copy = x.copy(r)?;
         let old = x.inst(copy).word(3).unwrap_or(0);
         x.m.inst_mut(copy).operands.truncate(3);
@@ -70,16 +71,25 @@ pub(super) const ROWS: Rows = &[
             })
         };
         let all = [
-            (6192, CHECKED.iter().any(|op| uses(x, *op)) || uses(x, Op::CooperativeMatrixConstructCheckedINTEL)),
-            (6238, uses(x, Op::CooperativeMatrixLoadOffsetINTEL) || uses(x, Op::CooperativeMatrixStoreOffsetINTEL)),
-            (6411, uses(x, Op::CooperativeMatrixPrefetchINTEL)),
+            (
+                Capability::CooperativeMatrixCheckedInstructionsINTEL,
+                CHECKED.iter().any(|op| uses(x, *op)) || uses(x, Op::CooperativeMatrixConstructCheckedINTEL),
+            ),
+            (
+                Capability::CooperativeMatrixOffsetInstructionsINTEL,
+                uses(x, Op::CooperativeMatrixLoadOffsetINTEL) || uses(x, Op::CooperativeMatrixStoreOffsetINTEL),
+            ),
+            (Capability::CooperativeMatrixPrefetchINTEL, uses(x, Op::CooperativeMatrixPrefetchINTEL)),
             // Of shaders another rule says that.
-            (6434, packed && x.m.has_capability(6)),
-            (6435, uses(x, Op::CooperativeMatrixGetElementCoordINTEL)),
-            (6436, bits(x, 0x20)),
-            (6437, bits(x, 0x1c0)),
+            (Capability::PackedCooperativeMatrixINTEL, packed && x.m.has_capability(Capability::Kernel)),
+            (
+                Capability::CooperativeMatrixInvocationInstructionsINTEL,
+                uses(x, Op::CooperativeMatrixGetElementCoordINTEL),
+            ),
+            (Capability::CooperativeMatrixTF32ComponentTypeINTEL, bits(x, 0x20)),
+            (Capability::CooperativeMatrixBFloat16ComponentTypeINTEL, bits(x, 0x1c0)),
         ];
-        let all: Vec<u32> = all.iter().filter(|c| c.1).map(|c| c.0).collect();
+        let all: Vec<Capability> = all.iter().filter(|c| c.1).map(|c| c.0).collect();
         if all.is_empty() {
             return None;
         }
@@ -106,7 +116,7 @@ pub(super) const ROWS: Rows = &[
     ("intel-conversion-type", |x| {
         let r = x.ops(&[Op::ConvertFToBF16INTEL, Op::ConvertBF16ToFINTEL, Op::RoundFToTF32INTEL])?;
         let ty = coop_mat(&x.m, x.inst(r).ty?)?;
-        x.capability(9);
+        x.capability(Capability::Float16);
         let other = x.altered(ty, &[Edit::Component(F16)])?;
         let copy = x.copy(r)?;
         x.m.inst_mut(copy).ty = Some(other);
@@ -116,7 +126,7 @@ pub(super) const ROWS: Rows = &[
     ("intel-packed-accumulator", |x| x.packed(2, 0)),
     ("intel-packed-rows", |x| x.packed(1, 1)),
     ("intel-prefetch-form", |x| {
-        x.intel(6411)?;
+        x.intel(Capability::CooperativeMatrixPrefetchINTEL)?;
         let r = x.op(Op::CooperativeMatrixLoadKHR)?;
         let pointer = x.inst(r).id(0)?;
         let [zero, eight] = [0, 8].map(|v| x.u32(v).get());
@@ -127,10 +137,10 @@ pub(super) const ROWS: Rows = &[
     ("intel-apply-function", |x| x.apply(&[])),
     ("intel-apply-type", |x| x.apply(&[Edit::Rows(1)])),
     ("intel-cache-control", |x| {
-        x.capability(6441);
+        x.capability(Capability::CacheControlsINTEL);
         coop_ir::builder::require_extension(&mut x.m, "SPV_INTEL_cache_controls");
         let uint = x.scalar(U32);
-        let variable = x.variable(4, uint);
+        let variable = x.variable(StorageClass::Workgroup, uint);
         let words = [Operand::Word(6442), Operand::Word(0), Operand::Word(0)];
         x.annotation(Inst::new(Op::Decorate, None, None, [variable.into()].into_iter().chain(words)));
         Some(())
@@ -139,13 +149,13 @@ pub(super) const ROWS: Rows = &[
     ("qcom-element-type", |x| {
         x.raked(|x, scalar, len| {
             let other = if scalar == F32 { F16 } else { F32 };
-            x.capability(9);
+            x.capability(Capability::Float16);
             Some(x.lanes_of(other, len))
         })
     }),
     ("qcom-array-type", |x| {
         x.raked(|x, _, len| {
-            x.capability(10);
+            x.capability(Capability::Float64);
             Some(x.lanes_of(Scalar::Float { width: 64 }, len))
         })
     }),
@@ -195,13 +205,13 @@ pub(super) const ROWS: Rows = &[
         Some(())
     }),
     ("qcom-component", |x| {
-        x.capability(22);
+        x.capability(Capability::Int16);
         x.rake_matrix(&[Edit::Component(U16)])
     }),
     ("portability-bfloat16-rounding", |x| {
         let (r, id, ty) = x.matrix(|x, t| x.component(t) == Some(F32))?;
-        x.capability(5118);
-        x.capability(5116);
+        x.capability(Capability::BFloat16CooperativeMatrixKHR);
+        x.capability(Capability::BFloat16TypeKHR);
         coop_ir::builder::require_extension(&mut x.m, "SPV_KHR_bfloat16");
         let other = x.altered(ty, &[Edit::Component(Scalar::BF16)])?;
         x.after(r, Op::FConvert, other, &[id]).map(drop)
@@ -276,7 +286,7 @@ impl Mutant<'_> {
     }
 
     /// For modules of Intel's dialect: others would break more.
-    fn intel(&mut self, capability: u32) -> Option<()> {
+    fn intel(&mut self, capability: Capability) -> Option<()> {
         let known = self.m.globals_with(Op::Extension).any(|r| {
             let name = self.m.inst(r).string(0);
             name.is_some_and(|(s, _)| s == "SPV_INTEL_joint_matrix")
@@ -286,7 +296,7 @@ impl Mutant<'_> {
 
     /// A load of a matrix of this use in the packed layout, with so many rows more.
     fn packed(&mut self, use_: u32, rows: u32) -> Option<()> {
-        self.intel(6434)?;
+        self.intel(Capability::PackedCooperativeMatrixINTEL)?;
         let (r, _, ty) = self.matrix(|x, t| {
             let narrow = x.component(t).is_some_and(|s| s.width() <= 16);
             x.value(t.use_) == Some(use_) && narrow
@@ -294,8 +304,8 @@ impl Mutant<'_> {
         let even = self.value(ty.rows)?.next_multiple_of(4) - self.value(ty.rows)?;
         let other = if rows == 0 { ty.id } else { self.altered(ty, &[Edit::Rows(even + rows)])? };
         let array = self.array(ty.component, 1 << 16);
-        let variable = self.variable(4, array);
-        let (pointer, zero) = (self.g.pointer(&mut self.m, 4, ty.component), self.u32(0));
+        let variable = self.variable(StorageClass::Workgroup, array);
+        let (pointer, zero) = (self.g.pointer(&mut self.m, StorageClass::Workgroup, ty.component), self.u32(0));
         let at = self.after(r, Op::AccessChain, pointer, &[variable, zero])?;
         let (layout, stride) = (self.u32(2), self.u32(128));
         let chain = self.m.def(at)?;
@@ -303,11 +313,11 @@ impl Mutant<'_> {
     }
 
     fn apply(&mut self, edits: &[Edit]) -> Option<()> {
-        self.intel(6435)?;
+        self.intel(Capability::CooperativeMatrixInvocationInstructionsINTEL)?;
         let (r, id, ty) = self.matrix(|_, _| true)?;
         let uint = self.scalar(U32);
         let block = self.type_with(Op::TypeStruct, vec![uint.into()]);
-        let variable = self.variable(6, block);
+        let variable = self.variable(StorageClass::Private, block);
         let other = if edits.is_empty() { ty.id } else { self.altered(ty, edits)? };
         self.after(r, Op::CooperativeMatrixApplyFunctionINTEL, other, &[variable, id]).map(drop)
     }
@@ -375,7 +385,7 @@ impl Mutant<'_> {
         let variable = match known {
             Some(v) => v,
             None => {
-                let v = self.variable(1, uint);
+                let v = self.variable(StorageClass::Input, uint);
                 let words = [Operand::Word(11), Operand::Word(29)];
                 self.annotation(Inst::new(Op::Decorate, None, None, [v.into()].into_iter().chain(words)));
                 v

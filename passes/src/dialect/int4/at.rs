@@ -10,9 +10,9 @@ use crate::scalar::memory::access_operands;
 use crate::scalar::place::{Place, place, steppable};
 use crate::{Checked, Refusal};
 use coop_ir::builder::{FunctionBuilder, Index, require_capability};
+use coop_ir::spv::{Capability, Scope, StorageClass};
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
-use spirv::{Capability, Scope, StorageClass};
 
 /// Where the elements of an access are, and what its function takes besides row, column and element.
 pub(super) struct At {
@@ -50,7 +50,7 @@ impl At {
         };
         let mut place = place(e.m, &e.constants, r, access.pointer)?;
         // Compilers of kernels let pointers point to the components; those are bytes in a moment.
-        let wide = kernel || place.storage == StorageClass::PhysicalStorageBuffer as u32;
+        let wide = kernel || place.storage == StorageClass::PhysicalStorageBuffer;
         let components = is_four(place.memory) && wide && place.lanes == 1;
         if components {
             place.memory = BYTE;
@@ -302,7 +302,7 @@ impl At {
 
     /// Memory operands of a load; addresses need their alignment.
     fn aligned(&self, memory: &[Operand]) -> Vec<Operand> {
-        let physical = self.place.storage == StorageClass::PhysicalStorageBuffer as u32;
+        let physical = self.place.storage == StorageClass::PhysicalStorageBuffer;
         if memory.is_empty() && physical {
             vec![Operand::Word(2), Operand::Word(self.per / 2)]
         } else {
@@ -317,9 +317,9 @@ impl At {
         let put = b.u32_op(Op::ShiftLeftLogical, Index::Value(value), shift);
         let ones = b.u32_op(Op::ShiftLeftLogical, Index::Const(15), shift);
         let keep = b.u32_op(Op::BitwiseXor, ones, Index::Const(u32::MAX));
-        let shared = self.place.storage == StorageClass::Workgroup as u32;
+        let shared = self.place.storage == StorageClass::Workgroup;
         let scope = if shared { Scope::Workgroup } else { Scope::Device };
-        let (scope, relaxed) = (b.u32(scope as u32), b.u32(0));
+        let (scope, relaxed) = (b.u32(scope.0), b.u32(0));
         for (op, with) in [(Op::AtomicAnd, keep), (Op::AtomicOr, put)] {
             let with = b.index(with);
             let with =
@@ -330,9 +330,9 @@ impl At {
 }
 
 /// Atomic operations on memory of the whole device need a capability in the Vulkan memory model.
-fn require_device_scope(m: &mut Module, storage: u32) {
-    let model = m.has_capability(Capability::VulkanMemoryModel as u32);
-    if model && storage != StorageClass::Workgroup as u32 {
-        require_capability(m, Capability::VulkanMemoryModelDeviceScope as u32);
+fn require_device_scope(m: &mut Module, storage: StorageClass) {
+    let model = m.has_capability(Capability::VulkanMemoryModel);
+    if model && storage != StorageClass::Workgroup {
+        require_capability(m, Capability::VulkanMemoryModelDeviceScope);
     }
 }

@@ -21,15 +21,15 @@ use at::At;
 use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{sort_globals, unify_types};
+use coop_ir::spv::{Capability, Decoration, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
-use spirv::{Capability, Decoration, StorageClass};
 
 const BYTE: Scalar = Scalar::Int { width: 8, signed: false };
 const LONG: Scalar = Scalar::Int { width: 64, signed: false };
 
 /// Int4TypeINTEL and Int4CooperativeMatrixINTEL.
-const CAPABILITIES: [u32; 2] = [5112, 5114];
+const CAPABILITIES: [Capability; 2] = [Capability::Int4TypeINTEL, Capability::Int4CooperativeMatrixINTEL];
 
 /// Operands of multiplications: signs of A and B, of C and the result, and saturation.
 const SIGNS: [u32; 2] = [1, 2];
@@ -74,7 +74,7 @@ fn widen(m: &mut Module, four: &[InstRef]) {
     }
     remove_extension(m, "SPV_INTEL_int4");
     if m.globals_with(Op::TypeCooperativeMatrixKHR).next().is_some() {
-        require_capability(m, Capability::CooperativeMatrixKHR as u32);
+        require_capability(m, Capability::CooperativeMatrixKHR);
         require_extension(m, "SPV_KHR_cooperative_matrix");
     }
     unify_types(m);
@@ -98,14 +98,14 @@ fn memory_holds_none(m: &Module) -> Result<(), Refusal> {
             _ => false,
         }
     }
-    let own = [StorageClass::Function as u32, StorageClass::Private as u32];
+    let own = [StorageClass::Function, StorageClass::Private];
     let used: FxHashSet<Id> = m.all().filter_map(|r| m.inst(r).ty).collect();
     for r in m.globals_with(Op::TypePointer).filter(|r| m.inst(*r).result.is_some_and(|id| used.contains(&id))) {
         let Some(Type::Pointer { storage, pointee }) = m.inst(r).result.and_then(|t| Type::of(m, t)) else { continue };
         // Generic pointers may be to an invocation's own elements.
-        let elsewhere = !own.contains(&storage) && storage != StorageClass::Generic as u32;
+        let elsewhere = !own.contains(&storage) && storage != StorageClass::Generic;
         // Kernels, and what becomes of them in Vulkan, point to components as to bytes.
-        let physical = storage == StorageClass::PhysicalStorageBuffer as u32;
+        let physical = storage == StorageClass::PhysicalStorageBuffer;
         let component = physical || is_kernel(m) && types::scalar(m, pointee).is_some();
         if elsewhere && !component && has(m, pointee, 0) {
             return refuse(
@@ -293,7 +293,7 @@ impl Pass {
         }
         let mut decorated = decorations::take(e.m, &|_, id| Some(id) == inst.result);
         let decorated = inst.result.and_then(|id| decorated.remove(&id)).unwrap_or_default();
-        let saturates = decorated.iter().any(|(d, _)| *d == Decoration::SaturatedConversion as u32);
+        let saturates = decorated.iter().any(|(d, _)| *d == Decoration::SaturatedConversion);
         // What has 8 bits has the width already.
         let same = |e: &Edit<'_>, other: Option<Id>| matches!(width(e.m, other), Some(4 | 8));
         let resized = matches!(inst.op, Op::UConvert | Op::SConvert);

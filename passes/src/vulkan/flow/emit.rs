@@ -4,8 +4,8 @@ use super::graph::{On, Var};
 use super::tree::{Branch, Stmt};
 use coop_ir::builder::Globals;
 use coop_ir::hash::FxHashMap;
+use coop_ir::spv::{LoopControl, SelectionControl};
 use coop_ir::{Block, Id, Inst, InstList, InstRef, Module, Op, Operand};
-use spirv::{LoopControl, SelectionControl};
 
 /// Where a list of statements can go besides its end.
 #[derive(Clone, Copy)]
@@ -141,7 +141,7 @@ impl<'a> Emit<'a> {
         let [header, first, again, merge] = std::array::from_fn(|_| self.m.fresh_id());
         self.go(header);
         self.open(header);
-        self.effect(Op::LoopMerge, [merge.into(), again.into(), LoopControl::NONE.bits().into()]);
+        self.effect(Op::LoopMerge, [merge.into(), again.into(), LoopControl::None.0.into()]);
         self.go(first);
         self.open(first);
         self.list(body, Some(Around { merge, again }));
@@ -187,7 +187,7 @@ impl<'a> Emit<'a> {
 
     /// Ends the open block with a merge instruction and the branch. Answers whether it leads to the merge block itself.
     fn decide(&mut self, on: On, branches: &[Branch], labels: &[Id], merge: Id) -> bool {
-        let control = SelectionControl::NONE.bits();
+        let control = SelectionControl::None.0;
         let two = match (branches, labels) {
             ([a, _], [la, lb]) => Some((a, *la, *lb)),
             _ => None,

@@ -6,8 +6,8 @@ use crate::report::{Draft, Part, Sink};
 use crate::rules::access::{COLUMN_MAJOR, Pointer, ROW_MAJOR};
 use crate::rules::address::{low, offset};
 use crate::rules::memory;
+use coop_ir::spv::StorageClass;
 use coop_ir::{Id, InstRef, Op};
-use spirv::StorageClass;
 
 declare_rule! {
     /// ## What it checks
@@ -57,7 +57,7 @@ fn pointer(on: &On, at: InstRef, need: u64, memory_operand: usize) -> Option<Str
     let inst = on.cx.inst(at);
     let p = Pointer::of(on.cx, inst.id(0)?);
     let aligned = memory::aligned(inst, memory_operand).is_some_and(|n| u64::from(n).is_multiple_of(need));
-    if p.storage == Some(StorageClass::PhysicalStorageBuffer as u32) && aligned {
+    if p.storage == Some(StorageClass::PhysicalStorageBuffer) && aligned {
         return None;
     }
     match offset(on.cx, p.id).and_then(|low| low.is_multiple_of(need)) {

@@ -3,9 +3,9 @@
 use super::{NOT_JUDGED, On};
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
-use crate::rules::requirements::capability_name;
 use coop_device::{Feature, Requirement, spirv_extension};
 use coop_ir::extensions::is_matrix_extension;
+use coop_ir::spv::Capability;
 use coop_ir::{InstRef, Op};
 
 declare_rule! {
@@ -143,17 +143,16 @@ fn extensions(on: &On, out: &mut Sink) {
 fn capabilities(on: &On, out: &mut Sink) {
     let (cx, profile, name) = (on.cx, &on.device.profile, on.device.name());
     for at in cx.module.globals_with(Op::Capability) {
-        let Some(capability) = cx.inst(at).word(0) else { continue };
+        let Some(capability) = cx.inst(at).enumerant::<Capability>(0) else { continue };
         let requirement = profile.requirement_of(capability);
         if requirement == Requirement::Unknown {
-            let why = format!("no table says what capability {} needs", capability_name(capability));
+            let why = format!("no table says what capability {capability} needs");
             not_judged(on, at, &why, out);
         }
         if requirement.is_met_by(profile) {
             continue;
         }
         out.report(&CAPABILITY, at, || {
-            let capability = capability_name(capability);
             let draft = match requirement {
                 Requirement::NeverInVulkan => Draft::new(format!("Vulkan has no feature for capability {capability}"))
                     .help("lower the module: `coopcheck devices` says to what"),

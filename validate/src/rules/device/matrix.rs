@@ -9,9 +9,9 @@ use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use coop_device::{ComponentType, Feature, MatrixProperties, Scope};
 use coop_ir::constant::Const;
+use coop_ir::spv::CooperativeMatrixOperands as Mask;
 use coop_ir::types::{CoopMatView, Scalar, scope_name, use_name};
 use coop_ir::{InstRef, Op};
-use spirv::CooperativeMatrixOperands as Mask;
 
 declare_rule! {
     /// ## What it checks
@@ -388,14 +388,14 @@ fn muladd(on: &mut On, at: InstRef, refused: &[coop_ir::Id], out: &mut Sink) {
     let views = [a, b, c, result].map(|m| on.fixed(m, "multiply-adds", at));
     let [Some(fa), Some(fb), Some(fc), Some(fr)] = views else { return };
     let Some(rows) = on.rows(fa.scope) else { return };
-    let bit = |b: Mask| mask & b.bits() != 0;
+    let bit = |b: Mask| mask & b.0 != 0;
     let wanted = [
-        Wanted { component: fa.component, signed: bit(Mask::MATRIX_A_SIGNED_COMPONENTS_KHR) },
-        Wanted { component: fb.component, signed: bit(Mask::MATRIX_B_SIGNED_COMPONENTS_KHR) },
-        Wanted { component: fc.component, signed: bit(Mask::MATRIX_C_SIGNED_COMPONENTS_KHR) },
-        Wanted { component: fr.component, signed: bit(Mask::MATRIX_RESULT_SIGNED_COMPONENTS_KHR) },
+        Wanted { component: fa.component, signed: bit(Mask::MatrixASignedComponentsKHR) },
+        Wanted { component: fb.component, signed: bit(Mask::MatrixBSignedComponentsKHR) },
+        Wanted { component: fc.component, signed: bit(Mask::MatrixCSignedComponentsKHR) },
+        Wanted { component: fr.component, signed: bit(Mask::MatrixResultSignedComponentsKHR) },
     ];
-    let saturating = bit(Mask::SATURATING_ACCUMULATION_KHR);
+    let saturating = bit(Mask::SaturatingAccumulationKHR);
     let types = |r: &Row| {
         let s = &r.size;
         wanted[0].is(s.a) && wanted[1].is(s.b) && wanted[2].is(s.c) && wanted[3].is(s.result)

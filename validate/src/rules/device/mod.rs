@@ -15,10 +15,10 @@ use crate::declare_rule;
 use crate::device::Device;
 use crate::report::{Draft, Part, Sink};
 use coop_device::Api;
+use coop_ir::InstRef;
 use coop_ir::constant::Const;
 use coop_ir::entry::EntryPoint;
-use coop_ir::enums::ExecutionModel;
-use coop_ir::{InstRef, Kind};
+use coop_ir::spv::ExecutionModel;
 use std::collections::BTreeSet;
 
 declare_rule! {
@@ -135,7 +135,7 @@ fn entry_points(on: &On, out: &mut Sink) -> bool {
             judged = true;
             continue;
         }
-        let model = Kind::ExecutionModel.enumerant(entry.model).map_or("unknown", |e| e.name);
+        let model = entry.model.name().unwrap_or("unknown");
         judged |= on.is_vulkan();
         // What a kernel needs is what Vulkan does not have: that is said of its capabilities. And of matrices it is known
         // which stages have them.

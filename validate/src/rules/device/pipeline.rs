@@ -5,9 +5,9 @@ use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use coop_device::{Feature, Limits};
 use coop_ir::entry::EntryPoint;
+use coop_ir::spv::{Capability, ExecutionModel, StorageClass};
 use coop_ir::types::{Type, scalar_or_vector};
 use coop_ir::{Id, InstRef, Op};
-use spirv::{Capability, ExecutionModel, StorageClass};
 
 declare_rule! {
     /// ## What it checks
@@ -135,16 +135,16 @@ declare_rule! {
 }
 
 /// The stage bit of an execution model.
-fn stage_bit(model: u32) -> u32 {
+fn stage_bit(model: ExecutionModel) -> u32 {
     match model {
-        m if m == ExecutionModel::Vertex as u32 => 0x1,
-        m if m == ExecutionModel::TessellationControl as u32 => 0x2,
-        m if m == ExecutionModel::TessellationEvaluation as u32 => 0x4,
-        m if m == ExecutionModel::Geometry as u32 => 0x8,
-        m if m == ExecutionModel::Fragment as u32 => 0x10,
-        m if m == ExecutionModel::GLCompute as u32 => Limits::COMPUTE_STAGE,
-        m if m == ExecutionModel::TaskEXT as u32 || m == ExecutionModel::TaskNV as u32 => 0x40,
-        m if m == ExecutionModel::MeshEXT as u32 || m == ExecutionModel::MeshNV as u32 => 0x80,
+        m if m == ExecutionModel::Vertex => 0x1,
+        m if m == ExecutionModel::TessellationControl => 0x2,
+        m if m == ExecutionModel::TessellationEvaluation => 0x4,
+        m if m == ExecutionModel::Geometry => 0x8,
+        m if m == ExecutionModel::Fragment => 0x10,
+        m if m == ExecutionModel::GLCompute => Limits::COMPUTE_STAGE,
+        m if m == ExecutionModel::TaskEXT || m == ExecutionModel::TaskNV => 0x40,
+        m if m == ExecutionModel::MeshEXT || m == ExecutionModel::MeshNV => 0x80,
         _ => 0,
     }
 }
@@ -184,7 +184,7 @@ fn stage(on: &On, entry: &EntryPoint, out: &mut Sink) {
         return;
     }
     let supported = on.device.profile.limits.cooperative_matrix_supported_stages;
-    let model = coop_ir::Kind::ExecutionModel.enumerant(entry.model).map_or("unknown", |e| e.name);
+    let model = entry.model.name().unwrap_or("unknown");
     out.report(&STAGE, entry.at, || {
         let where_ = if supported == Limits::COMPUTE_STAGE { "in compute shaders only" } else { "in other stages" };
         let where_ = if supported == 0 { "in no stage" } else { where_ };
@@ -331,7 +331,7 @@ fn shared_memory(on: &mut On, out: &mut Sink) {
     let (mut sum, mut most, mut first) = (0u64, 0u64, None);
     for at in cx.module.globals_with(Op::Variable) {
         let inst = cx.inst(at);
-        if inst.word(0) != Some(StorageClass::Workgroup as u32) {
+        if inst.enumerant(0) != Some(StorageClass::Workgroup) {
             continue;
         }
         let Some(Type::Pointer { pointee, .. }) = inst.ty.and_then(|t| Type::of(cx.module, t)) else { continue };
@@ -370,7 +370,7 @@ fn buffers(on: &On, out: &mut Sink) {
     let range = on.device.profile.limits.max_storage_buffer_range;
     for at in cx.module.globals_with(Op::Variable) {
         let inst = cx.inst(at);
-        if inst.word(0) != Some(StorageClass::StorageBuffer as u32) {
+        if inst.enumerant(0) != Some(StorageClass::StorageBuffer) {
             continue;
         }
         let Some(Type::Pointer { pointee, .. }) = inst.ty.and_then(|t| Type::of(cx.module, t)) else { continue };

@@ -5,7 +5,6 @@ pub(crate) mod rules;
 use super::access::{self, Access, PACKED, Pointer};
 use super::callback::is_int32;
 use super::memory;
-use super::requirements::capability_name;
 use super::stride::{self, Strided};
 use super::types::storage_name;
 use crate::cx::Cx;
@@ -13,23 +12,23 @@ use crate::matrix::MatrixType;
 use crate::report::{Draft, Part, Sink};
 use crate::verdict::Verdict;
 use coop_ir::constant::Const;
-use coop_ir::enums::{Capability as Cap, CooperativeMatrixOperands, Decoration};
+use coop_ir::spv::{Capability as Cap, CooperativeMatrixOperands, Decoration};
+use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::{CoopMatView, Scalar, Type, scalar_or_vector};
 use coop_ir::{Id, InstRef, Op};
 use rules::{
     APPLY, APPLY_NOTE, BF16, BF16_SIGNED, CACHE, CAPABILITY, CHECKED, CHECKED_STORAGE, CHECKED_VALUE, COLUMN_MAJOR,
     CONVERSION, FILL, PACKED_A, PACKED_ACCUMULATOR, PACKED_ROWS, PREFETCH, TF32,
 };
-use spirv::{Capability, StorageClass};
 
-fn needs(cx: &Cx, at: InstRef, part: Part, what: &str, capability: u32, out: &mut Sink) {
+fn needs(cx: &Cx, at: InstRef, part: Part, what: &str, capability: Cap, out: &mut Sink) {
     if cx.capabilities.has(capability) {
         return;
     }
     out.report(&CAPABILITY, at, || {
         Draft::new(format!(
             "{what} needs capability {}; compilers leave it out, and consumers do not insist",
-            capability_name(capability)
+            capability
         ))
         .label(at, part, "needs it")
     });
@@ -84,7 +83,7 @@ pub(crate) type Role<'a> = (&'a str, Part, &'a CoopMatView, bool);
 /// The bits of Intel's on a multiply-add: A, B, C and the result.
 pub(crate) fn muladd(cx: &Cx, at: InstRef, mask: u32, roles: [Role; 4], out: &mut Sink) {
     let [a, b, c, r] = roles;
-    if mask & CooperativeMatrixOperands::MatrixAAndBTF32ComponentsINTEL != 0 {
+    if mask & CooperativeMatrixOperands::MatrixAAndBTF32ComponentsINTEL.0 != 0 {
         needs(
             cx,
             at,
@@ -104,9 +103,13 @@ pub(crate) fn muladd(cx: &Cx, at: InstRef, mask: u32, roles: [Role; 4], out: &mu
         }
     }
     let bits: [(u32, &str, &[Role]); 3] = [
-        (CooperativeMatrixOperands::MatrixAAndBBFloat16ComponentsINTEL, "MatrixAAndBBFloat16ComponentsINTEL", &[a, b]),
-        (CooperativeMatrixOperands::MatrixCBFloat16ComponentsINTEL, "MatrixCBFloat16ComponentsINTEL", &[c]),
-        (CooperativeMatrixOperands::MatrixResultBFloat16ComponentsINTEL, "MatrixResultBFloat16ComponentsINTEL", &[r]),
+        (
+            CooperativeMatrixOperands::MatrixAAndBBFloat16ComponentsINTEL.0,
+            "MatrixAAndBBFloat16ComponentsINTEL",
+            &[a, b],
+        ),
+        (CooperativeMatrixOperands::MatrixCBFloat16ComponentsINTEL.0, "MatrixCBFloat16ComponentsINTEL", &[c]),
+        (CooperativeMatrixOperands::MatrixResultBFloat16ComponentsINTEL.0, "MatrixResultBFloat16ComponentsINTEL", &[r]),
     ];
     for (bit, bit_name, concerned) in bits {
         if mask & bit == 0 {
@@ -239,7 +242,7 @@ fn checked(
                 .map_or_else(|| cx.describe_value(pointer.id), |(p, _)| format!("a pointer to {}", cx.describe(p)));
             wrong(cx, at, "Pointer", Part::Operand(0), "a pointer to a scalar or vector", is, out);
         }
-        let classes = [StorageClass::CrossWorkgroup as u32, StorageClass::Generic as u32];
+        let classes = [StorageClass::CrossWorkgroup, StorageClass::Generic];
         if let Some(storage) = pointer.storage.filter(|s| height.is_some() && !classes.contains(s)) {
             let name = storage_name(storage);
             out.report(&CHECKED_STORAGE, at, || {
@@ -286,7 +289,7 @@ fn construct(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-fn conversion(cx: &Cx, at: InstRef, capability: u32, out: &mut Sink) {
+fn conversion(cx: &Cx, at: InstRef, capability: Cap, out: &mut Sink) {
     let inst = cx.inst(at);
     let (Some(value), Some(ty)) = (inst.id(0), inst.ty) else { return };
     let (from, to) = match (cx.matrix_of(value), cx.matrix(ty)) {
@@ -401,13 +404,9 @@ fn prefetch(cx: &Cx, at: InstRef, out: &mut Sink) {
 
 /// Cache controls of a module that has any.
 pub(crate) fn cache_controls(cx: &Cx, out: &mut Sink) {
-    const CONTROLS: [u32; 2] = [Decoration::CacheControlLoadINTEL, Decoration::CacheControlStoreINTEL];
-    let classes = [
-        StorageClass::Function as u32,
-        StorageClass::UniformConstant as u32,
-        StorageClass::CrossWorkgroup as u32,
-        StorageClass::Generic as u32,
-    ];
+    const CONTROLS: [u32; 2] = [Decoration::CacheControlLoadINTEL.0, Decoration::CacheControlStoreINTEL.0];
+    let classes =
+        [StorageClass::Function, StorageClass::UniformConstant, StorageClass::CrossWorkgroup, StorageClass::Generic];
     let mut seen: Vec<(Id, u32, u32)> = Vec::new();
     for at in cx.module.globals_with(Op::Decorate) {
         let inst = cx.inst(at);
@@ -445,7 +444,7 @@ pub(crate) fn filled(cx: &Cx, at: InstRef, matrix: &str, out: &mut Sink) -> bool
     let pointer = inst.op == Op::CompositeConstruct
         && cx.has(Capability::Kernel)
         && inst.operands.len() == 1
-        && inst.id(0).is_some_and(|v| Pointer::of(cx, v).storage == Some(StorageClass::Function as u32));
+        && inst.id(0).is_some_and(|v| Pointer::of(cx, v).storage == Some(StorageClass::Function));
     if pointer {
         out.report(&FILL, at, || {
             Draft::new(format!("{matrix} is filled through a pointer: DPC++ does so, Intel's compiler loads the value"))

@@ -9,10 +9,10 @@ use crate::report::{Draft, Part, Sink};
 use crate::rules::access::{Pointer, in_array, source};
 use crate::rules::types::storage_name;
 use crate::rules::{component, decode, memory, stride};
-use coop_ir::enums::TensorAddressingOperands;
+use coop_ir::spv::TensorAddressingOperands;
+use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::CoopMatView;
 use coop_ir::{Id, InstRef, Kind};
-use spirv::{Capability, StorageClass};
 
 declare_rule! {
     /// ## What it checks
@@ -268,7 +268,7 @@ fn pointer_type(cx: &Cx, a: &TensorAccess, out: &mut Sink) {
         return;
     };
     let classes = [StorageClass::Workgroup, StorageClass::StorageBuffer, StorageClass::PhysicalStorageBuffer];
-    if cx.env.is_vulkan() && !classes.iter().any(|c| *c as u32 == storage) {
+    if cx.env.is_vulkan() && !classes.iter().any(|c| *c == storage) {
         let name = storage_name(storage);
         out.report(&STORAGE, a.at, || {
             Draft::new(format!(
@@ -309,9 +309,9 @@ fn addressing(cx: &Cx, a: &mut TensorAccess, mask_at: usize, out: &mut Sink) {
         next += usize::from(mask & bit != 0);
         id
     };
-    a.view = take(TensorAddressingOperands::TensorView);
-    a.decode = take(TensorAddressingOperands::DecodeFunc);
-    a.decode_vector = take(TensorAddressingOperands::DecodeVectorFunc);
+    a.view = take(TensorAddressingOperands::TensorView.0);
+    a.decode = take(TensorAddressingOperands::DecodeFunc.0);
+    a.decode_vector = take(TensorAddressingOperands::DecodeVectorFunc.0);
     if let Some((view, operand)) = a.view
         && cx.module.type_of(view).is_none_or(|t| cx.view_type(t).is_none())
     {

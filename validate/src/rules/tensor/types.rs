@@ -7,9 +7,9 @@ use crate::report::{Draft, Part, Sink};
 use crate::rule::Rule;
 use crate::rules::types::storage_name;
 use crate::verdict::Verdict;
+use coop_ir::spv::StorageClass;
 use coop_ir::types::Type;
 use coop_ir::{Id, InstRef, Op};
-use spirv::StorageClass;
 
 declare_rule! {
     /// ## What it checks
@@ -260,12 +260,12 @@ fn permutation(cx: &Cx, at: InstRef, counted: bool, out: &mut Sink) {
 /// A variable with a layout or view inside.
 pub(crate) fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
-    let Some(storage) = inst.word(0) else { return };
+    let Some(storage) = inst.enumerant(0) else { return };
     let holds = match inst.op {
         Op::Variable => inst.result.and_then(|v| cx.class(v)) == Some(Class::TensorPointer),
         _ => inst.id(1).and_then(|t| cx.class(t)).is_some_and(is_tensor),
     };
-    if holds && storage != StorageClass::Function as u32 && storage != StorageClass::Private as u32 {
+    if holds && storage != StorageClass::Function && storage != StorageClass::Private {
         let name = storage_name(storage);
         out.report(&STORAGE, at, || {
             Draft::new(format!("a variable with a tensor layout or view has storage class {name}"))

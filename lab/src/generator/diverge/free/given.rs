@@ -5,9 +5,9 @@ use super::Freed;
 use coop_ir::cfg::Cfg;
 use coop_ir::decorate::Decorations;
 use coop_ir::grammar::Op;
+use coop_ir::spv::StorageClass;
 use coop_ir::{Id, InstRef, Module};
 use coop_uniformity::Way;
-use spirv::StorageClass;
 
 /// What a module must be run with for a way to be taken.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ impl Freed {
         for (base, index, value) in &way.memory {
             let (index, value) = (*index as u32, *value as u32);
             let ty = module.type_of(*base).and_then(|t| module.def_inst(t));
-            let class = ty.and_then(|t| t.word(0)).and_then(StorageClass::from_u32);
+            let class = ty.and_then(|t| t.enumerant(0));
             let buffer = decorations.binding(*base).or(parameter(*base).map(|n| n as u32));
             match (class, buffer) {
                 (Some(StorageClass::PushConstant), _) => given.push.push((index, value)),

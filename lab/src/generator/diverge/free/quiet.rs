@@ -3,9 +3,9 @@
 use super::Freer;
 use coop_ir::grammar::Op;
 use coop_ir::hash::FxHashSet;
+use coop_ir::spv::StorageClass;
 use coop_ir::{Id, Inst, InstRef, Operand};
 use coop_uniformity::Uniformity;
-use spirv::StorageClass;
 
 impl Freer<'_> {
     /// Drops what may be in the way of `only`. Elements of matrices become words of the buffer, and so does what others may
@@ -65,7 +65,7 @@ impl Freer<'_> {
     /// Whether an id is a pointer to memory that is not the invocation's own.
     fn is_of_others(&self, id: Id) -> bool {
         let ty = self.module.type_of(id).and_then(|t| self.module.def_inst(t));
-        let own = [StorageClass::Function as u32, StorageClass::Private as u32];
+        let own = [StorageClass::Function.0, StorageClass::Private.0];
         ty.filter(|t| t.op == Op::TypePointer).and_then(|t| t.word(0)).is_some_and(|class| !own.contains(&class))
     }
 
@@ -99,7 +99,7 @@ impl Freer<'_> {
             let pointer = match inst.op {
                 Op::Load if inst.ty == Some(self.uint) => {
                     let class = chain.ty.and_then(|t| self.module.def_inst(t)).and_then(|t| t.word(0));
-                    let shared = class == Some(StorageClass::Workgroup as u32);
+                    let shared = class == Some(StorageClass::Workgroup.0);
                     let written = chain.ty == Some(self.pointer) && chain.id(0) != Some(self.buffer);
                     if !shared && !written {
                         continue;
