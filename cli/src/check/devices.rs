@@ -315,5 +315,5 @@ pub(super) fn of(cli: &Cli) -> Result<Option<Arc<Device>>, String> {
         (None, None) => return Ok(None),
     };
     let (subgroup_size, entry) = (cli.profile.subgroup_size, cli.entry.entry.clone());
-    Ok(Some(Arc::new(Device { profile, subgroup_size, entry })))
+    Ok(Some(Arc::new(Device { profile: profile.into(), subgroup_size, entry })))
 }
