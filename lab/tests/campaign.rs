@@ -195,12 +195,15 @@ fn found(folder: &str) -> Vec<Found> {
 }
 
 fn run_found(all: Vec<Found>, device: Option<&VulkanExecutor<'_>>, ways: u64) {
+    run_found_as(Profile { dialect: Dialect::Khr, limits: Limits::Lavapipe }, all, device, ways);
+}
+
+fn run_found_as(profile: Profile, all: Vec<Found>, device: Option<&VulkanExecutor<'_>>, ways: u64) {
     for f in all {
         let differential =
             Differential { device: device.filter(|_| f.native), targets: f.targets.clone(), ..differential(None) };
         for salt in 0..ways {
             let mut row = Row::default();
-            let profile = Profile { dialect: Dialect::Khr, limits: Limits::Lavapipe };
             let result = differential.check_case(profile, &f.module, &f.case, salt, &mut row);
             result.unwrap_or_else(|t| panic!("{}: {}", f.name, t.message));
             assert!(row.refused.is_empty(), "{}: {row:?}", f.name);
@@ -214,6 +217,12 @@ fn run_found(all: Vec<Found>, device: Option<&VulkanExecutor<'_>>, ways: u64) {
 #[test]
 fn what_was_found_once_is_interpreted_alike() {
     run_found(found("passes"), None, 6);
+}
+
+/// Kernels of OpenCL, for the matrices of Intel's devices.
+#[test]
+fn kernels_that_were_found_once_are_interpreted_alike() {
+    run_found_as(Profile::any(Dialect::Kernel), found("passes/kernels"), None, 3);
 }
 
 /// What they become is valid by spirv-val too. (Some of them are not: slang's lambdas, OpSelect of matrices.)

@@ -11,7 +11,7 @@ use crate::kernel::{is_kernel, through_matrix};
 use crate::pipeline::PassCx;
 use crate::{Checked, Refusal};
 use coop_device::{ComponentType, Profile};
-use coop_ir::hash::FxHashMap;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{remove_globals, replace_uses, sort_globals};
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
@@ -29,6 +29,9 @@ pub(super) fn run(m: &mut Module, cx: &PassCx<'_>) -> Result<(), Refusal> {
     if types.is_empty() {
         return Ok(());
     }
+    // Those of f32 have the same type soon, and decode nothing.
+    let of_bfloat16 = |r: &InstRef| m.inst(*r).ty.is_some_and(|t| types.contains(&t));
+    let loads: FxHashSet<InstRef> = m.all().filter(of_bfloat16).collect();
     let mut e = Edit::new(m);
     let f32_type = e.g.scalar(e.m, Scalar::Float { width: 32 });
     let mut same = FxHashMap::default();
@@ -45,7 +48,7 @@ pub(super) fn run(m: &mut Module, cx: &PassCx<'_>) -> Result<(), Refusal> {
     remove_globals(e.m, |m, r| m.inst(r).result.is_some_and(|id| same.contains_key(&id)));
     let mut decoders = FxHashMap::default();
     e.each(&mut |e, r| {
-        if e.m.inst(r).ty.is_some_and(|t| types.contains(&t)) {
+        if loads.contains(&r) {
             load(e, r, &mut decoders, f32_type)?;
         }
         Ok(true)
