@@ -12,8 +12,8 @@ use coop_ir::constant::Specialization;
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::entry_points;
 use coop_ir::text::{PrintOptions, print};
-use coop_passes::{Error, Lanes, Lowered, Options, PASSES, Refusal, Target, Vulkan, lower_with};
-use coop_validate::{Device, Level, Part};
+use coop_passes::{Error, Lanes, Lowered, Options, PASSES, Refusal, Vulkan, lower_with};
+use coop_validate::{Level, Part};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -186,6 +186,7 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         }
         None => cli.profile.named()?,
     };
+    let profile = profile.map(Arc::new);
     let spec = cli.spec.specialization()?;
     if let Some(name) = &cli.entry {
         has_entry(&loaded, name)?;
@@ -197,7 +198,7 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     options.spec = spec;
     options.entry.clone_from(&cli.entry);
     options.spec_defaults = cli.spec_defaults;
-    options.profile = profile.as_ref();
+    options.profile = profile.as_deref();
     options.subgroup_size = cli.profile.subgroup_size;
     options.semantics = match cli.semantics {
         SemanticsName::Spec => coop_passes::Semantics::Spec,
@@ -233,11 +234,11 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     });
     dumped?;
     let lowered = match (lowered, &profile) {
-        (Ok(lowered), Some(profile)) => for_device(&loaded.module, &options, lowered, profile),
+        (Ok(lowered), Some(profile)) => coopmat::fit::or_scalar(&loaded.module, &options, lowered, profile),
         (lowered, _) => lowered,
     };
     match lowered {
-        Ok(lowered) => write(cli, &loaded, &lowered, profile.as_ref()).map(|()| Status::Success),
+        Ok(lowered) => write(cli, &loaded, &lowered, &options, profile.as_ref()).map(|()| Status::Success),
         Err(Error::Refused(refusal)) => {
             refuse(cli, &loaded, &refusal);
             Ok(Status::Refused)
@@ -258,33 +259,6 @@ fn has_entry(loaded: &Loaded, name: &str) -> Result<(), FileError> {
         names => format!("the module has no such entry point, only {}", names.join(", ")),
     };
     Err(FileError { name: format!("--entry {name}"), message })
-}
-
-/// The result, if the device runs it or it is scalar code; else scalar code where any target will do, or the refusal.
-fn for_device(module: &Module, options: &Options<'_>, lowered: Lowered, profile: &Profile) -> Result<Lowered, Error> {
-    let report = &lowered.report;
-    let finished = report.changed && report.skipped_passes.is_empty();
-    // What OpenCL takes is said by no rule.
-    if !finished || lowered.module.is_kernel() || report.target == Target::Scalar.to_string() {
-        return Ok(lowered);
-    }
-    // What the module lacks by itself it lacks as scalar code too.
-    let before = lacking(profile, module, report.required_subgroup_size);
-    let now = lacking(profile, &lowered.module, report.required_subgroup_size);
-    let Some(because) = now.into_iter().find(|l| !before.contains(l)) else { return Ok(lowered) };
-    let refusal = Refusal {
-        rule: "refused-device",
-        at: None,
-        reason: format!("{} does not run what its matrices need: {because}", profile.name),
-        remedy: "lower with --target scalar".to_owned(),
-    };
-    if options.target != Target::Auto {
-        return Err(Error::Refused(Box::new(refusal)));
-    }
-    let mut scalar = coop_passes::lower(module, &Options { target: Target::Scalar, ..options.clone() })?;
-    scalar.report.not_taken.clone_from(&report.not_taken);
-    scalar.report.not_taken.push(format!("{}: {refusal}", report.target));
-    Ok(scalar)
 }
 
 /// `16`, `16,1` or `16,1,1`.
@@ -375,7 +349,13 @@ fn dump(dir: &Path, name: &str, module: &Module) -> Result<(), FileError> {
     io::write_bytes(&dir.join(format!("{name}.spvasm")), text(module).as_bytes())
 }
 
-fn write(cli: &Cli, loaded: &Loaded, lowered: &Lowered, profile: Option<&Profile>) -> Result<(), FileError> {
+fn write(
+    cli: &Cli,
+    loaded: &Loaded,
+    lowered: &Lowered,
+    options: &Options<'_>,
+    profile: Option<&Arc<Profile>>,
+) -> Result<(), FileError> {
     let report = &lowered.report;
     if let Some(output) = &cli.output {
         if cli.text {
@@ -406,21 +386,17 @@ fn write(cli: &Cli, loaded: &Loaded, lowered: &Lowered, profile: Option<&Profile
     }
     if let Some(profile) = profile.filter(|_| report.changed && cli.style.quiet < 2) {
         let finished = report.skipped_passes.is_empty();
-        let lacks = || lacking(profile, &lowered.module, report.required_subgroup_size);
+        let lacks = || lacking(profile, &lowered.module, options, report.required_subgroup_size);
         let lacking = if finished { lacks() } else { Vec::new() };
         lacking.iter().for_each(|l| io::error(&format!("warning: {} does not run the output: {l}", profile.name)));
     }
     Ok(())
 }
 
-/// What the device has not that the output needs: a lowering does away with matrices, not with the types of their components.
-fn lacking(profile: &Profile, module: &Module, subgroup_size: Option<u32>) -> Vec<String> {
-    let device = Device { subgroup_size, ..Device::new(profile.clone()) };
-    let mut options = coop_validate::Options::default();
-    options.device = Some(Arc::new(device));
-    let report = coop_validate::check_device(module, &options);
-    let errors = report.findings.iter().filter(|f| f.level == Level::Error);
-    errors.map(|f| format!("{} [{}]", f.message, f.rule.id)).collect()
+/// What the device has not that the output needs.
+fn lacking(profile: &Arc<Profile>, module: &Module, options: &Options<'_>, subgroup_size: Option<u32>) -> Vec<String> {
+    let found = coopmat::fit::lacking(module, options, profile, subgroup_size);
+    found.iter().map(|f| format!("{} [{}]", f.message, f.rule.id)).collect()
 }
 
 /// What the pipeline must be given, for the one who reads.

@@ -1,7 +1,8 @@
 //! The device that pipelines are made for.
 
 use crate::hash::Hasher;
-use crate::{Feature, Limits, Profile, ProfileError, Promise, promise};
+use crate::{Feature, Profile, ProfileError, Promise, promise};
+use coop_device::Limits;
 use std::sync::{Arc, OnceLock};
 
 /// A device, as far as modules with matrices are concerned. Cheap to clone.

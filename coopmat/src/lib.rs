@@ -31,6 +31,8 @@
 //! input panics: a bug of ours is a refusal too, `refused-internal`.
 
 mod device;
+#[doc(hidden)]
+pub mod fit;
 mod hash;
 mod lowering;
 mod options;
@@ -41,14 +43,14 @@ mod promise;
 mod vulkan;
 
 pub use coop_device::{
-    ApiVersion, ComponentType, Feature, Features, FlexibleProperties, Limits, MatrixProperties, Profile, ProfileError,
+    ApiVersion, ComponentType, Feature, Features, FlexibleProperties, MatrixProperties, Profile, ProfileError,
     Properties2, Scope,
 };
 
 #[cfg(feature = "vulkan")]
 pub use coop_device::vulkan::{EnabledFeatures, QueryError};
 pub use device::Device;
-pub use options::{Lanes, MapEntry, PipelineOptions, Specialization, SpecializationError, Target};
+pub use options::{Lanes, Limits, MapEntry, PipelineOptions, Specialization, SpecializationError, Target};
 pub use outcome::{Finding, Lowered, Outcome, Refused, Requirements};
 pub use prepared::{Prepared, ReadError};
 pub use promise::Promise;

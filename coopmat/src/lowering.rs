@@ -1,20 +1,19 @@
 //! From a module and what is known of a pipeline to an outcome.
 
+use crate::fit;
 use crate::{Device, Finding, Lanes, Lowered, Outcome, PipelineOptions, Prepared, Refused, Requirements, Target};
 use coop_device::{Feature, Profile, Requirement, capability_requirement, spirv_extension};
-use coop_ir::constant::Specialization;
 use coop_ir::{InstRef, Module, Op, binary};
-use coop_validate::Level;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::time::Instant;
 
 /// What is asked: a module, a device, a pipeline.
 struct Question<'a> {
     module: &'a Module,
     device: &'a Device,
     options: &'a PipelineOptions,
-    /// The values of all constants.
-    values: Specialization,
+    /// How to lower, but for the target and the lanes.
+    base: coop_passes::Options<'a>,
 }
 
 pub(crate) fn outcome(prepared: &Prepared, device: &Device, options: &PipelineOptions) -> Outcome {
@@ -30,7 +29,15 @@ pub(crate) fn outcome(prepared: &Prepared, device: &Device, options: &PipelineOp
         let message = format!("the module has no entry point '{name}'");
         return refused("refused-entry", message, &format!("name one that it has: {}", names.join(", ")));
     }
-    let question = Question { module: &prepared.module, device, options, values };
+    let mut base = coop_passes::Options::new(coop_passes::Target::Auto);
+    base.spec = values;
+    base.spec_defaults = true;
+    base.entry.clone_from(&options.entry_point);
+    base.profile = Some(device.profile());
+    base.subgroup_size = options.required_subgroup_size;
+    base.most_instructions = options.limits.instructions;
+    base.deadline = options.limits.time.and_then(|time| Instant::now().checked_add(time));
+    let question = Question { module: &prepared.module, device, options, base };
     let lacking = question.lacking(question.module, options.required_subgroup_size);
     if lacking.is_empty() && !options.always_lower {
         return Outcome::Native;
@@ -126,29 +133,22 @@ impl Question<'_> {
         target: coop_passes::Target,
         lanes: coop_passes::Lanes,
     ) -> Result<coop_passes::Lowered, coop_passes::Error> {
-        let mut options = coop_passes::Options::new(target);
-        options.spec.clone_from(&self.values);
-        options.spec_defaults = true;
-        options.entry.clone_from(&self.options.entry_point);
-        options.profile = Some(self.device.profile());
-        options.subgroup_size = self.options.required_subgroup_size;
-        options.lanes = lanes;
-        let lowered = coop_passes::lower(self.module, &options)?;
-        let report = &lowered.report;
-        if target != coop_passes::Target::Auto || report.target == "scalar" || !report.changed {
-            return Ok(lowered);
+        let mut options = coop_passes::Options { target, lanes, ..self.base.clone() };
+        let mut done = coop_passes::lower(self.module, &options);
+        // Where nobody says a size, any that the device has will do.
+        let open = self.base.subgroup_size.is_none() && target != coop_passes::Target::Auto;
+        let misfit = |done: &Result<_, coop_passes::Error>| matches!(done, Err(coop_passes::Error::Refused(refusal)) if refusal.rule == "refused-subgroup-size");
+        if open && misfit(&done) {
+            for size in self.device.profile().required_subgroup_sizes() {
+                options.subgroup_size = Some(size);
+                let other = coop_passes::lower(self.module, &options);
+                if !misfit(&other) {
+                    done = other;
+                    break;
+                }
+            }
         }
-        // What the module lacks by itself it lacks as scalar code too.
-        let before = self.lacking(self.module, report.required_subgroup_size);
-        let now = self.lacking(&lowered.module, report.required_subgroup_size);
-        let Some(because) = now.iter().find(|l| before.iter().all(|b| b.message != l.message)) else {
-            return Ok(lowered);
-        };
-        let mut scalar =
-            coop_passes::lower(self.module, &coop_passes::Options { target: coop_passes::Target::Scalar, ..options })?;
-        scalar.report.not_taken.clone_from(&report.not_taken);
-        scalar.report.not_taken.push(format!("{}: {because}", report.target));
-        Ok(scalar)
+        fit::or_scalar(self.module, &options, done?, self.device.shared())
     }
 
     /// The answer where a device lacks what no lowering does away with.
@@ -205,20 +205,14 @@ impl Question<'_> {
 
     /// What a module needs and the device has not.
     fn lacking(&self, module: &Module, subgroup_size: Option<u32>) -> Vec<Finding> {
-        let mut rules = coop_validate::Options::default();
-        rules.specialization.clone_from(&self.values);
-        let mut device = coop_validate::Device::new(Arc::clone(self.device.shared()));
-        device.subgroup_size = subgroup_size;
-        device.entry.clone_from(&self.options.entry_point);
-        rules.device = Some(Arc::new(device));
-        let report = coop_validate::check_device(module, &rules);
-        report.findings.iter().filter(|f| f.level == Level::Error).map(|f| finding(module, f)).collect()
+        let found = fit::lacking(module, &self.base, self.device.shared(), subgroup_size);
+        found.iter().map(|f| finding(module, f)).collect()
     }
 
     /// The rules that keep the module from being lowered, as it is with its constants.
     fn broken_rules(&self) -> Vec<Finding> {
         let mut rules = coop_validate::Options::default();
-        rules.specialization.clone_from(&self.values);
+        rules.specialization.clone_from(&self.base.spec);
         rules.subgroup_size = self.options.required_subgroup_size;
         // As it will be lowered: what slang's lambdas capture is passed as it means it.
         let module = coop_ir::captures::as_passed(self.module);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 /// What lowered words may contain.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -47,6 +48,25 @@ pub struct PipelineOptions {
     pub always_lower: bool,
     /// Whether a module that breaks rules of cooperative matrices is refused before it is lowered.
     pub check_rules: bool,
+    /// What a lowering may take.
+    pub limits: Limits,
+}
+
+/// What a lowering may take: more is refused by `refused-limit`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The most instructions that are made, those that are removed again included: about a hundred bytes and a microsecond each.
+    pub instructions: usize,
+    /// The most time that it takes, looked at between instructions on matrices. Without it, what comes out depends on nothing but
+    /// what goes in; with it, whether something comes out depends on the machine.
+    pub time: Option<Duration>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { instructions: 1 << 20, time: None }
+    }
 }
 
 impl Default for PipelineOptions {
@@ -59,6 +79,7 @@ impl Default for PipelineOptions {
             lanes: Lanes::default(),
             always_lower: false,
             check_rules: true,
+            limits: Limits::default(),
         }
     }
 }

@@ -1,15 +1,59 @@
 //! What comes out of our own modules, on the devices that come with the library.
 
-use coopmat::{Device, Outcome, PipelineOptions, Prepared, Target};
+use coopmat::{
+    Device, Feature, Lanes, Lowered, MapEntry, Outcome, PipelineOptions, Prepared, Profile, Refused, Specialization,
+    Target,
+};
+use std::time::Duration;
+
+fn bytes(name: &str) -> Vec<u8> {
+    let path = format!("{}/../testdata/{name}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
 
 fn kernel(name: &str) -> Prepared {
-    let path = format!("{}/../testdata/kernels/{name}.spv", env!("CARGO_MANIFEST_DIR"));
-    let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
-    Prepared::read_bytes(&bytes).unwrap_or_else(|e| panic!("{path}: {e}"))
+    Prepared::read_bytes(&bytes(&format!("kernels/{name}.spv"))).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+/// A module that is written as text.
+fn assembled(name: &str) -> Prepared {
+    let text = String::from_utf8(bytes(name)).expect("text");
+    let module = coop_ir::text::parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+    Prepared::read(&coop_ir::binary::write_words(&module)).expect("what was written reads")
 }
 
 fn device(name: &str) -> Device {
     Device::builtin(name).unwrap_or_else(|| panic!("no device {name}"))
+}
+
+/// The constants of the tutorial's GEMM: three sizes of a tile, then others.
+fn tutorial(specialization: &mut Specialization, tile: u32) {
+    for (id, value) in (0..).zip([tile, tile, tile, 8, 32, 32, 16, 3]) {
+        specialization.set_u32(id, value);
+    }
+}
+
+/// A device without some features.
+fn without(name: &str, features: &[Feature]) -> Device {
+    let mut profile = Profile::builtin(name).unwrap_or_else(|| panic!("no device {name}"));
+    features.iter().for_each(|feature| profile.features.set(*feature, false));
+    Device::from_profile(profile)
+}
+
+#[track_caller]
+fn lowered(outcome: Outcome) -> Lowered {
+    match outcome {
+        Outcome::Lowered(lowered) => *lowered,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+fn refused(outcome: Outcome) -> Refused {
+    match outcome {
+        Outcome::Refused(refused) => *refused,
+        other => panic!("{other:?}"),
+    }
 }
 
 const fn shared<T: Send + Sync + 'static>() {}
@@ -20,6 +64,7 @@ const _: () = {
     shared::<PipelineOptions>();
     shared::<Outcome>();
     shared::<coopmat::Promise>();
+    shared::<coopmat::ReadError>();
 };
 
 #[test]
@@ -27,15 +72,253 @@ fn native_where_the_device_runs_it() {
     let module = kernel("gemm_simple");
     assert!(module.has_matrices());
     assert_eq!(module.for_pipeline(&device("nvidia-h100"), &PipelineOptions::default()), Outcome::Native);
+    let mut options = PipelineOptions::default();
+    options.always_lower = true;
+    options.target = Target::Scalar;
+    let lowered = lowered(module.for_pipeline(&device("nvidia-h100"), &options));
+    assert!(lowered.because.is_empty() && lowered.target == Target::Scalar, "{lowered:?}");
 }
 
 #[test]
-fn lowered_where_it_does_not() {
-    let outcome = kernel("gemm_simple").for_pipeline(&device("mesa-lavapipe-debian12"), &PipelineOptions::default());
-    let Outcome::Lowered(lowered) = outcome else { panic!("{outcome:?}") };
+fn a_module_without_matrices_is_native_everywhere() {
+    let scalar = kernel("gemm_simple").for_pipeline(&device("mesa-lavapipe-debian12"), &PipelineOptions::default());
+    let again = Prepared::read(&lowered(scalar).words).expect("what was written reads");
+    assert!(!again.has_matrices());
+    for name in Device::builtin_names() {
+        assert_eq!(again.for_pipeline(&device(name), &PipelineOptions::default()), Outcome::Native, "{name}");
+    }
+}
+
+#[test]
+fn lowered_to_scalar_code_where_there_are_no_matrices() {
+    let lowered =
+        lowered(kernel("gemm_simple").for_pipeline(&device("mesa-lavapipe-debian12"), &PipelineOptions::default()));
     assert_eq!(lowered.target, Target::Scalar);
     assert_eq!((lowered.requirements.subgroup_size, lowered.requirements.full_subgroups), (Some(8), true));
+    assert!(lowered.requirements.features.has(Feature::ShaderFloat16));
     assert!(lowered.because[0].contains("CooperativeMatrixKHR"), "{:?}", lowered.because);
+    assert!(lowered.warnings.iter().any(|w| w.contains("subgroup-size-assumed")), "{:?}", lowered.warnings);
+}
+
+#[test]
+fn lowered_to_the_matrices_that_there_are() {
+    let mut options = PipelineOptions::default();
+    tutorial(&mut options.specialization, 32);
+    // Workgroups of two subgroups.
+    options.specialization.set_u32(3, 32);
+    options.required_subgroup_size = Some(32);
+    let lowered = lowered(kernel("gemm_tutorial").for_pipeline(&device("amd-rdna3"), &options));
+    assert_eq!(lowered.target, Target::Khr, "{lowered:?}");
+    assert!(lowered.requirements.features.has(Feature::CooperativeMatrix));
+    assert!(lowered.requirements.extensions.contains(&"VK_KHR_cooperative_matrix".to_owned()));
+    options.target = Target::Scalar;
+    let scalar = kernel("gemm_tutorial").for_pipeline(&device("amd-rdna3"), &options);
+    assert_eq!(self::lowered(scalar).target, Target::Scalar);
+}
+
+#[test]
+fn the_size_that_the_pipeline_requires_is_the_one_that_is_meant() {
+    let mut options = PipelineOptions::default();
+    options.target = Target::Scalar;
+    options.always_lower = true;
+    for size in [8, 16, 32] {
+        options.required_subgroup_size = Some(size);
+        let lowered = lowered(kernel("gemm_simple").for_pipeline(&device("intel-arc"), &options));
+        assert_eq!(lowered.requirements.subgroup_size, Some(size));
+        assert!(lowered.warnings.is_empty(), "{:?}", lowered.warnings);
+    }
+    options.required_subgroup_size = Some(64);
+    let refused = refused(kernel("gemm_simple").for_pipeline(&device("intel-arc"), &options));
+    assert_eq!(refused.rule, "refused-subgroup-size");
+}
+
+#[test]
+fn lanes_are_places_in_the_workgroup_where_no_size_can_be_required() {
+    let device = without("mesa-lavapipe-debian12", &[Feature::SubgroupSizeControl, Feature::ComputeFullSubgroups]);
+    assert!(!device.can_require_subgroups());
+    let by_index = lowered(kernel("gemm_simple").for_pipeline(&device, &PipelineOptions::default()));
+    assert_eq!((by_index.requirements.subgroup_size, by_index.requirements.full_subgroups), (None, false));
+    assert!(by_index.not_taken.iter().any(|n| n.contains("full subgroups")), "{:?}", by_index.not_taken);
+    let mut options = PipelineOptions::default();
+    options.lanes = Lanes::Subgroup;
+    let by_subgroup = lowered(kernel("gemm_simple").for_pipeline(&device, &options));
+    assert!(by_subgroup.requirements.full_subgroups);
+}
+
+#[test]
+fn one_module_has_many_pipelines() {
+    let module = kernel("gemm_tutorial");
+    let device = device("mesa-lavapipe-debian12");
+    let with = |tile: u32| {
+        let mut options = PipelineOptions::default();
+        tutorial(&mut options.specialization, tile);
+        module.for_pipeline(&device, &options)
+    };
+    let (small, large, defaults) = (lowered(with(8)), lowered(with(16)), with(16));
+    assert_ne!(small.words, large.words);
+    assert_eq!(Outcome::Lowered(Box::new(large)), defaults, "the same question has the same answer");
+}
+
+#[test]
+fn constants_that_are_left_can_be_given_again() {
+    let module = kernel("gemm_tutorial");
+    let mut options = PipelineOptions::default();
+    tutorial(&mut options.specialization, 16);
+    let lowered = lowered(module.for_pipeline(&device("mesa-lavapipe-debian12"), &options));
+    // The tile's constants have their values for good; there may be others.
+    assert!(!lowered.specialization.ids().any(|id| id == 0), "{:?}", lowered.specialization);
     let again = Prepared::read(&lowered.words).expect("what was written reads");
     assert!(!again.has_matrices());
+}
+
+#[test]
+fn specialization_is_bytes() {
+    let entry = |constant_id, offset, size| MapEntry { constant_id, offset, size };
+    let data = [1, 0, 0, 0, 2, 0, 3, 9, 9, 9, 9, 9, 9, 9, 9, 9];
+    let entries = [entry(4, 0, 4), entry(2, 4, 2), entry(7, 6, 1), entry(9, 8, 8)];
+    let read = Specialization::from_entries(&entries, &data).expect("well formed");
+    let mut same = Specialization::default();
+    same.set_u32(4, u32::from_ne_bytes([1, 0, 0, 0]));
+    same.set_u16(2, u16::from_ne_bytes([2, 0]));
+    same.set_u8(7, 3);
+    same.set_u64(9, 0x0909_0909_0909_0909);
+    assert_eq!(read, same);
+    let (entries, data) = read.to_entries();
+    assert_eq!(Specialization::from_entries(&entries, &data), Ok(read.clone()));
+    assert_eq!(read.only(|id| id > 4).ids().collect::<Vec<_>>(), [7, 9]);
+    for (wrong, says) in [
+        (vec![entry(1, 14, 4)], "its 4 bytes at 14 are not in the 16 bytes"),
+        (vec![entry(1, u32::MAX, usize::MAX)], "are not in the 16 bytes"),
+        (vec![entry(1, 0, 3)], "no constant has 3 bytes"),
+        (vec![entry(1, 0, 4), entry(1, 0, 4)], "given twice"),
+    ] {
+        let data = [0; 16];
+        let error = Specialization::from_entries(&wrong, &data).expect_err("wrong").to_string();
+        assert!(error.starts_with("the value of specialization constant 1: ") && error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn values_of_the_wrong_size_are_refused() {
+    let mut options = PipelineOptions::default();
+    options.specialization.set_u64(0, 16);
+    let refused = refused(kernel("gemm_tutorial").for_pipeline(&device("mesa-lavapipe"), &options));
+    assert_eq!(refused.rule, "refused-spec-value");
+    assert!(refused.to_string().contains("it has 4 bytes and is given 8"), "{refused}");
+    // A constant that the module does not have is nobody's business.
+    let mut options = PipelineOptions::default();
+    options.specialization.set_u64(4711, 16);
+    lowered(kernel("gemm_simple").for_pipeline(&device("mesa-lavapipe-debian12"), &options));
+}
+
+#[test]
+fn entry_points_have_to_be_there() {
+    let mut options = PipelineOptions::default();
+    options.entry_point = Some("nobody".to_owned());
+    let refused = refused(kernel("gemm_simple").for_pipeline(&device("nvidia-h100"), &options));
+    assert_eq!((refused.rule, refused.remedy.as_str()), ("refused-entry", "name one that it has: 'main'"));
+    options.entry_point = Some("main".to_owned());
+    assert_eq!(kernel("gemm_simple").for_pipeline(&device("nvidia-h100"), &options), Outcome::Native);
+}
+
+#[test]
+fn what_no_lowering_mends_is_refused() {
+    let device = without("mesa-lavapipe-debian12", &[Feature::ShaderFloat16]);
+    let refused = refused(kernel("gemm_simple").for_pipeline(&device, &PipelineOptions::default()));
+    assert_eq!(refused.rule, "refused-device");
+    assert!(refused.findings[0].message.contains("Float16"), "{refused}");
+    assert!(refused.to_string().contains("shaderFloat16"), "{refused}");
+}
+
+#[test]
+fn modules_that_break_rules_are_refused_with_what_they_break() {
+    let module = assembled("validate/muladd/muladd-k-mismatch.spvasm");
+    let device = device("mesa-lavapipe-debian12");
+    let refused = refused(module.for_pipeline(&device, &PipelineOptions::default()));
+    assert_eq!(refused.rule, "refused-rules");
+    assert!(refused.findings.iter().any(|f| f.rule == "muladd-k-mismatch" && f.word.is_some()), "{refused:?}");
+}
+
+#[test]
+fn limits_hold() {
+    let module = assembled("passes/refused/refused-limit.spvasm");
+    let device = device("mesa-lavapipe-debian12");
+    let start = std::time::Instant::now();
+    let refused = refused(module.for_pipeline(&device, &PipelineOptions::default()));
+    assert_eq!(refused.rule, "refused-limit", "{refused}");
+    assert!(refused.message.contains("1048"), "{refused}");
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    let mut options = PipelineOptions::default();
+    options.limits.time = Some(Duration::ZERO);
+    let refused = self::refused(kernel("gemm_simple").for_pipeline(&device, &options));
+    assert_eq!((refused.rule, refused.message.as_str()), ("refused-limit", "the time for lowering is over"));
+    options.limits.time = Some(Duration::from_secs(60));
+    lowered(kernel("gemm_simple").for_pipeline(&device, &options));
+}
+
+#[test]
+fn wrong_bytes_are_errors() {
+    let good = bytes("kernels/gemm_simple.spv");
+    for (wrong, says) in [
+        (&good[..0], "at least 20 bytes"),
+        (&good[..6], "bytes"),
+        (&good[..good.len() - 1], "no multiple of 4"),
+        (&good[..good.len() - 4], "inside a function"),
+        (&good[1..], "not SPIR-V"),
+    ] {
+        let error = Prepared::read_bytes(wrong).expect_err("no module").to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    let swapped: Vec<u8> = good.chunks_exact(4).flat_map(|w| [w[3], w[2], w[1], w[0]]).collect();
+    let device = device("mesa-lavapipe-debian12");
+    let options = PipelineOptions::default();
+    let outcome = Prepared::read_bytes(&swapped).expect("either byte order").for_pipeline(&device, &options);
+    let words = lowered(outcome).words;
+    // Drivers take words in the machine's order.
+    assert_eq!(words[0], coop_ir::binary::MAGIC);
+}
+
+#[test]
+fn threads_get_the_same() {
+    let (module, device) = (kernel("elementwise_float"), device("amd-rdna3"));
+    let mut options = PipelineOptions::default();
+    options.target = Target::Scalar;
+    options.always_lower = true;
+    let once = module.for_pipeline(&device, &options);
+    assert!(matches!(once, Outcome::Lowered(_)), "{once:?}");
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| module.for_pipeline(&device, &options))).collect();
+        threads.into_iter().for_each(|thread| assert!(thread.join().expect("no panic") == once));
+    });
+    // A module that is read again, too.
+    assert!(kernel("elementwise_float").for_pipeline(&device, &options) == once);
+}
+
+#[test]
+fn keys_are_of_what_goes_in() {
+    let (module, device) = (kernel("gemm_simple"), device("amd-rdna3"));
+    let options = PipelineOptions::default();
+    let key = module.pipeline_key(&device, &options);
+    assert_eq!(kernel("gemm_simple").pipeline_key(&self::device("amd-rdna3"), &options), key);
+    let mut others = vec![
+        kernel("gemm_i8").pipeline_key(&device, &options),
+        module.pipeline_key(&self::device("amd-rdna4"), &options),
+    ];
+    let mut change = |change: &dyn Fn(&mut PipelineOptions)| {
+        let mut options = options.clone();
+        change(&mut options);
+        others.push(module.pipeline_key(&device, &options));
+    };
+    change(&|o| o.specialization.set_u32(0, 0));
+    change(&|o| o.specialization.set_u64(0, 0));
+    change(&|o| o.required_subgroup_size = Some(32));
+    change(&|o| o.entry_point = Some("main".to_owned()));
+    change(&|o| o.target = Target::Scalar);
+    change(&|o| o.lanes = Lanes::LocalIndex);
+    let all = others.len();
+    others.push(key);
+    others.sort();
+    others.dedup();
+    assert_eq!(others.len(), all + 1);
+    assert!(coopmat::BUILD.starts_with(coopmat::VERSION) && coopmat::BUILD.len() > coopmat::VERSION.len() + 16);
 }

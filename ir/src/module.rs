@@ -479,6 +479,7 @@ pub struct Module {
     insts: Vec<Inst>,
     defs: IdMap<InstRef>,
     edits: u64,
+    most: usize,
 }
 
 impl Module {
@@ -500,7 +501,23 @@ impl Module {
             insts: Vec::with_capacity(insts),
             defs,
             edits: 0,
+            most: usize::MAX,
         }
+    }
+
+    /// Sets how many instructions the module may come to have: what makes them asks [`Module::is_full`] now and then.
+    pub fn set_most(&mut self, insts: usize) {
+        self.most = insts;
+    }
+
+    /// Returns how many instructions the module may come to have.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Returns whether more instructions were made than [`Module::set_most`] said, those that are gone included.
+    pub fn is_full(&self) -> bool {
+        self.insts.len() > self.most
     }
 
     /// The instruction behind a handle.

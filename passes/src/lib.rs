@@ -163,9 +163,17 @@ pub struct Options<'a> {
     pub verify_each: bool,
     /// Run only this many passes.
     pub fuel: Option<usize>,
+    /// The most instructions that are made, those that later passes remove again included: more are refused. It bounds memory and,
+    /// as each takes about as long as another, time.
+    pub most_instructions: usize,
+    /// When to give up. What comes out before that does not depend on it.
+    pub deadline: Option<std::time::Instant>,
 }
 
 impl Options<'_> {
+    /// The most instructions that are made where nothing else is said: a hundred times what the largest known modules become.
+    pub const MOST_INSTRUCTIONS: usize = 1 << 22;
+
     /// For a target, with nothing else said.
     pub fn new(target: Target) -> Options<'static> {
         Options {
@@ -184,6 +192,8 @@ impl Options<'_> {
             apply_function: None,
             verify_each: cfg!(debug_assertions),
             fuel: None,
+            most_instructions: Options::MOST_INSTRUCTIONS,
+            deadline: None,
         }
     }
 }

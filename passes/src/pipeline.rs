@@ -21,6 +21,31 @@ pub(crate) struct PassCx<'a> {
     pub(crate) declared: &'a [Capability],
 }
 
+impl PassCx<'_> {
+    /// Refuses to go on where a limit of the options is reached.
+    pub(crate) fn within_limits(&self, m: &Module, at: Option<InstRef>) -> Result<(), Refusal> {
+        within_limits(m, self.options, at)
+    }
+}
+
+fn within_limits(m: &Module, options: &Options<'_>, at: Option<InstRef>) -> Result<(), Refusal> {
+    if m.is_full() {
+        return Err(too_many(m, at));
+    }
+    if options.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        let why = "the time for lowering is over";
+        return Err(Refusal::new("refused-limit", at, why, "give it more time: in the library, Options::deadline"));
+    }
+    Ok(())
+}
+
+/// The refusal of an output with too many instructions.
+pub(crate) fn too_many(m: &Module, at: Option<InstRef>) -> Refusal {
+    let why = format!("lowered, the module has more than {} instructions", m.most());
+    let remedy = "use smaller matrices, or fewer functions that take them; in the library, Options::most_instructions";
+    Refusal::new("refused-limit", at, why, remedy)
+}
+
 /// A pass: module in, module out.
 pub struct Pass {
     /// Its name on the command line.
@@ -183,6 +208,7 @@ fn to_target(
     let original = module;
     let options = &Options { subgroup_size: size.map(|s| s.size), ..options.clone() };
     let mut module = module.clone();
+    module.set_most(module.arena_len().saturating_add(options.most_instructions));
     if let Some(name) = &options.entry {
         entry::keep_only(&mut module, name)?;
     }
@@ -205,6 +231,7 @@ fn to_target(
         let start = Instant::now();
         let (bound, declared) = (original.header.bound, &declared[..]);
         let done = (pass.run)(&mut module, &mut PassCx { options, report: &mut report, bound, declared });
+        let done = done.and_then(|()| within_limits(&module, options, None));
         done.map_err(|refusal| placed(refusal, original, &module))?;
         report.passes.push(Timing { pass: pass.name, micros: start.elapsed().as_micros() as u64 });
         after(&format!("{number:02}-{}", pass.name), &module);

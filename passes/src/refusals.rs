@@ -126,6 +126,15 @@ pub static REFUSALS: &[RefusalRule] = &[
         remedy: "Use RowMajor or ColumnMajor, and give the constant a value with --spec.",
     },
     RefusalRule {
+        id: "refused-limit",
+        summary: "lowering the module takes more than it may: instructions, or time",
+        why: "Who lowers what others give sets limits, so that no module takes more memory or time than there is. Functions that take \
+              matrices stand in place of their calls, and each instruction on a matrix becomes code of its own; a few hundred \
+              instructions can ask for billions that way.",
+        remedy: "Use smaller matrices, or fewer functions that take them; or set other limits: Options::most_instructions and \
+                 Options::deadline.",
+    },
+    RefusalRule {
         id: "refused-malformed",
         summary: "an instruction whose operands don't fit it",
         why: "What it would do is not defined. coopcheck says what is wrong; the lowering does not guess.",

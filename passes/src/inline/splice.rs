@@ -5,8 +5,8 @@
 //! out. What a copied instruction mentions is put right in the end: results of calls ([`Splice::results`]), and the blocks that phis
 //! come from ([`Splice::ends`]).
 
-use crate::Refusal;
 use crate::ssa::{is_debug, undef};
+use crate::{Refusal, pipeline};
 use coop_ir::binary::MAX_BOUND;
 use coop_ir::builder::name;
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -18,7 +18,7 @@ use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
 pub(crate) enum Unfit {
     /// A function calls itself, directly or through others.
     Recursion,
-    /// There are more ids then than a module can have.
+    /// There are more ids then than a module can have, or more instructions than it may have.
     TooLarge,
 }
 
@@ -31,6 +31,7 @@ impl Unfit {
                 let why = "a function calls itself, directly or through others";
                 Refusal::new("refused-recursion", at, why, "SPIR-V for shaders has no recursion")
             }
+            Unfit::TooLarge if m.is_full() => pipeline::too_many(m, at),
             Unfit::TooLarge => {
                 let why = format!("with functions in place of their calls the module has more than {MAX_BOUND} ids");
                 Refusal::new("refused-size", at, why, "call fewer functions that take or give matrices")
@@ -263,7 +264,7 @@ impl Splice<'_> {
         // What the phis of the body call its first block.
         let first = m.fresh_id();
         let mut body = self.copy(m, callee, &args, first);
-        if m.header.bound > MAX_BOUND {
+        if m.header.bound > MAX_BOUND || m.is_full() {
             return Err(Unfit::TooLarge);
         }
         // The calls must not define the result any more.

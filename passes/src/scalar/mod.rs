@@ -325,6 +325,7 @@ impl Lower<'_, '_> {
     }
 
     fn inst(&mut self, r: InstRef) -> Result<(), Refusal> {
+        self.cx.within_limits(self.m, Some(r))?;
         let inst = self.m.inst(r);
         let result = inst.ty.and_then(|t| self.mats.get(&t)).copied();
         let operand = inst.ids().find_map(|id| self.mat_of(id));

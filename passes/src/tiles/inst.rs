@@ -101,6 +101,7 @@ impl Tiles<'_, '_> {
             b.keep(r);
             return Ok(());
         }
+        self.cx.within_limits(b.module, Some(r))?;
         let result = inst.ty.and_then(|t| self.mats.get(&t)).copied();
         match inst.op {
             Op::CooperativeMatrixLoadKHR => self.load_khr(b, r, &inst),

@@ -1,0 +1,63 @@
+//! Whether a device runs what comes out of a lowering.
+
+use coop_device::Profile;
+use coop_ir::Module;
+use coop_passes::{Error, Lowered, Options, Refusal, Target};
+use coop_validate::{Finding, Level};
+use std::sync::Arc;
+
+/// Returns what a module needs and a device has not: a lowering does away with matrices, not with the types of their
+/// components. `options` has the constants' values and the entry point.
+pub fn lacking(
+    module: &Module,
+    options: &Options<'_>,
+    device: &Arc<Profile>,
+    subgroup_size: Option<u32>,
+) -> Vec<Finding> {
+    let mut rules = coop_validate::Options::default();
+    rules.specialization.clone_from(&options.spec);
+    let mut device = coop_validate::Device::new(Arc::clone(device));
+    device.subgroup_size = subgroup_size;
+    device.entry.clone_from(&options.entry);
+    rules.device = Some(Arc::new(device));
+    let mut findings = coop_validate::check_device(module, &rules).findings;
+    findings.retain(|f| f.level == Level::Error);
+    findings
+}
+
+/// Returns the result of a lowering, if the device runs it or it is scalar code; else scalar code where any target will do, or
+/// a refusal.
+pub fn or_scalar(
+    module: &Module,
+    options: &Options<'_>,
+    lowered: Lowered,
+    device: &Arc<Profile>,
+) -> Result<Lowered, Error> {
+    let report = &lowered.report;
+    let finished = report.changed && report.skipped_passes.is_empty();
+    // What OpenCL takes is said by no rule.
+    if !finished || lowered.module.is_kernel() || report.target == Target::Scalar.to_string() {
+        return Ok(lowered);
+    }
+    // What the module lacks by itself it lacks as scalar code too.
+    let before = lacking(module, options, device, report.required_subgroup_size);
+    let now = lacking(&lowered.module, options, device, report.required_subgroup_size);
+    let is_new = |f: &&Finding| before.iter().all(|b| (b.rule.id, &b.message) != (f.rule.id, &f.message));
+    let Some(because) = now.iter().find(is_new) else { return Ok(lowered) };
+    let refusal = Refusal {
+        rule: "refused-device",
+        at: None,
+        reason: format!(
+            "{} does not run what its matrices need: {} [{}]",
+            device.name, because.message, because.rule.id
+        ),
+        remedy: "lower with --target scalar".to_owned(),
+    };
+    if options.target != Target::Auto {
+        return Err(Error::Refused(Box::new(refusal)));
+    }
+    let mut scalar = coop_passes::lower(module, &Options { target: Target::Scalar, ..options.clone() })?;
+    scalar.report.not_taken.clone_from(&report.not_taken);
+    scalar.report.not_taken.push(format!("{}: {refusal}", report.target));
+    Ok(scalar)
+}
