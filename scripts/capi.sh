@@ -39,10 +39,10 @@ native_libraries() {
 
 install_to() {
   local prefix=$1 target version abi
-  target=${CARGO_TARGET_DIR:-target}/release
+  target=${CARGO_TARGET_DIR:-target}/capi
   version=$(version)
   abi=$(sed -n 's/^#define COOPMAT_ABI_VERSION //p' capi/include/coopmat.h)
-  cargo build --quiet --release -p coopmat-capi
+  cargo build --quiet --profile capi -p coopmat-capi
   mkdir -p "$prefix/lib/pkgconfig" "$prefix/lib/cmake/coopmat" "$prefix/include"
   prefix=$(cd "$prefix" && pwd)
   install -m 644 capi/include/coopmat.h "$prefix/include/"
@@ -115,7 +115,7 @@ with_valgrind() {
 }
 
 check() {
-  local scratch bytes
+  local bytes
   scratch=$(mktemp -d)
   trap 'rm -rf "$scratch"' EXIT
   install_to "$scratch/prefix"

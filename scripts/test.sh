@@ -31,6 +31,7 @@ COOP_CACHE=$(cd "$COOP_CACHE" && pwd)
 "$here/drivers.sh" ocloc || echo "test.sh: no ocloc; what Intel's compiler takes is not tested" >&2
 "$here/llama-shaders.sh"
 "$here/sarif-schema.sh"
+"$here/capi.sh" cbindgen
 
 export COOP_REQUIRE_VULKAN=1 COOP_REQUIRE_TOOLS=1 COOP_REQUIRE_LLAMA=1
 export PATH=$COOP_CACHE/bin:$PATH

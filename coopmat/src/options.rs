@@ -65,7 +65,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { instructions: 1 << 20, time: None }
+        Limits { instructions: coop_passes::Options::MOST_INSTRUCTIONS, time: None }
     }
 }
 

@@ -67,7 +67,9 @@ pub(crate) fn of(profile: &Profile) -> Promise {
         }
     }
     let mut scopes = vec![(Scope::Subgroup, 0)];
-    let sizes_of_workgroups = (5..).map(|n| 1 << n).take_while(|n| *n <= promise.max_workgroup_size);
+    // Workgroups are of full subgroups.
+    let least = limits.subgroup_size.max(32);
+    let sizes_of_workgroups = (0..32).map(|n| 1 << n).filter(|n| (least..=promise.max_workgroup_size).contains(n));
     scopes.extend(sizes_of_workgroups.map(|n| (Scope::Workgroup, n)));
     for (scope, workgroup_invocations) in scopes {
         for types in &types {

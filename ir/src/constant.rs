@@ -265,8 +265,8 @@ impl SpecValue {
             64 => (v.to_bits(), v),
             32 => (u64::from((v as f32).to_bits()), f64::from(v as f32)),
             16 => {
-                let half = half::f16::from_f64(v);
-                (u64::from(half.to_bits()), half.to_f64())
+                let (bits, value) = half(v);
+                (u64::from(bits), value)
             }
             _ => return Err(format!("no float of {width} bits is known")),
         };
@@ -275,6 +275,25 @@ impl SpecValue {
         }
         Ok(bits)
     }
+}
+
+/// The nearest number of 16 bits, the even one of two: its bits, and its value.
+fn half(v: f64) -> (u16, f64) {
+    let power = |n: i32| f64::from_bits(((1023 + n) as u64) << 52);
+    let sign = if v.is_sign_negative() { 0x8000 } else { 0 };
+    let a = v.abs();
+    if a.is_nan() {
+        return (sign | 0x7e00, v);
+    }
+    if a >= 65520.0 {
+        return (sign | 0x7c00, f64::INFINITY.copysign(v));
+    }
+    // Those below the smallest normal number are as far apart as that is from the next.
+    let exponent = if a < power(-14) { -14 } else { (a.to_bits() >> 52) as i32 - 1023 };
+    let steps = (a / power(exponent - 10)).round_ties_even();
+    // With all steps taken, the next exponent is reached.
+    let bits = (((exponent + 14) as u16) << 10) + steps as u16;
+    (sign | bits, (steps * power(exponent - 10)).copysign(v))
 }
 
 /// The values given for specialisation constants, by SpecId.
@@ -660,4 +679,44 @@ pub fn fold_int(op: Op, out: u32, args: &[(u64, u32)]) -> Option<u64> {
         _ => return None,
     };
     Some(mask(v, out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_those_of_others() {
+        let near = |bits: u16| {
+            let v = half_crate(bits);
+            [
+                v,
+                f64::from_bits(v.to_bits().wrapping_add(1)),
+                f64::from_bits(v.to_bits().wrapping_sub(1)),
+                v * 1.0003,
+                v * 0.9997,
+            ]
+        };
+        let ties = |bits: u16| (half_crate(bits) + half_crate(bits.wrapping_add(1))) / 2.0;
+        let of_all = (0..=u16::MAX).flat_map(|bits| near(bits).into_iter().chain([ties(bits)]));
+        for v in of_all.chain([65519.99, 65520.0, 1e300, -1e300, 5e-324, f64::NAN]) {
+            let (bits, value) = half(v);
+            if v.is_nan() {
+                assert!(value.is_nan() && bits & 0x7fff > 0x7c00);
+                continue;
+            }
+            assert_eq!((half_crate(bits), value.is_sign_negative()), (value, v.is_sign_negative()), "{v:e}");
+            // That crate looks at the upper half of the number only, and so takes what is above a tie for one.
+            if v.to_bits() as u32 == 0 {
+                assert_eq!(bits, ::half::f16::from_f64(v).to_bits(), "{v:e}");
+            }
+            let others = [bits.wrapping_sub(1), bits.wrapping_add(1)].map(half_crate);
+            let nearer = |other: &f64| other.is_finite() && (v - other).abs() < (v - value).abs();
+            assert!(value.is_infinite() || !others.iter().any(nearer), "{v:e}: {value:e}");
+        }
+    }
+
+    fn half_crate(bits: u16) -> f64 {
+        ::half::f16::from_bits(bits).to_f64()
+    }
 }

@@ -70,8 +70,51 @@ fn versions_agree() {
     }
     // Crates of ours need each other in this version.
     for (name, dependency) in manifest["workspace"]["dependencies"].as_table().expect("a table") {
-        if name.starts_with("coop-") && name != "coop-lab" {
+        if name.starts_with("coop") && name != "coop-lab" {
             assert_eq!(dependency.get("version").and_then(|v| v.as_str()), Some(version.as_str()), "{name}");
+        }
+    }
+}
+
+/// The C library names the facade by itself, since both are called coopmat.
+#[test]
+fn the_c_library_is_of_the_same_version() {
+    let workspace: toml::Table = read("Cargo.toml").parse().expect("TOML");
+    let capi: toml::Table = read("capi/Cargo.toml").parse().expect("TOML");
+    assert_eq!(capi["dependencies"]["facade"]["version"], workspace["workspace"]["package"]["version"]);
+    assert_eq!(capi["dependencies"]["facade"]["package"].as_str(), Some("coopmat"));
+    // The name in the library, which install follows, is that of the ABI.
+    let source = read("capi/src/lib.rs");
+    let abi = source.split("COOPMAT_ABI_VERSION: u32 = ").nth(1).and_then(|t| t.split(';').next()).expect("a version");
+    assert!(read("capi/build.rs").contains(&format!("-soname,libcoopmat.so.{abi}")), "ABI {abi}");
+}
+
+/// Unsafe code is where pointers come from others: Vulkan, OpenCL, C.
+#[test]
+fn unsafe_code_is_where_it_may_be() {
+    let allowed = ["capi", "device/src/vulkan", "exec/src/opencl", "exec/src/vulkan", "layer", "coopmat/src/vulkan.rs"];
+    let mut found = Vec::new();
+    for folder in ["ir", "uniformity", "device", "validate", "passes", "coopmat", "exec", "cli"] {
+        with_unsafe(&root().join(folder).join("src"), &mut found);
+    }
+    assert!(!found.is_empty());
+    let allowed: Vec<PathBuf> = allowed.iter().map(|path| root().join(path)).collect();
+    let is_allowed = |path: &PathBuf| allowed.iter().any(|a| path.starts_with(a) || path.with_extension("") == *a);
+    found.retain(|path| !is_allowed(path));
+    assert!(found.is_empty(), "{found:?}");
+}
+
+/// The files of a folder that have unsafe blocks or functions.
+fn with_unsafe(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())) {
+        let path = entry.expect("a readable folder").path();
+        if path.is_dir() {
+            with_unsafe(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            let text = std::fs::read_to_string(&path).expect("UTF-8");
+            if text.contains("unsafe {") || text.contains("unsafe fn ") {
+                found.push(path);
+            }
         }
     }
 }
@@ -99,14 +142,21 @@ fn lines(folder: &Path) -> [usize; 2] {
 /// What an engine builds that lowers modules: no more crates and lines than this, the grammar's tables apart.
 #[test]
 fn an_engine_builds_little() {
+    builds("coop-passes", &[], 20, 40_000);
+    builds("coopmat", &["--features", "vulkan"], 25, 62_000);
+}
+
+fn builds(package: &str, features: &[&str], most_crates: usize, most_lines: usize) {
     let packages = packages();
     let by_name: BTreeMap<&str, &Value> = packages.iter().map(|p| (p["name"].as_str().expect("a name"), p)).collect();
     let cargo = std::env::var("CARGO").unwrap_or("cargo".into());
     let output = Command::new(cargo)
-        .args(["tree", "--locked", "-p", "coop-passes", "-e", "normal,build", "--prefix", "none", "-f", "{p}"])
+        .args(["tree", "--locked", "-p", package, "-e", "normal,build", "--prefix", "none", "-f", "{p}"])
+        .args(features)
         .current_dir(root())
         .output()
         .expect("cargo tree runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout);
     let name = |line: &str| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
     let crates: BTreeSet<String> = text.lines().filter(|l| !l.is_empty()).map(name).collect();
@@ -117,10 +167,10 @@ fn an_engine_builds_little() {
     let all = sum(folders.map(|f| lines(&f)).collect());
     let (lines, code) = (all[0] - tables[0], all[1] - tables[1]);
     eprintln!(
-        "an engine builds {} crates and {code} lines of ours ({lines} with comments and tests), and {} of tables",
+        "{package}: an engine builds {} crates and {code} lines of ours ({lines} with comments and tests), and {} of tables",
         crates.len(),
         tables[0]
     );
-    assert!(crates.len() <= 25, "{} crates: {crates:?}", crates.len());
-    assert!(code <= 40_000, "{code} lines");
+    assert!(crates.len() <= most_crates, "{package}: {} crates: {crates:?}", crates.len());
+    assert!(code <= most_lines, "{package}: {code} lines");
 }

@@ -1,7 +1,8 @@
 //! Every reason for a refusal has a name, an explanation, and modules in `testdata/passes/refused` that are refused for it.
 //!
 //! A module `ID.spvasm` or `ID.NAME.spvasm` says in comments how it is lowered (`; target: khr`, `; profile: NAME`, `; lacks: FEATURE`,
-//! `; subgroup-size: N`, `; lanes: local-index`, `; entry: NAME`, `; spec: ID=VALUE`), and in `; says: TEXT` what the refusal has to mention.
+//! `; subgroup-size: N`, `; lanes: local-index`, `; entry: NAME`, `; spec: ID=VALUE`,
+//! `; most-instructions: N`), and in `; says: TEXT` what the refusal has to mention.
 
 use coop_device::{Feature, Profile};
 use coop_ir::constant::{SpecValue, Specialization};
@@ -53,6 +54,8 @@ fn refusal(name: &str, text: &str) -> Result<(Refusal, Vec<String>), String> {
         spec,
         subgroup_size: one("subgroup-size").map(|n| n.parse().expect("a number")),
         entry: one("entry"),
+        most_instructions: one("most-instructions")
+            .map_or(Options::MOST_INSTRUCTIONS, |n| n.parse().expect("a number")),
         lanes: if one("lanes").is_some() { Lanes::LocalIndex } else { Lanes::Subgroup },
         ..Options::new(target)
     };
