@@ -42,7 +42,8 @@ install_to() {
   target=${CARGO_TARGET_DIR:-target}/capi
   version=$(version)
   abi=$(sed -n 's/^#define COOPMAT_ABI_VERSION //p' capi/include/coopmat.h)
-  cargo build --quiet --profile capi -p coopmat-capi
+  # Equal functions of different types are one.
+  RUSTFLAGS="${RUSTFLAGS:-} -Clink-arg=-Wl,--icf=all" cargo build --quiet --profile capi -p coopmat-capi
   mkdir -p "$prefix/lib/pkgconfig" "$prefix/lib/cmake/coopmat" "$prefix/include"
   prefix=$(cd "$prefix" && pwd)
   install -m 644 capi/include/coopmat.h "$prefix/include/"

@@ -29,11 +29,6 @@
 #define COOPMAT_ALWAYS_LOWER 1
 
 /**
- * Lower the module although it breaks rules of cooperative matrices.
- */
-#define COOPMAT_SKIP_RULES 2
-
-/**
  * What a function answers.
  */
 typedef enum CoopmatStatus {
@@ -261,7 +256,7 @@ typedef struct CoopmatPipelineOptions {
    */
   CoopmatLanes lanes;
   /**
-   * COOPMAT_ALWAYS_LOWER and COOPMAT_SKIP_RULES.
+   * COOPMAT_ALWAYS_LOWER, or 0.
    */
   uint32_t flags;
 } CoopmatPipelineOptions;

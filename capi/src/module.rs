@@ -30,8 +30,6 @@ pub const COOPMAT_LANES_LOCAL_INDEX: CoopmatLanes = 2;
 
 /// Lower the module although the device runs it as it is.
 pub const COOPMAT_ALWAYS_LOWER: u32 = 1;
-/// Lower the module although it breaks rules of cooperative matrices.
-pub const COOPMAT_SKIP_RULES: u32 = 2;
 
 /// Where the value of a specialization constant is: a `VkSpecializationMapEntry`.
 #[repr(C)]
@@ -67,7 +65,7 @@ pub struct CoopmatPipelineOptions {
     pub target: CoopmatTarget,
     /// What an invocation's place in its subgroup is.
     pub lanes: CoopmatLanes,
-    /// COOPMAT_ALWAYS_LOWER and COOPMAT_SKIP_RULES.
+    /// COOPMAT_ALWAYS_LOWER, or 0.
     pub flags: u32,
 }
 
@@ -142,11 +140,10 @@ unsafe fn read_options(options: *const CoopmatPipelineOptions) -> Result<Pipelin
         COOPMAT_LANES_LOCAL_INDEX => Lanes::LocalIndex,
         other => return Err(Failure::argument(format!("options.lanes is {other}"))),
     };
-    if options.flags & !(COOPMAT_ALWAYS_LOWER | COOPMAT_SKIP_RULES) != 0 {
+    if options.flags & !COOPMAT_ALWAYS_LOWER != 0 {
         return Err(Failure::argument(format!("options.flags is {:#x}", options.flags)));
     }
     out.always_lower = options.flags & COOPMAT_ALWAYS_LOWER != 0;
-    out.check_rules = options.flags & COOPMAT_SKIP_RULES == 0;
     Ok(out)
 }
 

@@ -66,25 +66,24 @@ fn refused(rule: &'static str, message: String, remedy: &str) -> Outcome {
 impl Question<'_> {
     /// Lowers; `lacking` is why the device does not run the module.
     fn lowered(&self, lacking: Vec<Finding>) -> Outcome {
-        if self.options.check_rules {
-            let findings = self.broken_rules();
-            if let Some(first) = findings.first() {
-                let (message, word) = (format!("the module breaks rules: {}", first.message), first.word);
-                let remedy = "see what coopcheck says of the module".to_owned();
-                let not_taken = Vec::new();
-                let rule = "refused-rules";
-                return Outcome::Refused(Box::new(Refused { rule, message, remedy, word, findings, not_taken }));
-            }
+        #[cfg(feature = "rules")]
+        if self.options.check_rules
+            && let Some(refused) = self.breaks_rules()
+        {
+            return Outcome::Refused(Box::new(refused));
         }
         let lowered = match self.lower() {
             Ok(lowered) => lowered,
             Err(coop_passes::Error::Refused(refusal)) => return Outcome::Refused(Box::new(self.refusal(&refusal))),
-            Err(bug @ coop_passes::Error::Bug { .. }) => return Outcome::Refused(Box::new(internal(bug.to_string()))),
+            Err(bug @ coop_passes::Error::Bug { .. }) => return self.not_well_formed(bug.to_string()),
         };
         let report = &lowered.report;
         if !report.changed {
             // Nothing to lower, so what the device lacks the module needs by itself.
             return if lacking.is_empty() { Outcome::Native } else { self.not_enough(lacking, Vec::new()) };
+        }
+        if let Err(problems) = coop_ir::verify::verify(&lowered.module) {
+            return self.not_well_formed(problems.first().map_or_else(String::new, ToString::to_string));
         }
         let still = self.lacking(&lowered.module, report.required_subgroup_size);
         if !still.is_empty() {
@@ -209,15 +208,34 @@ impl Question<'_> {
         found.iter().map(|f| finding(module, f)).collect()
     }
 
-    /// The rules that keep the module from being lowered, as it is with its constants.
-    fn broken_rules(&self) -> Vec<Finding> {
+    /// The answer where no well-formed module came out: a module that breaks rules, or a bug of ours.
+    fn not_well_formed(&self, why: String) -> Outcome {
+        #[cfg(feature = "rules")]
+        let refused = self.breaks_rules().unwrap_or_else(|| internal(why));
+        #[cfg(not(feature = "rules"))]
+        let refused = Refused {
+            rule: "refused-malformed",
+            remedy: "see what coopcheck says of the module; if nothing, this is a bug of the library: please report it"
+                .to_owned(),
+            ..internal(why)
+        };
+        Outcome::Refused(Box::new(refused))
+    }
+
+    /// The refusal of a module that breaks rules, as it is with its constants.
+    #[cfg(feature = "rules")]
+    fn breaks_rules(&self) -> Option<Refused> {
         let mut rules = coop_validate::Options::default();
         rules.specialization.clone_from(&self.base.spec);
         rules.subgroup_size = self.options.required_subgroup_size;
         // As it will be lowered: what slang's lambdas capture is passed as it means it.
         let module = coop_ir::captures::as_passed(self.module);
         let report = coop_validate::check(&module, &rules);
-        report.blocking().map(|f| finding(&module, f)).collect()
+        let findings: Vec<Finding> = report.blocking().map(|f| finding(&module, f)).collect();
+        let first = findings.first()?;
+        let (message, word) = (format!("the module breaks rules: {}", first.message), first.word);
+        let remedy = "see what coopcheck says of the module".to_owned();
+        Some(Refused { rule: "refused-rules", message, remedy, word, findings, not_taken: Vec::new() })
     }
 }
 

@@ -46,7 +46,10 @@ pub struct PipelineOptions {
     pub lanes: Lanes,
     /// Whether a module that the device runs is lowered all the same.
     pub always_lower: bool,
-    /// Whether a module that breaks rules of cooperative matrices is refused before it is lowered.
+    /// Whether a module that breaks rules of cooperative matrices is refused before it is lowered, as `cooplower` does: for modules of
+    /// others. An engine checks its own once, with `coopcheck`. Without this such a module is refused if it can't be understood, and
+    /// else does what its driver would have done with it: something.
+    #[cfg(feature = "rules")]
     pub check_rules: bool,
     /// What a lowering may take.
     pub limits: Limits,
@@ -78,7 +81,8 @@ impl Default for PipelineOptions {
             target: Target::default(),
             lanes: Lanes::default(),
             always_lower: false,
-            check_rules: true,
+            #[cfg(feature = "rules")]
+            check_rules: false,
             limits: Limits::default(),
         }
     }
