@@ -30,7 +30,7 @@ pub enum Lanes {
 }
 
 /// What an engine says of a pipeline.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct PipelineOptions {
     /// The entry point; without it, all of them.
@@ -69,22 +69,6 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits { instructions: coop_passes::Options::MOST_INSTRUCTIONS, time: None }
-    }
-}
-
-impl Default for PipelineOptions {
-    fn default() -> PipelineOptions {
-        PipelineOptions {
-            entry_point: None,
-            specialization: Specialization::default(),
-            required_subgroup_size: None,
-            target: Target::default(),
-            lanes: Lanes::default(),
-            always_lower: false,
-            #[cfg(feature = "rules")]
-            check_rules: false,
-            limits: Limits::default(),
-        }
     }
 }
 
