@@ -134,17 +134,7 @@ impl Speller {
                     return Err(format!("{} of {s}", inst.op));
                 }
             }
-            (
-                Op::CooperativeMatrixConvertNV
-                | Op::ConvertFToU
-                | Op::ConvertFToS
-                | Op::ConvertSToF
-                | Op::ConvertUToF
-                | Op::UConvert
-                | Op::SConvert
-                | Op::FConvert,
-                Some(to),
-            ) => {
+            (op, Some(to)) if op.is_conversion() || op == Op::CooperativeMatrixConvertNV => {
                 let inst = inst.clone();
                 return self.conversion(r, &inst, to, out);
             }

@@ -32,6 +32,7 @@ pub mod isomorphic;
 mod module;
 pub mod nearest;
 pub mod needs;
+pub mod pointers;
 pub mod rewrite;
 mod section;
 pub mod source;

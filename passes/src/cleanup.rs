@@ -50,10 +50,6 @@ const BEYOND_CAPABILITIES: [(Op, Capability); 4] = [
     (Op::CooperativeMatrixGetCoordinateEXT, Capability::CooperativeMatrixGetCoordinateEXT),
 ];
 
-/// What SPV_EXT_replicated_composites adds; those that made matrices are gone.
-const REPLICATED: [Op; 3] =
-    [Op::ConstantCompositeReplicateEXT, Op::SpecConstantCompositeReplicateEXT, Op::CompositeConstructReplicateEXT];
-
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     unused_functions(m);
     tidy::run(m);
@@ -77,7 +73,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     if matrices && beyond && cx.options.target == Target::Ext {
         needed(m);
     }
-    if !m.all().any(|r| REPLICATED.contains(&m.inst(r).op)) {
+    if !m.all().any(|r| m.inst(r).op.is_replicated()) {
         remove_capability(m, Capability::ReplicatedCompositesEXT);
         remove_extension(m, "SPV_EXT_replicated_composites");
     }
@@ -232,7 +228,5 @@ fn unused_globals(m: &mut Module, bound: u32) {
 }
 
 fn has_spec_id(m: &Module, id: Option<Id>) -> bool {
-    id.is_some_and(|id| {
-        m.def_inst(id).is_some_and(|i| matches!(i.op, Op::SpecConstant | Op::SpecConstantTrue | Op::SpecConstantFalse))
-    })
+    id.and_then(|id| m.def_inst(id)).is_some_and(|i| i.op.is_spec_literal())
 }

@@ -152,7 +152,7 @@ pub(crate) fn spell_out(m: &mut Module, g: &mut Globals) {
     }
     for r in m.functions.iter().flat_map(|f| f.insts()).collect::<Vec<_>>() {
         let inst = m.inst(r).clone();
-        if !matches!(inst.op, Op::AccessChain | Op::InBoundsAccessChain) {
+        if !inst.op.is_member_chain() {
             continue;
         }
         let Some((storage, at, matrix)) = through_matrix(m, &inst).filter(|(_, at, _)| *at > 1) else { continue };

@@ -328,7 +328,7 @@ pub(crate) fn repair(m: &mut Module, g: &mut Globals, f: usize) {
         let mut variables: Vec<Id> = Vec::new();
         for (value, uses) in broken {
             let Some(def) = m.def(value) else { continue };
-            if is_chain(m.inst(def).op) {
+            if m.inst(def).op.is_typed_access_chain() {
                 remake(m, f, def, &uses);
                 continue;
             }
@@ -345,10 +345,6 @@ pub(crate) fn repair(m: &mut Module, g: &mut Globals, f: usize) {
         }
         promote(m, f, &variables);
     }
-}
-
-fn is_chain(op: Op) -> bool {
-    matches!(op, Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain)
 }
 
 /// A use of a value: by which instruction, in which block; for a phi, the block from which the value comes.

@@ -409,12 +409,9 @@ impl<'a> Builder<'a> {
             match inst.op {
                 Op::Load => {}
                 Op::CopyMemory | Op::CopyMemorySized if uses.all(|n| n == 1) => {}
-                Op::AccessChain
-                | Op::InBoundsAccessChain
-                | Op::PtrAccessChain
-                | Op::InBoundsPtrAccessChain
-                | Op::Bitcast
-                | Op::CopyObject => made.extend(inst.result),
+                op if op.is_typed_access_chain() || matches!(op, Op::Bitcast | Op::CopyObject) => {
+                    made.extend(inst.result)
+                }
                 _ => return false,
             }
         }

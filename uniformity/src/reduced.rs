@@ -373,7 +373,7 @@ impl Finder<'_, '_> {
         let chain = module.def_inst(pointer)?;
         match chain.op {
             Op::Variable => return Some(Slot::Known(0)),
-            Op::AccessChain | Op::InBoundsAccessChain => {}
+            op if op.is_member_chain() => {}
             _ => return None,
         }
         let plain = module.def_inst(chain.id(0)?).is_some_and(|i| i.op == Op::Variable);

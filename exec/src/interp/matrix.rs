@@ -143,13 +143,7 @@ impl Translator<'_> {
                     body.push(Ins::Extract { dst: dst + i, vector: src, n, index: at }, r);
                 }
             }
-            Op::ConvertFToU
-            | Op::ConvertFToS
-            | Op::ConvertSToF
-            | Op::ConvertUToF
-            | Op::UConvert
-            | Op::SConvert
-            | Op::FConvert => return self.convert(r, inst, body),
+            op if op.is_conversion() => return self.convert(r, inst, body),
             Op::CompositeConstruct => {
                 // A published compiler splats through a pointer to a struct of the component.
                 let Ok((dst, ty)) = self.matrix_result(inst) else { return Ok(false) };

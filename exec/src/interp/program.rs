@@ -353,7 +353,7 @@ impl<'m> Translator<'m> {
             Op::ConstantNull => defined(vec![0; n]),
             Op::Undef => Some(Value { ty, v: vec![0; n], undef: vec![true; n] }),
             Op::Constant => defined(vec![self.literal(inst, ty)]),
-            Op::SpecConstant | Op::SpecConstantTrue | Op::SpecConstantFalse => {
+            op if op.is_spec_literal() => {
                 let value = match given() {
                     Some((spec, value)) => {
                         self.specialized(value, inst, ty).map_err(|why| format!("spec constant {spec}: {why}"))?
@@ -689,7 +689,7 @@ impl<'m> Translator<'m> {
                 _ => return None,
             })
         });
-        let to_float = matches!(inst.op, Op::FConvert | Op::ConvertSToF | Op::ConvertUToF);
+        let to_float = inst.op.is_conversion_to_float();
         let saturate = self.d.has(
             id,
             if to_float {

@@ -280,13 +280,7 @@ pub(super) fn sources(module: &Module, decorations: &Decorations, id: Id) -> Str
 }
 
 /// The variable into which a pointer points.
-fn root(module: &Module, mut id: Option<Id>) -> Option<Id> {
-    for _ in 0..32 {
-        let inst = module.def_inst(id?)?;
-        if inst.op == Op::Variable {
-            return id;
-        }
-        id = inst.id(0);
-    }
-    None
+fn root(module: &Module, id: Option<Id>) -> Option<Id> {
+    let root = coop_ir::pointers::root(module, id?, |op| op != Op::Variable)?;
+    (module.def_inst(root)?.op == Op::Variable).then_some(root)
 }

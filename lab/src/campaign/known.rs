@@ -137,7 +137,7 @@ fn steps_for_all(m: &Module, constants: &Constants) -> bool {
 
 /// Whether a matrix comes from a place of a private array that is not constant, and the array is written behind that.
 fn keeps_private(m: &Module, _: &Constants) -> bool {
-    let chain = |pointer: Id| m.def_inst(pointer).filter(|i| matches!(i.op, Op::AccessChain | Op::InBoundsAccessChain));
+    let chain = |pointer: Id| m.def_inst(pointer).filter(|i| i.op.is_member_chain());
     let private = |pointer: Id| {
         let base = chain(pointer).and_then(|c| c.id(0)).unwrap_or(pointer);
         let variable = m.def_inst(base).filter(|v| v.op == Op::Variable)?;

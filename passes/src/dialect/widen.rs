@@ -89,9 +89,7 @@ fn candidates(m: &Module) -> BTreeSet<Id> {
             _ => false,
         };
         // What is there of an element has other bits then.
-        if let Some((_, _, ty)) =
-            matches!(i.op, Op::AccessChain | Op::InBoundsAccessChain).then(|| through_matrix(m, i)).flatten()
-        {
+        if let Some((_, _, ty)) = i.op.is_member_chain().then(|| through_matrix(m, i)).flatten() {
             found.remove(&ty);
         }
         if !fits {

@@ -147,7 +147,7 @@ impl Walker<'_> {
                 self.copy(r, first, inst.id(1)?, self.layout.size(self.m, ty)?.bytes)?;
             }
             Op::LifetimeStart | Op::LifetimeStop => self.walk.derived.push((spot?.variable, r)),
-            op if makes_pointer(op) => {
+            op if op.derives_pointer() => {
                 let spot = self.derived(inst, spot?)?;
                 self.walk.derived.push((spot.variable, r));
                 self.spots.insert(inst.result?, spot);
@@ -175,7 +175,7 @@ impl Walker<'_> {
     /// Where a pointer points that is made of another.
     fn derived(&self, inst: &Inst, base: Spot) -> Option<Spot> {
         match inst.op {
-            Op::AccessChain | Op::InBoundsAccessChain => self.chain(inst, base, 1),
+            op if op.is_member_chain() => self.chain(inst, base, 1),
             Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
                 let by = integer(self.m, inst.id(1)?)?;
                 let ty = pointee(self.m, self.m.type_of(inst.id(0)?))?;
@@ -233,21 +233,6 @@ pub(super) fn pointee(m: &Module, ty: Option<Id>) -> Option<Id> {
         Type::Pointer { pointee, .. } => Some(pointee),
         _ => None,
     }
-}
-
-fn makes_pointer(op: Op) -> bool {
-    matches!(
-        op,
-        Op::AccessChain
-            | Op::InBoundsAccessChain
-            | Op::PtrAccessChain
-            | Op::InBoundsPtrAccessChain
-            | Op::Bitcast
-            | Op::PtrCastToGeneric
-            | Op::GenericCastToPtr
-            | Op::GenericCastToPtrExplicit
-            | Op::CopyObject
-    )
 }
 
 /// The value of an integer that is known, with its sign.

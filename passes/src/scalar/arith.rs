@@ -34,48 +34,6 @@ const UNROLL_MULADD: u32 = 256;
 /// Up to this many it asks the driver to unroll that loop. Beyond, a lane works out of memory anyway.
 const ASK_MULADD: u32 = 4096;
 
-/// Instructions that apply to each element by itself.
-pub(crate) fn is_elementwise(op: Op) -> bool {
-    matches!(
-        op,
-        Op::SNegate
-            | Op::FNegate
-            | Op::IAdd
-            | Op::FAdd
-            | Op::ISub
-            | Op::FSub
-            | Op::FMul
-            | Op::IMul
-            | Op::FDiv
-            | Op::SDiv
-            | Op::UDiv
-            | Op::MatrixTimesScalar
-            | Op::ConvertFToU
-            | Op::ConvertFToS
-            | Op::ConvertSToF
-            | Op::ConvertUToF
-            | Op::UConvert
-            | Op::SConvert
-            | Op::FConvert
-            | Op::Bitcast
-    )
-}
-
-/// Instructions that change the type of elements, and may change the use of a matrix at the same time.
-fn is_conversion(op: Op) -> bool {
-    matches!(
-        op,
-        Op::ConvertFToU
-            | Op::ConvertFToS
-            | Op::ConvertSToF
-            | Op::ConvertUToF
-            | Op::UConvert
-            | Op::SConvert
-            | Op::FConvert
-            | Op::Bitcast
-    )
-}
-
 impl Lower<'_, '_> {
     pub(super) fn elementwise(&mut self, r: InstRef, mat: Mat) -> Result<(), Refusal> {
         let inst = self.m.inst(r);
@@ -83,7 +41,7 @@ impl Lower<'_, '_> {
         let result = inst.result;
         let mats: Vec<Option<Mat>> = args.iter().map(|a| self.mat_of(*a)).collect();
         if let [Some(from)] = mats.as_slice()
-            && is_conversion(op)
+            && (op.is_conversion() || op == Op::Bitcast)
             && let (Some(id), [value]) = (result, args.as_slice())
         {
             let transposed = self.takes_transposed(id);

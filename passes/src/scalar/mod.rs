@@ -369,7 +369,7 @@ impl Lower<'_, '_> {
             }
             (Op::CompositeConstructReplicateEXT, Some(mat), _) => self.splat(r, mat, Op::CompositeConstruct),
             (Op::Select, Some(mat), _) => self.elementwise(r, mat),
-            (op, Some(mat), _) if arith::is_elementwise(op) => self.elementwise(r, mat),
+            (op, Some(mat), _) if op.is_elementwise() => self.elementwise(r, mat),
             (Op::CompositeExtract | Op::CompositeInsert, ..) => self.element_index(r),
             (
                 Op::Load

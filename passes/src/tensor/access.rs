@@ -30,7 +30,6 @@ use super::origin::Origin;
 use super::parts::{LayoutType, TensorType, ViewType, chain, layout};
 use super::visit::{Begun, Visit};
 use super::wide::Wide;
-use super::{OF_LAYOUT, OF_VIEW};
 use crate::arena::Elem;
 use crate::builtins::add_to_interfaces;
 use crate::{Options, Refusal, Semantics, ssa};
@@ -285,7 +284,7 @@ impl Tensors {
 
     /// Removes the layouts and views, with their types, when every access is realised.
     pub(crate) fn finish(&mut self, m: &mut Module) {
-        let of_tensors = |op: Op| OF_LAYOUT.contains(&op) || OF_VIEW.contains(&op);
+        let of_tensors = |op: Op| op.is_tensor_layout() || op.is_tensor_view();
         let mut results: FxHashSet<Id> = FxHashSet::default();
         for f in 0..m.functions.len() {
             let gone: FxHashSet<InstRef> = m.functions[f].insts().filter(|r| of_tensors(m.inst(*r).op)).collect();

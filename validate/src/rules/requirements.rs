@@ -28,9 +28,7 @@ fn needed(op: Op) -> &'static [Cap] {
     match op {
         // Two extensions share it.
         Op::CooperativeMatrixConvertNV => &[Cap::CooperativeMatrixConversionsNV, Cap::CooperativeMatrixConversionsEXT],
-        Op::CompositeConstructReplicateEXT
-        | Op::ConstantCompositeReplicateEXT
-        | Op::SpecConstantCompositeReplicateEXT => &[Cap::ReplicatedCompositesEXT],
+        op if op.is_replicated() => &[Cap::ReplicatedCompositesEXT],
         // Intel's compilers leave them out: a note of its own.
         op if op.is_intel_matrix_op() => &[],
         op if op.is_matrix_op() => op.info().map_or(&[], |i| i.capabilities),

@@ -397,16 +397,9 @@ impl Mutant<'_> {
     }
 
     /// The variable behind access chains.
-    fn root(&self, mut pointer: Id) -> Option<Id> {
-        for _ in 0..8 {
-            let i = self.m.def_inst(pointer)?;
-            match i.op {
-                Op::AccessChain | Op::InBoundsAccessChain => pointer = i.id(0)?,
-                Op::Variable => return Some(pointer),
-                _ => return None,
-            }
-        }
-        None
+    fn root(&self, pointer: Id) -> Option<Id> {
+        let root = coop_ir::pointers::root(&self.m, pointer, Op::is_member_chain)?;
+        (self.m.def_inst(root)?.op == Op::Variable).then_some(root)
     }
 
     /// One of the instructions with these opcodes that has room for memory operands.
