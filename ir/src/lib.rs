@@ -41,6 +41,7 @@ pub mod text;
 pub mod types;
 pub mod uses;
 pub mod verify;
+pub mod views;
 
 pub use grammar::{Kind, Op};
 pub use module::{

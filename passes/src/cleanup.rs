@@ -110,14 +110,14 @@ pub(crate) fn unused_functions(m: &mut Module) {
     if entries.is_empty() || m.all().any(|r| m.inst(r).opaque) {
         return;
     }
-    let linkage = Decoration::LinkageAttributes.0;
+    let linkage = Decoration::LinkageAttributes;
     let own = |op: Op| matches!(op, Op::Name | Op::Decorate);
     let mut work = entries;
     for r in m.globals.iter().chain(&m.trailing) {
         let i = m.inst(*r);
         // What is imported is called from here only.
         let imports = i.operands.last().map(|o| o.word()) == Some(LinkageType::Import.0);
-        if !own(i.op) || i.op == Op::Decorate && i.word(1) == Some(linkage) && !imports {
+        if !own(i.op) || i.op == Op::Decorate && i.enumerant(1) == Some(linkage) && !imports {
             work.extend(i.ids());
         }
     }

@@ -189,18 +189,10 @@ pub(crate) fn through_matrix(m: &Module, inst: &Inst) -> Option<(StorageClass, u
 /// Makes the pointer of a load or store of a matrix one to the component type.
 fn through_component(m: &mut Module, g: &mut Globals, r: InstRef) {
     let inst = m.inst(r);
-    let matrix = match inst.op {
-        Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixLoadCheckedINTEL | Op::CooperativeMatrixLoadOffsetINTEL => {
-            inst.ty
-        }
-        Op::CooperativeMatrixStoreKHR => inst.id(1).and_then(|id| m.type_of(id)),
-        Op::CooperativeMatrixStoreCheckedINTEL | Op::CooperativeMatrixStoreOffsetINTEL => {
-            inst.id(3).and_then(|id| m.type_of(id))
-        }
-        _ => return,
-    };
+    let Some(access) = inst.matrix_access().filter(|_| !inst.op.is_nv_matrix_op()) else { return };
+    let matrix = access.object.map_or(inst.ty, |id| m.type_of(id));
     let component = matrix.and_then(|ty| types::coop_mat(m, ty)).map(|ty| ty.component);
-    let (Some(component), Some(pointer), origin) = (component, inst.id(0), inst.origin) else { return };
+    let (Some(component), Some(pointer), origin) = (component, Some(access.pointer), inst.origin) else { return };
     let Some(Type::Pointer { storage, pointee }) = m.type_of(pointer).and_then(|t| Type::of(m, t)) else { return };
     if pointee == component {
         return;

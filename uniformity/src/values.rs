@@ -6,7 +6,7 @@ use super::shape::{Fold, Shape};
 use super::{Assumptions, Uniformity};
 use coop_ir::effects::{ExtPointer, ExtSet};
 use coop_ir::grammar::{ExecutionScope, GroupOp, Op};
-use coop_ir::spv::GroupOperation;
+use coop_ir::spv::{CooperativeMatrixReduce as Reduce, GroupOperation};
 use coop_ir::types::{self, Type, natural_size};
 use coop_ir::{Id, Inst, InstRef};
 use smallvec::SmallVec;
@@ -156,7 +156,7 @@ impl Builder<'_> {
         if set == ExtSet::Note {
             return;
         }
-        let number = inst.word(1).unwrap_or(0);
+        let number = inst.ext_instruction().unwrap_or(0);
         let mut ops = List::new();
         let mut widths = List::new();
         let (mut to, mut reads) = (None, false);
@@ -218,7 +218,9 @@ impl Builder<'_> {
                 (node.inst, node.assumes) = (Some(at), Assumptions::LENGTH);
                 self.set(inst.result, Val::Node(n));
             }
-            Op::GroupNonUniformBallotBitCount if inst.word(1) != Some(0) => self.grouped(at, inst, Group::Own, ty),
+            Op::GroupNonUniformBallotBitCount if inst.enumerant(1) != Some(GroupOperation::Reduce) => {
+                self.grouped(at, inst, Group::Own, ty)
+            }
             // Functions of the ballot alone.
             Op::GroupNonUniformBallotBitCount
             | Op::GroupNonUniformBallotFindLSB
@@ -433,7 +435,9 @@ impl Builder<'_> {
             Op::CompositeConstruct if types::coop_mat(self.given.module, ty).is_none() => self.construct(at, inst, ty),
             Op::CompositeInsert if types::coop_mat(self.given.module, ty).is_none() => self.insert(at, inst, ty),
             // All rows and all columns are combined to one value.
-            Op::CooperativeMatrixReduceNV if inst.word(1) == Some(3) => self.give(inst, scope, at),
+            Op::CooperativeMatrixReduceNV if inst.enumerant(1) == Some(Reduce::Row | Reduce::Column) => {
+                self.give(inst, scope, at)
+            }
             Op::CooperativeMatrixReduceNV
             | Op::CompositeInsert
             | Op::CooperativeMatrixMulAddKHR

@@ -1,7 +1,9 @@
 //! Translates functions: blocks, branches, memory, calls, subgroup instructions.
 
 use coop_ir::hash::FxHashMap;
+use coop_ir::spv::MemoryAccess;
 use coop_ir::spv::StorageClass;
+use coop_ir::views::MemoryOperands;
 
 use coop_ir::cfg::{Case, Cfg, NodeKind, Order};
 use coop_ir::grammar::{ExecutionScope, GroupOp};
@@ -86,8 +88,7 @@ impl Translator<'_> {
                 let (Op::Phi, Some(id)) = (inst.op, inst.result) else { continue };
                 let n = self.types.slots(self.type_of(id)?);
                 let row = self.row(id)?;
-                let ids: Vec<Id> = inst.ids().collect();
-                let sources = ids.chunks_exact(2).map(|c| (c[0], c[1])).collect();
+                let sources = inst.incoming().collect();
                 phis.entry(b).or_default().push((id, row, n, sources));
             }
         }
@@ -729,24 +730,22 @@ impl Operands {
 
     /// Those at operand `at`.
     fn of(inst: &Inst, at: usize) -> Operands {
-        let has = |bit: u32| inst.word(at).is_some_and(|mask| mask & bit != 0);
-        Operands { aligned: aligned(inst, at), volatile: has(1) }
+        let volatile = inst.enumerant(at).is_some_and(|mask: MemoryAccess| mask.contains(MemoryAccess::Volatile));
+        Operands { aligned: aligned(inst, at), volatile }
     }
 }
 
 /// The Aligned literal of the memory operands at operand `at`, or 0.
 pub(super) fn aligned(inst: &Inst, at: usize) -> u32 {
-    match inst.word(at) {
-        Some(mask) if mask & 2 != 0 => inst.word(at + 1).filter(|a| a.is_power_of_two()).unwrap_or(1),
-        _ => 0,
-    }
+    let memory = MemoryOperands::at(inst, at);
+    if memory.mask.contains(MemoryAccess::Aligned) { memory.alignment().unwrap_or(1) } else { 0 }
 }
 
 /// The conversion that a function of Intel's device library is, which is in another module.
 fn imported(m: &Module, callee: Id) -> Option<Op> {
     let empty = m.functions.iter().any(|f| f.blocks.is_empty() && m.inst(f.def).result == Some(callee));
-    let linkage = coop_ir::spv::Decoration::LinkageAttributes.0;
-    let mut said = m.globals_with(Op::Decorate).map(|r| m.inst(r)).filter(|i| i.word(1) == Some(linkage));
+    let linkage = coop_ir::spv::Decoration::LinkageAttributes;
+    let mut said = m.globals_with(Op::Decorate).map(|r| m.inst(r)).filter(|i| i.enumerant(1) == Some(linkage));
     let name = said.find(|i| i.id(0) == Some(callee)).filter(|_| empty)?.string(2)?.0;
     match name.as_ref() {
         "__devicelib_ConvertFToBF16INTEL" => Some(Op::ConvertFToBF16INTEL),

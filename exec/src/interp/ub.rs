@@ -1,7 +1,7 @@
 //! What went wrong, with how it came to it.
 
 use coop_ir::hash::{FxHashMap, FxHashSet};
-use coop_ir::spv::Decoration;
+use coop_ir::spv::{BuiltIn, Decoration, StorageClass};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -245,14 +245,17 @@ pub(super) fn sources(module: &Module, decorations: &Decorations, id: Id) -> Str
             }
         };
         match inst.op {
-            Op::Variable => match (decorations.word(id, Decoration::BuiltIn), inst.word(0)) {
+            Op::Variable => match (decorations.word(id, Decoration::BuiltIn), inst.enumerant(0)) {
                 (Some(b), _) => {
-                    let name = coop_ir::Kind::BuiltIn.enumerant(b).map_or("?", |e| e.name);
+                    let name = BuiltIn(b).name().unwrap_or("?");
                     note(format!("built-in {name}"));
                 }
-                (None, Some(12 | 2 | 5349)) => note(format!("buffer {}", name_of(module, id))),
-                (None, Some(4)) => note(format!("shared variable {}", name_of(module, id))),
-                (None, Some(9)) => note("push constants".into()),
+                (
+                    None,
+                    Some(StorageClass::StorageBuffer | StorageClass::Uniform | StorageClass::PhysicalStorageBuffer),
+                ) => note(format!("buffer {}", name_of(module, id))),
+                (None, Some(StorageClass::Workgroup)) => note(format!("shared variable {}", name_of(module, id))),
+                (None, Some(StorageClass::PushConstant)) => note("push constants".into()),
                 // What was stored into the variable decides.
                 _ => {
                     for f in &module.functions {

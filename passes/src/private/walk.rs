@@ -127,22 +127,22 @@ impl Walker<'_> {
             return Some(());
         }
         let first = inst.id(0)?;
-        let volatile = MemoryAccess::Volatile.0;
+        let volatile = inst.memory_access().contains(MemoryAccess::Volatile);
         let spot = self.spots.get(&first).copied();
         match inst.op {
-            Op::Load if inst.word(1).unwrap_or(0) & volatile == 0 => {
+            Op::Load if !volatile => {
                 self.sized(inst.ty?)?;
                 self.walk.acts.push((r, Act::Load(spot?, inst.ty?)));
             }
-            Op::Store if inst.word(2).unwrap_or(0) & volatile == 0 => {
-                let ty = self.m.type_of(inst.id(1)?)?;
+            Op::Store if !volatile => {
+                let ty = self.m.type_of(inst.stored()?)?;
                 self.sized(ty)?;
                 self.walk.acts.push((r, Act::Store(spot?, ty)));
             }
-            Op::CopyMemorySized if inst.word(3).unwrap_or(0) & volatile == 0 => {
+            Op::CopyMemorySized if !volatile => {
                 self.copy(r, first, inst.id(1)?, u64::try_from(integer(self.m, inst.id(2)?)?).ok()?)?;
             }
-            Op::CopyMemory if inst.word(2).unwrap_or(0) & volatile == 0 => {
+            Op::CopyMemory if !volatile => {
                 let ty = pointee(self.m, self.m.type_of(first))?;
                 self.copy(r, first, inst.id(1)?, self.layout.size(self.m, ty)?.bytes)?;
             }

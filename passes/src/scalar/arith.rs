@@ -20,6 +20,7 @@ use crate::{Refusal, Semantics};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::rewrite::{insert_before, remove_globals};
 use coop_ir::spv::CooperativeMatrixOperands as Bits;
+use coop_ir::spv::Decoration;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
@@ -27,7 +28,7 @@ use coop_ir::{Id, Inst, InstRef, Op, Operand};
 pub(super) const HALF: Scalar = Scalar::Float { width: 16 };
 
 /// The decoration CooperativeMatrixTransposeEXT.
-const TRANSPOSE: u32 = 5440;
+const TRANSPOSE: u32 = Decoration::CooperativeMatrixTransposeEXT.0;
 
 /// Up to this many multiplications a MulAdd is written out, 16x16x16 on 32 lanes among them; more become a loop over k.
 const UNROLL_MULADD: u32 = 256;
@@ -156,7 +157,7 @@ impl Lower<'_, '_> {
     pub(super) fn muladd(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r);
         let mut args: Vec<Id> = inst.ids().take(3).collect();
-        let bits = Bits(inst.word(3).unwrap_or(0));
+        let bits = inst.matrix_operands();
         let result = inst.ty.and_then(|t| self.mats.get(&t)).copied();
         let mats: Option<Vec<Mat>> = args.iter().map(|a| self.mat_of(*a)).collect();
         let (Some(d), Some(&[mut a, mut b, c])) = (result, mats.as_deref()) else {

@@ -16,7 +16,7 @@ use coop_ir::constant::{Constants, Specialization};
 use coop_ir::grammar::{Class, Effects};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::pointers;
-use coop_ir::spv::StorageClass;
+use coop_ir::spv::{CooperativeMatrixUse, StorageClass};
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op};
 
@@ -48,7 +48,10 @@ pub(crate) fn looks_at_factors(m: &Module) -> bool {
     let constants = Constants::new(m, &Specialization::new());
     let factor = |ty: Id| {
         let ty = types::coop_mat(m, ty)?;
-        Some(matches!(ty.view(m, &constants).use_.value(), Some(0 | 1)))
+        Some(matches!(
+            ty.view(m, &constants).use_.value_as(),
+            Some(CooperativeMatrixUse::MatrixAKHR | CooperativeMatrixUse::MatrixBKHR)
+        ))
     };
     m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r)).any(|inst| {
         let ty = match inst.op {

@@ -360,8 +360,7 @@ impl Tiles<'_, '_> {
     }
 
     fn phi(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst, mat: Mat) -> Result<(), Refusal> {
-        let ids: Vec<Id> = inst.ids().collect();
-        let from: Vec<(Id, Id)> = ids.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+        let from: Vec<(Id, Id)> = inst.incoming().collect();
         let mut slot = Slot::new(r);
         let mut parts = Parts::new();
         let alike = self.is_alike(inst.result);

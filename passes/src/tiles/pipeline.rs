@@ -174,8 +174,7 @@ fn pipeline(
     for r in &function.blocks[header].insts {
         let inst = m.inst(*r);
         if inst.op == Op::Phi {
-            let ids: Vec<Id> = inst.ids().collect();
-            let from = |block: Id| ids.chunks_exact(2).find(|p| p[1] == block).map(|p| p[0]);
+            let from = |block: Id| inst.incoming().find(|p| p.1 == block).map(|p| p.0);
             phis.insert(inst.result?, (from(entry)?, from(latch)?));
         }
     }

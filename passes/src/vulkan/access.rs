@@ -5,6 +5,7 @@ use super::place::Place;
 use crate::Refusal;
 use coop_ir::spv::{MemoryAccess, StorageClass};
 use coop_ir::types::{Scalar, Type};
+use coop_ir::views::MemoryOperands;
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
 /// An access: through which pointer, and how.
@@ -387,8 +388,5 @@ impl Kernel<'_> {
 
 /// What the memory operands that begin at an operand say of the alignment.
 pub(super) fn aligned(inst: &Inst, operands: usize) -> Option<u64> {
-    let mask = inst.word(operands)?;
-    // Volatile comes before it and has no parameter.
-    let align = inst.word(operands + 1).filter(|_| mask & MemoryAccess::Aligned.0 != 0)?;
-    align.is_power_of_two().then_some(u64::from(align))
+    MemoryOperands::at(inst, operands).alignment().map(u64::from)
 }

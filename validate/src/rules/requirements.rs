@@ -85,15 +85,14 @@ fn component(cx: &Cx, at: InstRef, seen: &mut Seen, out: &mut Sink) {
 /// The operands that follow the memory operands of a tensor load.
 fn addressing(cx: &Cx, at: InstRef, seen: &mut Seen, out: &mut Sink) {
     let inst = cx.inst(at);
-    // Memory operands are few words; unknown bits of theirs are reported elsewhere.
-    let Some(mask_at) = super::memory::end(inst, 3) else { return };
-    let Some(mask) = inst.word(mask_at) else { return };
+    // Unknown bits of memory operands are reported elsewhere.
+    let Some(access) = inst.tensor_access() else { return };
     for (bit, name, any_of) in [
         (TensorAddressingOperands::DecodeFunc, "DecodeFunc", [Cap::CooperativeMatrixBlockLoadsNV]),
         (TensorAddressingOperands::DecodeVectorFunc, "DecodeVectorFunc", [Cap::CooperativeMatrixDecodeVectorNV]),
     ] {
-        if mask & bit.0 != 0 && !seen.covers(cx, &any_of) {
-            missing(at, Part::Operand(mask_at), name, &any_of, out);
+        if access.mask.contains(bit) && !seen.covers(cx, &any_of) {
+            missing(at, Part::Operand(access.at), name, &any_of, out);
         }
     }
 }

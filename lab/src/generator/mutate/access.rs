@@ -337,10 +337,7 @@ fn is_access(i: &Inst) -> bool {
 
 /// The mask of a tensor access: where it is, and its value.
 pub(super) fn addressing(i: &Inst) -> Option<(usize, u32)> {
-    let memory = i.word(3)?;
-    let more = u32::from(memory & 2 != 0) + (memory & 0x30018).count_ones();
-    let at = 4 + more as usize;
-    Some((at, i.word(at)?))
+    i.tensor_access().map(|a| (a.at, a.mask.0))
 }
 
 fn pointer_storage(m: &coop_ir::Module, i: &Inst) -> Option<StorageClass> {
