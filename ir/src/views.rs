@@ -118,6 +118,32 @@ impl Inst {
         self.memory_operands_at().and_then(|at| self.enumerant(at)).unwrap_or(MemoryAccess::None)
     }
 
+    /// Returns the pointer that a load, a store, an atomic operation or an access of a matrix goes through.
+    pub fn accessed(&self) -> Option<Id> {
+        let accesses = matches!(self.op, Op::Load | Op::Store) || self.op.is_atomic() || self.op.is_matrix_access();
+        self.id(0).filter(|_| accesses)
+    }
+
+    /// Returns the function type that an `OpFunction` has.
+    pub fn function_type(&self) -> Option<Id> {
+        self.id(1).filter(|_| self.op == Op::Function)
+    }
+
+    /// Returns the function that an `OpEntryPoint` names.
+    pub fn entry_function(&self) -> Option<Id> {
+        self.id(1).filter(|_| self.op == Op::EntryPoint)
+    }
+
+    /// Returns the function that an instruction calls: of a call, or of an instruction that applies one to elements.
+    pub fn callee(&self) -> Option<Id> {
+        match self.op {
+            Op::FunctionCall => self.id(0),
+            Op::CooperativeMatrixPerElementOpNV | Op::CooperativeMatrixApplyFunctionINTEL => self.id(1),
+            Op::CooperativeMatrixReduceNV => self.id(2),
+            _ => None,
+        }
+    }
+
     /// Returns what a store writes.
     pub fn stored(&self) -> Option<Id> {
         match self.op {

@@ -28,15 +28,15 @@ pub(crate) fn is_kernel(m: &Module) -> bool {
 
 /// Whether pointers have sizes and can be stepped anywhere.
 pub(crate) fn is_physical(m: &Module) -> bool {
-    let models = [AddressingModel::Physical32.0, AddressingModel::Physical64.0];
-    let model = m.globals_with(Op::MemoryModel).next().and_then(|r| m.inst(r).word(0));
+    let models = [AddressingModel::Physical32, AddressingModel::Physical64];
+    let model = m.globals_with(Op::MemoryModel).next().and_then(|r| m.inst(r).enumerant(0));
     model.is_some_and(|model| models.contains(&model))
 }
 
 /// Whether sizes are 64-bit numbers.
 pub(crate) fn is_wide(m: &Module) -> bool {
-    let model = m.globals_with(Op::MemoryModel).next().and_then(|r| m.inst(r).word(0));
-    model == Some(AddressingModel::Physical64.0)
+    let model = m.globals_with(Op::MemoryModel).next().and_then(|r| m.inst(r).enumerant(0));
+    model == Some(AddressingModel::Physical64)
 }
 
 /// The size of subgroups that the kernels of a module ask for, if all that ask for one agree.

@@ -188,7 +188,9 @@ fn interleaving(m: &Module, access: &MatrixAccess) -> Option<Id> {
 fn block_sizes(m: &Module, load: &Inst) -> Vec<Id> {
     let mut out = Vec::new();
     for function in load.ids().filter_map(|id| m.def_inst(id)).filter(|i| i.op == Op::Function) {
-        let Some(Type::Function { params, .. }) = function.id(1).and_then(|t| Type::of(m, t)) else { continue };
+        let Some(Type::Function { params, .. }) = function.function_type().and_then(|t| Type::of(m, t)) else {
+            continue;
+        };
         let mut work: Vec<Id> = match params.first().and_then(|t| Type::of(m, *t)) {
             Some(Type::Pointer { pointee, .. }) => vec![pointee],
             _ => continue,

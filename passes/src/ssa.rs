@@ -36,7 +36,7 @@ fn is_simple(m: &Module, users: &Users, id: Id, pointee: Id) -> bool {
         let i = m.inst(*r);
         match i.op {
             Op::Load => i.ty == Some(pointee) && !volatile(i),
-            Op::Store => i.id(0) == Some(id) && i.stored() != Some(id) && !volatile(i),
+            Op::Store => i.accessed() == Some(id) && i.stored() != Some(id) && !volatile(i),
             // Debug information names variables; it goes with them.
             Op::ExtInst => is_debug(m, i),
             op => is_note(op),
@@ -236,7 +236,7 @@ fn remove_accesses(m: &mut Module, f: usize, variables: &[Id]) {
             let i = m.inst(*r);
             let dead = match i.op {
                 Op::Variable => i.result.is_some_and(|id| set.contains(&id)),
-                Op::Load | Op::Store => i.id(0).is_some_and(|id| set.contains(&id)),
+                Op::Load | Op::Store => i.accessed().is_some_and(|id| set.contains(&id)),
                 Op::ExtInst => i.ids().any(|id| set.contains(&id)),
                 _ => false,
             };

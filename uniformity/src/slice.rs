@@ -199,7 +199,7 @@ impl<'a> Slicer<'a> {
         }
         self.want_all(inst);
         match inst.op {
-            Op::Load => inst.id(0).into_iter().for_each(|id| self.want_contents(id)),
+            Op::Load => inst.accessed().into_iter().for_each(|id| self.want_contents(id)),
             Op::FunctionCall => {
                 let pointers: Vec<Id> = inst.ids_from(1).filter(|id| self.is_pointer(*id)).collect();
                 pointers.into_iter().for_each(|id| self.want_contents(id));

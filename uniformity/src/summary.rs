@@ -87,7 +87,7 @@ impl Summarizer<'_> {
             return None;
         }
         match inst.op {
-            Op::Load => self.read(inst, inst.id(0)?, out),
+            Op::Load => self.read(inst, inst.accessed()?, out),
             Op::Store => {
                 let to = root(self.module, inst.id(0)?)?;
                 let own = self.class(to) == Some(StorageClass::Function);

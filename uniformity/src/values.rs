@@ -50,7 +50,7 @@ impl Builder<'_> {
                 self.set(inst.result, val);
             }
             Op::Store => {
-                let (Some(pointer), Some(object)) = (inst.id(0), inst.id(1)) else { return };
+                let (Some(pointer), Some(object)) = (inst.accessed(), inst.stored()) else { return };
                 let val = self.val(object);
                 self.store(pointer, val, at);
             }

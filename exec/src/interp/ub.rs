@@ -261,7 +261,7 @@ pub(super) fn sources(module: &Module, decorations: &Decorations, id: Id) -> Str
                     for f in &module.functions {
                         for r in f.insts() {
                             let store = module.inst(r);
-                            if store.op == Op::Store && root(module, store.id(0)) == Some(id) {
+                            if store.op == Op::Store && root(module, store.accessed()) == Some(id) {
                                 work.extend(store.id(1));
                             }
                         }

@@ -376,3 +376,26 @@ pub(super) fn of(op: u16, name: &str) -> (&'static str, u8) {
     assert!(rows.next().is_none(), "properties: two rows have opcode {op} (Op{name})");
     (row.0, row.1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{bits_of, group_operation, of};
+
+    #[test]
+    #[should_panic(expected = "no row has opcode 65000 (OpNew)")]
+    fn an_opcode_without_a_class_stops_the_generator() {
+        of(65000, "New");
+    }
+
+    #[test]
+    #[should_panic(expected = "OpNewAccessChainKHR has the name of ACCESS_CHAIN, but not the property")]
+    fn an_access_chain_that_is_not_listed_stops_the_generator() {
+        bits_of(65000, "NewAccessChainKHR");
+    }
+
+    #[test]
+    #[should_panic(expected = "OpGroupNonUniformNew is in none of the lists of groups")]
+    fn an_operation_of_groups_that_is_not_listed_stops_the_generator() {
+        group_operation("GroupNonUniformNew");
+    }
+}

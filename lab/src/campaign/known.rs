@@ -151,7 +151,7 @@ fn keeps_private(m: &Module, _: &Constants) -> bool {
             loaded.extend(moving.and_then(private));
             false
         }
-        Op::Store => i.id(0).and_then(private).is_some_and(|variable| loaded.contains(&variable)),
+        Op::Store => i.accessed().and_then(private).is_some_and(|variable| loaded.contains(&variable)),
         // What is called may write it.
         Op::FunctionCall => !loaded.is_empty(),
         _ => false,

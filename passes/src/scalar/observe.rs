@@ -221,7 +221,9 @@ impl<'a> Flow<'a> {
         callee.is_some_and(|f| {
             !f.blocks.is_empty()
                 && f.blocks.iter().flat_map(|b| &b.insts).map(|r| self.m.inst(*r)).all(|i| match i.op {
-                    Op::Store => i.id(0).and_then(|p| self.root(p)).and_then(|v| self.m.def_inst(v)).is_some_and(own),
+                    Op::Store => {
+                        i.accessed().and_then(|p| self.root(p)).and_then(|v| self.m.def_inst(v)).is_some_and(own)
+                    }
                     op => op.is_terminator() || quiet(op) || i.result.is_some() && !acts(op),
                 })
         })
@@ -238,7 +240,7 @@ impl<'a> Flow<'a> {
     }
 
     fn store(&mut self, inst: &Inst, given: &[Id], decided: &[Id]) {
-        let (Some(pointer), Some(value)) = (inst.id(0), inst.id(1)) else { return };
+        let (Some(pointer), Some(value)) = (inst.accessed(), inst.stored()) else { return };
         if let Some(ty) = self.elements.get(&pointer).copied() {
             self.element(ty, Some(value));
             return;

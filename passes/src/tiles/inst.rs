@@ -349,7 +349,9 @@ impl Tiles<'_, '_> {
     }
 
     fn store(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
-        let (Some(pointer), Some(object)) = (inst.id(0), inst.id(1)) else { return malformed(r, "a store of nothing") };
+        let (Some(pointer), Some(object)) = (inst.accessed(), inst.stored()) else {
+            return malformed(r, "a store of nothing");
+        };
         let (mat, parts) = self.tiles_of(b.module, r, object)?;
         for (t, part) in (0..).zip(parts) {
             let to = self.tile_of_variable(b, r, pointer, mat, t)?;

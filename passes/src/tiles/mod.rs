@@ -613,7 +613,7 @@ impl Tiles<'_, '_> {
     /// Has every entry point write the rulers before anything else.
     fn begin_entries(&mut self, m: &mut Module, g: &mut Globals) {
         let Some(rulers) = self.write_rulers(m, g) else { return };
-        let entries: Vec<Id> = m.globals_with(Op::EntryPoint).filter_map(|r| m.inst(r).id(1)).collect();
+        let entries: Vec<Id> = m.globals_with(Op::EntryPoint).filter_map(|r| m.inst(r).entry_function()).collect();
         for f in 0..m.functions.len() {
             if !m.inst(m.functions[f].def).result.is_some_and(|id| entries.contains(&id)) {
                 continue;

@@ -107,7 +107,7 @@ impl Padding<'_> {
             // Zeros divided by zeros are anything.
             Op::FDiv | Op::SDiv | Op::UDiv => true,
             op if op.is_elementwise() => self.one_of(inst.ids()),
-            Op::Load => self.is_filled(inst.id(0).and_then(|p| self.root(p))),
+            Op::Load => self.is_filled(inst.accessed().and_then(|p| self.root(p))),
             _ => true,
         }
     }
@@ -118,7 +118,7 @@ impl Padding<'_> {
 
     /// A store of a matrix, or of an element of one.
     fn store(&mut self, inst: &Inst) {
-        let (Some(pointer), Some(object)) = (inst.id(0), inst.id(1)) else { return };
+        let (Some(pointer), Some(object)) = (inst.accessed(), inst.stored()) else { return };
         let Some(root) = self.root(pointer) else { return };
         if !self.points_to_holder(root) {
             return;

@@ -31,7 +31,7 @@ impl Kernel<'_> {
     pub(super) fn note_access(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r).clone();
         match inst.op {
-            Op::Load => self.note_type(r, inst.id(0), inst.ty, &inst, 1),
+            Op::Load => self.note_type(r, inst.accessed(), inst.ty, &inst, 1),
             Op::Store => {
                 let ty = inst.id(1).and_then(|v| self.value_type(v));
                 self.note_type(r, inst.id(0), ty, &inst, 2)
@@ -142,7 +142,7 @@ impl Kernel<'_> {
 
     pub(super) fn rewrite_store(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r).clone();
-        let (Some(pointer), Some(value)) = (inst.id(0), inst.id(1)) else { return Err(self.no_layout(r)) };
+        let (Some(pointer), Some(value)) = (inst.accessed(), inst.stored()) else { return Err(self.no_layout(r)) };
         match self.places.get(&pointer).copied() {
             None | Some(Place::BuiltIn(_)) => self.keep(r),
             Some(Place::Matrix) => self.rewrite_matrix_store(r)?,

@@ -147,7 +147,7 @@ pub(super) fn finish(m: &mut Module, shaders: &[Shader], needed: &FxHashSet<Capa
 
 fn entry_point(m: &mut Module, shader: &Shader) {
     let entries: Vec<_> =
-        m.globals_with(Op::EntryPoint).filter(|r| m.inst(*r).id(1) == Some(shader.function)).collect();
+        m.globals_with(Op::EntryPoint).filter(|r| m.inst(*r).entry_function() == Some(shader.function)).collect();
     for r in entries {
         let Some((_, end)) = m.inst(r).string(2) else { continue };
         let inst = m.inst_mut(r);

@@ -62,7 +62,7 @@ pub(crate) fn check(cx: &Cx, at: InstRef, out: &mut Sink) {
             }
         }
         Op::Store => {
-            let (Some(pointer), Some(object)) = (inst.id(0), inst.id(1)) else { return };
+            let (Some(pointer), Some(object)) = (inst.accessed(), inst.stored()) else { return };
             storage(cx, at, 0, pointer, cx.module.type_of(object), out);
             if let Some(pointee) = Pointer::of(cx, pointer).pointee {
                 value(cx, &o, 1, object, (pointee, Part::Operand(0), "points to"), out);

@@ -3,8 +3,8 @@
 use super::module::missing;
 use crate::cx::Cx;
 use crate::report::{Part, Sink};
+use coop_ir::extensions::capability_of_component;
 use coop_ir::spv::{Capability as Cap, Decoration, TensorAddressingOperands};
-use coop_ir::types::Scalar;
 use coop_ir::{InstRef, Op};
 
 /// What was reported already, so that each capability is asked for once.
@@ -71,12 +71,8 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
 
 fn component(cx: &Cx, at: InstRef, seen: &mut Seen, out: &mut Sink) {
     let Some(component) = cx.inst(at).id(0).and_then(|c| cx.scalar(c)) else { return };
-    let any_of: &[Cap] = match component {
-        Scalar::BF16 => &[Cap::BFloat16CooperativeMatrixKHR],
-        Scalar::E4M3 | Scalar::E5M2 => &[Cap::Float8CooperativeMatrixEXT],
-        Scalar::Int { width: 4, .. } => &[Cap::Int4CooperativeMatrixINTEL],
-        _ => return,
-    };
+    let Some(needed) = capability_of_component(component) else { return };
+    let any_of = &[needed];
     if !seen.covers(cx, any_of) {
         missing(at, Part::Operand(0), &format!("a matrix of {component}"), any_of, out);
     }
