@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use coop_ir::constant::{Constants, SpecValue};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{EntryPoint, entry_points};
-use coop_ir::spv::{ExecutionMode, ExecutionModel};
+use coop_ir::spv::{CooperativeMatrixUse, ExecutionMode, ExecutionModel};
 use coop_ir::types::Scalar;
 use coop_ir::{Module, Op};
 use opencl3::command_queue::CommandQueue;
@@ -92,7 +92,7 @@ impl Matrices {
             Matrices::None => true,
             Matrices::All => false,
             Matrices::Amx => {
-                let factor = view.use_.fixed() != Some(2);
+                let factor = view.use_.fixed_as() != Some(CooperativeMatrixUse::MatrixAccumulatorKHR);
                 factor && !matches!(view.component, Some(Scalar::Int { width: 8 | 16, .. }))
             }
         };

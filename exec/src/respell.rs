@@ -19,7 +19,7 @@ use std::borrow::Cow;
 use coop_ir::builder::{FunctionBuilder, Globals, add_global, require_capability, require_extension};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::rewrite::remove_globals;
-use coop_ir::spv::{Capability, Decoration, StorageClass};
+use coop_ir::spv::{Capability, CooperativeMatrixUse, Decoration, StorageClass};
 use coop_ir::types::{CoopMat, CoopMatView, Scalar, coop_mat, scalar};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
@@ -28,8 +28,8 @@ pub(crate) const EXT: &str = "SPV_EXT_cooperative_matrix_maintenance1";
 const NV2: &str = "SPV_NV_cooperative_matrix2";
 
 /// Uses.
-const B: u64 = 1;
-const ACCUMULATOR: u64 = 2;
+const B: u64 = CooperativeMatrixUse::MatrixBKHR.0 as u64;
+const ACCUMULATOR: u64 = CooperativeMatrixUse::MatrixAccumulatorKHR.0 as u64;
 
 /// The module as a device with SPV_NV_cooperative_matrix2 takes it; itself where it does not ask for maintenance1. The error
 /// says what there are no words for.
@@ -134,17 +134,7 @@ impl Speller {
                     return Err(format!("{} of {s}", inst.op));
                 }
             }
-            (
-                Op::CooperativeMatrixConvertNV
-                | Op::ConvertFToU
-                | Op::ConvertFToS
-                | Op::ConvertSToF
-                | Op::ConvertUToF
-                | Op::UConvert
-                | Op::SConvert
-                | Op::FConvert,
-                Some(to),
-            ) => {
+            (op, Some(to)) if op.is_conversion() || op == Op::CooperativeMatrixConvertNV => {
                 let inst = inst.clone();
                 return self.conversion(r, &inst, to, out);
             }

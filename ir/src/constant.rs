@@ -121,6 +121,16 @@ impl Const {
         }
     }
 
+    /// The value, if it is fixed, as one of an enumeration.
+    pub fn fixed_as<T: From<u32>>(&self) -> Option<T> {
+        self.fixed().and_then(|v| u32::try_from(v).ok()).map(T::from)
+    }
+
+    /// The value, fixed or by default, as one of an enumeration.
+    pub fn value_as<T: From<u32>>(&self) -> Option<T> {
+        self.value().and_then(|v| u32::try_from(v).ok()).map(T::from)
+    }
+
     /// The value, if it is fixed.
     pub fn fixed(&self) -> Option<u64> {
         match self {

@@ -7,6 +7,7 @@
 use crate::grammar::{Class, Effects, Op};
 use crate::module::{Id, Inst, Module};
 use crate::spv::{ImageOperands, MemoryAccess};
+use crate::views::MemoryOperands;
 
 /// The memory that an instruction may write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -224,7 +225,7 @@ pub fn read_access(inst: &Inst) -> ReadAccess {
         }
     };
     match inst.op {
-        Op::Load => memory(inst.word(1).unwrap_or(0)),
+        Op::Load => memory(inst.memory_access().0),
         Op::CopyMemory => memory(source_mask(inst, 2)),
         Op::CopyMemorySized => memory(source_mask(inst, 3)),
         Op::ImageRead | Op::ImageSparseRead | Op::ImageFetch | Op::ImageSparseFetch => {
@@ -240,14 +241,8 @@ pub fn read_access(inst: &Inst) -> ReadAccess {
 
 /// The memory operands of a copy's source: the second, or the only ones, which begin at operand `at`.
 fn source_mask(inst: &Inst, at: usize) -> u32 {
-    let first = inst.word(at).unwrap_or(0);
-    let with_operand = MemoryAccess::Aligned
-        | MemoryAccess::MakePointerAvailable
-        | MemoryAccess::MakePointerVisible
-        | MemoryAccess::AliasScopeINTELMask
-        | MemoryAccess::NoAliasINTELMask;
-    let operands = (first & with_operand.0).count_ones() as usize;
-    inst.word(at + 1 + operands).unwrap_or(first)
+    let first = MemoryOperands::at(inst, at);
+    inst.word(first.end.max(at + 1)).unwrap_or(first.mask.0)
 }
 
 #[cfg(test)]

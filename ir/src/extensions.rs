@@ -1,6 +1,7 @@
 //! The SPIR-V extensions for cooperative matrices and for what matrices are made of, with their capabilities.
 
 use crate::spv::Capability as C;
+use crate::types::Scalar;
 
 /// An extension.
 struct Extension {
@@ -66,6 +67,21 @@ static EXTENSIONS: &[Extension] = &[
 /// Returns the extensions that have a capability, of those that are known here.
 pub fn extensions_of(capability: C) -> impl Iterator<Item = &'static str> {
     EXTENSIONS.iter().filter(move |e| e.capabilities.contains(&capability)).map(|e| e.name)
+}
+
+/// Returns the capabilities of an extension that is known here.
+pub fn capabilities_of(name: &str) -> &'static [C] {
+    EXTENSIONS.iter().find(|e| e.name == name).map_or(&[], |e| e.capabilities)
+}
+
+/// Returns the capability that matrices of a component type need besides, if there is one.
+pub fn capability_of_component(component: Scalar) -> Option<C> {
+    match component {
+        Scalar::BF16 => Some(C::BFloat16CooperativeMatrixKHR),
+        Scalar::E4M3 | Scalar::E5M2 => Some(C::Float8CooperativeMatrixEXT),
+        Scalar::Int { width: 4, .. } => Some(C::Int4CooperativeMatrixINTEL),
+        _ => None,
+    }
 }
 
 /// Returns whether an extension is one for matrices.

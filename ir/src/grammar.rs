@@ -5,10 +5,13 @@
 //! (`lab/grammar/src/properties.rs`). Look-ups by opcode are one array access. What the tables don't know is not an
 //! error anywhere: see [`crate::binary`].
 
+mod properties;
 #[rustfmt::skip]
 mod tables;
 
 use crate::spv::Capability;
+pub use properties::GroupOp;
+use properties::Properties;
 use tables::{ALIASES, GLSL_STD_450, OP_INDEX, OPENCL_STD, SHADER_DEBUG_INFO, TRAITS};
 pub use tables::{Kind, OPS};
 
@@ -93,6 +96,8 @@ struct Traits {
     is_spec_constant: bool,
     has_scopes: bool,
     is_atomic: bool,
+    properties: Properties,
+    group: Option<GroupOp>,
     /// 0 for `None`, 1 for `ExecutionScope::Subgroup`, 2 and more for an operand.
     execution: u8,
     /// Where the words without result type and result are so many, `most` of 255 being any number, and by a multiple of
@@ -255,25 +260,6 @@ impl Op {
         (fits && whole).then(|| words.min(if t.ids == u8::MAX { words } else { usize::from(t.ids) }))
     }
 
-    /// Whether the instruction ends a block.
-    #[inline]
-    pub fn is_terminator(self) -> bool {
-        matches!(
-            self,
-            Op::Branch
-                | Op::BranchConditional
-                | Op::Switch
-                | Op::Return
-                | Op::ReturnValue
-                | Op::Kill
-                | Op::Unreachable
-                | Op::TerminateInvocation
-                | Op::IgnoreIntersectionKHR
-                | Op::TerminateRayKHR
-                | Op::EmitMeshTasksEXT
-        )
-    }
-
     /// Whether the instruction declares a type (`OpType...`, forward pointers not included).
     #[inline]
     pub fn is_type(self) -> bool {
@@ -408,55 +394,6 @@ impl Op {
     #[inline]
     pub fn is_atomic(self) -> bool {
         self.traits().is_some_and(|t| t.is_atomic)
-    }
-
-    /// Whether the instruction compares integers or truth values.
-    pub fn is_integer_comparison(self) -> bool {
-        matches!(
-            self,
-            Op::IEqual
-                | Op::INotEqual
-                | Op::LogicalEqual
-                | Op::LogicalNotEqual
-                | Op::ULessThan
-                | Op::ULessThanEqual
-                | Op::UGreaterThan
-                | Op::UGreaterThanEqual
-                | Op::SLessThan
-                | Op::SLessThanEqual
-                | Op::SGreaterThan
-                | Op::SGreaterThanEqual
-        )
-    }
-
-    /// Whether the instruction compares numbers, pointers or truth values, or says what kind of number one is: its result is a
-    /// truth value, or a vector of them.
-    pub fn is_comparison(self) -> bool {
-        self.is_integer_comparison()
-            || matches!(
-                self,
-                Op::PtrEqual
-                    | Op::PtrNotEqual
-                    | Op::FOrdEqual
-                    | Op::FUnordEqual
-                    | Op::FOrdNotEqual
-                    | Op::LessOrGreater
-                    | Op::FUnordNotEqual
-                    | Op::FOrdLessThan
-                    | Op::FUnordLessThan
-                    | Op::FOrdGreaterThan
-                    | Op::FUnordGreaterThan
-                    | Op::FOrdLessThanEqual
-                    | Op::FUnordLessThanEqual
-                    | Op::FOrdGreaterThanEqual
-                    | Op::FUnordGreaterThanEqual
-                    | Op::Ordered
-                    | Op::Unordered
-                    | Op::IsNan
-                    | Op::IsInf
-                    | Op::IsFinite
-                    | Op::SignBitSet
-            )
     }
 
     /// Returns whether the instruction is one of an extended set.

@@ -32,6 +32,7 @@ pub mod isomorphic;
 mod module;
 pub mod nearest;
 pub mod needs;
+pub mod pointers;
 pub mod rewrite;
 mod section;
 pub mod source;
@@ -40,6 +41,7 @@ pub mod text;
 pub mod types;
 pub mod uses;
 pub mod verify;
+pub mod views;
 
 pub use grammar::{Kind, Op};
 pub use module::{

@@ -5,10 +5,8 @@
 //! less to hold and to compute.
 
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::spv::{CooperativeMatrixReduce as Reduce, GlslStd450};
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op};
-
-/// Bits of Cooperative Matrix Reduce: rows, and rows and columns.
-const OF_ROWS: [u32; 2] = [1, 3];
 
 /// The values whose rows hold one value each, as far as their definitions tell. `given` says of an instruction which
 /// others have to be alike for its result to be; `None` if it is not, whatever they are.
@@ -42,7 +40,9 @@ pub(crate) fn given(inst: &Inst, matrices: Vec<Id>) -> Option<Vec<Id>> {
         Op::CompositeConstruct | Op::CompositeConstructReplicateEXT => {
             Some(Vec::new()).filter(|_| matrices.is_empty() && inst.operands.len() == 1)
         }
-        Op::CooperativeMatrixReduceNV => Some(Vec::new()).filter(|_| OF_ROWS.contains(&inst.word(1).unwrap_or(0))),
+        Op::CooperativeMatrixReduceNV => {
+            Some(Vec::new()).filter(|_| inst.enumerant(1).is_some_and(|mask: Reduce| mask.contains(Reduce::Row)))
+        }
         Op::Phi | Op::Select | Op::CopyObject => Some(matrices),
         _ => None,
     }
@@ -96,7 +96,7 @@ pub(crate) fn combine(m: &Module, function: Id) -> Combine {
                 let set = inst.id(0).and_then(|s| m.def_inst(s)).and_then(|i| i.string(0));
                 let is_glsl = set.is_some_and(|(name, _)| name == "GLSL.std.450");
                 let of_params = inst.ids_from(2).all(|id| params.contains(&id));
-                let picks = inst.word(1).is_some_and(|op| PICKS.contains(&op));
+                let picks = inst.ext_instruction().is_some_and(|op| PICKS.contains(&GlslStd450(op)));
                 (is_glsl && of_params && picks).then_some(Combine::Idempotent)
             }
             _ => None,
@@ -106,4 +106,13 @@ pub(crate) fn combine(m: &Module, function: Id) -> Combine {
 }
 
 /// FMin, UMin, SMin, FMax, UMax, SMax, NMin, NMax.
-const PICKS: [u32; 8] = [37, 38, 39, 40, 41, 42, 79, 80];
+const PICKS: [GlslStd450; 8] = [
+    GlslStd450::FMin,
+    GlslStd450::UMin,
+    GlslStd450::SMin,
+    GlslStd450::FMax,
+    GlslStd450::UMax,
+    GlslStd450::SMax,
+    GlslStd450::NMin,
+    GlslStd450::NMax,
+];

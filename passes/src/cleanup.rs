@@ -7,40 +7,23 @@
 use crate::pipeline::PassCx;
 use crate::{Refusal, Target, capabilities, inline, kernel, tidy};
 use coop_ir::builder::{require_capability, require_extension};
+use coop_ir::extensions::{capabilities_of, capability_of_component, extensions_of};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::remove_globals;
 use coop_ir::spv::{AddressingModel, Capability, Decoration, LinkageType, StorageClass};
+use coop_ir::types::Scalar;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 
-/// Instructions that SPV_KHR_cooperative_matrix does not have.
-const BEYOND_KHR: [Op; 9] = [
-    Op::TypeTensorLayoutNV,
-    Op::TypeTensorViewNV,
-    Op::CooperativeMatrixLoadTensorNV,
-    Op::CooperativeMatrixStoreTensorNV,
-    Op::CooperativeMatrixReduceNV,
-    Op::CooperativeMatrixPerElementOpNV,
-    Op::CooperativeMatrixConvertNV,
-    Op::CooperativeMatrixTransposeNV,
-    Op::CooperativeMatrixGetCoordinateEXT,
+/// The extensions that add to the matrices of SPV_KHR_cooperative_matrix, as far as lowering leaves something of them.
+const BEYOND_KHR: [&str; 4] = [
+    "SPV_NV_cooperative_matrix2",
+    "SPV_NV_tensor_addressing",
+    "SPV_NV_cooperative_matrix_decode_vector",
+    "SPV_EXT_cooperative_matrix_maintenance1",
 ];
 
-/// Capabilities that only matrices need, with their extensions; the first four of them with those of KHR.
-const OF_MATRICES: [(Capability, &str); 13] = [
-    (Capability::CooperativeMatrixKHR, "SPV_KHR_cooperative_matrix"),
-    (Capability::BFloat16CooperativeMatrixKHR, ""),
-    (Capability::Float8CooperativeMatrixEXT, ""),
-    (Capability::CooperativeMatrixNV, "SPV_NV_cooperative_matrix"),
-    (Capability::CooperativeMatrixReductionsNV, "SPV_NV_cooperative_matrix2"),
-    (Capability::CooperativeMatrixConversionsNV, ""),
-    (Capability::CooperativeMatrixPerElementOperationsNV, ""),
-    (Capability::CooperativeMatrixTensorAddressingNV, ""),
-    (Capability::CooperativeMatrixBlockLoadsNV, ""),
-    (Capability::TensorAddressingNV, "SPV_NV_tensor_addressing"),
-    (Capability::CooperativeMatrixDecodeVectorNV, "SPV_NV_cooperative_matrix_decode_vector"),
-    (Capability::CooperativeMatrixConversionsEXT, "SPV_EXT_cooperative_matrix_maintenance1"),
-    (Capability::CooperativeMatrixGetCoordinateEXT, ""),
-];
+/// The extensions that have matrices by themselves.
+const BASE: [&str; 2] = ["SPV_KHR_cooperative_matrix", "SPV_NV_cooperative_matrix"];
 
 /// What instructions of SPV_EXT_cooperative_matrix_maintenance1 need.
 const BEYOND_CAPABILITIES: [(Op, Capability); 4] = [
@@ -50,10 +33,6 @@ const BEYOND_CAPABILITIES: [(Op, Capability); 4] = [
     (Op::CooperativeMatrixGetCoordinateEXT, Capability::CooperativeMatrixGetCoordinateEXT),
 ];
 
-/// What SPV_EXT_replicated_composites adds; those that made matrices are gone.
-const REPLICATED: [Op; 3] =
-    [Op::ConstantCompositeReplicateEXT, Op::SpecConstantCompositeReplicateEXT, Op::CompositeConstructReplicateEXT];
-
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     unused_functions(m);
     tidy::run(m);
@@ -62,27 +41,36 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     kernel::distinct_names(m);
     unused_addresses(m);
     let matrices = m.globals.iter().any(|r| m.inst(*r).op == Op::TypeCooperativeMatrixKHR);
-    let beyond = m.all().any(|r| BEYOND_KHR.contains(&m.inst(r).op));
+    let beyond = m.all().any(|r| is_beyond_khr(m.inst(r).op));
     // Matrices that are left are those of KHR alone, unless an instruction says otherwise.
-    let gone = match (matrices, beyond) {
-        (false, _) => &OF_MATRICES[..],
-        (true, false) if cx.options.target != Target::Scalar => &OF_MATRICES[4..],
-        (true, true) if cx.options.target == Target::Ext => &OF_MATRICES[4..],
+    let gone: &[&str] = match (matrices, beyond) {
+        (false, _) => {
+            for component in [Scalar::BF16, Scalar::E4M3] {
+                capability_of_component(component).into_iter().for_each(|c| _ = remove_capability(m, c));
+            }
+            BASE.iter().for_each(|e| remove_with_capabilities(m, e));
+            &BEYOND_KHR
+        }
+        (true, false) if cx.options.target != Target::Scalar => &BEYOND_KHR,
+        (true, true) if cx.options.target == Target::Ext => &BEYOND_KHR,
         (true, _) => &[],
     };
-    for (capability, extension) in gone.iter().copied() {
-        remove_capability(m, capability);
-        remove_extension(m, extension);
-    }
+    gone.iter().for_each(|e| remove_with_capabilities(m, e));
     if matrices && beyond && cx.options.target == Target::Ext {
         needed(m);
     }
-    if !m.all().any(|r| REPLICATED.contains(&m.inst(r).op)) {
+    if !m.all().any(|r| m.inst(r).op.is_replicated()) {
         remove_capability(m, Capability::ReplicatedCompositesEXT);
         remove_extension(m, "SPV_EXT_replicated_composites");
     }
     capabilities::take_back(m, cx.declared);
     Ok(())
+}
+
+/// Whether an instruction needs an extension beyond SPV_KHR_cooperative_matrix.
+fn is_beyond_khr(op: Op) -> bool {
+    let of = |c: &Capability| extensions_of(*c).any(|e| BEYOND_KHR.contains(&e));
+    op.is_matrix_op() && op.info().is_some_and(|i| i.capabilities.iter().any(of))
 }
 
 /// Declares what of SPV_EXT_cooperative_matrix_maintenance1 is used.
@@ -100,6 +88,12 @@ pub(crate) fn remove_capability(m: &mut Module, capability: Capability) -> bool 
     remove_globals(m, |m, r| m.inst(r).op == Op::Capability && m.inst(r).enumerant(0) == Some(capability)) > 0
 }
 
+/// Removes an extension, and what it declares.
+fn remove_with_capabilities(m: &mut Module, extension: &str) {
+    capabilities_of(extension).iter().for_each(|c| _ = remove_capability(m, *c));
+    remove_extension(m, extension);
+}
+
 /// Removes an extension.
 pub(crate) fn remove_extension(m: &mut Module, extension: &str) {
     remove_globals(m, |m, r| {
@@ -110,18 +104,18 @@ pub(crate) fn remove_extension(m: &mut Module, extension: &str) {
 
 /// Removes the functions that no entry point calls, unless other modules can.
 pub(crate) fn unused_functions(m: &mut Module) {
-    let entries: Vec<Id> = m.globals_with(Op::EntryPoint).filter_map(|r| m.inst(r).id(1)).collect();
+    let entries: Vec<Id> = m.globals_with(Op::EntryPoint).filter_map(|r| m.inst(r).entry_function()).collect();
     if entries.is_empty() || m.all().any(|r| m.inst(r).opaque) {
         return;
     }
-    let linkage = Decoration::LinkageAttributes.0;
+    let linkage = Decoration::LinkageAttributes;
     let own = |op: Op| matches!(op, Op::Name | Op::Decorate);
     let mut work = entries;
     for r in m.globals.iter().chain(&m.trailing) {
         let i = m.inst(*r);
         // What is imported is called from here only.
         let imports = i.operands.last().map(|o| o.word()) == Some(LinkageType::Import.0);
-        if !own(i.op) || i.op == Op::Decorate && i.word(1) == Some(linkage) && !imports {
+        if !own(i.op) || i.op == Op::Decorate && i.enumerant(1) == Some(linkage) && !imports {
             work.extend(i.ids());
         }
     }
@@ -232,7 +226,5 @@ fn unused_globals(m: &mut Module, bound: u32) {
 }
 
 fn has_spec_id(m: &Module, id: Option<Id>) -> bool {
-    id.is_some_and(|id| {
-        m.def_inst(id).is_some_and(|i| matches!(i.op, Op::SpecConstant | Op::SpecConstantTrue | Op::SpecConstantFalse))
-    })
+    id.and_then(|id| m.def_inst(id)).is_some_and(|i| i.op.is_spec_literal())
 }

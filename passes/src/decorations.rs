@@ -6,6 +6,7 @@
 use crate::Refusal;
 use coop_ir::decorate::Decorations;
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::pointers;
 use coop_ir::rewrite::{remove_globals, spell_out_decoration_groups};
 use coop_ir::spv::Decoration;
 use coop_ir::types::Type;
@@ -139,25 +140,12 @@ pub(crate) fn keep_non_uniform(m: &mut Module, bindings: &FxHashSet<(Option<u32>
 
 /// Whether an instruction makes a pointer of another one.
 fn steps(op: Op) -> bool {
-    use Op as O;
-    matches!(
-        op,
-        O::AccessChain | O::InBoundsAccessChain | O::PtrAccessChain | O::InBoundsPtrAccessChain | O::CopyObject
-    )
+    op.is_typed_access_chain() || op == Op::CopyObject
 }
 
 /// The variable that a pointer leads into.
-fn root(m: &Module, mut id: Id) -> Option<Id> {
-    // Definitions come before their uses, so that this ends; a cycle is cut by the count.
-    for _ in 0..1000 {
-        let i = m.def_inst(id)?;
-        match i.op {
-            Op::Variable => return Some(id),
-            op if steps(op) => id = i.id(0)?,
-            _ => return None,
-        }
-    }
-    None
+fn root(m: &Module, id: Id) -> Option<Id> {
+    pointers::root(m, id, steps).filter(|root| m.def_inst(*root).is_some_and(|i| i.op == Op::Variable))
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ fn blocks(m: &Module) -> Vec<(Id, Vec<Id>)> {
         m.all().map(|r| m.inst(r)).filter(|i| i.ids().any(|id| id == *variable)).all(|i| match i.op {
             // What debuggers are told of the block is told of its first member.
             Op::EntryPoint | Op::Load | Op::ExtInst => true,
-            Op::AccessChain | Op::InBoundsAccessChain => {
+            op if op.is_member_chain() => {
                 i.id(0) == Some(*variable)
                     && !i.ids().skip(1).any(|id| id == *variable)
                     && member(m, i).is_some_and(|n| n < members.len())

@@ -28,15 +28,15 @@ pub(crate) fn is_kernel(m: &Module) -> bool {
 
 /// Whether pointers have sizes and can be stepped anywhere.
 pub(crate) fn is_physical(m: &Module) -> bool {
-    let models = [AddressingModel::Physical32.0, AddressingModel::Physical64.0];
-    let model = m.globals_with(Op::MemoryModel).next().and_then(|r| m.inst(r).word(0));
+    let models = [AddressingModel::Physical32, AddressingModel::Physical64];
+    let model = m.globals_with(Op::MemoryModel).next().and_then(|r| m.inst(r).enumerant(0));
     model.is_some_and(|model| models.contains(&model))
 }
 
 /// Whether sizes are 64-bit numbers.
 pub(crate) fn is_wide(m: &Module) -> bool {
-    let model = m.globals_with(Op::MemoryModel).next().and_then(|r| m.inst(r).word(0));
-    model == Some(AddressingModel::Physical64.0)
+    let model = m.globals_with(Op::MemoryModel).next().and_then(|r| m.inst(r).enumerant(0));
+    model == Some(AddressingModel::Physical64)
 }
 
 /// The size of subgroups that the kernels of a module ask for, if all that ask for one agree.
@@ -152,7 +152,7 @@ pub(crate) fn spell_out(m: &mut Module, g: &mut Globals) {
     }
     for r in m.functions.iter().flat_map(|f| f.insts()).collect::<Vec<_>>() {
         let inst = m.inst(r).clone();
-        if !matches!(inst.op, Op::AccessChain | Op::InBoundsAccessChain) {
+        if !inst.op.is_member_chain() {
             continue;
         }
         let Some((storage, at, matrix)) = through_matrix(m, &inst).filter(|(_, at, _)| *at > 1) else { continue };
@@ -189,18 +189,10 @@ pub(crate) fn through_matrix(m: &Module, inst: &Inst) -> Option<(StorageClass, u
 /// Makes the pointer of a load or store of a matrix one to the component type.
 fn through_component(m: &mut Module, g: &mut Globals, r: InstRef) {
     let inst = m.inst(r);
-    let matrix = match inst.op {
-        Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixLoadCheckedINTEL | Op::CooperativeMatrixLoadOffsetINTEL => {
-            inst.ty
-        }
-        Op::CooperativeMatrixStoreKHR => inst.id(1).and_then(|id| m.type_of(id)),
-        Op::CooperativeMatrixStoreCheckedINTEL | Op::CooperativeMatrixStoreOffsetINTEL => {
-            inst.id(3).and_then(|id| m.type_of(id))
-        }
-        _ => return,
-    };
+    let Some(access) = inst.matrix_access().filter(|_| !inst.op.is_nv_matrix_op()) else { return };
+    let matrix = access.object.map_or(inst.ty, |id| m.type_of(id));
     let component = matrix.and_then(|ty| types::coop_mat(m, ty)).map(|ty| ty.component);
-    let (Some(component), Some(pointer), origin) = (component, inst.id(0), inst.origin) else { return };
+    let (Some(component), Some(pointer), origin) = (component, Some(access.pointer), inst.origin) else { return };
     let Some(Type::Pointer { storage, pointee }) = m.type_of(pointer).and_then(|t| Type::of(m, t)) else { return };
     if pointee == component {
         return;

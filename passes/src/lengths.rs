@@ -106,7 +106,7 @@ fn function(m: &mut Module, g: &mut Globals, f: usize, computed: &[InstRef]) -> 
             return Err(refused(r, &format!("an operand of {}", i.op)));
         }
         // What initializes a variable is stored into it.
-        if let Some(initial) = i.id(1).filter(|_| i.op == Op::Variable).and_then(|id| now.get(&id).copied()) {
+        if let Some(initial) = i.initializer().and_then(|id| now.get(&id).copied()) {
             let (variable, origin) = (i.result, i.origin);
             m.inst_mut(r).operands.truncate(1);
             let operands = variable.into_iter().chain([initial]).map(Operand::Id);

@@ -14,8 +14,9 @@ use coop_ir::decorate::Decorations;
 use coop_ir::entry::{Extent, entry_points};
 use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::remove_globals;
-use coop_ir::spv::Capability;
+use coop_ir::spv::{Capability, Scope};
 use coop_ir::types::{Scalar, Type};
+use coop_ir::views::MatrixAccess;
 use coop_ir::{Id, Inst, InstRef, Module, Op};
 use std::collections::BTreeSet;
 
@@ -134,17 +135,17 @@ fn roots(m: &Module, lanes: Lanes) -> Vec<(InstRef, Id, &'static str)> {
             Op::TypeCooperativeMatrixKHR => {
                 let names = ["the scope of a matrix", "its number of rows", "its number of columns", "its use"];
                 out.extend((1..5).zip(names).filter_map(|(i, what)| Some((r, inst.id(i)?, what))));
-                let subgroup = inst.id(1).and_then(|s| m.def_inst(s)).and_then(|s| s.word(0)) == Some(3);
+                let subgroup =
+                    inst.id(1).and_then(|s| m.def_inst(s)).and_then(|s| s.enumerant(0)) == Some(Scope::Subgroup);
                 whole_workgroup |= !subgroup;
             }
             Op::TypeCooperativeMatrixNV => {
                 let names = ["the scope of a matrix", "its number of rows", "its number of columns"];
                 out.extend((1..4).zip(names).filter_map(|(i, what)| Some((r, inst.id(i)?, what))));
-                let subgroup = inst.id(1).and_then(|s| m.def_inst(s)).and_then(|s| s.word(0)) == Some(3);
+                let subgroup =
+                    inst.id(1).and_then(|s| m.def_inst(s)).and_then(|s| s.enumerant(0)) == Some(Scope::Subgroup);
                 whole_workgroup |= !subgroup;
             }
-            Op::CooperativeMatrixLoadNV => out.extend(inst.id(2).map(|l| (r, l, "the layout of a load"))),
-            Op::CooperativeMatrixStoreNV => out.extend(inst.id(3).map(|l| (r, l, "the layout of a store"))),
             Op::TypeTensorLayoutNV | Op::TypeTensorViewNV => {
                 let names: &[&str] = if inst.op == Op::TypeTensorLayoutNV {
                     &["the number of dimensions of a tensor layout", "the clamp mode of a tensor layout"]
@@ -158,19 +159,14 @@ fn roots(m: &Module, lanes: Lanes) -> Vec<(InstRef, Id, &'static str)> {
                 let sizes = block_sizes(m, inst);
                 out.extend(sizes.into_iter().map(|id| (r, id, "the size of a block of a decode function")));
             }
-            Op::CooperativeMatrixLoadKHR => {
-                out.extend(inst.id(1).map(|l| (r, l, "the layout of a load")));
-                out.extend(interleaving(m, inst, 1).map(|s| (r, s, "the interleaving of a load")));
-            }
-            Op::CooperativeMatrixStoreKHR => {
-                out.extend(inst.id(2).map(|l| (r, l, "the layout of a store")));
-                out.extend(interleaving(m, inst, 2).map(|s| (r, s, "the interleaving of a store")));
-            }
-            Op::CooperativeMatrixLoadCheckedINTEL | Op::CooperativeMatrixLoadOffsetINTEL => {
-                out.extend(inst.id(3).map(|l| (r, l, "the layout of a load")));
-            }
-            Op::CooperativeMatrixStoreCheckedINTEL | Op::CooperativeMatrixStoreOffsetINTEL => {
-                out.extend(inst.id(4).map(|l| (r, l, "the layout of a store")));
+            op if op.is_matrix_access() => {
+                let Some(access) = inst.matrix_access() else { continue };
+                let store = op.is_matrix_store();
+                out.push((r, access.layout, if store { "the layout of a store" } else { "the layout of a load" }));
+                if matches!(op, Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixStoreKHR) {
+                    let what = if store { "the interleaving of a store" } else { "the interleaving of a load" };
+                    out.extend(interleaving(m, &access).map(|s| (r, s, what)));
+                }
             }
             _ => {}
         }
@@ -182,9 +178,9 @@ fn roots(m: &Module, lanes: Lanes) -> Vec<(InstRef, Id, &'static str)> {
 }
 
 /// The stride of an access whose layout SPV_ARM_cooperative_matrix_layouts may have added: a constant then.
-fn interleaving(m: &Module, inst: &Inst, layout: usize) -> Option<Id> {
+fn interleaving(m: &Module, access: &MatrixAccess) -> Option<Id> {
     let arm = m.has_capability(coop_ir::spv::Capability::CooperativeMatrixLayoutsARM);
-    let stride = inst.id(layout + 1).filter(|_| arm)?;
+    let stride = access.stride.filter(|_| arm)?;
     m.def_inst(stride).filter(|i| i.op.is_constant()).map(|_| stride)
 }
 
@@ -192,7 +188,9 @@ fn interleaving(m: &Module, inst: &Inst, layout: usize) -> Option<Id> {
 fn block_sizes(m: &Module, load: &Inst) -> Vec<Id> {
     let mut out = Vec::new();
     for function in load.ids().filter_map(|id| m.def_inst(id)).filter(|i| i.op == Op::Function) {
-        let Some(Type::Function { params, .. }) = function.id(1).and_then(|t| Type::of(m, t)) else { continue };
+        let Some(Type::Function { params, .. }) = function.function_type().and_then(|t| Type::of(m, t)) else {
+            continue;
+        };
         let mut work: Vec<Id> = match params.first().and_then(|t| Type::of(m, *t)) {
             Some(Type::Pointer { pointee, .. }) => vec![pointee],
             _ => continue,

@@ -31,12 +31,12 @@ pub(crate) fn candidates(m: &Module, f: usize, users: &Users, wanted: &dyn Fn(&M
 }
 
 fn is_simple(m: &Module, users: &Users, id: Id, pointee: Id) -> bool {
-    let volatile = MemoryAccess::Volatile.0;
+    let volatile = |i: &Inst| i.memory_access().contains(MemoryAccess::Volatile);
     users.of(id).iter().all(|r| {
         let i = m.inst(*r);
         match i.op {
-            Op::Load => i.ty == Some(pointee) && i.word(1).unwrap_or(0) & volatile == 0,
-            Op::Store => i.id(0) == Some(id) && i.id(1) != Some(id) && i.word(2).unwrap_or(0) & volatile == 0,
+            Op::Load => i.ty == Some(pointee) && !volatile(i),
+            Op::Store => i.accessed() == Some(id) && i.stored() != Some(id) && !volatile(i),
             // Debug information names variables; it goes with them.
             Op::ExtInst => is_debug(m, i),
             op => is_note(op),
@@ -61,7 +61,10 @@ pub(crate) fn promote(m: &mut Module, f: usize, variables: &[Id]) {
     for id in variables {
         let Some(inst) = m.def_inst(*id) else { continue };
         let Some(Type::Pointer { pointee, .. }) = inst.ty.and_then(|t| Type::of(m, t)) else { continue };
-        places.insert(*id, Place { ty: pointee, initial: inst.id(1), events: Vec::new(), phis: FxHashMap::default() });
+        places.insert(
+            *id,
+            Place { ty: pointee, initial: inst.initializer(), events: Vec::new(), phis: FxHashMap::default() },
+        );
     }
     collect_events(m, f, &mut places);
     let mut map: FxHashMap<Id, Id> = FxHashMap::default();
@@ -117,7 +120,7 @@ fn collect_events(m: &Module, f: usize, places: &mut FxHashMap<Id, Place>) {
         for r in &block.insts {
             let i = m.inst(*r);
             let Some(place) = i.id(0).and_then(|p| places.get_mut(&p)) else { continue };
-            match (i.op, i.result, i.id(1)) {
+            match (i.op, i.result, i.stored()) {
                 (Op::Load, Some(result), _) => place.events.push((b, Event::Load(result))),
                 (Op::Store, _, Some(value)) => place.events.push((b, Event::Store(value))),
                 _ => {}
@@ -233,7 +236,7 @@ fn remove_accesses(m: &mut Module, f: usize, variables: &[Id]) {
             let i = m.inst(*r);
             let dead = match i.op {
                 Op::Variable => i.result.is_some_and(|id| set.contains(&id)),
-                Op::Load | Op::Store => i.id(0).is_some_and(|id| set.contains(&id)),
+                Op::Load | Op::Store => i.accessed().is_some_and(|id| set.contains(&id)),
                 Op::ExtInst => i.ids().any(|id| set.contains(&id)),
                 _ => false,
             };
@@ -328,7 +331,7 @@ pub(crate) fn repair(m: &mut Module, g: &mut Globals, f: usize) {
         let mut variables: Vec<Id> = Vec::new();
         for (value, uses) in broken {
             let Some(def) = m.def(value) else { continue };
-            if is_chain(m.inst(def).op) {
+            if m.inst(def).op.is_typed_access_chain() {
                 remake(m, f, def, &uses);
                 continue;
             }
@@ -345,10 +348,6 @@ pub(crate) fn repair(m: &mut Module, g: &mut Globals, f: usize) {
         }
         promote(m, f, &variables);
     }
-}
-
-fn is_chain(op: Op) -> bool {
-    matches!(op, Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain)
 }
 
 /// A use of a value: by which instruction, in which block; for a phi, the block from which the value comes.

@@ -9,39 +9,6 @@ use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::uses::is_note;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 
-/// Whether an instruction gives the same whenever its operands are the same, and does nothing else.
-pub(crate) fn is_pure(op: Op) -> bool {
-    op.is_integer_comparison()
-        || matches!(
-            op,
-            Op::IAdd
-                | Op::ISub
-                | Op::IMul
-                | Op::UDiv
-                | Op::UMod
-                | Op::ShiftLeftLogical
-                | Op::ShiftRightLogical
-                | Op::ShiftRightArithmetic
-                | Op::BitwiseAnd
-                | Op::BitwiseOr
-                | Op::BitwiseXor
-                | Op::Not
-                | Op::SNegate
-                | Op::Select
-                | Op::Bitcast
-                | Op::UConvert
-                | Op::SConvert
-                | Op::CopyObject
-                | Op::CompositeExtract
-                | Op::CompositeConstruct
-                | Op::AccessChain
-                | Op::InBoundsAccessChain
-                | Op::LogicalAnd
-                | Op::LogicalOr
-                | Op::LogicalNot
-        )
-}
-
 /// Removes such instructions from all functions.
 pub(crate) fn run(m: &mut Module) {
     let decorated: FxHashSet<Id> = m
@@ -68,7 +35,8 @@ fn same(m: &mut Module, f: usize, decorated: &FxHashSet<Id>, gone: &mut FxHashSe
         for at in 0..m.functions[f].blocks[block].insts.len() {
             let r = m.functions[f].blocks[block].insts[at];
             let i = m.inst(r);
-            let Some(id) = i.result.filter(|id| is_pure(i.op) && !i.opaque && !decorated.contains(id)) else {
+            let Some(id) = i.result.filter(|id| i.op.is_address_arithmetic() && !i.opaque && !decorated.contains(id))
+            else {
                 continue;
             };
             let operand = |o: &Operand| match o {
@@ -101,7 +69,10 @@ fn unused(m: &mut Module, f: usize, decorated: &FxHashSet<Id>, gone: &mut FxHash
     // Backwards: what uses a value comes behind it, but for phis, which stay.
     for r in insts.iter().rev() {
         let i = m.inst(*r);
-        let Some(id) = i.result.filter(|id| is_pure(i.op) && !i.opaque && !decorated.contains(id)) else { continue };
+        let Some(id) = i.result.filter(|id| i.op.is_address_arithmetic() && !i.opaque && !decorated.contains(id))
+        else {
+            continue;
+        };
         if uses.get(&id).copied().unwrap_or(0) == 0 {
             i.ids().for_each(|o| *uses.entry(o).or_default() -= 1);
             removed.insert(*r);

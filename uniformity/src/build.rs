@@ -334,7 +334,7 @@ impl<'a> Builder<'a> {
             StorageClass::Input => Place::Input { variable: id, component: None },
             StorageClass::Private if !self.given.escaped.contains(&id) => {
                 let pointee = pointee(module, ty);
-                let init = module.def_inst(id).and_then(|i| i.id(1));
+                let init = module.def_inst(id).and_then(Inst::initializer);
                 let base = self.new_cells(id, pointee, init);
                 self.privates.insert(id, (base, pointee.map_or(1, |t| self.given.layouts.leaves(t))));
                 Place::Cells {
@@ -409,12 +409,9 @@ impl<'a> Builder<'a> {
             match inst.op {
                 Op::Load => {}
                 Op::CopyMemory | Op::CopyMemorySized if uses.all(|n| n == 1) => {}
-                Op::AccessChain
-                | Op::InBoundsAccessChain
-                | Op::PtrAccessChain
-                | Op::InBoundsPtrAccessChain
-                | Op::Bitcast
-                | Op::CopyObject => made.extend(inst.result),
+                op if op.is_typed_access_chain() || matches!(op, Op::Bitcast | Op::CopyObject) => {
+                    made.extend(inst.result)
+                }
                 _ => return false,
             }
         }
@@ -459,7 +456,7 @@ impl<'a> Builder<'a> {
             return;
         }
         let pointee = pointee(self.given.module, ty);
-        let base = self.new_cells(id, pointee, inst.id(1));
+        let base = self.new_cells(id, pointee, inst.initializer());
         for cell in base..self.cells.len() as u32 {
             self.define(cell, self.cells[cell as usize].first);
         }
@@ -532,10 +529,10 @@ impl<'a> Builder<'a> {
                 for &e in program.into(*spot) {
                     let from = program.spot(program.edge(e).from);
                     let label = program.body(from.frame).cfg.label(from.block as usize);
-                    let pair = inst.operands.chunks_exact(2).find(|c| c[1].id() == label);
+                    let value = inst.incoming().find(|(_, from)| Some(*from) == label).map(|(value, _)| value);
                     // Operands are values of the frame, whose spot this is.
                     self.spot = *spot;
-                    let val = pair.and_then(|c| c[0].id()).map_or(Val::None, |id| self.val(id));
+                    let val = value.map_or(Val::None, |id| self.val(id));
                     values.push((e, val));
                 }
                 self.fill(nodes, &values, *spot);

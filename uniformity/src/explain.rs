@@ -8,6 +8,7 @@ use super::solve::Solved;
 use super::{Assumption, Assumptions, Doubt, Step, Uniformity, What, Witness};
 use coop_ir::constant::{Constants, SpecIds};
 use coop_ir::decorate::Decorations;
+use coop_ir::grammar::Class;
 use coop_ir::grammar::Op;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::{Id, InstRef, Module};
@@ -419,20 +420,19 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
         }
         let Some(at) = node.inst else { return };
         let inst = self.module().inst(at);
-        let name = inst.op.name().unwrap_or_default();
         let text = match inst.op {
             _ if matches!(node.kind, Kind::Group(Group::Own)) => "gives every invocation a result of its own".into(),
             _ if matches!(node.kind, Kind::Group(_)) => "the same in a subgroup, but not in the workgroup".into(),
             Op::FunctionCall => "the result of a call that was not followed".into(),
             Op::Load => "read where other invocations may write".into(),
             Op::Store => "an element of a matrix, or what a pointer may write".into(),
-            op if op.is_atomic() => format!("Op{name} gives invocations different values"),
-            _ if name.starts_with("CooperativeMatrixReduce") && node.over == Uniformity::Subgroup => {
-                "one value in each subgroup".into()
+            op if op.is_atomic() => format!("{op} gives invocations different values"),
+            Op::CooperativeMatrixReduceNV if node.over == Uniformity::Subgroup => "one value in each subgroup".into(),
+            op if op.info().is_some_and(|i| i.class == Class::CooperativeMatrix) => {
+                "each invocation has elements of its own".into()
             }
-            _ if name.starts_with("CooperativeMatrix") => "each invocation has elements of its own".into(),
-            _ if name.contains("Branch") || name == "Switch" => "of this nothing is known".into(),
-            _ => format!("Op{name} may differ from invocation to invocation"),
+            op if op.is_branch() => "of this nothing is known".into(),
+            op => format!("{op} may differ from invocation to invocation"),
         };
         chain.push(Step { at, text });
     }

@@ -486,16 +486,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
 
 /// Whether results differ if one operand does.
 fn keeps_apart(op: Op) -> bool {
-    matches!(
-        op,
-        Op::AccessChain
-            | Op::InBoundsAccessChain
-            | Op::PtrAccessChain
-            | Op::InBoundsPtrAccessChain
-            | Op::UntypedAccessChainKHR
-            | Op::UntypedInBoundsAccessChainKHR
-            // Of small integers.
-            | Op::ConvertUToF
-            | Op::ConvertSToF
-    )
+    super::values::is_followed_chain(op)
+        // Of small integers.
+        || matches!(op, Op::ConvertUToF | Op::ConvertSToF)
 }

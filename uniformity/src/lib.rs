@@ -506,16 +506,7 @@ fn escaped(module: &Module, calls: &CallGraph, layouts: &layout::Layouts, sets: 
         class.is_some_and(|c| classes.contains(&c))
     };
     // A variable, or a parameter that may be one.
-    let root = |mut id: Id| {
-        for _ in 0..64 {
-            let inst = module.def_inst(id)?;
-            match inst.op {
-                Op::AccessChain | Op::InBoundsAccessChain | Op::CopyObject => id = inst.id(0)?,
-                _ => return Some(id),
-            }
-        }
-        None
-    };
+    let root = |id: Id| coop_ir::pointers::root(module, id, |op| op.is_member_chain() || op == Op::CopyObject);
     let mut escaped = FxHashSet::default();
     let mut passed: Vec<(Id, Id)> = Vec::new();
     module.in_blocks(|_, inst| {
@@ -560,16 +551,14 @@ fn escaped(module: &Module, calls: &CallGraph, layouts: &layout::Layouts, sets: 
 
 /// Instructions that can take no pointer but one that is seen through.
 fn follows_all(op: Op) -> bool {
-    matches!(op, Op::Load | Op::AccessChain | Op::InBoundsAccessChain | Op::CopyObject)
-        || matches!(op.0, 109..=116 | 118..=119 | 126..=168 | 170..=205)
-        // Branches, and what stands in front of them.
-        || matches!(op.0, 246..=253)
+    op.is_member_chain() || matches!(op, Op::Load | Op::CopyObject) || op.takes_no_pointer()
 }
 
 /// Whether an operand that is a pointer is one that is seen through.
 fn follows(sets: &ExtSets, inst: &Inst, operand: usize) -> bool {
     match inst.op {
-        Op::Load | Op::AccessChain | Op::InBoundsAccessChain | Op::CopyObject => operand == 0,
+        Op::Load | Op::CopyObject => operand == 0,
+        op if op.is_member_chain() => operand == 0,
         Op::Store => operand == 0,
         Op::CopyMemory => operand < 2,
         Op::LifetimeStart | Op::LifetimeStop => true,
@@ -592,7 +581,7 @@ fn privates_written(module: &Module, functions: &[usize]) -> Vec<Id> {
     }
     let insts = functions.iter().flat_map(|f| module.functions[*f].blocks.iter().flat_map(|b| b.insts.iter().copied()));
     let mut found = FxHashSet::default();
-    let reads = |op: Op| matches!(op, Op::Load | Op::AccessChain | Op::InBoundsAccessChain);
+    let reads = |op: Op| op == Op::Load || op.is_member_chain();
     for inst in insts.map(|r| module.inst(r)).filter(|i| !reads(i.op)) {
         for id in inst.ids() {
             let root = memory::root(module, id);

@@ -4,11 +4,13 @@
 use super::graph::Program;
 use super::marks::Marks;
 use super::reads::Habits;
+use super::values::is_followed_chain;
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
 use coop_ir::effects::{self, ExtSets, Written};
 use coop_ir::grammar::{Class, Op};
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::pointers;
 use coop_ir::spv::{Decoration, StorageClass};
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module};
@@ -170,25 +172,10 @@ impl Writes {
 
 /// The variable at the root of a chain of accesses.
 pub(super) fn root(module: &Module, pointer: Id) -> Option<Id> {
-    let mut id = pointer;
-    for _ in 0..64 {
-        let inst = module.def_inst(id)?;
-        match inst.op {
-            Op::Variable | Op::UntypedVariableKHR => return Some(id),
-            Op::AccessChain
-            | Op::InBoundsAccessChain
-            | Op::PtrAccessChain
-            | Op::InBoundsPtrAccessChain
-            | Op::CopyObject
-            | Op::CopyLogical
-            | Op::ImageTexelPointer => id = inst.id(0)?,
-            Op::UntypedAccessChainKHR | Op::UntypedInBoundsAccessChainKHR => id = inst.id(1)?,
-            // A bit cast may lead to another view of the same variable.
-            Op::Bitcast => id = inst.id(0)?,
-            _ => return None,
-        }
-    }
-    None
+    // A bit cast may lead to another view of the same variable.
+    let views = |op: Op| matches!(op, Op::CopyObject | Op::CopyLogical | Op::ImageTexelPointer | Op::Bitcast);
+    let root = pointers::root(module, pointer, |op| is_followed_chain(op) || views(op))?;
+    matches!(module.def_inst(root)?.op, Op::Variable | Op::UntypedVariableKHR).then_some(root)
 }
 
 pub(super) fn pointee(module: &Module, variable: Id) -> Option<Id> {

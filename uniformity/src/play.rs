@@ -328,8 +328,7 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
         let pointer = inst.id(0).filter(|_| inst.op == Op::Load)?;
         let chain = module.def_inst(pointer)?;
         let (address, _) = solved.graph.operands(n).next()?;
-        let chains = [Op::AccessChain, Op::InBoundsAccessChain, Op::PtrAccessChain, Op::InBoundsPtrAccessChain];
-        if !chains.contains(&chain.op) {
+        if !chain.op.is_typed_access_chain() {
             let plain = matches!(chain.op, Op::Variable | Op::FunctionParameter);
             return plain.then(|| (pointer, SmallVec::new()));
         }

@@ -207,7 +207,7 @@ impl Builder<'_> {
         let skip = usize::from(untyped);
         let Some(base) = inst.id(skip) else { return Val::None };
         let val = self.val(base);
-        let by_element = matches!(inst.op, Op::PtrAccessChain | Op::InBoundsPtrAccessChain);
+        let by_element = inst.op.is_element_chain();
         let place = match val {
             Val::Place(p) if !by_element => self.places[p as usize].clone(),
             Val::Place(p) => match self.places[p as usize].clone() {

@@ -132,7 +132,7 @@ fn is_decorated(module: &Module, decorations: &Decorations, pointer: Id, what: D
         let (base, ty, first) = match inst.op {
             Op::Variable | Op::UntypedVariableKHR | Op::Load | Op::ConvertUToPtr | Op::Bitcast => return false,
             Op::CopyObject => (inst.id(0), None, 0),
-            Op::AccessChain | Op::InBoundsAccessChain => (inst.id(0), inst.id(0).and_then(|b| pointed(module, b)), 1),
+            op if op.is_member_chain() => (inst.id(0), inst.id(0).and_then(|b| pointed(module, b)), 1),
             Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
                 (inst.id(0), inst.id(0).and_then(|b| pointed(module, b)), 2)
             }

@@ -27,7 +27,7 @@ use coop_ir::Id;
 use coop_ir::cfg::{Case, DomTree, Graph as Cfg};
 use coop_ir::effects::ExtSet;
 use coop_ir::grammar::Op;
-use coop_ir::spv::{BuiltIn, Scope};
+use coop_ir::spv::{BuiltIn, GroupOperation, Scope};
 use smallvec::SmallVec;
 
 /// An operation for which combining twice is combining once.
@@ -294,7 +294,7 @@ impl Finder<'_, '_> {
         let inst = self.program.module.inst(node.inst?);
         let scope = inst.id(0).and_then(|s| self.program.module.def_inst(s)).and_then(|s| s.word(0));
         let votes = matches!(inst.op, Op::GroupNonUniformAll | Op::GroupNonUniformAny);
-        let whole = votes || inst.word(1) == Some(0);
+        let whole = votes || inst.enumerant(1) == Some(GroupOperation::Reduce);
         let fits = matches!(node.kind, Kind::Group(Group::Keeps(_)))
             && Family::of_reduction(inst.op) == Some(family)
             && scope == Some(Scope::Subgroup.0)
@@ -373,7 +373,7 @@ impl Finder<'_, '_> {
         let chain = module.def_inst(pointer)?;
         match chain.op {
             Op::Variable => return Some(Slot::Known(0)),
-            Op::AccessChain | Op::InBoundsAccessChain => {}
+            op if op.is_member_chain() => {}
             _ => return None,
         }
         let plain = module.def_inst(chain.id(0)?).is_some_and(|i| i.op == Op::Variable);

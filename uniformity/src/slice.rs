@@ -17,6 +17,7 @@ use crate::layout::Layouts;
 use coop_ir::entry::CallGraph;
 use coop_ir::grammar::Op;
 use coop_ir::hash::FxHashMap;
+use coop_ir::pointers;
 use coop_ir::{Id, IdIndex, IdSet, IdTable, Inst, InstRef, Module};
 
 /// What is asked of a module to find the set.
@@ -137,18 +138,8 @@ impl<'a> Slicer<'a> {
 
     /// The variable or parameter that a pointer leads into.
     fn root(&self, pointer: Id) -> Option<Id> {
-        let mut id = pointer;
-        for _ in 0..64 {
-            if self.params.get(id).is_some() {
-                return Some(id);
-            }
-            let inst = self.module.def_inst(id)?;
-            match inst.op {
-                Op::AccessChain | Op::InBoundsAccessChain | Op::CopyObject => id = inst.id(0)?,
-                _ => return root(self.module, id),
-            }
-        }
-        None
+        let id = pointers::root(self.module, pointer, |op| op.is_member_chain() || op == Op::CopyObject)?;
+        if self.params.get(id).is_some() { Some(id) } else { root(self.module, id) }
     }
 
     /// Wants what is behind a pointer.
@@ -208,7 +199,7 @@ impl<'a> Slicer<'a> {
         }
         self.want_all(inst);
         match inst.op {
-            Op::Load => inst.id(0).into_iter().for_each(|id| self.want_contents(id)),
+            Op::Load => inst.accessed().into_iter().for_each(|id| self.want_contents(id)),
             Op::FunctionCall => {
                 let pointers: Vec<Id> = inst.ids_from(1).filter(|id| self.is_pointer(*id)).collect();
                 pointers.into_iter().for_each(|id| self.want_contents(id));

@@ -8,7 +8,6 @@ use super::layout::Layouts;
 use super::memory::UNKNOWN_CLASS;
 use super::memory::{Writes, root};
 use super::shape::Grid;
-use super::values::{is_pure, is_sample};
 use super::{Assumptions, Uniformity, source};
 use coop_ir::decorate::Decorations;
 use coop_ir::effects::{ExtSet, ExtSets};
@@ -88,7 +87,7 @@ impl Summarizer<'_> {
             return None;
         }
         match inst.op {
-            Op::Load => self.read(inst, inst.id(0)?, out),
+            Op::Load => self.read(inst, inst.accessed()?, out),
             Op::Store => {
                 let to = root(self.module, inst.id(0)?)?;
                 let own = self.class(to) == Some(StorageClass::Function);
@@ -126,7 +125,7 @@ impl Summarizer<'_> {
             | Op::Return
             | Op::ReturnValue
             | Op::Unreachable => Some(()),
-            op => (is_pure(op) || is_sample(op)).then_some(()),
+            op => (op.is_pure() || op.is_image_sample()).then_some(()),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use coop_ir::Inst;
 use coop_ir::grammar::Op;
+use coop_ir::spv::GroupOperation;
 use smallvec::SmallVec;
 
 /// Those who execute a subgroup instruction together.
@@ -83,7 +84,12 @@ pub(super) fn is_computed(inst: &Inst) -> bool {
             | Op::GroupNonUniformShuffleUp
             | Op::GroupNonUniformShuffleDown
     );
-    moves || reduction(inst.op, 32).is_some() && matches!(inst.word(1), Some(0..=2))
+    moves
+        || reduction(inst.op, 32).is_some()
+            && matches!(
+                inst.enumerant(1),
+                Some(GroupOperation::Reduce | GroupOperation::InclusiveScan | GroupOperation::ExclusiveScan)
+            )
 }
 
 /// Combines two numbers of a width in bits.

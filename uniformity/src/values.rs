@@ -5,95 +5,33 @@ use super::nodes::{Check, Group, Kind, List, Val};
 use super::shape::{Fold, Shape};
 use super::{Assumptions, Uniformity};
 use coop_ir::effects::{ExtPointer, ExtSet};
-use coop_ir::grammar::{ExecutionScope, Op};
+use coop_ir::grammar::{ExecutionScope, GroupOp, Op};
+use coop_ir::spv::{CooperativeMatrixReduce as Reduce, GroupOperation};
 use coop_ir::types::{self, Type, natural_size};
 use coop_ir::{Id, Inst, InstRef};
 use smallvec::SmallVec;
 
-/// Instructions whose result is a function of their operands alone, the same in every invocation.
-pub(super) fn is_pure(op: Op) -> bool {
-    matches!(
-        op.0,
-        // Vectors and composites, conversions, arithmetic, logic, bits, in the order of the specification's sections.
-        77..=83 | 109..=124 | 126..=152 | 154..=191 | 194..=205 | 400 | 401..=403
-    ) || matches!(
-        op,
-        Op::ArrayLength
-            | Op::SampledImage
-            | Op::Image
-            | Op::ImageQuerySize
-            | Op::ImageQuerySizeLod
-            | Op::ImageQueryLevels
-            | Op::ImageQuerySamples
-            | Op::ImageQueryFormat
-            | Op::ImageQueryOrder
-            | Op::SDot
-            | Op::UDot
-            | Op::SUDot
-            | Op::SDotAccSat
-            | Op::UDotAccSat
-            | Op::SUDotAccSat
-            | Op::UCountLeadingZerosINTEL
-            | Op::UCountTrailingZerosINTEL
-            | Op::IAddSatINTEL
-            | Op::UAddSatINTEL
-            | Op::ISubSatINTEL
-            | Op::USubSatINTEL
-            | Op::CompositeConstructReplicateEXT
-            | Op::CreateTensorLayoutNV
-            | Op::TensorLayoutSetDimensionNV
-            | Op::TensorLayoutSetStrideNV
-            | Op::TensorLayoutSliceNV
-            | Op::TensorLayoutSetClampValueNV
-            | Op::TensorLayoutSetBlockSizeNV
-            | Op::CreateTensorViewNV
-            | Op::TensorViewSetDimensionNV
-            | Op::TensorViewSetStrideNV
-            | Op::TensorViewSetClipNV
-            | Op::CooperativeMatrixConvertNV
-            | Op::CooperativeMatrixTransposeNV
-    ) || op.0 > LAST_CORE && op.name().is_some_and(|n| n == "BitcastExtractEXT")
-}
-
-/// Opcodes up to here have no extension's name; most instructions are among these, and names take time.
-pub(super) const LAST_CORE: u16 = 403;
-
-/// Reads of images that are sampled.
-pub(super) fn is_sample(op: Op) -> bool {
-    // Core instructions of images.
-    if op.0 < 86 || (107..=304).contains(&op.0) {
-        return false;
-    }
-    let sample = |n: &str| {
-        (n.starts_with("ImageSample") || n.starts_with("ImageFetch") || n.ends_with("Gather"))
-            && !n.contains("Footprint")
-    };
-    op.name().is_some_and(sample)
-}
-
 /// What a subgroup or group instruction gives, and where its scope operand is.
 fn group(op: Op, inst: &Inst) -> Option<Group> {
-    let name = op.name()?;
-    let rest = name.strip_prefix("GroupNonUniform").or_else(|| name.strip_prefix("Subgroup"));
-    let rest = rest.or_else(|| name.strip_prefix("Group"))?;
-    let rest = rest.strip_suffix("NonUniformAMD").or_else(|| rest.strip_suffix("KHR")).unwrap_or(rest);
-    Some(match rest {
-        "AllEqual" | "Ballot" => Group::Same(Uniformity::Subgroup),
-        "All" | "Any" | "BroadcastFirst" | "FirstInvocation" => Group::Keeps(Uniformity::Subgroup),
-        "Broadcast" | "ReadInvocation" | "Shuffle" => Group::Named,
-        "ShuffleXor" | "ShuffleUp" | "ShuffleDown" | "Rotate" | "QuadBroadcast" | "QuadSwap" | "QuadAll"
-        | "QuadAny" => Group::Moved,
-        "IAdd" | "FAdd" | "FMin" | "UMin" | "SMin" | "FMax" | "UMax" | "SMax" | "IMul" | "FMul" | "BitwiseAnd"
-        | "BitwiseOr" | "BitwiseXor" | "LogicalAnd" | "LogicalOr" | "LogicalXor" => match inst.word(1) {
-            Some(0) if rest.ends_with("Add") || rest.ends_with("Mul") || rest.ends_with("Xor") => {
-                Group::Same(Uniformity::Subgroup)
-            }
-            Some(0) => Group::Keeps(Uniformity::Subgroup),
+    Some(match op.group_operation()? {
+        GroupOp::AllEqual | GroupOp::Ballot => Group::Same(Uniformity::Subgroup),
+        GroupOp::All | GroupOp::Any | GroupOp::BroadcastFirst => Group::Keeps(Uniformity::Subgroup),
+        GroupOp::Broadcast | GroupOp::Shuffle => Group::Named,
+        GroupOp::Elect | GroupOp::InverseBallot => Group::Own,
+        GroupOp::QuadAll | GroupOp::QuadAny => Group::Moved,
+        op if op.moves() => Group::Moved,
+        op if op.is_reduction() => match inst.enumerant(1) {
+            Some(GroupOperation::Reduce) if op.counts_each() => Group::Same(Uniformity::Subgroup),
+            Some(GroupOperation::Reduce) => Group::Keeps(Uniformity::Subgroup),
             _ => Group::Own,
         },
-        "Elect" | "InverseBallot" => Group::Own,
         _ => return None,
     })
+}
+
+/// Whether an instruction is an access chain that is followed: those into elements of untyped pointers are not.
+pub(super) fn is_followed_chain(op: Op) -> bool {
+    op.is_access_chain() && !(op.is_untyped() && op.is_element_chain())
 }
 
 impl Builder<'_> {
@@ -112,7 +50,7 @@ impl Builder<'_> {
                 self.set(inst.result, val);
             }
             Op::Store => {
-                let (Some(pointer), Some(object)) = (inst.id(0), inst.id(1)) else { return };
+                let (Some(pointer), Some(object)) = (inst.accessed(), inst.stored()) else { return };
                 let val = self.val(object);
                 self.store(pointer, val, at);
             }
@@ -131,12 +69,7 @@ impl Builder<'_> {
                 let n = self.whole(val, None);
                 self.store(to, Val::Node(n), at);
             }
-            Op::AccessChain
-            | Op::InBoundsAccessChain
-            | Op::PtrAccessChain
-            | Op::InBoundsPtrAccessChain
-            | Op::UntypedAccessChainKHR
-            | Op::UntypedInBoundsAccessChainKHR => {
+            op if is_followed_chain(op) => {
                 let val = self.chain(inst, at);
                 self.set(inst.result, val);
             }
@@ -167,7 +100,7 @@ impl Builder<'_> {
             // They may write more than their result.
             Op::FunctionCall => true,
             Op::ExtInst => inst.result.into_iter().chain(inst.ids_from(2)).any(|id| wanted.contains(id)),
-            op if calls_back(op) => true,
+            op if op.calls_back() || op == Op::CooperativeMatrixStoreTensorNV => true,
             _ => inst.result.is_some_and(|id| wanted.contains(id)),
         }
     }
@@ -223,7 +156,7 @@ impl Builder<'_> {
         if set == ExtSet::Note {
             return;
         }
-        let number = inst.word(1).unwrap_or(0);
+        let number = inst.ext_instruction().unwrap_or(0);
         let mut ops = List::new();
         let mut widths = List::new();
         let (mut to, mut reads) = (None, false);
@@ -261,7 +194,7 @@ impl Builder<'_> {
     }
 
     fn other(&mut self, at: InstRef, inst: &Inst) {
-        if calls_back(inst.op) {
+        if inst.op.calls_back() || inst.op == Op::CooperativeMatrixStoreTensorNV {
             self.callback(at);
         }
         let Some(ty) = inst.ty.filter(|_| inst.result.is_some()) else { return };
@@ -285,14 +218,16 @@ impl Builder<'_> {
                 (node.inst, node.assumes) = (Some(at), Assumptions::LENGTH);
                 self.set(inst.result, Val::Node(n));
             }
-            Op::GroupNonUniformBallotBitCount if inst.word(1) != Some(0) => self.grouped(at, inst, Group::Own, ty),
+            Op::GroupNonUniformBallotBitCount if inst.enumerant(1) != Some(GroupOperation::Reduce) => {
+                self.grouped(at, inst, Group::Own, ty)
+            }
             // Functions of the ballot alone.
             Op::GroupNonUniformBallotBitCount
             | Op::GroupNonUniformBallotFindLSB
             | Op::GroupNonUniformBallotFindMSB
             | Op::GroupNonUniformBallotBitExtract => self.plain(at, inst, ty, Kind::Max),
-            op if is_pure(op) => self.pure(at, inst, ty),
-            op if is_sample(op) => self.plain(at, inst, ty, Kind::Max),
+            op if op.is_pure() => self.pure(at, inst, ty),
+            op if op.is_image_sample() => self.plain(at, inst, ty, Kind::Max),
             Op::ImageRead | Op::ImageSparseRead => {
                 let ops: Vec<u32> = inst.ids().map(|id| self.operand(id)).collect();
                 let address = self.node(Kind::Max, &ops, Some(at), 0);
@@ -500,12 +435,14 @@ impl Builder<'_> {
             Op::CompositeConstruct if types::coop_mat(self.given.module, ty).is_none() => self.construct(at, inst, ty),
             Op::CompositeInsert if types::coop_mat(self.given.module, ty).is_none() => self.insert(at, inst, ty),
             // All rows and all columns are combined to one value.
-            Op::CooperativeMatrixReduceNV if inst.word(1) == Some(3) => self.give(inst, scope, at),
+            Op::CooperativeMatrixReduceNV if inst.enumerant(1) == Some(Reduce::Row | Reduce::Column) => {
+                self.give(inst, scope, at)
+            }
             Op::CooperativeMatrixReduceNV
             | Op::CompositeInsert
             | Op::CooperativeMatrixMulAddKHR
             | Op::CooperativeMatrixMulAddNV => self.give(inst, Uniformity::Divergent, at),
-            op if is_pure(op) => self.plain(at, inst, ty, Kind::Max),
+            op if op.is_pure() => self.plain(at, inst, ty, Kind::Max),
             _ => self.give(inst, Uniformity::Divergent, at),
         }
     }
@@ -563,18 +500,6 @@ fn of_opencl(number: u32) -> Option<u32> {
         159 => 38,
         _ => return None,
     })
-}
-
-/// Instructions that run functions themselves.
-fn calls_back(op: Op) -> bool {
-    matches!(
-        op,
-        Op::CooperativeMatrixReduceNV
-            | Op::CooperativeMatrixPerElementOpNV
-            | Op::CooperativeMatrixLoadTensorNV
-            | Op::CooperativeMatrixStoreTensorNV
-            | Op::CooperativeMatrixApplyFunctionINTEL
-    )
 }
 
 /// For instructions that invocations wait at, which operand is the scope.

@@ -132,7 +132,10 @@ impl<'a> Cx<'a> {
             declared: Vec::new(),
             extensions: Vec::new(),
             entry_calls: Vec::new(),
-            entry_functions: module.globals_with(Op::EntryPoint).filter_map(|r| module.inst(r).id(1)).collect(),
+            entry_functions: module
+                .globals_with(Op::EntryPoint)
+                .filter_map(|r| module.inst(r).entry_function())
+                .collect(),
             synchronising: Vec::new(),
             classes: module.id_map(),
             matrix_index: Vec::new(),
@@ -260,7 +263,7 @@ impl<'a> Cx<'a> {
     /// Whether a call is one of a function whose type has matrices.
     fn takes_matrices(&self, call: &Inst) -> bool {
         let function = call.id(0).and_then(|f| self.module.def_inst(f)).filter(|f| f.op == Op::Function);
-        let ty = function.and_then(|f| f.id(1)).and_then(|t| self.module.def_inst(t));
+        let ty = function.and_then(|f| f.function_type()).and_then(|t| self.module.def_inst(t));
         ty.is_some_and(|t| t.ids().any(|o| self.class(o).is_some()))
     }
 

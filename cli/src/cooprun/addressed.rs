@@ -25,7 +25,7 @@ const MOST_DEPTH: u32 = 16;
 const MOST_STEPS: usize = 1000;
 
 /// `StorageClass` Function and PhysicalStorageBuffer.
-const FUNCTION: u32 = 7;
+const FUNCTION: u32 = StorageClass::Function.0;
 const PHYSICAL: StorageClass = StorageClass::PhysicalStorageBuffer;
 
 /// A part of a block.

@@ -41,14 +41,14 @@ pub(super) fn translate(
     let literal = |i: usize| inst.word(i).unwrap_or(0);
     let numeric = |ty: Ty| types.numeric(ty).ok_or_else(|| format!("{} on a type that is not numeric", inst.op));
     match inst.op {
-        Op::CopyObject | Op::CopyLogical | Op::ExpectKHR | Op::ArithmeticFenceEXT => {
+        op if op.is_copy() => {
             out.push(Ins::Copy { dst, src: arg(0)?.row, n });
         }
         Op::ConvertPtrToU | Op::ConvertUToPtr => {
             let conv = Conv { op: Op::UConvert, from: Num::U64, to: numeric(ty)?.0, saturate: false, mode: None };
             out.push(Ins::Convert { conv, dst, a: arg(0)?.row, n });
         }
-        Op::PtrCastToGeneric | Op::GenericCastToPtr | Op::GenericCastToPtrExplicit => {
+        op if op.is_pointer_cast() => {
             out.push(Ins::Copy { dst, src: arg(0)?.row, n: 1 });
         }
         Op::CompositeConstruct | Op::CompositeConstructReplicateEXT => construct(types, ty, dst, args, inst.op, out)?,
@@ -169,9 +169,9 @@ pub(super) fn translate(
             let f = LaneFn::Dot(numeric(ty)?.0);
             out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
         }
-        Op::SDot | Op::UDot | Op::SUDot | Op::SDotAccSat | Op::UDotAccSat | Op::SUDotAccSat => {
+        op if op.is_dot_product() => {
             let (a, b) = (arg(0)?, arg(1)?);
-            let accumulate = matches!(inst.op, Op::SDotAccSat | Op::UDotAccSat | Op::SUDotAccSat);
+            let accumulate = inst.op.is_saturating_dot_product();
             let signed = match inst.op {
                 Op::SDot | Op::SDotAccSat => [true, true],
                 Op::UDot | Op::UDotAccSat => [false, false],
@@ -192,17 +192,12 @@ pub(super) fn translate(
             out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
         }
         Op::ExtInst if manner.glsl => return ext(types, inst, ty, dst, args, out),
-        Op::CreateTensorLayoutNV
-        | Op::TensorLayoutSetDimensionNV
-        | Op::TensorLayoutSetStrideNV
-        | Op::TensorLayoutSliceNV
-        | Op::TensorLayoutSetClampValueNV
-        | Op::TensorLayoutSetBlockSizeNV => {
+        op if op.is_tensor_layout() => {
             let Kind::Layout { dim, .. } = *types.kind(ty) else { return Err("no tensor layout".into()) };
             let f = LaneFn::Layout { op: inst.op, dim, floor: manner.floor_strides };
             out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
         }
-        Op::CreateTensorViewNV | Op::TensorViewSetDimensionNV | Op::TensorViewSetStrideNV | Op::TensorViewSetClipNV => {
+        op if op.is_tensor_view() => {
             let Kind::View { dim, .. } = *types.kind(ty) else { return Err("no tensor view".into()) };
             let f = LaneFn::View { op: inst.op, dim };
             out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
@@ -227,23 +222,10 @@ pub(super) fn translate(
 fn fits(types: &Types, op: Op, n: u32, args: &[Arg]) -> Result<(), String> {
     let size = |i: usize| args.get(i).map_or(0, |a| types.slots(a.ty));
     let good = match op {
-        Op::CopyObject
-        | Op::CopyLogical
-        | Op::ExpectKHR
-        | Op::ArithmeticFenceEXT
-        | Op::ConvertPtrToU
+        op if op.is_copy() || op.is_pointer_cast() || op.is_conversion() => size(0) == n,
+        Op::ConvertPtrToU
         | Op::ConvertUToPtr
-        | Op::PtrCastToGeneric
-        | Op::GenericCastToPtr
-        | Op::GenericCastToPtrExplicit
         | Op::Transpose
-        | Op::ConvertFToU
-        | Op::ConvertFToS
-        | Op::ConvertSToF
-        | Op::ConvertUToF
-        | Op::UConvert
-        | Op::SConvert
-        | Op::FConvert
         | Op::SatConvertSToU
         | Op::SatConvertUToS
         | Op::ConvertFToBF16INTEL
@@ -255,8 +237,8 @@ fn fits(types: &Types, op: Op, n: u32, args: &[Arg]) -> Result<(), String> {
         Op::VectorTimesScalar | Op::MatrixTimesScalar => size(0) == n && size(1) == 1,
         Op::OuterProduct => size(0) > 0 && size(0).checked_mul(size(1)) == Some(n),
         Op::Dot => size(0) == size(1) && n == 1 && args.len() == 2,
-        Op::SDot | Op::UDot | Op::SUDot => size(0) == size(1) && n == 1,
-        Op::SDotAccSat | Op::UDotAccSat | Op::SUDotAccSat => size(0) == size(1) && size(2) == 1 && n == 1,
+        op if op.is_saturating_dot_product() => size(0) == size(1) && size(2) == 1 && n == 1,
+        op if op.is_dot_product() => size(0) == size(1) && n == 1,
         Op::IAddCarry | Op::ISubBorrow | Op::UMulExtended | Op::SMulExtended => {
             size(0) == size(1) && n == 2 * size(0) && args.len() == 2
         }

@@ -11,20 +11,22 @@ use coop_ir::{Inst, InstRef};
 
 /// Numbers of GLSL.std.450 as the interpreter knows them.
 mod number {
-    pub(super) const FLOOR: u32 = 8;
-    pub(super) const FRACT: u32 = 10;
-    pub(super) const SIN: u32 = 13;
-    pub(super) const COS: u32 = 14;
-    pub(super) const MODF_STRUCT: u32 = 36;
-    pub(super) const FMIN: u32 = 37;
-    pub(super) const FREXP_STRUCT: u32 = 52;
+    use coop_ir::spv::GlslStd450;
+
+    pub(super) const FLOOR: u32 = GlslStd450::Floor.0;
+    pub(super) const FRACT: u32 = GlslStd450::Fract.0;
+    pub(super) const SIN: u32 = GlslStd450::Sin.0;
+    pub(super) const COS: u32 = GlslStd450::Cos.0;
+    pub(super) const MODF_STRUCT: u32 = GlslStd450::ModfStruct.0;
+    pub(super) const FMIN: u32 = GlslStd450::FMin.0;
+    pub(super) const FREXP_STRUCT: u32 = GlslStd450::FrexpStruct.0;
 }
 
 impl Translator<'_> {
     /// Translates an extended instruction that has a pointer, or whose result no other set has. Returns whether it is one.
     pub(super) fn extended(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<bool, String> {
         let set = inst.id(0);
-        let (opencl, number) = (set == self.opencl, inst.word(1).unwrap_or(0));
+        let (opencl, number) = (set == self.opencl, inst.ext_instruction().unwrap_or(0));
         match (opencl, number) {
             (false, 35) | (true, 45) => self.pair(r, inst, number::MODF_STRUCT, body)?,
             (false, 51) | (true, 31) => self.pair(r, inst, number::FREXP_STRUCT, body)?,

@@ -1,10 +1,12 @@
 //! Translates functions: blocks, branches, memory, calls, subgroup instructions.
 
 use coop_ir::hash::FxHashMap;
+use coop_ir::spv::MemoryAccess;
 use coop_ir::spv::StorageClass;
+use coop_ir::views::MemoryOperands;
 
 use coop_ir::cfg::{Case, Cfg, NodeKind, Order};
-use coop_ir::grammar::ExecutionScope;
+use coop_ir::grammar::{ExecutionScope, GroupOp};
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op};
 
 use super::arith::{self, Arg};
@@ -86,8 +88,7 @@ impl Translator<'_> {
                 let (Op::Phi, Some(id)) = (inst.op, inst.result) else { continue };
                 let n = self.types.slots(self.type_of(id)?);
                 let row = self.row(id)?;
-                let ids: Vec<Id> = inst.ids().collect();
-                let sources = ids.chunks_exact(2).map(|c| (c[0], c[1])).collect();
+                let sources = inst.incoming().collect();
                 phis.entry(b).or_default().push((id, row, n, sources));
             }
         }
@@ -415,14 +416,7 @@ impl Translator<'_> {
                 let (to, from) = (self.row(to)?, self.row(from)?);
                 body.push(Ins::CopyBytes { to, from, bytes }, r);
             }
-            Op::AccessChain
-            | Op::InBoundsAccessChain
-            | Op::PtrAccessChain
-            | Op::InBoundsPtrAccessChain
-            | Op::UntypedAccessChainKHR
-            | Op::UntypedInBoundsAccessChainKHR
-            | Op::UntypedPtrAccessChainKHR
-            | Op::UntypedInBoundsPtrAccessChainKHR => self.chain(r, inst, body)?,
+            op if op.is_access_chain() => self.chain(r, inst, body)?,
             Op::ArrayLength | Op::UntypedArrayLengthKHR => {
                 let untyped = inst.op == Op::UntypedArrayLengthKHR;
                 let at = usize::from(untyped);
@@ -544,8 +538,8 @@ impl Translator<'_> {
 
     fn chain(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<(), String> {
         let id = inst.result.ok_or("no result")?;
-        let untyped = inst.op.name().is_some_and(|n| n.starts_with("Untyped"));
-        let through = inst.op.name().is_some_and(|n| n.contains("Ptr"));
+        let untyped = inst.op.is_untyped();
+        let through = inst.op.is_element_chain();
         let base = inst.id(usize::from(untyped)).ok_or("no base")?;
         let mut ty = if untyped { inst.id(0).and_then(|t| self.types.of(t)) } else { self.pointee(base)?.0 };
         let mut mat = if untyped { MatLayout::default() } else { self.mat.get(base).copied().unwrap_or_default() };
@@ -672,18 +666,9 @@ impl Translator<'_> {
 
     /// Subgroup and group instructions.
     fn group(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<bool, String> {
-        let name = inst.op.name().unwrap_or("");
+        let Some(what) = inst.op.group_operation() else { return Ok(false) };
         // Whether the scope is the subgroup, without an operand that says so.
-        let khr = match inst.op {
-            Op::SubgroupBallotKHR
-            | Op::SubgroupFirstInvocationKHR
-            | Op::SubgroupAllKHR
-            | Op::SubgroupAnyKHR
-            | Op::SubgroupAllEqualKHR
-            | Op::SubgroupReadInvocationKHR => true,
-            op if name.starts_with("Group") => op.execution_scope() == Some(ExecutionScope::Subgroup),
-            _ => return Ok(false),
-        };
+        let khr = inst.op.execution_scope() == Some(ExecutionScope::Subgroup);
         let id = inst.result.ok_or("no result")?;
         let ty = self.type_of(id)?;
         let scope = if khr { 3 } else { inst.id(0).and_then(|s| self.scalar(s)).ok_or("its scope is not constant")? };
@@ -702,17 +687,17 @@ impl Translator<'_> {
         let (value, n) = row(self, value)?;
         let (arg, arg_n) = row(self, arg)?;
         let dst_n = self.types.slots(ty);
-        let moves = name.contains("Broadcast") || name.contains("Shuffle") || name.contains("Rotate");
-        let scalar_arg = arg == NO_ROW || inst.op == Op::GroupBroadcast || name.contains("Bit") || arg_n == 1;
-        let needs_arg = (moves && !name.contains("First")) || name.contains("BitExtract");
-        let needs_value = !matches!(inst.op, Op::GroupNonUniformElect);
-        let ballot = name.contains("Ballot") || name.contains("All") || name.contains("Any") || !needs_value;
-        let ballot_size = (!name.contains("BallotBit") && !name.contains("InverseBallot")) || n == 4;
+        let scalar_arg = arg == NO_ROW || inst.op == Op::GroupBroadcast || arg_n == 1;
+        let needs_arg = what.moves() && what != GroupOp::BroadcastFirst || what == GroupOp::BallotBitExtract;
+        let needs_value = what != GroupOp::Elect;
+        // What moves values or combines them gives one like them.
+        let alike = what.moves() || what.is_reduction();
+        let from_ballot = matches!(what, GroupOp::InverseBallot | GroupOp::BallotBitExtract | GroupOp::BallotBitCount);
         if !scalar_arg
             || (needs_arg && arg == NO_ROW)
             || (needs_value && value == NO_ROW)
-            || (!ballot && dst_n != n)
-            || !ballot_size
+            || (alike && dst_n != n)
+            || (from_ballot && n != 4)
         {
             return Err("its operands do not fit each other".into());
         }
@@ -745,24 +730,22 @@ impl Operands {
 
     /// Those at operand `at`.
     fn of(inst: &Inst, at: usize) -> Operands {
-        let has = |bit: u32| inst.word(at).is_some_and(|mask| mask & bit != 0);
-        Operands { aligned: aligned(inst, at), volatile: has(1) }
+        let volatile = inst.enumerant(at).is_some_and(|mask: MemoryAccess| mask.contains(MemoryAccess::Volatile));
+        Operands { aligned: aligned(inst, at), volatile }
     }
 }
 
 /// The Aligned literal of the memory operands at operand `at`, or 0.
 pub(super) fn aligned(inst: &Inst, at: usize) -> u32 {
-    match inst.word(at) {
-        Some(mask) if mask & 2 != 0 => inst.word(at + 1).filter(|a| a.is_power_of_two()).unwrap_or(1),
-        _ => 0,
-    }
+    let memory = MemoryOperands::at(inst, at);
+    if memory.mask.contains(MemoryAccess::Aligned) { memory.alignment().unwrap_or(1) } else { 0 }
 }
 
 /// The conversion that a function of Intel's device library is, which is in another module.
 fn imported(m: &Module, callee: Id) -> Option<Op> {
     let empty = m.functions.iter().any(|f| f.blocks.is_empty() && m.inst(f.def).result == Some(callee));
-    let linkage = coop_ir::spv::Decoration::LinkageAttributes.0;
-    let mut said = m.globals_with(Op::Decorate).map(|r| m.inst(r)).filter(|i| i.word(1) == Some(linkage));
+    let linkage = coop_ir::spv::Decoration::LinkageAttributes;
+    let mut said = m.globals_with(Op::Decorate).map(|r| m.inst(r)).filter(|i| i.enumerant(1) == Some(linkage));
     let name = said.find(|i| i.id(0) == Some(callee)).filter(|_| empty)?.string(2)?.0;
     match name.as_ref() {
         "__devicelib_ConvertFToBF16INTEL" => Some(Op::ConvertFToBF16INTEL),

@@ -1,6 +1,7 @@
 //! Subgroup and group instructions.
 
 use coop_ir::Op;
+use coop_ir::grammar::GroupOp;
 
 use super::code::{Group, NO_ROW, Row};
 use super::machine::{Machine, Stop};
@@ -144,9 +145,9 @@ impl Machine<'_> {
                 }
             }
             op => {
-                let Some(name) = op.name().map(base_name) else { return false };
-                let Some(combine) = combiner(name, g.num) else { return false };
-                self.arithmetic(g, start, active, combine, identity(name, g.num), (name, shade));
+                let Some(what) = op.group_operation() else { return false };
+                let Some(combine) = combiner(what, g.num) else { return false };
+                self.arithmetic(g, start, active, combine, identity(what, g.num), (what, shade));
             }
         }
         true
@@ -193,7 +194,7 @@ impl Machine<'_> {
         active: &[usize],
         combine: impl Fn(u64, u64) -> u64,
         identity: u64,
-        (name, shade): (&str, Shade),
+        (what, shade): (GroupOp, Shade),
     ) {
         let cluster = if g.operation == 3 && g.arg != NO_ROW {
             let size = self.regs.get(g.arg, active[0]) as usize;
@@ -223,7 +224,7 @@ impl Machine<'_> {
                         return (v, shade);
                     }
                     let parts: Vec<(u64, Shade)> = wanted.iter().map(|j| (values[*j], shades[*j])).collect();
-                    (v, super::spread::of_group(name, g.num, &parts, shade))
+                    (v, super::spread::of_group(what, g.num, &parts, shade))
                 })
                 .collect();
             for (l, (v, shade)) in active.iter().zip(results) {
@@ -233,48 +234,42 @@ impl Machine<'_> {
     }
 }
 
-/// `GroupNonUniformIAdd`, `GroupIAdd`, `GroupIAddNonUniformAMD`: `IAdd`.
-fn base_name(name: &str) -> &str {
-    let name = name.strip_prefix("GroupNonUniform").or_else(|| name.strip_prefix("Group")).unwrap_or(name);
-    name.strip_suffix("NonUniformAMD").or_else(|| name.strip_suffix("KHR")).unwrap_or(name)
-}
-
-fn combiner(name: &str, num: Num) -> Option<Box<dyn Fn(u64, u64) -> u64>> {
+fn combiner(what: GroupOp, num: Num) -> Option<Box<dyn Fn(u64, u64) -> u64>> {
     let w = num.bits();
     let float = |f: fn(f64, f64) -> f64| -> Box<dyn Fn(u64, u64) -> u64> {
         Box::new(move |a, b| num.encode_f64(f(num.to_f64(a), num.to_f64(b))))
     };
     let int = |f: fn(u64, u64) -> u64| -> Box<dyn Fn(u64, u64) -> u64> { Box::new(move |a, b| mask(f(a, b), w)) };
-    Some(match name {
-        "IAdd" => int(u64::wrapping_add),
-        "IMul" => int(u64::wrapping_mul),
-        "FAdd" => float(|a, b| a + b),
-        "FMul" => float(|a, b| a * b),
-        "FMin" => float(f64::min),
-        "FMax" => float(f64::max),
-        "UMin" => int(u64::min),
-        "UMax" => int(u64::max),
-        "SMin" => Box::new(move |a, b| if signed(a, w) <= signed(b, w) { a } else { b }),
-        "SMax" => Box::new(move |a, b| if signed(a, w) >= signed(b, w) { a } else { b }),
-        "BitwiseAnd" | "LogicalAnd" => Box::new(|a, b| a & b),
-        "BitwiseOr" | "LogicalOr" => Box::new(|a, b| a | b),
-        "BitwiseXor" | "LogicalXor" => Box::new(|a, b| a ^ b),
+    Some(match what {
+        GroupOp::IAdd => int(u64::wrapping_add),
+        GroupOp::IMul => int(u64::wrapping_mul),
+        GroupOp::FAdd => float(|a, b| a + b),
+        GroupOp::FMul => float(|a, b| a * b),
+        GroupOp::FMin => float(f64::min),
+        GroupOp::FMax => float(f64::max),
+        GroupOp::UMin => int(u64::min),
+        GroupOp::UMax => int(u64::max),
+        GroupOp::SMin => Box::new(move |a, b| if signed(a, w) <= signed(b, w) { a } else { b }),
+        GroupOp::SMax => Box::new(move |a, b| if signed(a, w) >= signed(b, w) { a } else { b }),
+        GroupOp::And | GroupOp::LogicalAnd => Box::new(|a, b| a & b),
+        GroupOp::Or | GroupOp::LogicalOr => Box::new(|a, b| a | b),
+        GroupOp::Xor | GroupOp::LogicalXor => Box::new(|a, b| a ^ b),
         _ => return None,
     })
 }
 
-fn identity(name: &str, num: Num) -> u64 {
+fn identity(what: GroupOp, num: Num) -> u64 {
     let w = num.bits();
     let ones = mask(u64::MAX, w);
-    match name {
-        "IMul" => 1,
-        "FMul" => num.encode_f64(1.0),
-        "FMin" => num.encode_f64(f64::INFINITY),
-        "FMax" => num.encode_f64(f64::NEG_INFINITY),
-        "UMin" | "BitwiseAnd" => ones,
-        "LogicalAnd" => 1,
-        "SMin" => ones >> 1,
-        "SMax" => 1 << (w - 1),
+    match what {
+        GroupOp::IMul => 1,
+        GroupOp::FMul => num.encode_f64(1.0),
+        GroupOp::FMin => num.encode_f64(f64::INFINITY),
+        GroupOp::FMax => num.encode_f64(f64::NEG_INFINITY),
+        GroupOp::UMin | GroupOp::And => ones,
+        GroupOp::LogicalAnd => 1,
+        GroupOp::SMin => ones >> 1,
+        GroupOp::SMax => 1 << (w - 1),
         _ => 0,
     }
 }

@@ -15,49 +15,19 @@ impl Translator<'_> {
     pub(super) fn matrix_instruction(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<bool, String> {
         let operand = |i: usize| inst.id(i).ok_or_else(|| format!("lacks operand {i}"));
         match inst.op {
-            Op::CooperativeMatrixLoadKHR => {
-                let (dst, ty) = self.matrix_result(inst)?;
-                let mem = self.coop_mem(operand(0)?, operand(1)?, inst.id(2), None, false)?;
-                body.push(Ins::CoopLoad { dst, ty, mem }, r);
-            }
-            Op::CooperativeMatrixStoreKHR => {
-                let (src, ty) = self.matrix(operand(1)?)?;
-                let mem = self.coop_mem(operand(0)?, operand(2)?, inst.id(3), None, false)?;
-                body.push(Ins::CoopStore { src, ty, mem }, r);
-            }
-            Op::CooperativeMatrixLoadNV => {
-                let (dst, ty) = self.matrix_result(inst)?;
-                let mem = self.coop_mem(operand(0)?, operand(2)?, inst.id(1), None, false)?;
-                body.push(Ins::CoopLoad { dst, ty, mem }, r);
-            }
-            Op::CooperativeMatrixStoreNV => {
-                let (src, ty) = self.matrix(operand(1)?)?;
-                let mem = self.coop_mem(operand(0)?, operand(3)?, inst.id(2), None, false)?;
-                body.push(Ins::CoopStore { src, ty, mem }, r);
-            }
+            Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixLoadNV => self.coop_access(r, inst, None, body)?,
+            Op::CooperativeMatrixStoreKHR | Op::CooperativeMatrixStoreNV => self.coop_access(r, inst, None, body)?,
             Op::CooperativeMatrixLoadCheckedINTEL => {
-                let (dst, ty) = self.matrix_result(inst)?;
                 let surface = self.surface([operand(1)?, operand(2)?], Some([operand(4)?, operand(5)?]))?;
-                let mem = self.coop_mem(operand(0)?, operand(3)?, inst.id(6), Some(surface), true)?;
-                body.push(Ins::CoopLoad { dst, ty, mem }, r);
+                self.coop_access(r, inst, Some(surface), body)?;
             }
             Op::CooperativeMatrixStoreCheckedINTEL => {
-                let (src, ty) = self.matrix(operand(3)?)?;
                 let surface = self.surface([operand(1)?, operand(2)?], Some([operand(5)?, operand(6)?]))?;
-                let mem = self.coop_mem(operand(0)?, operand(4)?, inst.id(7), Some(surface), true)?;
-                body.push(Ins::CoopStore { src, ty, mem }, r);
+                self.coop_access(r, inst, Some(surface), body)?;
             }
-            Op::CooperativeMatrixLoadOffsetINTEL => {
-                let (dst, ty) = self.matrix_result(inst)?;
+            Op::CooperativeMatrixLoadOffsetINTEL | Op::CooperativeMatrixStoreOffsetINTEL => {
                 let surface = self.surface([operand(1)?, operand(2)?], None)?;
-                let mem = self.coop_mem(operand(0)?, operand(3)?, inst.id(4), Some(surface), true)?;
-                body.push(Ins::CoopLoad { dst, ty, mem }, r);
-            }
-            Op::CooperativeMatrixStoreOffsetINTEL => {
-                let (src, ty) = self.matrix(operand(3)?)?;
-                let surface = self.surface([operand(1)?, operand(2)?], None)?;
-                let mem = self.coop_mem(operand(0)?, operand(4)?, inst.id(5), Some(surface), true)?;
-                body.push(Ins::CoopStore { src, ty, mem }, r);
+                self.coop_access(r, inst, Some(surface), body)?;
             }
             Op::CooperativeMatrixConstructCheckedINTEL => {
                 let (dst, ty) = self.matrix_result(inst)?;
@@ -143,13 +113,7 @@ impl Translator<'_> {
                     body.push(Ins::Extract { dst: dst + i, vector: src, n, index: at }, r);
                 }
             }
-            Op::ConvertFToU
-            | Op::ConvertFToS
-            | Op::ConvertSToF
-            | Op::ConvertUToF
-            | Op::UConvert
-            | Op::SConvert
-            | Op::FConvert => return self.convert(r, inst, body),
+            op if op.is_conversion() => return self.convert(r, inst, body),
             Op::CompositeConstruct => {
                 // A published compiler splats through a pointer to a struct of the component.
                 let Ok((dst, ty)) = self.matrix_result(inst) else { return Ok(false) };
@@ -260,6 +224,32 @@ impl Translator<'_> {
         Ok(CoopMem { ptr: self.row(ptr)?, layout, stride, stride_num, unit, surface, vulkan })
     }
 
+    /// A load or store with a stride, from the pointer or from a surface there.
+    fn coop_access(
+        &mut self,
+        r: InstRef,
+        inst: &Inst,
+        surface: Option<Surface>,
+        body: &mut Body,
+    ) -> Result<(), String> {
+        let access = inst.matrix_access().ok_or("lacks an operand")?;
+        let intel = surface.is_some();
+        let held = if inst.op.is_matrix_load() {
+            self.matrix_result(inst)?
+        } else {
+            self.matrix(access.object.ok_or("lacks an operand")?)?
+        };
+        let mem = self.coop_mem(access.pointer, access.layout, access.stride, surface, intel)?;
+        body.push(
+            match held {
+                (dst, ty) if inst.op.is_matrix_load() => Ins::CoopLoad { dst, ty, mem },
+                (src, ty) => Ins::CoopStore { src, ty, mem },
+            },
+            r,
+        );
+        Ok(())
+    }
+
     fn mul_add(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<(), String> {
         let (dst, result) = self.matrix_result(inst)?;
         let mut rows = [0; 3];
@@ -267,7 +257,7 @@ impl Translator<'_> {
         for i in 0..3 {
             (rows[i], ty[i]) = self.matrix(inst.id(i).ok_or("lacks an operand")?)?;
         }
-        let operands = inst.word(3).unwrap_or(0);
+        let operands = inst.matrix_operands().0;
         let nv1 = inst.op == Op::CooperativeMatrixMulAddNV;
         body.push(Ins::MulAdd(Box::new(MulAdd { dst, rows, ty, result, operands, nv1 })), r);
         Ok(())

@@ -51,6 +51,7 @@ pub use place::Placement;
 pub use spread::{Distance, Spread};
 pub use ub::{Finding, FindingKind};
 
+use coop_ir::spv::ExecutionModel;
 use std::time::Duration;
 
 use coop_ir::constant::Specialization;
@@ -268,7 +269,7 @@ fn find_entry(module: &Module, name: Option<&str>) -> Result<coop_ir::Id, Error>
         .globals_with(Op::EntryPoint)
         .map(|r| module.inst(r))
         // GLCompute and Kernel.
-        .filter(|i| matches!(i.word(0), Some(5 | 6)))
+        .filter(|i| matches!(i.enumerant(0), Some(ExecutionModel::GLCompute | ExecutionModel::Kernel)))
         .filter_map(|i| Some((i.id(1)?, i.string(2)?.0)))
         .collect();
     match (name, entries.as_slice()) {

@@ -11,13 +11,19 @@ use super::ub::FindingKind;
 
 /// Bits of the Cooperative Matrix Operands.
 mod operands {
-    pub(super) const SIGNED: [u32; 3] = [1, 2, 4];
-    pub(super) const RESULT_SIGNED: u32 = 8;
-    pub(super) const SATURATING: u32 = 0x10;
-    pub(super) const TF32: u32 = 0x20;
-    pub(super) const AB_BF16: u32 = 0x40;
-    pub(super) const C_BF16: u32 = 0x80;
-    pub(super) const RESULT_BF16: u32 = 0x100;
+    use coop_ir::spv::CooperativeMatrixOperands;
+
+    pub(super) const SIGNED: [u32; 3] = [
+        CooperativeMatrixOperands::MatrixASignedComponentsKHR.0,
+        CooperativeMatrixOperands::MatrixBSignedComponentsKHR.0,
+        CooperativeMatrixOperands::MatrixCSignedComponentsKHR.0,
+    ];
+    pub(super) const RESULT_SIGNED: u32 = CooperativeMatrixOperands::MatrixResultSignedComponentsKHR.0;
+    pub(super) const SATURATING: u32 = CooperativeMatrixOperands::SaturatingAccumulationKHR.0;
+    pub(super) const TF32: u32 = CooperativeMatrixOperands::MatrixAAndBTF32ComponentsINTEL.0;
+    pub(super) const AB_BF16: u32 = CooperativeMatrixOperands::MatrixAAndBBFloat16ComponentsINTEL.0;
+    pub(super) const C_BF16: u32 = CooperativeMatrixOperands::MatrixCBFloat16ComponentsINTEL.0;
+    pub(super) const RESULT_BF16: u32 = CooperativeMatrixOperands::MatrixResultBFloat16ComponentsINTEL.0;
 }
 
 struct Shape {

@@ -1,7 +1,7 @@
 //! From a module to a [`Program`]: types, constants and variables; functions are in `function`.
 
 use coop_ir::hash::FxHashMap;
-use coop_ir::spv::{Decoration, StorageClass};
+use coop_ir::spv::{BuiltIn, Decoration, StorageClass};
 
 use coop_ir::constant::{SpecValue, Specialization};
 use coop_ir::types::Type;
@@ -353,7 +353,7 @@ impl<'m> Translator<'m> {
             Op::ConstantNull => defined(vec![0; n]),
             Op::Undef => Some(Value { ty, v: vec![0; n], undef: vec![true; n] }),
             Op::Constant => defined(vec![self.literal(inst, ty)]),
-            Op::SpecConstant | Op::SpecConstantTrue | Op::SpecConstantFalse => {
+            op if op.is_spec_literal() => {
                 let value = match given() {
                     Some((spec, value)) => {
                         self.specialized(value, inst, ty).map_err(|why| format!("spec constant {spec}: {why}"))?
@@ -451,7 +451,8 @@ impl<'m> Translator<'m> {
     }
 
     fn local_size(&self, entry: Id) -> Result<[u32; 3], String> {
-        let built_in = self.d.of.iter().find(|d| d.1 == Decoration::BuiltIn && d.2.first() == Some(&25));
+        let built_in =
+            self.d.of.iter().find(|d| d.1 == Decoration::BuiltIn && d.2.first() == Some(&BuiltIn::WorkgroupSize.0));
         if let Some(value) = built_in.and_then(|d| self.consts.get(d.0))
             && let [x, y, z] = value.v[..]
         {
@@ -539,7 +540,7 @@ impl<'m> Translator<'m> {
             }
         };
         let pointee = pointee.ok_or_else(|| format!("the variable {id} has no known type"))?;
-        let initializer = if inst.op == Op::UntypedVariableKHR { inst.id(2) } else { inst.id(1) };
+        let initializer = inst.initializer();
         let row = match storage {
             StorageClass::StorageBuffer | StorageClass::Uniform => {
                 let row = self.new_rows(1)?;
@@ -689,7 +690,7 @@ impl<'m> Translator<'m> {
                 _ => return None,
             })
         });
-        let to_float = matches!(inst.op, Op::FConvert | Op::ConvertSToF | Op::ConvertUToF);
+        let to_float = inst.op.is_conversion_to_float();
         let saturate = self.d.has(
             id,
             if to_float {

@@ -20,6 +20,7 @@
 
 use std::collections::BTreeMap;
 
+use coop_ir::grammar::GroupOp;
 use coop_ir::{InstRef, Op};
 
 use super::access::Place;
@@ -648,14 +649,14 @@ pub(super) fn of_atomic(op: Op, num: Num, old: (u64, Shade), given: (u64, Shade)
 }
 
 /// Of the result of a group operation on some values; `all` is what is known where nothing better is.
-pub(super) fn of_group(name: &str, num: Num, values: &[(u64, Shade)], all: Shade) -> Shade {
+pub(super) fn of_group(what: GroupOp, num: Num, values: &[(u64, Shade)], all: Shade) -> Shade {
     let by = || values.iter().map(|v| v.1.by(num.is_float()));
-    match name {
-        "FAdd" => {
+    match what {
+        GroupOp::FAdd => {
             let own = of_terms(values.iter().map(|v| num.to_f64(v.0)), num, all == Shade::Sure);
             Shade::near(by().sum::<f64>() + own, true)
         }
-        "FMul" if values.len() > 1 => {
+        GroupOp::FMul if values.len() > 1 => {
             let numbers: Vec<f64> = values.iter().map(|v| num.to_f64(v.0)).collect();
             let product: f64 = numbers.iter().product();
             let exact = all == Shade::Sure && numbers.iter().all(|x| x.abs().log2().fract() == 0.0);
@@ -667,8 +668,10 @@ pub(super) fn of_group(name: &str, num: Num, values: &[(u64, Shade)], all: Shade
                 Shade::near(product.abs() * (relative + unit), true)
             }
         }
-        "FMul" => values.first().map_or(all, |v| v.1),
-        "FMin" | "FMax" | "SMin" | "SMax" | "UMin" | "UMax" if all.is_near() => {
+        GroupOp::FMul => values.first().map_or(all, |v| v.1),
+        GroupOp::FMin | GroupOp::FMax | GroupOp::SMin | GroupOp::SMax | GroupOp::UMin | GroupOp::UMax
+            if all.is_near() =>
+        {
             Shade::near(by().fold(0.0, larger), num.is_float())
         }
         _ => all,

@@ -5,6 +5,7 @@
 //! 32-bit, and sums wrap.
 
 use coop_ir::Op;
+use coop_ir::spv::TensorClampMode;
 
 use super::Semantics;
 
@@ -105,10 +106,10 @@ pub(super) fn update_view(op: Op, dim: usize, v: &[u64], out: &mut [u64]) {
 }
 
 /// The modes of `OpTypeTensorLayoutNV`.
-const CLAMP_UNDEFINED: u32 = 0;
-const CLAMP_CONSTANT: u32 = 1;
-const CLAMP_EDGE: u32 = 2;
-const CLAMP_REPEAT: u32 = 3;
+const CLAMP_UNDEFINED: u32 = TensorClampMode::Undefined.0;
+const CLAMP_CONSTANT: u32 = TensorClampMode::Constant.0;
+const CLAMP_EDGE: u32 = TensorClampMode::ClampToEdge.0;
+const CLAMP_REPEAT: u32 = TensorClampMode::Repeat.0;
 
 /// A layout's values.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! What went wrong, with how it came to it.
 
 use coop_ir::hash::{FxHashMap, FxHashSet};
-use coop_ir::spv::Decoration;
+use coop_ir::spv::{BuiltIn, Decoration, StorageClass};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -245,20 +245,23 @@ pub(super) fn sources(module: &Module, decorations: &Decorations, id: Id) -> Str
             }
         };
         match inst.op {
-            Op::Variable => match (decorations.word(id, Decoration::BuiltIn), inst.word(0)) {
+            Op::Variable => match (decorations.word(id, Decoration::BuiltIn), inst.enumerant(0)) {
                 (Some(b), _) => {
-                    let name = coop_ir::Kind::BuiltIn.enumerant(b).map_or("?", |e| e.name);
+                    let name = BuiltIn(b).name().unwrap_or("?");
                     note(format!("built-in {name}"));
                 }
-                (None, Some(12 | 2 | 5349)) => note(format!("buffer {}", name_of(module, id))),
-                (None, Some(4)) => note(format!("shared variable {}", name_of(module, id))),
-                (None, Some(9)) => note("push constants".into()),
+                (
+                    None,
+                    Some(StorageClass::StorageBuffer | StorageClass::Uniform | StorageClass::PhysicalStorageBuffer),
+                ) => note(format!("buffer {}", name_of(module, id))),
+                (None, Some(StorageClass::Workgroup)) => note(format!("shared variable {}", name_of(module, id))),
+                (None, Some(StorageClass::PushConstant)) => note("push constants".into()),
                 // What was stored into the variable decides.
                 _ => {
                     for f in &module.functions {
                         for r in f.insts() {
                             let store = module.inst(r);
-                            if store.op == Op::Store && root(module, store.id(0)) == Some(id) {
+                            if store.op == Op::Store && root(module, store.accessed()) == Some(id) {
                                 work.extend(store.id(1));
                             }
                         }
@@ -280,13 +283,7 @@ pub(super) fn sources(module: &Module, decorations: &Decorations, id: Id) -> Str
 }
 
 /// The variable into which a pointer points.
-fn root(module: &Module, mut id: Option<Id>) -> Option<Id> {
-    for _ in 0..32 {
-        let inst = module.def_inst(id?)?;
-        if inst.op == Op::Variable {
-            return id;
-        }
-        id = inst.id(0);
-    }
-    None
+fn root(module: &Module, id: Option<Id>) -> Option<Id> {
+    let root = coop_ir::pointers::root(module, id?, |op| op != Op::Variable)?;
+    (module.def_inst(root)?.op == Op::Variable).then_some(root)
 }

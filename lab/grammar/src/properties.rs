@@ -1,4 +1,4 @@
-//! The class and the effects of every opcode.
+//! The class, the effects and the properties of every opcode.
 //!
 //! The classes are the sections of chapter 3.3 of the SPIR-V specification; extensions are put with the section whose
 //! instructions they resemble. An opcode that no row names stops the generator, and so does one that two rows name.
@@ -177,6 +177,194 @@ const ROWS: &[Row] = &[
     ("Fpga", ANYTHING, &[5949..=5949, 6163..=6166]),
 ];
 
+/// A property, by its name in `ir/src/grammar/properties.rs`, and the opcodes that have it.
+type Property = (&'static str, &'static [RangeInclusive<u16>]);
+
+const PROPERTIES: &[Property] = &[
+    ("TERMINATOR", &[249..=255, 4416..=4416, 4448..=4449, 5294..=5294]),
+    // OpBranch, OpBranchConditional, OpSwitch.
+    ("BRANCH", &[249..=251]),
+    ("ACCESS_CHAIN", &[65..=67, 70..=70, 4419..=4420, 4423..=4424]),
+    // Of those, the ones whose first index counts objects at the base, and those whose first operand is a type.
+    ("ELEMENT_CHAIN", &[67..=67, 70..=70, 4423..=4424]),
+    ("UNTYPED", &[4418..=4420, 4423..=4426]),
+    // Between numbers, with a sign or a floating point or none.
+    ("NUMERIC_CONVERSION", &[109..=115]),
+    ("POINTER_CAST", &[121..=123]),
+    // OpCopyObject, OpCopyLogical, OpExpectKHR, OpArithmeticFenceEXT: the result is the operand.
+    ("COPY", &[83..=83, 400..=400, 5631..=5631, 6145..=6145]),
+    // What the extensions list for matrices, OpMatrixTimesScalar included.
+    ("MATRIX_ARITHMETIC", &[126..=136, 143..=143]),
+    ("INTEGER_COMPARISON", &[164..=165, 170..=179]),
+    // Not OpIsNormal, which nothing here computes.
+    ("COMPARISON", &[156..=158, 160..=165, 170..=191, 401..=402]),
+    // Constants that a specialization gives a value.
+    ("SPEC_LITERAL", &[48..=50]),
+    ("REPLICATED", &[4461..=4463]),
+    ("COMPOSITE", &[44..=44, 51..=51, 80..=80, 4461..=4463]),
+    // The layouts and the views of SPV_NV_tensor_addressing, as values.
+    ("TENSOR_LAYOUT", &[5372..=5376, 5384..=5384]),
+    ("TENSOR_VIEW", &[5377..=5379, 5382..=5382]),
+    ("DOT_PRODUCT", &[4450..=4455]),
+    ("SATURATING_DOT_PRODUCT", &[4453..=4455]),
+    // Functions of the operands alone, the same in every invocation: vectors and composites, conversions, arithmetic, logic,
+    // bits, comparisons of pointers, lengths and queries, tensor layouts, conversions of matrices.
+    (
+        "PURE",
+        &[
+            68..=68,
+            77..=83,
+            86..=86,
+            100..=104,
+            106..=107,
+            109..=124,
+            126..=152,
+            154..=191,
+            194..=205,
+            400..=403,
+            4195..=4195,
+            4450..=4455,
+            4463..=4463,
+            5293..=5293,
+            5372..=5379,
+            5382..=5382,
+            5384..=5384,
+            5390..=5390,
+            5585..=5586,
+            5589..=5590,
+            5595..=5596,
+        ],
+    ),
+    // What addresses are computed with: integers, truth values, composites, typed chains.
+    (
+        "ADDRESS_ARITHMETIC",
+        &[
+            65..=66,
+            80..=81,
+            83..=83,
+            113..=114,
+            124..=124,
+            126..=126,
+            128..=128,
+            130..=130,
+            132..=132,
+            134..=134,
+            137..=137,
+            164..=175,
+            176..=179,
+            194..=200,
+        ],
+    ),
+    // No operand can be a pointer to a variable.
+    ("TAKES_NO_POINTER", &[109..=116, 118..=119, 126..=168, 170..=205, 246..=253]),
+    // Reads of images that are sampled, fetched from or gathered from.
+    ("IMAGE_SAMPLE", &[87..=97, 314..=315, 4480..=4480]),
+    // Derivatives, and what takes them for a level of detail.
+    (
+        "DERIVATIVES",
+        &[87..=87, 89..=89, 91..=91, 93..=93, 105..=105, 207..=215, 305..=305, 307..=307, 309..=309, 311..=311],
+    ),
+];
+
+/// The names of the properties, in the order of their bits.
+pub(super) fn properties() -> impl Iterator<Item = &'static str> {
+    PROPERTIES.iter().map(|p| p.0)
+}
+
+/// Returns the bits of an opcode's properties.
+///
+/// # Panics
+///
+/// Where the name says what no row does.
+pub(super) fn bits_of(op: u16, name: &str) -> u32 {
+    let has = |p: &Property| p.1.iter().any(|r| r.contains(&op));
+    let named = |property: &str| PROPERTIES.iter().any(|p| p.0 == property && has(p));
+    let kin = [
+        ("ACCESS_CHAIN", name.ends_with("AccessChain") || name.ends_with("AccessChainKHR")),
+        ("UNTYPED", name.starts_with("Untyped") && name.contains("Chain")),
+        ("ELEMENT_CHAIN", name.contains("PtrAccessChain")),
+        ("TENSOR_LAYOUT", name.contains("TensorLayout") && !name.starts_with("Type")),
+        ("TENSOR_VIEW", name.contains("TensorView") && !name.starts_with("Type")),
+        ("REPLICATED", name.contains("CompositeReplicate") || name.contains("ConstructReplicate")),
+        ("DERIVATIVES", name.starts_with("DPd") || name.starts_with("Fwidth") || name.contains("ImplicitLod")),
+        ("BRANCH", name.starts_with("Branch")),
+    ];
+    for (property, of_name) in kin {
+        assert!(!of_name || named(property), "properties: Op{name} has the name of {property}, but not the property");
+    }
+    PROPERTIES.iter().enumerate().filter(|(_, p)| has(p)).map(|(i, _)| 1 << i).sum()
+}
+
+/// The operations of groups of invocations, by what follows `Group`, `GroupNonUniform` or `Subgroup` in a name.
+const GROUP_OPERATIONS: &[(&str, &str)] = &[
+    ("Elect", "Elect"),
+    ("All", "All"),
+    ("Any", "Any"),
+    ("AllEqual", "AllEqual"),
+    ("Ballot", "Ballot"),
+    ("InverseBallot", "InverseBallot"),
+    ("BallotBitExtract", "BallotBitExtract"),
+    ("BallotBitCount", "BallotBitCount"),
+    ("BallotFindLSB", "BallotFindLsb"),
+    ("BallotFindMSB", "BallotFindMsb"),
+    ("Broadcast", "Broadcast"),
+    ("ReadInvocation", "Broadcast"),
+    ("BroadcastFirst", "BroadcastFirst"),
+    ("FirstInvocation", "BroadcastFirst"),
+    ("Shuffle", "Shuffle"),
+    ("ShuffleXor", "ShuffleXor"),
+    ("ShuffleUp", "ShuffleUp"),
+    ("ShuffleDown", "ShuffleDown"),
+    ("Rotate", "Rotate"),
+    ("QuadBroadcast", "QuadBroadcast"),
+    ("QuadSwap", "QuadSwap"),
+    ("QuadAll", "QuadAll"),
+    ("QuadAny", "QuadAny"),
+    ("IAdd", "IAdd"),
+    ("FAdd", "FAdd"),
+    ("IMul", "IMul"),
+    ("FMul", "FMul"),
+    ("SMin", "SMin"),
+    ("UMin", "UMin"),
+    ("FMin", "FMin"),
+    ("SMax", "SMax"),
+    ("UMax", "UMax"),
+    ("FMax", "FMax"),
+    ("BitwiseAnd", "And"),
+    ("BitwiseOr", "Or"),
+    ("BitwiseXor", "Xor"),
+    ("LogicalAnd", "LogicalAnd"),
+    ("LogicalOr", "LogicalOr"),
+    ("LogicalXor", "LogicalXor"),
+];
+
+/// Instructions of groups that are no such operation: copies, pipes, partitions.
+const OTHER_OF_GROUPS: [&str; 7] = [
+    "GroupAsyncCopy",
+    "GroupWaitEvents",
+    "GroupReserveReadPipePackets",
+    "GroupReserveWritePipePackets",
+    "GroupCommitReadPipe",
+    "GroupCommitWritePipe",
+    "GroupNonUniformPartitionEXT",
+];
+
+/// Returns the operation of a group of invocations that an instruction is, by its variant of `GroupOp`.
+///
+/// # Panics
+///
+/// Where an instruction has the name of one and is none that is known.
+pub(super) fn group_operation(name: &str) -> Option<&'static str> {
+    let rest = name.strip_prefix("GroupNonUniform").or_else(|| name.strip_prefix("Group"));
+    let rest = rest.or_else(|| name.strip_prefix("Subgroup"))?;
+    let rest = rest.strip_suffix("NonUniformAMD").or_else(|| rest.strip_suffix("KHR")).unwrap_or(rest);
+    let found = GROUP_OPERATIONS.iter().find(|o| o.0 == rest).map(|o| o.1);
+    // Decorations of groups; Intel's blocks, shuffles and motion estimation.
+    let other = name.ends_with("Decorate") || rest.ends_with("INTEL") || OTHER_OF_GROUPS.contains(&name);
+    assert!(found.is_some() || other, "properties: Op{name} is in none of the lists of groups");
+    found
+}
+
 /// Returns the class of an opcode and the bits of its effects.
 ///
 /// # Panics
@@ -187,4 +375,27 @@ pub(super) fn of(op: u16, name: &str) -> (&'static str, u8) {
     let row = rows.next().unwrap_or_else(|| panic!("properties: no row has opcode {op} (Op{name})"));
     assert!(rows.next().is_none(), "properties: two rows have opcode {op} (Op{name})");
     (row.0, row.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{bits_of, group_operation, of};
+
+    #[test]
+    #[should_panic(expected = "no row has opcode 65000 (OpNew)")]
+    fn an_opcode_without_a_class_stops_the_generator() {
+        of(65000, "New");
+    }
+
+    #[test]
+    #[should_panic(expected = "OpNewAccessChainKHR has the name of ACCESS_CHAIN, but not the property")]
+    fn an_access_chain_that_is_not_listed_stops_the_generator() {
+        bits_of(65000, "NewAccessChainKHR");
+    }
+
+    #[test]
+    #[should_panic(expected = "OpGroupNonUniformNew is in none of the lists of groups")]
+    fn an_operation_of_groups_that_is_not_listed_stops_the_generator() {
+        group_operation("GroupNonUniformNew");
+    }
 }

@@ -137,7 +137,7 @@ fn steps_for_all(m: &Module, constants: &Constants) -> bool {
 
 /// Whether a matrix comes from a place of a private array that is not constant, and the array is written behind that.
 fn keeps_private(m: &Module, _: &Constants) -> bool {
-    let chain = |pointer: Id| m.def_inst(pointer).filter(|i| matches!(i.op, Op::AccessChain | Op::InBoundsAccessChain));
+    let chain = |pointer: Id| m.def_inst(pointer).filter(|i| i.op.is_member_chain());
     let private = |pointer: Id| {
         let base = chain(pointer).and_then(|c| c.id(0)).unwrap_or(pointer);
         let variable = m.def_inst(base).filter(|v| v.op == Op::Variable)?;
@@ -151,7 +151,7 @@ fn keeps_private(m: &Module, _: &Constants) -> bool {
             loaded.extend(moving.and_then(private));
             false
         }
-        Op::Store => i.id(0).and_then(private).is_some_and(|variable| loaded.contains(&variable)),
+        Op::Store => i.accessed().and_then(private).is_some_and(|variable| loaded.contains(&variable)),
         // What is called may write it.
         Op::FunctionCall => !loaded.is_empty(),
         _ => false,

@@ -80,8 +80,8 @@ struct Pass {
 fn imports(m: &Module) -> FxHashMap<Id, String> {
     let empty: FxHashSet<Id> =
         m.functions.iter().filter(|f| f.blocks.is_empty()).filter_map(|f| m.inst(f.def).result).collect();
-    let linkage = Decoration::LinkageAttributes.0;
-    let named = m.globals_with(Op::Decorate).map(|r| m.inst(r)).filter(|i| i.word(1) == Some(linkage));
+    let linkage = Decoration::LinkageAttributes;
+    let named = m.globals_with(Op::Decorate).map(|r| m.inst(r)).filter(|i| i.enumerant(1) == Some(linkage));
     named.filter_map(|i| Some((i.id(0).filter(|id| empty.contains(id))?, i.string(2)?.0.to_string()))).collect()
 }
 
@@ -250,14 +250,14 @@ fn around(e: &mut Edit<'_>, r: InstRef, name: &str, (object, component): (Id, Id
 
 /// The function with a name, which linkage or debug information gives.
 fn named_function(m: &Module, name: &str) -> Option<Id> {
-    let linkage = Decoration::LinkageAttributes.0;
+    let linkage = Decoration::LinkageAttributes;
     let bodies: FxHashSet<Id> =
         m.functions.iter().filter(|f| !f.blocks.is_empty()).filter_map(|f| m.inst(f.def).result).collect();
     let of = |r: InstRef| {
         let i = m.inst(r);
         let text = match i.op {
             Op::Name => i.string(1)?.0,
-            Op::Decorate if i.word(1) == Some(linkage) => i.string(2)?.0,
+            Op::Decorate if i.enumerant(1) == Some(linkage) => i.string(2)?.0,
             _ => return None,
         };
         i.id(0).filter(|id| text == name && bodies.contains(id))

@@ -9,19 +9,19 @@ use super::edit::{Edit, Shape, malformed};
 use crate::{Refusal, Tf32};
 use coop_ir::builder::{FunctionBuilder, Index, require_capability, require_extension};
 use coop_ir::hash::FxHashMap;
-use coop_ir::spv::Capability;
+use coop_ir::spv::{Capability, CooperativeMatrixOperands};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, InstRef, Op, Operand};
 
 const F32: Scalar = Scalar::Float { width: 32 };
 
 /// Operand bits of a multiplication.
-const TF32: u32 = 0x20;
-const AB_BF16: u32 = 0x40;
-const C_BF16: u32 = 0x80;
-const RESULT_BF16: u32 = 0x100;
+const TF32: u32 = CooperativeMatrixOperands::MatrixAAndBTF32ComponentsINTEL.0;
+const AB_BF16: u32 = CooperativeMatrixOperands::MatrixAAndBBFloat16ComponentsINTEL.0;
+const C_BF16: u32 = CooperativeMatrixOperands::MatrixCBFloat16ComponentsINTEL.0;
+const RESULT_BF16: u32 = CooperativeMatrixOperands::MatrixResultBFloat16ComponentsINTEL.0;
 /// All of them, and the bits of Intel's compiler alone.
-const ABOUT_NUMBERS: u32 = 0x1e0;
+const ABOUT_NUMBERS: u32 = TF32 | AB_BF16 | C_BF16 | RESULT_BF16;
 
 /// How a 32-bit number loses bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -93,7 +93,7 @@ impl Numbers {
     /// A multiplication that says how its operands are read.
     pub(super) fn muladd(&mut self, e: &mut Edit<'_>, r: InstRef, tf32: Tf32) -> Result<(), Refusal> {
         let inst = e.m.inst(r).clone();
-        let bits = inst.word(3).unwrap_or(0);
+        let bits = inst.matrix_operands().0;
         if bits & ABOUT_NUMBERS == 0 {
             return Ok(());
         }

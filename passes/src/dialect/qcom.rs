@@ -21,15 +21,18 @@ use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, require_capabili
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::sort_globals;
-use coop_ir::spv::{BuiltIn, Capability, MemoryAccess, MemorySemantics, Scope, StorageClass};
+use coop_ir::spv::{
+    BuiltIn, Capability, CooperativeMatrixLayout, CooperativeMatrixUse, MemoryAccess, MemorySemantics, Scope,
+    StorageClass,
+};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use std::collections::BTreeMap;
 
 const WORD: Scalar = Scalar::Int { width: 32, signed: false };
-const ROW_MAJOR: u32 = 0;
-const COLUMN_MAJOR: u32 = 1;
-const USE_B: u32 = 1;
+const ROW_MAJOR: u32 = CooperativeMatrixLayout::RowMajorKHR.0;
+const COLUMN_MAJOR: u32 = CooperativeMatrixLayout::ColumnMajorKHR.0;
+const USE_B: u32 = CooperativeMatrixUse::MatrixBKHR.0;
 
 pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let mine = |op: Op| {

@@ -71,7 +71,7 @@ impl Usage<'_, '_> {
 
     /// The matrix type that a chain of accesses goes through, to an element.
     fn through(&self, inst: &Inst) -> Option<Id> {
-        if !matches!(inst.op, Op::AccessChain | Op::InBoundsAccessChain) {
+        if !inst.op.is_member_chain() {
             return None;
         }
         let mut ty = self.e.pointee(inst.id(0)?)?;

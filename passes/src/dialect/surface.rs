@@ -8,19 +8,20 @@
 use super::edit::{Edit, Shape, malformed};
 use crate::kernel::is_kernel;
 use crate::{Checked, Refusal};
+use coop_ir::spv::{CooperativeMatrixLayout, TensorClampMode};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
 /// Layouts of memory, by number.
-const ROW_MAJOR: u64 = 0;
-pub(super) const COLUMN_MAJOR: u64 = 1;
-pub(super) const PACKED: u64 = 2;
-const ARM_ROW_BLOCKED: u64 = 4202;
-const ARM_COLUMN_BLOCKED: u64 = 4203;
+const ROW_MAJOR: u64 = CooperativeMatrixLayout::RowMajorKHR.0 as u64;
+pub(super) const COLUMN_MAJOR: u64 = CooperativeMatrixLayout::ColumnMajorKHR.0 as u64;
+pub(super) const PACKED: u64 = CooperativeMatrixLayout::PackedINTEL.0 as u64;
+const ARM_ROW_BLOCKED: u64 = CooperativeMatrixLayout::RowBlockedInterleavedARM.0 as u64;
+const ARM_COLUMN_BLOCKED: u64 = CooperativeMatrixLayout::ColumnBlockedInterleavedARM.0 as u64;
 
 /// Clamp modes of tensor layouts.
-const UNDEFINED: u32 = 0;
-const CONSTANT: u32 = 1;
+const UNDEFINED: u32 = TensorClampMode::Undefined.0;
+const CONSTANT: u32 = TensorClampMode::Constant.0;
 
 /// An access, taken apart.
 pub(super) struct Access {

@@ -13,13 +13,15 @@ use crate::{Checked, Refusal};
 use coop_device::{ComponentType, Profile};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{remove_globals, replace_uses, sort_globals};
+use coop_ir::spv::CooperativeMatrixUse as Use;
+use coop_ir::spv::TensorAddressingOperands;
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 use std::collections::BTreeSet;
 
 /// The tensor operand that names a decode function, and the one that names a view.
-const DECODE: u32 = 2;
-const VIEW: u32 = 1;
+const DECODE: u32 = TensorAddressingOperands::DecodeFunc.0;
+const VIEW: u32 = TensorAddressingOperands::TensorView.0;
 
 pub(super) fn run(m: &mut Module, cx: &PassCx<'_>) -> Result<(), Refusal> {
     if !is_kernel(m) || !cx.options.profile.is_some_and(widens) {
@@ -68,7 +70,7 @@ fn candidates(m: &Module) -> BTreeSet<Id> {
     let constants = coop_ir::constant::Constants::new(m, &coop_ir::constant::Specialization::new());
     let factor = |ty: types::CoopMat| {
         let view = ty.view(m, &constants);
-        view.component == Some(Scalar::BF16) && matches!(view.use_.fixed(), Some(0 | 1))
+        view.component == Some(Scalar::BF16) && matches!(view.use_.fixed_as(), Some(Use::MatrixAKHR | Use::MatrixBKHR))
     };
     let types = m.globals_with(Op::TypeCooperativeMatrixKHR).filter_map(|r| types::coop_mat(m, m.inst(r).result?));
     let mut found: BTreeSet<Id> = types.filter(|t| factor(*t)).map(|t| t.id).collect();
@@ -92,9 +94,7 @@ fn candidates(m: &Module) -> BTreeSet<Id> {
             _ => false,
         };
         // What is there of an element has other bits then.
-        if let Some((_, _, ty)) =
-            matches!(i.op, Op::AccessChain | Op::InBoundsAccessChain).then(|| through_matrix(m, i)).flatten()
-        {
+        if let Some((_, _, ty)) = i.op.is_member_chain().then(|| through_matrix(m, i)).flatten() {
             found.remove(&ty);
         }
         if !fits {
@@ -108,10 +108,8 @@ fn candidates(m: &Module) -> BTreeSet<Id> {
 
 /// Where a tensor load has its tensor operands, if it decodes nothing yet.
 fn decode_at(i: &coop_ir::Inst) -> Option<usize> {
-    let mask = i.word(3)?;
-    // Operands of the memory access that have one of their own: Aligned, and in kernels the two of aliasing.
-    let at = 4 + [2, 0x1_0000, 0x2_0000].iter().filter(|bit| mask & **bit != 0).count();
-    (i.word(at)? & DECODE == 0).then_some(at)
+    let access = i.tensor_access()?;
+    (!access.mask.intersects(TensorAddressingOperands::DecodeFunc)).then_some(access.at)
 }
 
 /// Makes a load of bfloat16 one that decodes.

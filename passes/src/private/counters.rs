@@ -110,7 +110,7 @@ impl Search<'_> {
     fn behind(&self, start: Id, pointer: Id) -> Option<InstRef> {
         let at = self.m.def(pointer)?;
         let step = self.m.inst(at);
-        let chain = matches!(step.op, Op::PtrAccessChain | Op::InBoundsPtrAccessChain) && step.operands.len() == 2;
+        let chain = step.op.is_element_chain() && step.operands.len() == 2;
         (chain && step.id(0) == Some(start) && step.ty == self.m.type_of(start)).then_some(at)
     }
 

@@ -48,7 +48,7 @@ pub(super) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refus
         }
         let base = inst.id(0).and_then(|id| spots.get(&id)).cloned();
         match (inst.op, base, inst.result) {
-            (op, Some(base), Some(result)) if is_derived(op) => {
+            (op, Some(base), Some(result)) if op.derives_pointer() => {
                 let spot = derived(m, g, &inst, base).ok_or_else(|| lost(m, r))?;
                 spots.insert(result, spot);
                 gone.insert(r);
@@ -82,21 +82,6 @@ fn pointee(m: &Module, ty: Id) -> Option<Id> {
     }
 }
 
-fn is_derived(op: Op) -> bool {
-    matches!(
-        op,
-        Op::AccessChain
-            | Op::InBoundsAccessChain
-            | Op::PtrAccessChain
-            | Op::InBoundsPtrAccessChain
-            | Op::Bitcast
-            | Op::PtrCastToGeneric
-            | Op::GenericCastToPtr
-            | Op::GenericCastToPtrExplicit
-            | Op::CopyObject
-    )
-}
-
 /// The value of a constant that is an integer.
 fn known(m: &Module, id: Id) -> Option<u64> {
     let inst = m.def_inst(id)?;
@@ -113,7 +98,7 @@ fn known(m: &Module, id: Id) -> Option<u64> {
 /// What a pointer made from another points to.
 fn derived(m: &mut Module, g: &mut Globals, inst: &Inst, base: Spot) -> Option<Spot> {
     match inst.op {
-        Op::AccessChain | Op::InBoundsAccessChain => inst.ids_from(1).try_fold(base, |spot, index| spot.step(m, index)),
+        op if op.is_member_chain() => inst.ids_from(1).try_fold(base, |spot, index| spot.step(m, index)),
         Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
             let base = base.skip(m, g, inst.id(1)?)?;
             inst.ids_from(2).try_fold(base, |spot, index| spot.step(m, index))

@@ -125,7 +125,7 @@ fn round(m: &mut Module, g: &mut Globals, layout: &Layout, f: usize) -> bool {
 fn in_place_of_calls(m: &mut Module, g: &mut Globals) -> Result<(), Refusal> {
     let mut carriers = Carriers::new();
     let mut chosen: FxHashSet<Id> = FxHashSet::default();
-    let entries: FxHashSet<Id> = m.globals_with(Op::EntryPoint).filter_map(|r| m.inst(r).id(1)).collect();
+    let entries: FxHashSet<Id> = m.globals_with(Op::EntryPoint).filter_map(|r| m.inst(r).entry_function()).collect();
     for f in m.functions.iter().filter(|f| !f.blocks.is_empty()) {
         let Some(id) = m.inst(f.def).result.filter(|id| !entries.contains(id)) else { continue };
         let mut types = m.inst(f.def).ty.into_iter().chain(f.params.iter().filter_map(|p| m.inst(*p).ty));

@@ -127,27 +127,27 @@ impl Walker<'_> {
             return Some(());
         }
         let first = inst.id(0)?;
-        let volatile = MemoryAccess::Volatile.0;
+        let volatile = inst.memory_access().contains(MemoryAccess::Volatile);
         let spot = self.spots.get(&first).copied();
         match inst.op {
-            Op::Load if inst.word(1).unwrap_or(0) & volatile == 0 => {
+            Op::Load if !volatile => {
                 self.sized(inst.ty?)?;
                 self.walk.acts.push((r, Act::Load(spot?, inst.ty?)));
             }
-            Op::Store if inst.word(2).unwrap_or(0) & volatile == 0 => {
-                let ty = self.m.type_of(inst.id(1)?)?;
+            Op::Store if !volatile => {
+                let ty = self.m.type_of(inst.stored()?)?;
                 self.sized(ty)?;
                 self.walk.acts.push((r, Act::Store(spot?, ty)));
             }
-            Op::CopyMemorySized if inst.word(3).unwrap_or(0) & volatile == 0 => {
+            Op::CopyMemorySized if !volatile => {
                 self.copy(r, first, inst.id(1)?, u64::try_from(integer(self.m, inst.id(2)?)?).ok()?)?;
             }
-            Op::CopyMemory if inst.word(2).unwrap_or(0) & volatile == 0 => {
+            Op::CopyMemory if !volatile => {
                 let ty = pointee(self.m, self.m.type_of(first))?;
                 self.copy(r, first, inst.id(1)?, self.layout.size(self.m, ty)?.bytes)?;
             }
             Op::LifetimeStart | Op::LifetimeStop => self.walk.derived.push((spot?.variable, r)),
-            op if makes_pointer(op) => {
+            op if op.derives_pointer() => {
                 let spot = self.derived(inst, spot?)?;
                 self.walk.derived.push((spot.variable, r));
                 self.spots.insert(inst.result?, spot);
@@ -175,7 +175,7 @@ impl Walker<'_> {
     /// Where a pointer points that is made of another.
     fn derived(&self, inst: &Inst, base: Spot) -> Option<Spot> {
         match inst.op {
-            Op::AccessChain | Op::InBoundsAccessChain => self.chain(inst, base, 1),
+            op if op.is_member_chain() => self.chain(inst, base, 1),
             Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
                 let by = integer(self.m, inst.id(1)?)?;
                 let ty = pointee(self.m, self.m.type_of(inst.id(0)?))?;
@@ -233,21 +233,6 @@ pub(super) fn pointee(m: &Module, ty: Option<Id>) -> Option<Id> {
         Type::Pointer { pointee, .. } => Some(pointee),
         _ => None,
     }
-}
-
-fn makes_pointer(op: Op) -> bool {
-    matches!(
-        op,
-        Op::AccessChain
-            | Op::InBoundsAccessChain
-            | Op::PtrAccessChain
-            | Op::InBoundsPtrAccessChain
-            | Op::Bitcast
-            | Op::PtrCastToGeneric
-            | Op::GenericCastToPtr
-            | Op::GenericCastToPtrExplicit
-            | Op::CopyObject
-    )
 }
 
 /// The value of an integer that is known, with its sign.

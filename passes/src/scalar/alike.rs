@@ -5,7 +5,6 @@
 //! neither, and cost no registers.
 
 use super::Mat;
-use super::arith::is_elementwise;
 use super::callback::has_effects;
 use crate::alike::{find, given, takes_place};
 use coop_ir::builder::{FunctionBuilder, Index};
@@ -23,7 +22,7 @@ pub(super) fn rows_alike(m: &Module, mats: &FxHashMap<Id, Mat>) -> FxHashSet<Id>
                 let function = inst.id(1)?;
                 (!has_effects(m, function) && !takes_place(m, function)[1]).then_some(matrices)
             }
-            op if is_elementwise(op) => {
+            op if op.is_elementwise() => {
                 let same = |id: &Id| mat_of(*id).is_some_and(|from| from.band == mat.band && from.grid == mat.grid);
                 matrices.iter().all(same).then_some(matrices)
             }

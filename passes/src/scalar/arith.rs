@@ -20,6 +20,7 @@ use crate::{Refusal, Semantics};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::rewrite::{insert_before, remove_globals};
 use coop_ir::spv::CooperativeMatrixOperands as Bits;
+use coop_ir::spv::Decoration;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
@@ -27,54 +28,12 @@ use coop_ir::{Id, Inst, InstRef, Op, Operand};
 pub(super) const HALF: Scalar = Scalar::Float { width: 16 };
 
 /// The decoration CooperativeMatrixTransposeEXT.
-const TRANSPOSE: u32 = 5440;
+const TRANSPOSE: u32 = Decoration::CooperativeMatrixTransposeEXT.0;
 
 /// Up to this many multiplications a MulAdd is written out, 16x16x16 on 32 lanes among them; more become a loop over k.
 const UNROLL_MULADD: u32 = 256;
 /// Up to this many it asks the driver to unroll that loop. Beyond, a lane works out of memory anyway.
 const ASK_MULADD: u32 = 4096;
-
-/// Instructions that apply to each element by itself.
-pub(crate) fn is_elementwise(op: Op) -> bool {
-    matches!(
-        op,
-        Op::SNegate
-            | Op::FNegate
-            | Op::IAdd
-            | Op::FAdd
-            | Op::ISub
-            | Op::FSub
-            | Op::FMul
-            | Op::IMul
-            | Op::FDiv
-            | Op::SDiv
-            | Op::UDiv
-            | Op::MatrixTimesScalar
-            | Op::ConvertFToU
-            | Op::ConvertFToS
-            | Op::ConvertSToF
-            | Op::ConvertUToF
-            | Op::UConvert
-            | Op::SConvert
-            | Op::FConvert
-            | Op::Bitcast
-    )
-}
-
-/// Instructions that change the type of elements, and may change the use of a matrix at the same time.
-fn is_conversion(op: Op) -> bool {
-    matches!(
-        op,
-        Op::ConvertFToU
-            | Op::ConvertFToS
-            | Op::ConvertSToF
-            | Op::ConvertUToF
-            | Op::UConvert
-            | Op::SConvert
-            | Op::FConvert
-            | Op::Bitcast
-    )
-}
 
 impl Lower<'_, '_> {
     pub(super) fn elementwise(&mut self, r: InstRef, mat: Mat) -> Result<(), Refusal> {
@@ -83,7 +42,7 @@ impl Lower<'_, '_> {
         let result = inst.result;
         let mats: Vec<Option<Mat>> = args.iter().map(|a| self.mat_of(*a)).collect();
         if let [Some(from)] = mats.as_slice()
-            && is_conversion(op)
+            && (op.is_conversion() || op == Op::Bitcast)
             && let (Some(id), [value]) = (result, args.as_slice())
         {
             let transposed = self.takes_transposed(id);
@@ -198,7 +157,7 @@ impl Lower<'_, '_> {
     pub(super) fn muladd(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r);
         let mut args: Vec<Id> = inst.ids().take(3).collect();
-        let bits = Bits(inst.word(3).unwrap_or(0));
+        let bits = inst.matrix_operands();
         let result = inst.ty.and_then(|t| self.mats.get(&t)).copied();
         let mats: Option<Vec<Mat>> = args.iter().map(|a| self.mat_of(*a)).collect();
         let (Some(d), Some(&[mut a, mut b, c])) = (result, mats.as_deref()) else {

@@ -154,8 +154,7 @@ pub(crate) fn has_effects(m: &Module, function: Id) -> bool {
 
 /// Whether an instruction that writes nothing does anything besides computing a value or leading on.
 fn does_more(op: Op) -> bool {
-    let leads_on =
-        matches!(op, Op::Branch | Op::BranchConditional | Op::Switch | Op::Return | Op::ReturnValue | Op::Unreachable);
+    let leads_on = op.is_branch() || matches!(op, Op::Return | Op::ReturnValue | Op::Unreachable);
     let waits = Effects::BARRIER | Effects::EXCHANGES;
     effects::orders_memory(op) || op.info().is_some_and(|i| i.effects.any(waits | Effects::CONTROL) && !leads_on)
 }

@@ -88,9 +88,9 @@ impl Lower<'_, '_> {
     pub(super) fn load(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r);
         let mat = inst.ty.and_then(|t| self.mats.get(&t)).copied();
-        let (Some(mat), Some(pointer), Some(layout)) = (mat, inst.id(0), inst.id(1)) else { return malformed(r) };
-        let (stride, operands) = (inst.id(2), inst.operands.get(3..).unwrap_or_default().to_vec());
-        let access = self.access(r, mat, pointer, layout, stride, operands)?;
+        let (Some(mat), Some(said)) = (mat, inst.matrix_access()) else { return malformed(r) };
+        let operands = inst.operands.get(said.memory..).unwrap_or_default().to_vec();
+        let access = self.access(r, mat, said.pointer, said.layout, said.stride, operands)?;
         if let Some(id) = self.m.inst(r).result.filter(|id| self.deferred.contains(id)) {
             self.leave(r, id, Deferred::Plain(Box::new(access)));
             return Ok(());
@@ -101,12 +101,10 @@ impl Lower<'_, '_> {
 
     pub(super) fn store(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r);
-        let (Some(pointer), Some(object), Some(layout)) = (inst.id(0), inst.id(1), inst.id(2)) else {
-            return malformed(r);
-        };
-        let (stride, operands) = (inst.id(3), inst.operands.get(4..).unwrap_or_default().to_vec());
+        let Some((said, object)) = inst.matrix_access().and_then(|a| Some((a, a.object?))) else { return malformed(r) };
+        let operands = inst.operands.get(said.memory..).unwrap_or_default().to_vec();
         let Some(mat) = self.mat_of(object) else { return malformed(r) };
-        let mut access = self.access(r, mat, pointer, layout, stride, operands)?;
+        let mut access = self.access(r, mat, said.pointer, said.layout, said.stride, operands)?;
         let mut object = object;
         let (memory, width) = (access.place.memory.width(), mat.scalar.width());
         if memory > width {

@@ -48,6 +48,7 @@ use coop_ir::builder::Globals;
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::sort_globals;
+use coop_ir::spv::Scope;
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
@@ -166,8 +167,9 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusa
     let constants = Constants::new(m, &Specialization::new());
     let mut lanes = lanes::LaneSource::new(m, &constants, cx.options)?;
     let types: FxHashSet<Id> = m.globals_with(Op::TypeCooperativeMatrixKHR).filter_map(|r| m.inst(r).result).collect();
-    let in_workgroup =
-        |ty: &Id| types::coop_mat(m, *ty).is_some_and(|t| t.view(m, &constants).scope.fixed() == Some(2));
+    let in_workgroup = |ty: &Id| {
+        types::coop_mat(m, *ty).is_some_and(|t| t.view(m, &constants).scope.fixed_as() == Some(Scope::Workgroup))
+    };
     let staged = types.iter().copied().filter(in_workgroup).collect();
     sweep::run(m, &constants, &types, &staged);
     let mats = plan::collect(m, &constants, &lanes)?;
@@ -370,7 +372,7 @@ impl Lower<'_, '_> {
             }
             (Op::CompositeConstructReplicateEXT, Some(mat), _) => self.splat(r, mat, Op::CompositeConstruct),
             (Op::Select, Some(mat), _) => self.elementwise(r, mat),
-            (op, Some(mat), _) if arith::is_elementwise(op) => self.elementwise(r, mat),
+            (op, Some(mat), _) if op.is_elementwise() => self.elementwise(r, mat),
             (Op::CompositeExtract | Op::CompositeInsert, ..) => self.element_index(r),
             (
                 Op::Load

@@ -13,8 +13,10 @@ use crate::placement::Use;
 use crate::ssa::is_debug;
 use coop_ir::cfg::{Cfg, PostDoms};
 use coop_ir::constant::{Constants, Specialization};
+use coop_ir::grammar::{Class, Effects};
 use coop_ir::hash::{FxHashMap, FxHashSet};
-use coop_ir::spv::StorageClass;
+use coop_ir::pointers;
+use coop_ir::spv::{CooperativeMatrixUse, StorageClass};
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op};
 
@@ -46,11 +48,14 @@ pub(crate) fn looks_at_factors(m: &Module) -> bool {
     let constants = Constants::new(m, &Specialization::new());
     let factor = |ty: Id| {
         let ty = types::coop_mat(m, ty)?;
-        Some(matches!(ty.view(m, &constants).use_.value(), Some(0 | 1)))
+        Some(matches!(
+            ty.view(m, &constants).use_.value_as(),
+            Some(CooperativeMatrixUse::MatrixAKHR | CooperativeMatrixUse::MatrixBKHR)
+        ))
     };
     m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r)).any(|inst| {
         let ty = match inst.op {
-            Op::AccessChain | Op::InBoundsAccessChain => through_matrix(m, inst).map(|(_, _, ty)| ty),
+            op if op.is_member_chain() => through_matrix(m, inst).map(|(_, _, ty)| ty),
             Op::CompositeExtract | Op::CooperativeMatrixGetCoordinateEXT => inst.id(0).and_then(|id| m.type_of(id)),
             _ => None,
         };
@@ -61,7 +66,7 @@ pub(crate) fn looks_at_factors(m: &Module) -> bool {
 /// Whether an instruction is about single elements, or may lead to one that is.
 fn looks_at_elements(m: &Module, inst: &Inst) -> bool {
     match inst.op {
-        Op::AccessChain | Op::InBoundsAccessChain => through_matrix(m, inst).is_some(),
+        op if op.is_member_chain() => through_matrix(m, inst).is_some(),
         Op::CompositeExtract | Op::CompositeInsert => inst.ids().any(|id| types::coop_mat_of(m, id).is_some()),
         Op::CooperativeMatrixGetCoordinateEXT | Op::CooperativeMatrixLengthKHR => true,
         _ => false,
@@ -216,7 +221,9 @@ impl<'a> Flow<'a> {
         callee.is_some_and(|f| {
             !f.blocks.is_empty()
                 && f.blocks.iter().flat_map(|b| &b.insts).map(|r| self.m.inst(*r)).all(|i| match i.op {
-                    Op::Store => i.id(0).and_then(|p| self.root(p)).and_then(|v| self.m.def_inst(v)).is_some_and(own),
+                    Op::Store => {
+                        i.accessed().and_then(|p| self.root(p)).and_then(|v| self.m.def_inst(v)).is_some_and(own)
+                    }
                     op => op.is_terminator() || quiet(op) || i.result.is_some() && !acts(op),
                 })
         })
@@ -233,7 +240,7 @@ impl<'a> Flow<'a> {
     }
 
     fn store(&mut self, inst: &Inst, given: &[Id], decided: &[Id]) {
-        let (Some(pointer), Some(value)) = (inst.id(0), inst.id(1)) else { return };
+        let (Some(pointer), Some(value)) = (inst.accessed(), inst.stored()) else { return };
         if let Some(ty) = self.elements.get(&pointer).copied() {
             self.element(ty, Some(value));
             return;
@@ -252,27 +259,9 @@ impl<'a> Flow<'a> {
 
     /// The private variable that a pointer leads to.
     fn root(&self, pointer: Id) -> Option<Id> {
-        let mut id = pointer;
-        for _ in 0..64 {
-            let inst = self.m.def_inst(id)?;
-            match inst.op {
-                Op::Variable => {
-                    let private = [StorageClass::Function, StorageClass::Private];
-                    return private.contains(&inst.enumerant(0)?).then_some(id);
-                }
-                Op::AccessChain
-                | Op::InBoundsAccessChain
-                | Op::PtrAccessChain
-                | Op::InBoundsPtrAccessChain
-                | Op::Bitcast
-                | Op::PtrCastToGeneric
-                | Op::GenericCastToPtr
-                | Op::GenericCastToPtrExplicit
-                | Op::CopyObject => id = inst.id(0)?,
-                _ => return None,
-            }
-        }
-        None
+        let root = pointers::root(self.m, pointer, Op::derives_pointer)?;
+        let variable = self.m.def_inst(root).filter(|i| i.op == Op::Variable)?;
+        [StorageClass::Function, StorageClass::Private].contains(&variable.enumerant(0)?).then_some(root)
     }
 
     /// Elements decide where control goes from a block: what is done until all ways meet again depends on them, and what comes
@@ -332,19 +321,7 @@ fn quiet(op: Op) -> bool {
 
 /// Instructions with a result that do something, or that other invocations take part in.
 fn acts(op: Op) -> bool {
-    let named = |prefix: &str| op.name().is_some_and(|n| n.starts_with(prefix));
-    matches!(
-        op,
-        Op::FunctionCall
-            | Op::CooperativeMatrixLoadKHR
-            | Op::CooperativeMatrixMulAddKHR
-            | Op::CooperativeMatrixReduceNV
-            | Op::CooperativeMatrixPerElementOpNV
-            | Op::CooperativeMatrixConvertNV
-            | Op::CooperativeMatrixTransposeNV
-            | Op::CooperativeMatrixLoadTensorNV
-    ) || named("Atomic")
-        || named("Group")
-        || named("Subgroup")
-        || named("Image")
+    let Some(info) = op.info() else { return true };
+    let does = Effects::WRITES | Effects::BARRIER | Effects::EXCHANGES | Effects::CALLS;
+    info.effects.any(does) || matches!(info.class, Class::Atomic | Class::Image)
 }

@@ -106,7 +106,9 @@ impl Directions {
             let inst = m.inst(r);
             let value = |id: Option<Id>| id.and_then(|id| constants.get(id).value());
             let vote = match inst.op {
-                Op::CooperativeMatrixLoadKHR => Some((inst.ty, value(inst.id(1)) == Some(1))),
+                Op::CooperativeMatrixLoadKHR => {
+                    Some((inst.ty, value(inst.matrix_access().map(|a| a.layout)) == Some(1)))
+                }
                 Op::CooperativeMatrixLoadTensorNV => Some((inst.ty, transposes(m, constants, inst))),
                 _ => None,
             };
@@ -281,11 +283,12 @@ fn runs(m: &Module, constants: &Constants, mats: &FxHashMap<Id, (Scalar, Shape)>
     for r in m.all().filter(|r| m.inst(*r).op == Op::CooperativeMatrixStoreKHR) {
         let inst = m.inst(r);
         let run = || -> Option<Run> {
-            let pointer = types::Type::of(m, m.type_of(inst.id(0)?)?)?;
+            let access = inst.matrix_access()?;
+            let pointer = types::Type::of(m, m.type_of(access.pointer)?)?;
             let types::Type::Pointer { pointee, .. } = pointer else { return None };
             let (memory, _) = types::scalar_or_vector(m, pointee)?;
-            let (scalar, shape) = *mats.get(&m.type_of(inst.id(1)?)?)?;
-            let along_row = constants.get(inst.id(2)?).value()? == 0;
+            let (scalar, shape) = *mats.get(&m.type_of(access.object?)?)?;
+            let along_row = constants.get(access.layout).value()? == 0;
             (memory.width() > scalar.width()).then(|| Run { shape, along_row, len: memory.width() / scalar.width() })
         };
         out.extend(run());

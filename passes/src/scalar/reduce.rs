@@ -16,12 +16,13 @@ use crate::arena::{Arena, Region, Zone};
 use crate::placement::{Cut, Line};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::hash::FxHashMap;
+use coop_ir::spv::CooperativeMatrixReduce;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 
 /// Bits of Cooperative Matrix Reduce.
-const ROW: u32 = 1;
-const COLUMN: u32 = 2;
-const QUARTERS: u32 = 4;
+const ROW: u32 = CooperativeMatrixReduce::Row.0;
+const COLUMN: u32 = CooperativeMatrixReduce::Column.0;
+const QUARTERS: u32 = CooperativeMatrixReduce::_2x2.0;
 
 impl Lower<'_, '_> {
     pub(super) fn reduce(&mut self, r: InstRef) -> Result<(), Refusal> {

@@ -32,7 +32,7 @@ pub(crate) fn run(m: &mut Module, constants: &Constants, types: &FxHashSet<Id>, 
         let mut live: Vec<Id> = Vec::new();
         for r in &insts {
             let i = m.inst(*r);
-            if is_note(i.op) || (i.op == Op::Store && i.id(0).is_some_and(|p| written.contains(&p))) {
+            if is_note(i.op) || (i.op == Op::Store && i.accessed().is_some_and(|p| written.contains(&p))) {
                 continue;
             }
             match i.result.filter(|_| i.op == Op::Phi) {
@@ -54,7 +54,7 @@ pub(crate) fn run(m: &mut Module, constants: &Constants, types: &FxHashSet<Id>, 
             .filter(|r| {
                 let i = m.inst(*r);
                 match i.op {
-                    Op::Store => i.id(0).is_some_and(|p| written.contains(&p)),
+                    Op::Store => i.accessed().is_some_and(|p| written.contains(&p)),
                     Op::Phi | Op::CooperativeMatrixLoadTensorNV => {
                         i.result.is_some_and(|id| is_matrix(m, id) && !read.contains(&id))
                     }

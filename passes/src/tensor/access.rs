@@ -30,7 +30,6 @@ use super::origin::Origin;
 use super::parts::{LayoutType, TensorType, ViewType, chain, layout};
 use super::visit::{Begun, Visit};
 use super::wide::Wide;
-use super::{OF_LAYOUT, OF_VIEW};
 use crate::arena::Elem;
 use crate::builtins::add_to_interfaces;
 use crate::{Options, Refusal, Semantics, ssa};
@@ -38,7 +37,9 @@ use coop_ir::builder::{FunctionBuilder, Globals, Index};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::hash::FxHashSet;
+use coop_ir::spv::TensorAddressingOperands;
 use coop_ir::types::{self, Scalar};
+use coop_ir::views::TensorAccess;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 
 /// What the tensor accesses of a module share.
@@ -285,7 +286,7 @@ impl Tensors {
 
     /// Removes the layouts and views, with their types, when every access is realised.
     pub(crate) fn finish(&mut self, m: &mut Module) {
-        let of_tensors = |op: Op| OF_LAYOUT.contains(&op) || OF_VIEW.contains(&op);
+        let of_tensors = |op: Op| op.is_tensor_layout() || op.is_tensor_view();
         let mut results: FxHashSet<Id> = FxHashSet::default();
         for f in 0..m.functions.len() {
             let gone: FxHashSet<InstRef> = m.functions[f].insts().filter(|r| of_tensors(m.inst(*r).op)).collect();
@@ -310,22 +311,15 @@ struct Operands {
 
 impl Operands {
     fn of(inst: &coop_ir::Inst) -> Option<Operands> {
-        use coop_ir::spv::MemoryAccess;
-        let mask = inst.word(3)?;
-        let mut at = 4;
-        let with_one = [
-            MemoryAccess::Aligned,
-            MemoryAccess::MakePointerAvailable,
-            MemoryAccess::MakePointerVisible,
-            MemoryAccess::AliasScopeINTELMask,
-            MemoryAccess::NoAliasINTELMask,
-        ];
-        at += with_one.iter().filter(|bit| mask & bit.0 != 0).count();
-        let memory = inst.operands.get(3..at)?.to_vec();
-        let tensor = inst.word(at)?;
-        let mut rest = inst.operands.get(at + 1..)?.iter().map(|o| o.id());
-        let mut next = |bit: u32| if tensor & bit != 0 { rest.next().map(|id| id.ok_or(())) } else { Some(Err(())) };
-        let (view, decode, decode_vector) = (next(1)?.ok(), next(2)?.ok(), next(4)?.ok());
+        let access = inst.tensor_access()?;
+        let memory = inst.operands.get(TensorAccess::MEMORY..access.at)?.to_vec();
+        // Each bit has its operand.
+        let has = |bit, operand: Option<(Id, usize)>| !access.mask.contains(bit) || operand.is_some();
+        let complete = has(TensorAddressingOperands::TensorView, access.view)
+            && has(TensorAddressingOperands::DecodeFunc, access.decode)
+            && has(TensorAddressingOperands::DecodeVectorFunc, access.decode_vector);
+        let [view, decode, decode_vector] = [access.view, access.decode, access.decode_vector].map(|o| o.map(|o| o.0));
+        complete.then_some(())?;
         Some(Operands { memory, view, decode, decode_vector })
     }
 }

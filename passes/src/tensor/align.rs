@@ -72,7 +72,7 @@ impl Finder<'_> {
                 self.path.pop();
                 all
             }
-            Op::Load => inst.id(0).map_or(1, |variable| self.loaded(variable)),
+            Op::Load => inst.accessed().map_or(1, |variable| self.loaded(variable)),
             _ => 1,
         }
     }

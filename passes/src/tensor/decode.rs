@@ -410,7 +410,7 @@ impl Maker<'_> {
                     Op::Bitcast if matches!(Type::of(b.module, ty), Some(Type::Pointer { .. })) => {
                         derived.insert(result, base);
                     }
-                    Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
+                    op if op.is_typed_access_chain() => {
                         let found = chained(&mut b, self.constants, self.decorations, &inst, base, &replaced);
                         let found = found.ok_or_else(|| {
                             refusal("a decode function's access to its block can't be followed".to_owned())
@@ -455,7 +455,7 @@ fn chained(
     let pointer = inst.id(0)?;
     let pointer_type = b.module.type_of(pointer)?;
     let Type::Pointer { pointee, .. } = Type::of(b.module, pointer_type)? else { return None };
-    let steps = matches!(inst.op, Op::PtrAccessChain | Op::InBoundsPtrAccessChain);
+    let steps = inst.op.is_element_chain();
     let indices: Vec<Id> = inst.ids_from(1).map(|id| replaced.get(&id).copied().unwrap_or(id)).collect();
     // Indices are of any width and sign; addresses are computed in 32 bits.
     let mut casts: FxHashMap<Id, Term> = FxHashMap::default();

@@ -42,6 +42,7 @@ pub(crate) use origin::points_beside;
 pub(crate) use visit::Visit;
 
 use coop_ir::Op;
+use coop_ir::spv::TensorClampMode;
 
 /// The instructions that make or change layouts.
 const OF_LAYOUT: [Op; 6] = [
@@ -58,8 +59,8 @@ const OF_VIEW: [Op; 4] =
     [Op::CreateTensorViewNV, Op::TensorViewSetDimensionNV, Op::TensorViewSetStrideNV, Op::TensorViewSetClipNV];
 
 /// Modes of `OpTypeTensorLayoutNV`.
-const CLAMP_UNDEFINED: u32 = 0;
-const CLAMP_CONSTANT: u32 = 1;
-const CLAMP_TO_EDGE: u32 = 2;
-const CLAMP_REPEAT: u32 = 3;
-const CLAMP_MIRRORED: u32 = 4;
+const CLAMP_UNDEFINED: u32 = TensorClampMode::Undefined.0;
+const CLAMP_CONSTANT: u32 = TensorClampMode::Constant.0;
+const CLAMP_TO_EDGE: u32 = TensorClampMode::ClampToEdge.0;
+const CLAMP_REPEAT: u32 = TensorClampMode::Repeat.0;
+const CLAMP_MIRRORED: u32 = TensorClampMode::RepeatMirrored.0;

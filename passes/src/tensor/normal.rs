@@ -1,7 +1,6 @@
 //! The pass: layouts and views taken apart, and put together again in front of each access.
 
 use super::parts::{TensorType, layout, steps};
-use super::{OF_LAYOUT, OF_VIEW};
 use crate::pipeline::PassCx;
 use crate::{Refusal, Semantics, ssa};
 use coop_ir::builder::Globals;
@@ -144,7 +143,7 @@ impl Normal<'_> {
 
     fn inst(&mut self, r: InstRef, b: usize, phis: &mut Vec<(InstRef, usize)>) -> Result<(), Refusal> {
         let inst = self.m.inst(r).clone();
-        if OF_LAYOUT.contains(&inst.op) || OF_VIEW.contains(&inst.op) {
+        if inst.op.is_tensor_layout() || inst.op.is_tensor_view() {
             return self.update(r, b, &inst);
         }
         if matches!(inst.op, Op::CooperativeMatrixLoadTensorNV | Op::CooperativeMatrixStoreTensorNV) {
@@ -287,9 +286,9 @@ impl Normal<'_> {
         let fits = match (&ty, inst.op) {
             (TensorType::Layout(l), Op::TensorLayoutSliceNV) => args.len() == 2 * l.rank,
             (TensorType::Layout(_), Op::TensorLayoutSetClampValueNV) => args.len() == 1,
-            (TensorType::Layout(l), op) => OF_LAYOUT.contains(&op) && args.len() == l.rank,
+            (TensorType::Layout(l), op) => op.is_tensor_layout() && args.len() == l.rank,
             (TensorType::View(_), Op::TensorViewSetClipNV) => args.len() == 4,
-            (TensorType::View(v), op) => OF_VIEW.contains(&op) && args.len() == v.order.len(),
+            (TensorType::View(v), op) => op.is_tensor_view() && args.len() == v.order.len(),
         };
         if !fits || parts.len() != ty.parts() {
             let why = format!("the operands of {} don't fit its type", inst.op);

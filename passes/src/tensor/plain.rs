@@ -13,7 +13,7 @@ use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, require_capabili
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::sort_globals;
-use coop_ir::spv::{BuiltIn, Capability, MemoryAccess, MemorySemantics, StorageClass};
+use coop_ir::spv::{BuiltIn, Capability, MemoryAccess, MemorySemantics, Scope, StorageClass};
 use coop_ir::types;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
@@ -231,7 +231,7 @@ impl Plain<'_> {
 
     fn stage(&mut self, access: &Access) -> Result<Stage, Refusal> {
         let scope = types::coop_mat(self.m, access.matrix).map(|t| t.view(self.m, &self.constants).scope);
-        let workgroup = scope.and_then(|s| s.fixed()) == Some(2);
+        let workgroup = scope.and_then(|s| s.fixed_as()) == Some(Scope::Workgroup);
         let size = Workgroup::new(self.m, &self.constants).most.unwrap_or(1);
         let (lanes, parts) = if workgroup { (size, 1) } else { (self.size, size.div_ceil(self.size)) };
         let per = access.rows * access.cols;

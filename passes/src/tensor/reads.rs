@@ -104,12 +104,12 @@ fn behind(
     let base = || behind(m, constants, decorations, from, root, depth + 1);
     match inst.op {
         Op::Bitcast | Op::CopyObject => base(),
-        Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
+        op if op.is_typed_access_chain() => {
             let layouts = Layouts { m, constants, decorations };
             let ty = m.type_of(from)?;
             let Type::Pointer { pointee, .. } = Type::of(m, ty)? else { return None };
             let indices: Vec<Id> = inst.ids_from(1).collect();
-            let steps = matches!(inst.op, Op::PtrAccessChain | Op::InBoundsPtrAccessChain);
+            let steps = inst.op.is_element_chain();
             let (first, rest) = indices.split_at(usize::from(steps));
             let term = |id: Id| Term { at: Index::Value(id), factor: 1, align: align(m, constants, id) };
             let mut address = base()?;

@@ -3,7 +3,6 @@
 use super::Tiles;
 use super::each::{counts, places_wanted};
 use crate::alike::{find, given, takes_place};
-use crate::scalar::arith::is_elementwise;
 use crate::scalar::callback::has_effects;
 use coop_ir::hash::FxHashSet;
 use coop_ir::{Id, Inst, Module, Op};
@@ -24,7 +23,7 @@ impl Tiles<'_, '_> {
                 let held = !has_effects(m, function) && (counts(*mat) || !wanted);
                 (held && !takes_place(m, function)[1]).then_some(matrices)
             }
-            op if is_elementwise(op) && !self.moves(m, inst, *mat) => Some(matrices),
+            op if op.is_elementwise() && !self.moves(m, inst, *mat) => Some(matrices),
             _ => given(inst, matrices),
         }
     }

@@ -90,8 +90,8 @@ pub(super) fn deferred(
 /// Whether an instruction may change memory that a load reads, or wait for others to.
 pub(super) fn writes(m: &Module, inst: &Inst) -> bool {
     match inst.op {
-        Op::FunctionCall => return inst.id(0).is_none_or(|f| has_effects(m, f)),
-        Op::CooperativeMatrixPerElementOpNV => return inst.id(1).is_none_or(|f| has_effects(m, f)),
+        Op::FunctionCall => return inst.callee().is_none_or(|f| has_effects(m, f)),
+        Op::CooperativeMatrixPerElementOpNV => return inst.callee().is_none_or(|f| has_effects(m, f)),
         _ => {}
     }
     match effects::written(m, inst) {

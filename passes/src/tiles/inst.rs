@@ -4,23 +4,11 @@ use super::shape::Mat;
 use super::{Parts, Phi, Tiles};
 use crate::Refusal;
 use crate::decorations;
-use crate::scalar::arith::is_elementwise;
 use crate::scalar::memory::narrow;
 use coop_ir::builder::FunctionBuilder;
 use coop_ir::hash::FxHashMap;
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-
-/// Instructions that the device does not have, whatever the matrix is.
-const ALWAYS: [Op; 7] = [
-    Op::CooperativeMatrixLoadTensorNV,
-    Op::CooperativeMatrixStoreTensorNV,
-    Op::CooperativeMatrixReduceNV,
-    Op::CooperativeMatrixPerElementOpNV,
-    Op::CooperativeMatrixConvertNV,
-    Op::CooperativeMatrixTransposeNV,
-    Op::CooperativeMatrixGetCoordinateEXT,
-];
 
 /// The first instruction made for an old one takes its place and its id; the others get ids of their own.
 pub(super) struct Slot {
@@ -74,13 +62,13 @@ impl Tiles<'_, '_> {
         let cut_value = |id: Id| self.mat_of(m, id).is_some_and(|m| !m.is_kept());
         match inst.op {
             Op::CooperativeMatrixLengthKHR => inst.id(0).is_some_and(cut),
-            Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
+            op if op.is_typed_access_chain() => {
                 matches!(self.chain_through(m, inst), Some((_, mat)) if !mat.is_kept())
             }
             Op::CooperativeMatrixMulAddKHR if self.must_saturate(m, inst) || self.must_widen(m, inst) => true,
             Op::Select if inst.ty.is_some_and(|t| self.selected.contains(&t)) => true,
-            op if ALWAYS.contains(&op) => true,
-            op if is_elementwise(op)
+            op if super::REMOVED.contains(&op) => true,
+            op if op.is_elementwise()
                 && inst.ty.and_then(|t| self.mats.get(&t)).is_some_and(|to| self.moves(m, inst, *to)) =>
             {
                 true
@@ -114,9 +102,7 @@ impl Tiles<'_, '_> {
             Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixTransposeNV => self.convert(b, r, &inst),
             Op::CooperativeMatrixGetCoordinateEXT => self.coordinate(b, r, &inst),
             Op::CooperativeMatrixLengthKHR => self.length(b, r, &inst),
-            Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
-                self.access_chain(b, r, &inst)
-            }
+            op if op.is_typed_access_chain() => self.access_chain(b, r, &inst),
             Op::CompositeExtract => self.extract(b, r, &inst),
             Op::CompositeInsert => self.insert(b, r, &inst),
             Op::Load => match result {
@@ -137,7 +123,7 @@ impl Tiles<'_, '_> {
                 Some(mat) => self.splat(b, r, &inst, mat),
                 None => self.construct(b, r, inst),
             },
-            op if is_elementwise(op) => match result {
+            op if op.is_elementwise() => match result {
                 Some(mat) if self.moves(b.module, &inst, mat) => self.convert(b, r, &inst),
                 Some(mat) => self.each(b, r, &inst, mat),
                 None => malformed(r, format!("{op} of a matrix that gives none")),
@@ -232,7 +218,7 @@ impl Tiles<'_, '_> {
     /// The matrix that a chain of accesses steps into, if there is one.
     fn chain_through(&self, m: &Module, inst: &Inst) -> Through {
         let Type::Pointer { pointee, .. } = Type::of(m, m.type_of(inst.id(0)?)?)? else { return None };
-        let first = if matches!(inst.op, Op::PtrAccessChain | Op::InBoundsPtrAccessChain) { 2 } else { 1 };
+        let first = if inst.op.is_element_chain() { 2 } else { 1 };
         let mut ty = pointee;
         for (n, index) in inst.ids_from(first).enumerate() {
             if let Some(mat) = self.mats.get(&ty) {
@@ -364,7 +350,9 @@ impl Tiles<'_, '_> {
     }
 
     fn store(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
-        let (Some(pointer), Some(object)) = (inst.id(0), inst.id(1)) else { return malformed(r, "a store of nothing") };
+        let (Some(pointer), Some(object)) = (inst.accessed(), inst.stored()) else {
+            return malformed(r, "a store of nothing");
+        };
         let (mat, parts) = self.tiles_of(b.module, r, object)?;
         for (t, part) in (0..).zip(parts) {
             let to = self.tile_of_variable(b, r, pointer, mat, t)?;
@@ -375,8 +363,7 @@ impl Tiles<'_, '_> {
     }
 
     fn phi(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst, mat: Mat) -> Result<(), Refusal> {
-        let ids: Vec<Id> = inst.ids().collect();
-        let from: Vec<(Id, Id)> = ids.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+        let from: Vec<(Id, Id)> = inst.incoming().collect();
         let mut slot = Slot::new(r);
         let mut parts = Parts::new();
         let alike = self.is_alike(inst.result);

@@ -57,19 +57,17 @@ impl Tiles<'_, '_> {
 
     /// The memory that a load reads.
     pub(super) fn memory_of_load(&self, b: &FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<Memory, Refusal> {
-        let (Some(pointer), Some(layout)) = (inst.id(0), inst.id(1)) else {
-            return malformed(r, "a load of no matrix");
-        };
-        self.memory(b, r, pointer, layout, inst.id(2), inst.operands.get(3..).unwrap_or_default())
+        let Some(a) = inst.matrix_access() else { return malformed(r, "a load of no matrix") };
+        self.memory(b, r, a.pointer, a.layout, a.stride, inst.operands.get(a.memory..).unwrap_or_default())
     }
 
     pub(super) fn store_khr(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
-        let (Some(pointer), Some(object), Some(layout)) = (inst.id(0), inst.id(1), inst.id(2)) else {
+        let Some((a, object)) = inst.matrix_access().and_then(|a| Some((a, a.object?))) else {
             return malformed(r, "a store of no matrix");
         };
         let (mat, parts) = self.tiles_of(b.module, r, object)?;
-        let operands = inst.operands.get(4..).unwrap_or_default();
-        let memory = self.memory(b, r, pointer, layout, inst.id(3), operands)?;
+        let operands = inst.operands.get(a.memory..).unwrap_or_default();
+        let memory = self.memory(b, r, a.pointer, a.layout, a.stride, operands)?;
         let owner = self.owner(b, mat);
         for spot in self.spots(b, mat) {
             let (pointer, operands) = self.tile_in_memory(b, r, &memory, mat, &spot)?;

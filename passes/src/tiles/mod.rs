@@ -43,7 +43,6 @@ use crate::kernel;
 use crate::logical::{Logical, logical};
 use crate::pipeline::PassCx;
 use crate::placement::{Grid, Use};
-use crate::scalar::arith::is_elementwise;
 use crate::scalar::lanes::unknown_size;
 use crate::scalar::{observe, sweep};
 use crate::tensor::{Access, Tensors};
@@ -75,8 +74,6 @@ pub(crate) const REMOVED: &[Op] = &[
     Op::CooperativeMatrixTransposeNV,
     Op::CooperativeMatrixGetCoordinateEXT,
 ];
-
-const TENSOR: [Op; 2] = [Op::CooperativeMatrixLoadTensorNV, Op::CooperativeMatrixStoreTensorNV];
 
 /// Tiles of one matrix that a subgroup holds, at the most: what is done with each is code of its own, and no device has registers
 /// for a hundredth of them.
@@ -181,7 +178,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     plain::to_tensor(m, &mut g, &constants, &mats);
     let mut tensors = Tensors::new(m, cx.options);
     let mut accesses = FxHashMap::default();
-    for r in m.all().filter(|r| TENSOR.contains(&m.inst(*r).op)).collect::<Vec<_>>() {
+    for r in m.all().filter(|r| m.inst(*r).op.is_tensor_access()).collect::<Vec<_>>() {
         let mut access = tensors.access(m, &mut g, r)?;
         // Intel's compiler loads matrices of such components by rows only.
         access.runs_down &= !(kernel::is_kernel(m) && access.elem.scalar.width() == 32);
@@ -297,7 +294,7 @@ fn partners(m: &Module, logical: &[Logical]) -> Vec<(Id, Id)> {
     for f in &m.functions {
         for r in f.blocks.iter().flat_map(|b| b.insts.iter()) {
             let i = m.inst(*r);
-            let Some(ty) = i.ty.filter(|t| is_elementwise(i.op) && ids.contains(t)) else { continue };
+            let Some(ty) = i.ty.filter(|t| i.op.is_elementwise() && ids.contains(t)) else { continue };
             let types = i.ids().filter_map(|id| m.type_of(id)).filter(|t| *t != ty && ids.contains(t));
             out.extend(types.map(|t| (ty, t)));
         }
@@ -616,7 +613,7 @@ impl Tiles<'_, '_> {
     /// Has every entry point write the rulers before anything else.
     fn begin_entries(&mut self, m: &mut Module, g: &mut Globals) {
         let Some(rulers) = self.write_rulers(m, g) else { return };
-        let entries: Vec<Id> = m.globals_with(Op::EntryPoint).filter_map(|r| m.inst(r).id(1)).collect();
+        let entries: Vec<Id> = m.globals_with(Op::EntryPoint).filter_map(|r| m.inst(r).entry_function()).collect();
         for f in 0..m.functions.len() {
             if !m.inst(m.functions[f].def).result.is_some_and(|id| entries.contains(&id)) {
                 continue;

@@ -53,7 +53,7 @@ impl Tiles<'_, '_> {
                 *factor = Factor::Held(parts);
             }
         }
-        let bits = Bits(inst.word(3).unwrap_or(0));
+        let bits = inst.matrix_operands();
         // Sums of floats have no limits to saturate at: the bit means nothing there.
         let saturates = saturates(inst) && d.elem.scalar.is_int();
         let steps = a.cols;
@@ -187,7 +187,7 @@ impl Tiles<'_, '_> {
     /// Whether an instruction saturates as the device can't.
     pub(super) fn must_saturate(&self, m: &Module, inst: &Inst) -> bool {
         let mats = self.operands_and_result(m, inst);
-        let bits = Bits(inst.word(3).unwrap_or(0));
+        let bits = inst.matrix_operands();
         saturates(inst) && mats.is_some_and(|mats| !self.device_saturates(mats, bits))
     }
 
@@ -212,7 +212,7 @@ impl Tiles<'_, '_> {
 }
 
 fn saturates(inst: &Inst) -> bool {
-    Bits(inst.word(3).unwrap_or(0)).contains(Bits::SaturatingAccumulationKHR)
+    inst.matrix_operands().contains(Bits::SaturatingAccumulationKHR)
 }
 
 fn check(r: InstRef, [a, b, c, d]: [Mat; 4]) -> Result<(), Refusal> {

@@ -14,10 +14,11 @@ use crate::pipeline::PassCx;
 use crate::{Target, placement::Use};
 use coop_device::Feature;
 use coop_ir::builder::{FunctionBuilder, Index, add_global};
+use coop_ir::spv::Decoration;
 use coop_ir::{Id, Inst, Op, Operand};
 
 /// The decoration CooperativeMatrixTransposeEXT.
-pub(super) const TRANSPOSE: u32 = 5440;
+pub(super) const TRANSPOSE: u32 = Decoration::CooperativeMatrixTransposeEXT.0;
 
 /// What of the extension may be used.
 #[derive(Clone, Copy, Default, Debug)]

@@ -8,9 +8,9 @@
 use super::each::is_guarded;
 use super::shape::Mat;
 use crate::placement::Use;
-use crate::scalar::arith::is_elementwise;
 use coop_ir::constant::Constants;
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::pointers;
 use coop_ir::types::Type;
 use coop_ir::{Id, Inst, Module, Op};
 
@@ -86,15 +86,7 @@ impl Padding<'_> {
     /// Whether an instruction gives a value with something beyond the end of K.
     fn fills(&self, inst: &Inst, ty: Id) -> bool {
         let mat = self.mats.get(&ty);
-        let constructs = matches!(
-            inst.op,
-            Op::ConstantComposite
-                | Op::SpecConstantComposite
-                | Op::ConstantCompositeReplicateEXT
-                | Op::SpecConstantCompositeReplicateEXT
-                | Op::CompositeConstruct
-                | Op::CompositeConstructReplicateEXT
-        );
+        let constructs = inst.op.is_composite();
         match inst.op {
             Op::ConstantNull | Op::Undef | Op::CooperativeMatrixLoadKHR => false,
             // Exchanges clear what is beyond.
@@ -114,8 +106,8 @@ impl Padding<'_> {
             }
             // Zeros divided by zeros are anything.
             Op::FDiv | Op::SDiv | Op::UDiv => true,
-            op if is_elementwise(op) => self.one_of(inst.ids()),
-            Op::Load => self.is_filled(inst.id(0).and_then(|p| self.root(p))),
+            op if op.is_elementwise() => self.one_of(inst.ids()),
+            Op::Load => self.is_filled(inst.accessed().and_then(|p| self.root(p))),
             _ => true,
         }
     }
@@ -126,7 +118,7 @@ impl Padding<'_> {
 
     /// A store of a matrix, or of an element of one.
     fn store(&mut self, inst: &Inst) {
-        let (Some(pointer), Some(object)) = (inst.id(0), inst.id(1)) else { return };
+        let (Some(pointer), Some(object)) = (inst.accessed(), inst.stored()) else { return };
         let Some(root) = self.root(pointer) else { return };
         if !self.points_to_holder(root) {
             return;
@@ -148,17 +140,8 @@ impl Padding<'_> {
 
     /// The variable that a pointer leads to.
     fn root(&self, pointer: Id) -> Option<Id> {
-        let mut id = pointer;
-        // Definitions come before their uses, so that this ends; a cycle is cut by the count.
-        for _ in 0..1000 {
-            let inst = self.m.def_inst(id)?;
-            match inst.op {
-                Op::Variable => return Some(id),
-                Op::AccessChain | Op::InBoundsAccessChain | Op::CopyObject => id = inst.id(0)?,
-                _ => return None,
-            }
-        }
-        None
+        let root = pointers::root(self.m, pointer, |op| op.is_member_chain() || op == Op::CopyObject)?;
+        (self.m.def_inst(root)?.op == Op::Variable).then_some(root)
     }
 
     fn points_to_holder(&mut self, pointer: Id) -> bool {

@@ -32,7 +32,6 @@ use super::sheet::{Layout, Sheet};
 use super::tensor::Key;
 use crate::arena::words_of;
 use crate::tensor::Access;
-use crate::tidy;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::cfg::{Cfg, Loops};
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -147,7 +146,7 @@ fn pipeline(
     for b in &blocks {
         let insts = &function.blocks[*b].insts;
         let (end, rest) = insts.split_last()?;
-        if rest.iter().any(|r| writes(m, m.inst(*r))) || !is_branch(m.inst(*end).op) {
+        if rest.iter().any(|r| writes(m, m.inst(*r))) || !m.inst(*end).op.is_branch() {
             return None;
         }
         inside.extend(insts.iter().filter_map(|r| m.inst(*r).result));
@@ -175,8 +174,7 @@ fn pipeline(
     for r in &function.blocks[header].insts {
         let inst = m.inst(*r);
         if inst.op == Op::Phi {
-            let ids: Vec<Id> = inst.ids().collect();
-            let from = |block: Id| ids.chunks_exact(2).find(|p| p[1] == block).map(|p| p[0]);
+            let from = |block: Id| inst.incoming().find(|p| p.1 == block).map(|p| p.0);
             phis.insert(inst.result?, (from(entry)?, from(latch)?));
         }
     }
@@ -186,14 +184,10 @@ fn pipeline(
     Some(Pipeline { entry, header, latch, products, phis, inside, exit, fetched, plans, live: false })
 }
 
-fn is_branch(op: Op) -> bool {
-    matches!(op, Op::Branch | Op::BranchConditional | Op::Switch)
-}
-
 /// Whether an instruction may be repeated elsewhere.
 fn is_pure(m: &Module, inst: &Inst) -> bool {
     match inst.op {
-        op if tidy::is_pure(op) => true,
+        op if op.is_address_arithmetic() => true,
         // Of memory that nobody writes.
         Op::Load => {
             let ty = inst.id(0).and_then(|p| m.type_of(p)).and_then(|t| Type::of(m, t));

@@ -49,11 +49,11 @@ impl Plain<'_> {
         if !store && inst.op != Op::CooperativeMatrixLoadKHR {
             return None;
         }
-        let first = usize::from(store);
-        let matrix = if store { m.type_of(inst.id(1)?)? } else { inst.ty? };
+        let access = inst.matrix_access()?;
+        let matrix = if store { m.type_of(access.object?)? } else { inst.ty? };
         let mat = *self.mats.get(&matrix)?;
-        let (pointer, stride) = (inst.id(0)?, inst.id(first + 2)?);
-        let row_major = match self.constants.get(inst.id(first + 1)?).fixed()? {
+        let (pointer, stride) = (access.pointer, access.stride?);
+        let row_major = match self.constants.get(access.layout).fixed()? {
             0 => true,
             1 => false,
             _ => return None,
@@ -112,8 +112,8 @@ impl Plain<'_> {
             let operands = [layout].into_iter().chain(operands).map(Operand::Id).collect();
             layout = add(m, op, ty, operands);
         }
-        let object = if store { inst.id(1)? } else { g.null(m, mat.ty) };
-        let memory = inst.operands.get(first + 3..).unwrap_or_default();
+        let object = if store { access.object? } else { g.null(m, mat.ty) };
+        let memory = inst.operands.get(access.memory..).unwrap_or_default();
         let none = [Operand::Word(0)];
         let memory = if memory.is_empty() { &none[..] } else { memory };
         let operands = [pointer, object, layout].map(Operand::Id).into_iter();

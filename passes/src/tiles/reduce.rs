@@ -22,13 +22,14 @@ use crate::Refusal;
 use crate::arena::{Arena, Elem, QUAD, Region, Zone, words_of};
 use crate::scalar::bits::{gather, part, small_type};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::spv::CooperativeMatrixReduce;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
 /// Bits of Cooperative Matrix Reduce.
-const ROW: u32 = 1;
-const COLUMN: u32 = 2;
-const QUARTERS: u32 = 4;
+const ROW: u32 = CooperativeMatrixReduce::Row.0;
+const COLUMN: u32 = CooperativeMatrixReduce::Column.0;
+const QUARTERS: u32 = CooperativeMatrixReduce::_2x2.0;
 
 const WORD: Scalar = Scalar::Int { width: 32, signed: false };
 

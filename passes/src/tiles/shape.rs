@@ -164,7 +164,7 @@ impl<'a> Choice<'a> {
             if !types.iter().all(|t| by_id.contains_key(t)) {
                 continue;
             }
-            let bits = i.word(3).unwrap_or(0) & !Bits::SaturatingAccumulationKHR.0;
+            let bits = (i.matrix_operands() - Bits::SaturatingAccumulationKHR).0;
             if !products.iter().any(|p| p.types == types && p.bits == bits) {
                 products.push(Product { at: r, types, bits });
             }

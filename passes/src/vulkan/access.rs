@@ -5,6 +5,7 @@ use super::place::Place;
 use crate::Refusal;
 use coop_ir::spv::{MemoryAccess, StorageClass};
 use coop_ir::types::{Scalar, Type};
+use coop_ir::views::MemoryOperands;
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
 /// An access: through which pointer, and how.
@@ -30,7 +31,7 @@ impl Kernel<'_> {
     pub(super) fn note_access(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r).clone();
         match inst.op {
-            Op::Load => self.note_type(r, inst.id(0), inst.ty, &inst, 1),
+            Op::Load => self.note_type(r, inst.accessed(), inst.ty, &inst, 1),
             Op::Store => {
                 let ty = inst.id(1).and_then(|v| self.value_type(v));
                 self.note_type(r, inst.id(0), ty, &inst, 2)
@@ -141,7 +142,7 @@ impl Kernel<'_> {
 
     pub(super) fn rewrite_store(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r).clone();
-        let (Some(pointer), Some(value)) = (inst.id(0), inst.id(1)) else { return Err(self.no_layout(r)) };
+        let (Some(pointer), Some(value)) = (inst.accessed(), inst.stored()) else { return Err(self.no_layout(r)) };
         match self.places.get(&pointer).copied() {
             None | Some(Place::BuiltIn(_)) => self.keep(r),
             Some(Place::Matrix) => self.rewrite_matrix_store(r)?,
@@ -387,8 +388,5 @@ impl Kernel<'_> {
 
 /// What the memory operands that begin at an operand say of the alignment.
 pub(super) fn aligned(inst: &Inst, operands: usize) -> Option<u64> {
-    let mask = inst.word(operands)?;
-    // Volatile comes before it and has no parameter.
-    let align = inst.word(operands + 1).filter(|_| mask & MemoryAccess::Aligned.0 != 0)?;
-    align.is_power_of_two().then_some(u64::from(align))
+    MemoryOperands::at(inst, operands).alignment().map(u64::from)
 }

@@ -11,8 +11,9 @@ impl Kernel<'_> {
     /// A chain into a built-in variable: the component is remembered.
     pub(super) fn built_in_pointer(&mut self, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
         let (Some(id), Some(base)) = (inst.result, inst.id(0)) else { return Err(self.no_layout(r)) };
-        let mut indices: Vec<Id> = if super::place::chains(inst.op) { inst.ids_from(1).collect() } else { Vec::new() };
-        if super::place::by_element(inst.op) && indices.first().and_then(|i| self.layout.constant(*i)) == Some(0) {
+        let mut indices: Vec<Id> =
+            if inst.op.is_typed_access_chain() { inst.ids_from(1).collect() } else { Vec::new() };
+        if inst.op.is_element_chain() && indices.first().and_then(|i| self.layout.constant(*i)) == Some(0) {
             indices.remove(0);
         }
         let before = self.components.get(&base).copied();

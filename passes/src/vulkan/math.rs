@@ -121,7 +121,7 @@ impl Kernel<'_> {
             }
             _ => return Err(self.no_such(r, "an instruction of an unknown set")),
         }
-        let number = inst.word(1).unwrap_or(u32::MAX);
+        let number = inst.ext_instruction().unwrap_or(u32::MAX);
         let table = ext_inst_set("OpenCL.std").unwrap_or(&[]);
         let name = table.iter().find(|i| i.number == number).map_or("an unknown instruction", |i| i.name);
         let (Some(ty), Some(found)) = (inst.ty, equal(name)) else { return Err(self.no_such(r, name)) };

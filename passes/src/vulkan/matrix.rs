@@ -11,15 +11,7 @@ use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
 /// Whether an instruction loads or stores a matrix through its first operand.
 pub(super) fn accesses(op: Op) -> bool {
-    matches!(
-        op,
-        Op::CooperativeMatrixLoadKHR
-            | Op::CooperativeMatrixStoreKHR
-            | Op::CooperativeMatrixLoadCheckedINTEL
-            | Op::CooperativeMatrixStoreCheckedINTEL
-            | Op::CooperativeMatrixLoadOffsetINTEL
-            | Op::CooperativeMatrixStoreOffsetINTEL
-    )
+    op.is_matrix_access() && !op.is_tensor_access() && !op.is_nv_matrix_op()
 }
 
 impl Kernel<'_> {
@@ -126,9 +118,9 @@ impl Kernel<'_> {
         let Some(wanted) = self.pointee(ty) else { return Err(self.no_layout(r)) };
         let function = StorageClass::Function;
         match inst.op {
-            Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
+            op if op.is_typed_access_chain() => {
                 let mut indices: Vec<Id> = inst.ids_from(1).collect();
-                if super::place::by_element(inst.op) {
+                if inst.op.is_element_chain() {
                     let first = indices.first().and_then(|i| self.layout.constant(*i));
                     if first != Some(0) {
                         return refused("a pointer into a variable of matrices steps by whole objects");

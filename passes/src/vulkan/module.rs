@@ -72,7 +72,17 @@ const DECORATIONS: [u32; 15] = [
 ];
 
 /// Execution modes about denormals and rounding: DenormPreserve and those behind it, and Intel's.
-const FLOAT_MODES: [u32; 9] = [4459, 4460, 4461, 4462, 4463, 5620, 5621, 5622, 5623];
+const FLOAT_MODES: [ExecutionMode; 9] = [
+    ExecutionMode::DenormPreserve,
+    ExecutionMode::DenormFlushToZero,
+    ExecutionMode::SignedZeroInfNanPreserve,
+    ExecutionMode::RoundingModeRTE,
+    ExecutionMode::RoundingModeRTZ,
+    ExecutionMode::RoundingModeRTPINTEL,
+    ExecutionMode::RoundingModeRTNINTEL,
+    ExecutionMode::FloatingPointModeALTINTEL,
+    ExecutionMode::FloatingPointModeIEEEINTEL,
+];
 
 /// An entry point as it is now.
 pub(super) struct Shader {
@@ -85,15 +95,15 @@ pub(super) struct Shader {
 /// device's own way holds.
 pub(super) fn roundings(m: &Module, kernels: &FxHashSet<Id>) -> BTreeSet<String> {
     let name = |kind: Kind, value: u32| kind.enumerant(value).map_or_else(|| value.to_string(), |e| e.name.to_owned());
-    let rounds = Decoration::FPRoundingMode.0;
+    let rounds = Decoration::FPRoundingMode;
     let said = m.globals.iter().map(|r| m.inst(*r)).filter_map(|i| match i.op {
         Op::ExecutionMode if i.id(0).is_some_and(|id| kernels.contains(&id)) => {
-            let mode = i.word(1).filter(|mode| FLOAT_MODES.contains(mode))?;
+            let mode = i.enumerant(1).filter(|mode| FLOAT_MODES.contains(mode))?;
             let width = i.word(2).unwrap_or(0);
-            Some(format!("{} of {width} bits: what the device does holds", name(Kind::ExecutionMode, mode)))
+            Some(format!("{} of {width} bits: what the device does holds", mode))
         }
         // To nearest even is what a device does with most.
-        Op::Decorate if i.word(1) == Some(rounds) && i.word(2) != Some(0) => {
+        Op::Decorate if i.enumerant(1) == Some(rounds) && i.word(2) != Some(0) => {
             Some(format!("conversions rounded by {}: the device's way holds", name(Kind::FPRoundingMode, i.word(2)?)))
         }
         _ => None,
@@ -137,7 +147,7 @@ pub(super) fn finish(m: &mut Module, shaders: &[Shader], needed: &FxHashSet<Capa
 
 fn entry_point(m: &mut Module, shader: &Shader) {
     let entries: Vec<_> =
-        m.globals_with(Op::EntryPoint).filter(|r| m.inst(*r).id(1) == Some(shader.function)).collect();
+        m.globals_with(Op::EntryPoint).filter(|r| m.inst(*r).entry_function() == Some(shader.function)).collect();
     for r in entries {
         let Some((_, end)) = m.inst(r).string(2) else { continue };
         let inst = m.inst_mut(r);

@@ -25,25 +25,6 @@ pub(super) enum Place {
     Matrix,
 }
 
-/// Whether an instruction makes a pointer of a pointer that is its first operand.
-pub(super) fn derives(op: Op) -> bool {
-    chains(op)
-        || matches!(
-            op,
-            Op::Bitcast | Op::CopyObject | Op::PtrCastToGeneric | Op::GenericCastToPtr | Op::GenericCastToPtrExplicit
-        )
-}
-
-/// Whether an instruction steps through a type.
-pub(super) fn chains(op: Op) -> bool {
-    matches!(op, Op::AccessChain | Op::InBoundsAccessChain) || by_element(op)
-}
-
-/// Whether its first index counts whole objects.
-pub(super) fn by_element(op: Op) -> bool {
-    matches!(op, Op::PtrAccessChain | Op::InBoundsPtrAccessChain)
-}
-
 impl Kernel<'_> {
     /// Finds the place of every pointer of the function.
     pub(super) fn places(&mut self) -> Result<(), Refusal> {
@@ -224,7 +205,7 @@ impl Kernel<'_> {
         let inst = self.m.inst(r);
         let Some(id) = inst.result else { return Ok(false) };
         let from: Vec<Id> = match inst.op {
-            op if derives(op) => inst.id(0).into_iter().collect(),
+            op if op.derives_pointer() => inst.id(0).into_iter().collect(),
             Op::Select => inst.ids_from(1).collect(),
             Op::Phi => inst.operands.iter().step_by(2).filter_map(|o| o.id()).collect(),
             Op::Variable | Op::Load | Op::ConvertUToPtr | Op::Undef | Op::ConstantNull => return Ok(false),

@@ -1,7 +1,7 @@
 //! Pointers as numbers: chains become sums, casts go.
 
 use super::Kernel;
-use super::place::{Place, by_element, chains};
+use super::place::Place;
 use crate::Refusal;
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
@@ -28,7 +28,7 @@ impl Kernel<'_> {
         let word = self.g.uint(self.m, width);
         match inst.op {
             Op::Variable => self.m.forget(r),
-            op if chains(op) => {
+            op if op.is_typed_access_chain() => {
                 let value = self.chain(r, &inst, place, width)?;
                 self.stand_in(r, value);
             }
@@ -108,7 +108,7 @@ impl Kernel<'_> {
         let mut at = self.address(base, place);
         let mut fixed = 0u64;
         for (i, index) in inst.ids_from(1).enumerate() {
-            if i == 0 && by_element(inst.op) {
+            if i == 0 && inst.op.is_element_chain() {
                 let step = self.layout.size(self.m, ty).ok_or_else(|| self.no_layout(r))?.bytes;
                 self.step(width, index, step, &mut at, &mut fixed);
                 continue;

@@ -3,6 +3,7 @@
 use super::Kernel;
 use super::place::Place;
 use crate::{Lanes, Refusal};
+use coop_ir::grammar::{Class, ExecutionScope};
 use coop_ir::spv::{Capability, MemorySemantics, Scope};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
@@ -49,6 +50,12 @@ fn of_subgroup(op: Op) -> Option<(Op, Capability)> {
         Op::GroupSMax => (Op::GroupNonUniformSMax, ARITHMETIC),
         _ => return None,
     })
+}
+
+/// Whether an instruction is one of the subgroup instructions that Vulkan has, with a scope.
+fn is_non_uniform(op: Op) -> bool {
+    let class = op.info().map(|i| i.class);
+    class == Some(Class::NonUniform) && op.execution_scope() == Some(ExecutionScope::Operand(0))
 }
 
 impl Kernel<'_> {
@@ -189,7 +196,7 @@ impl Kernel<'_> {
         if scope != Some(u64::from(Scope::Subgroup.0)) {
             return Err(self.odd(r, &format!("{name} of another scope than a subgroup")));
         }
-        if name.starts_with("OpGroupNonUniform") {
+        if is_non_uniform(inst.op) {
             self.keep(r);
             return Ok(true);
         }

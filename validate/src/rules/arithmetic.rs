@@ -385,7 +385,7 @@ pub(crate) fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let Some(function) = inst.id(0).and_then(|f| cx.module.def_inst(f)) else { return };
     // Decoded in place: a function may have more parameters than are worth copying for each call.
-    let ty = function.id(1).and_then(|t| cx.module.def_inst(t)).filter(|i| i.op == Op::TypeFunction);
+    let ty = function.function_type().and_then(|t| cx.module.def_inst(t)).filter(|i| i.op == Op::TypeFunction);
     let Some((ty, ret)) = ty.and_then(|t| Some((t, t.id(0)?))) else { return };
     let concerns = |a: Id, b: Id| cx.matrix_type(a).is_some() || cx.matrix_type(b).is_some();
     if let Some(ty) = inst.ty

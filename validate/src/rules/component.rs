@@ -240,21 +240,7 @@ fn width(cx: &Cx, component: Scalar, id: Id, at: InstRef, out: &mut Sink) {
 
 /// Arithmetic, or a reduction, on the matrix that an operation gives or takes.
 pub(crate) fn operation(cx: &Cx, o: &Operation, out: &mut Sink) {
-    let arithmetic = matches!(
-        o.op,
-        Op::FNegate
-            | Op::FAdd
-            | Op::FSub
-            | Op::FMul
-            | Op::FDiv
-            | Op::SNegate
-            | Op::IAdd
-            | Op::ISub
-            | Op::IMul
-            | Op::SDiv
-            | Op::UDiv
-            | Op::MatrixTimesScalar
-    );
+    let arithmetic = o.op.is_matrix_arithmetic();
     let reduction = o.op == Op::CooperativeMatrixReduceNV;
     if !arithmetic && !reduction {
         return;
@@ -371,7 +357,7 @@ fn saturated(cx: &Cx, decoration: InstRef, target: Id, out: &mut Sink) {
         (None, Some(Type::Vector { elem, .. })) => cx.scalar(elem),
         (None, _) => cx.scalar(t),
     });
-    let converts = matches!(o.op, Op::FConvert | Op::ConvertSToF | Op::ConvertUToF);
+    let converts = o.op.is_conversion_to_float();
     if converts && matches!(component, Some(Scalar::E4M3 | Scalar::E5M2)) || o.op == Op::DecorationGroup {
         return;
     }

@@ -8,7 +8,8 @@ use crate::report::{Draft, Part, Sink};
 use crate::verdict::Verdict;
 use coop_ir::spv::{Capability, MemoryAccess, Scope, StorageClass};
 use coop_ir::types::scope_name;
-use coop_ir::{Id, Inst, InstRef, Kind};
+use coop_ir::views::MemoryOperands;
+use coop_ir::{Id, InstRef};
 
 declare_rule! {
     /// ## What it checks
@@ -190,52 +191,41 @@ impl Site {
     }
 }
 
-/// The memory operands, decoded: each with the operand where it stands.
-#[derive(Default)]
-struct Operands {
-    mask: u32,
-    unknown: u32,
-    aligned: Option<(u32, usize)>,
-    available: Option<(Id, usize)>,
-    visible: Option<(Id, usize)>,
-    /// The operand after the last.
-    end: usize,
-}
-
-const ALIGNED: u32 = MemoryAccess::Aligned.0;
-const AVAILABLE: u32 = MemoryAccess::MakePointerAvailable.0;
-const VISIBLE: u32 = MemoryAccess::MakePointerVisible.0;
-const NON_PRIVATE: u32 = MemoryAccess::NonPrivatePointer.0;
-
 /// The memory operands of a load or store; answers which operand follows them, if they are understood.
 pub(crate) fn check(cx: &Cx, a: &Site, out: &mut Sink) -> Option<usize> {
-    let m = decode(cx.inst(a.at), a.memory);
+    let m = MemoryOperands::at(cx.inst(a.at), a.memory);
     let mask = Part::Operand(a.memory);
-    if m.unknown != 0 {
+    if !m.unknown.is_empty() {
         out.report(&UNKNOWN, a.at, || {
-            Draft::new(format!("the bits {:#x} of the memory operands are not defined", m.unknown)).label(
+            Draft::new(format!("the bits {:#x} of the memory operands are not defined", m.unknown.0)).label(
                 a.at,
                 mask,
-                format!("the mask is {:#x}", m.mask),
+                format!("the mask is {:#x}", m.mask.0),
             )
         });
     }
-    if a.is_load && m.mask & AVAILABLE != 0 {
+    if a.is_load && m.mask.contains(MemoryAccess::MakePointerAvailable) {
         out.report(&LOAD_AVAILABLE, a.at, || {
             Draft::new("a load can't make its pointer available")
                 .label(a.at, mask, "MakePointerAvailable is set")
                 .help("use MakePointerVisible")
         });
     }
-    if !a.is_load && m.mask & VISIBLE != 0 {
+    if !a.is_load && m.mask.contains(MemoryAccess::MakePointerVisible) {
         out.report(&STORE_VISIBLE, a.at, || {
             Draft::new("a store can't make its pointer visible")
                 .label(a.at, mask, "MakePointerVisible is set")
                 .help("use MakePointerAvailable")
         });
     }
-    if m.mask & (AVAILABLE | VISIBLE) != 0 && m.mask & NON_PRIVATE == 0 {
-        let name = if m.mask & AVAILABLE != 0 { "MakePointerAvailable" } else { "MakePointerVisible" };
+    if m.mask.intersects(MemoryAccess::MakePointerAvailable | MemoryAccess::MakePointerVisible)
+        && !m.mask.contains(MemoryAccess::NonPrivatePointer)
+    {
+        let name = if m.mask.contains(MemoryAccess::MakePointerAvailable) {
+            "MakePointerAvailable"
+        } else {
+            "MakePointerVisible"
+        };
         out.report(&PRIVATE, a.at, || {
             Draft::new(format!("{name} needs NonPrivatePointer"))
                 .label(a.at, mask, "NonPrivatePointer is not set")
@@ -248,52 +238,13 @@ pub(crate) fn check(cx: &Cx, a: &Site, out: &mut Sink) -> Option<usize> {
             check_scope(cx, a, name, id, operand, out);
         }
     }
-    (m.unknown == 0).then_some(m.end)
+    m.unknown.is_empty().then_some(m.end)
 }
 
-/// Which operand follows the memory operands that begin at `first`, if they are understood.
-pub(crate) fn end(inst: &Inst, first: usize) -> Option<usize> {
-    let m = decode(inst, first);
-    (m.unknown == 0).then_some(m.end)
-}
-
-/// The literal of Aligned among the memory operands that begin at `first`.
-pub(crate) fn aligned(inst: &Inst, first: usize) -> Option<u32> {
-    decode(inst, first).aligned.map(|(n, _)| n)
-}
-
-fn decode(inst: &Inst, first: usize) -> Operands {
-    let Some(mask) = inst.word(first) else { return Operands { end: first, ..Operands::default() } };
-    let mut m = Operands { mask, ..Operands::default() };
-    let mut at = first + 1;
-    let mut rest = mask;
-    while rest != 0 {
-        let bit = rest & rest.wrapping_neg();
-        rest ^= bit;
-        let Some(row) = Kind::MemoryAccess.enumerant(bit) else {
-            m.unknown |= bit;
-            continue;
-        };
-        // Behind an unknown bit nothing can be told; bits are in ascending order.
-        if m.unknown != 0 {
-            continue;
-        }
-        match bit {
-            ALIGNED => m.aligned = inst.word(at).map(|w| (w, at)),
-            AVAILABLE => m.available = inst.id(at).map(|id| (id, at)),
-            VISIBLE => m.visible = inst.id(at).map(|id| (id, at)),
-            _ => {}
-        }
-        at += row.params.len();
-    }
-    m.end = at;
-    m
-}
-
-fn alignment(cx: &Cx, a: &Site, m: &Operands, out: &mut Sink) {
+fn alignment(cx: &Cx, a: &Site, m: &MemoryOperands, out: &mut Sink) {
     let physical = a.pointer.storage == Some(StorageClass::PhysicalStorageBuffer);
     let Some((n, operand)) = m.aligned else {
-        if physical && m.mask & ALIGNED == 0 {
+        if physical && !m.mask.contains(MemoryAccess::Aligned) {
             out.report(&ALIGNED_MISSING, a.at, || {
                 Draft::new(format!("a {} in PhysicalStorageBuffer memory must say its alignment", a.verb()))
                     .label(a.at, Part::Operand(0), "points to PhysicalStorageBuffer memory")

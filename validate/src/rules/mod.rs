@@ -144,16 +144,7 @@ fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
         Op::BitCastArrayQCOM => qcom::bitcast(cx, at, out),
         Op::CompositeConstructCoopMatQCOM | Op::CompositeExtractCoopMatQCOM => qcom::composite(cx, at, out),
         Op::ExtractSubArrayQCOM => qcom::subarray(cx, at, out),
-        Op::CreateTensorLayoutNV
-        | Op::CreateTensorViewNV
-        | Op::TensorLayoutSliceNV
-        | Op::TensorLayoutSetDimensionNV
-        | Op::TensorLayoutSetStrideNV
-        | Op::TensorLayoutSetBlockSizeNV
-        | Op::TensorLayoutSetClampValueNV
-        | Op::TensorViewSetDimensionNV
-        | Op::TensorViewSetStrideNV
-        | Op::TensorViewSetClipNV => tensor::ops::check(cx, at, out),
+        op if op.is_tensor_layout() || op.is_tensor_view() => tensor::ops::check(cx, at, out),
 
         Op::Variable | Op::UntypedVariableKHR => variable(cx, at, out),
         Op::SizeOf => types::size_of(cx, at, out),
@@ -171,7 +162,7 @@ fn operation(cx: &Cx, o: &Operation, out: &mut Sink) {
 
         Op::CompositeExtract => element::extract(cx, o, out),
         Op::CompositeInsert => element::insert(cx, o, out),
-        Op::AccessChain | Op::InBoundsAccessChain => element::chain(cx, o, 1, out),
+        op if op.is_member_chain() => element::chain(cx, o, 1, out),
         // One index steps over whole objects before the others go into them.
         Op::PtrAccessChain | Op::InBoundsPtrAccessChain => element::chain(cx, o, 2, out),
 
@@ -179,13 +170,7 @@ fn operation(cx: &Cx, o: &Operation, out: &mut Sink) {
             types::pointer_bitcast(cx, o, out);
             convert::conversion(cx, o, out);
         }
-        Op::ConvertFToU
-        | Op::ConvertFToS
-        | Op::ConvertSToF
-        | Op::ConvertUToF
-        | Op::UConvert
-        | Op::SConvert
-        | Op::FConvert => convert::conversion(cx, o, out),
+        op if op.is_conversion() => convert::conversion(cx, o, out),
         Op::QuantizeToF16
         | Op::ConvertPtrToU
         | Op::SatConvertSToU

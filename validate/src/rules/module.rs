@@ -7,7 +7,7 @@ use crate::rules::requirements;
 use crate::verdict::Verdict;
 use coop_ir::entry::{Extent, SizeSource, WorkgroupSize};
 use coop_ir::extensions::extensions_of;
-use coop_ir::spv::{Capability, ExecutionModel, MemoryModel};
+use coop_ir::spv::{Capability, ExecutionModel, MemoryModel, Scope};
 use coop_ir::types::CoopMatView;
 use coop_ir::{InstRef, Kind, Op};
 
@@ -318,9 +318,9 @@ fn entry_point_missing(cx: &Cx, out: &mut Sink) {
 }
 
 fn workgroup_size(cx: &Cx, out: &mut Sink) {
-    let Some(matrix) = cx.matrices().iter().find(|m| m.scope.value() == Some(2)) else { return };
+    let Some(matrix) = cx.matrices().iter().find(|m| m.scope.value_as() == Some(Scope::Workgroup)) else { return };
     let Some(at) = cx.decl(matrix) else { return };
-    let verdict = Verdict::of(&matrix.scope, |s| s != 2);
+    let verdict = Verdict::of(&matrix.scope, |s| s != u64::from(Scope::Workgroup.0));
     let compute = [
         ExecutionModel::GLCompute,
         ExecutionModel::Kernel,

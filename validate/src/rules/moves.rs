@@ -6,6 +6,7 @@ use crate::operation::Operation;
 use crate::report::{Draft, Part, Sink};
 use crate::rules::access::Pointer;
 use crate::rules::types::storage_name;
+use coop_ir::pointers;
 use coop_ir::spv::StorageClass;
 use coop_ir::{Id, InstRef, Op};
 
@@ -61,7 +62,7 @@ pub(crate) fn check(cx: &Cx, at: InstRef, out: &mut Sink) {
             }
         }
         Op::Store => {
-            let (Some(pointer), Some(object)) = (inst.id(0), inst.id(1)) else { return };
+            let (Some(pointer), Some(object)) = (inst.accessed(), inst.stored()) else { return };
             storage(cx, at, 0, pointer, cx.module.type_of(object), out);
             if let Some(pointee) = Pointer::of(cx, pointer).pointee {
                 value(cx, &o, 1, object, (pointee, Part::Operand(0), "points to"), out);
@@ -152,15 +153,9 @@ fn storage(cx: &Cx, at: InstRef, operand: usize, pointer: Id, ty: Option<Id>, ou
 }
 
 /// Whether a pointer leads to a variable with matrices, about whose storage class another rule has spoken.
-fn is_variable_of_matrices(cx: &Cx, mut pointer: Id) -> bool {
-    // Chains of chains are short; a cycle, which only broken modules have, must end.
-    for _ in 0..64 {
-        let Some(def) = cx.module.def_inst(pointer) else { return false };
-        match (def.op, def.id(0)) {
-            (Op::Variable, _) => return cx.class(pointer) == Some(Class::Pointer),
-            (Op::AccessChain | Op::InBoundsAccessChain | Op::CopyObject, Some(base)) => pointer = base,
-            _ => return false,
-        }
-    }
-    false
+fn is_variable_of_matrices(cx: &Cx, pointer: Id) -> bool {
+    let root = pointers::root(cx.module, pointer, |op| op.is_member_chain() || op == Op::CopyObject);
+    root.is_some_and(|root| {
+        cx.module.def_inst(root).is_some_and(|i| i.op == Op::Variable) && cx.class(root) == Some(Class::Pointer)
+    })
 }

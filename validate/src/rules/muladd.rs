@@ -224,7 +224,7 @@ struct Role<'a> {
 
 pub(crate) fn muladd<'a>(cx: &'a Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
-    let mask = inst.word(3).unwrap_or(0);
+    let mask = inst.matrix_operands().0;
     operands_known(cx, at, inst, mask, out);
     let Some(roles) = roles(cx, at, inst, out) else { return };
     let [a, b, c, result] = &roles;

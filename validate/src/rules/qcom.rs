@@ -7,6 +7,7 @@ use crate::report::{Draft, Part, Sink};
 use crate::rule::Rule;
 use crate::verdict::Verdict;
 use coop_ir::constant::Const;
+use coop_ir::spv::Scope;
 use coop_ir::types::{CoopMatView, Scalar, Type, scope_name};
 use coop_ir::{Id, InstRef, Op};
 
@@ -269,7 +270,7 @@ pub(crate) fn composite(cx: &Cx, at: InstRef, out: &mut Sink) {
         });
         return;
     };
-    out.judge(&SCOPE, Verdict::of(&matrix.scope, |s| s == 3), at, || {
+    out.judge(&SCOPE, Verdict::of(&matrix.scope, |s| s == u64::from(Scope::Subgroup.0)), at, || {
         let is = matrix.scope.value().and_then(scope_name).unwrap_or("unknown");
         Draft::new(format!("a matrix that is spread over lanes has scope Subgroup; this is {matrix}"))
             .label(at, matrix_part, format!("{matrix}"))

@@ -8,6 +8,7 @@ use crate::report::{Draft, Part, Sink};
 use crate::rule::Rule;
 use crate::verdict::Verdict;
 use coop_ir::constant::Const;
+use coop_ir::spv::CooperativeMatrixReduce;
 use coop_ir::types::{CoopMatView, scope_name, use_name};
 use coop_ir::{Id, InstRef};
 
@@ -155,9 +156,9 @@ declare_rule! {
     }
 }
 
-const ROW: u32 = 1;
-const COLUMN: u32 = 2;
-const SQUARE: u32 = 4;
+const ROW: u32 = CooperativeMatrixReduce::Row.0;
+const COLUMN: u32 = CooperativeMatrixReduce::Column.0;
+const SQUARE: u32 = CooperativeMatrixReduce::_2x2.0;
 
 pub(crate) fn check(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);

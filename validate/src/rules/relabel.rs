@@ -326,17 +326,7 @@ pub(crate) fn targets(cx: &Cx, out: &mut Sink) {
             continue;
         }
         let o = Operation::specialized(cx, at).unwrap_or_else(|| Operation::new(cx, at));
-        let conversion = matches!(
-            o.op,
-            Op::CooperativeMatrixConvertNV
-                | Op::FConvert
-                | Op::SConvert
-                | Op::UConvert
-                | Op::ConvertFToS
-                | Op::ConvertFToU
-                | Op::ConvertSToF
-                | Op::ConvertUToF
-        );
+        let conversion = o.op.is_conversion() || o.op == Op::CooperativeMatrixConvertNV;
         let matrices =
             o.ty.is_some_and(|t| cx.matrix(t).is_some()) && o.id(0).is_some_and(|v| cx.matrix_of(v).is_some());
         if !(conversion && matrices) {

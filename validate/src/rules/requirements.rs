@@ -3,8 +3,8 @@
 use super::module::missing;
 use crate::cx::Cx;
 use crate::report::{Part, Sink};
+use coop_ir::extensions::capability_of_component;
 use coop_ir::spv::{Capability as Cap, Decoration, TensorAddressingOperands};
-use coop_ir::types::Scalar;
 use coop_ir::{InstRef, Op};
 
 /// What was reported already, so that each capability is asked for once.
@@ -28,9 +28,7 @@ fn needed(op: Op) -> &'static [Cap] {
     match op {
         // Two extensions share it.
         Op::CooperativeMatrixConvertNV => &[Cap::CooperativeMatrixConversionsNV, Cap::CooperativeMatrixConversionsEXT],
-        Op::CompositeConstructReplicateEXT
-        | Op::ConstantCompositeReplicateEXT
-        | Op::SpecConstantCompositeReplicateEXT => &[Cap::ReplicatedCompositesEXT],
+        op if op.is_replicated() => &[Cap::ReplicatedCompositesEXT],
         // Intel's compilers leave them out: a note of its own.
         op if op.is_intel_matrix_op() => &[],
         op if op.is_matrix_op() => op.info().map_or(&[], |i| i.capabilities),
@@ -73,12 +71,8 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
 
 fn component(cx: &Cx, at: InstRef, seen: &mut Seen, out: &mut Sink) {
     let Some(component) = cx.inst(at).id(0).and_then(|c| cx.scalar(c)) else { return };
-    let any_of: &[Cap] = match component {
-        Scalar::BF16 => &[Cap::BFloat16CooperativeMatrixKHR],
-        Scalar::E4M3 | Scalar::E5M2 => &[Cap::Float8CooperativeMatrixEXT],
-        Scalar::Int { width: 4, .. } => &[Cap::Int4CooperativeMatrixINTEL],
-        _ => return,
-    };
+    let Some(needed) = capability_of_component(component) else { return };
+    let any_of = &[needed];
     if !seen.covers(cx, any_of) {
         missing(at, Part::Operand(0), &format!("a matrix of {component}"), any_of, out);
     }
@@ -87,15 +81,14 @@ fn component(cx: &Cx, at: InstRef, seen: &mut Seen, out: &mut Sink) {
 /// The operands that follow the memory operands of a tensor load.
 fn addressing(cx: &Cx, at: InstRef, seen: &mut Seen, out: &mut Sink) {
     let inst = cx.inst(at);
-    // Memory operands are few words; unknown bits of theirs are reported elsewhere.
-    let Some(mask_at) = super::memory::end(inst, 3) else { return };
-    let Some(mask) = inst.word(mask_at) else { return };
+    // Unknown bits of memory operands are reported elsewhere.
+    let Some(access) = inst.tensor_access() else { return };
     for (bit, name, any_of) in [
         (TensorAddressingOperands::DecodeFunc, "DecodeFunc", [Cap::CooperativeMatrixBlockLoadsNV]),
         (TensorAddressingOperands::DecodeVectorFunc, "DecodeVectorFunc", [Cap::CooperativeMatrixDecodeVectorNV]),
     ] {
-        if mask & bit.0 != 0 && !seen.covers(cx, &any_of) {
-            missing(at, Part::Operand(mask_at), name, &any_of, out);
+        if access.mask.contains(bit) && !seen.covers(cx, &any_of) {
+            missing(at, Part::Operand(access.at), name, &any_of, out);
         }
     }
 }

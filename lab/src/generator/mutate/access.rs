@@ -337,10 +337,7 @@ fn is_access(i: &Inst) -> bool {
 
 /// The mask of a tensor access: where it is, and its value.
 pub(super) fn addressing(i: &Inst) -> Option<(usize, u32)> {
-    let memory = i.word(3)?;
-    let more = u32::from(memory & 2 != 0) + (memory & 0x30018).count_ones();
-    let at = 4 + more as usize;
-    Some((at, i.word(at)?))
+    i.tensor_access().map(|a| (a.at, a.mask.0))
 }
 
 fn pointer_storage(m: &coop_ir::Module, i: &Inst) -> Option<StorageClass> {
@@ -397,16 +394,9 @@ impl Mutant<'_> {
     }
 
     /// The variable behind access chains.
-    fn root(&self, mut pointer: Id) -> Option<Id> {
-        for _ in 0..8 {
-            let i = self.m.def_inst(pointer)?;
-            match i.op {
-                Op::AccessChain | Op::InBoundsAccessChain => pointer = i.id(0)?,
-                Op::Variable => return Some(pointer),
-                _ => return None,
-            }
-        }
-        None
+    fn root(&self, pointer: Id) -> Option<Id> {
+        let root = coop_ir::pointers::root(&self.m, pointer, Op::is_member_chain)?;
+        (self.m.def_inst(root)?.op == Op::Variable).then_some(root)
     }
 
     /// One of the instructions with these opcodes that has room for memory operands.

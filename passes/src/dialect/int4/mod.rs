@@ -21,7 +21,7 @@ use at::At;
 use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{sort_globals, unify_types};
-use coop_ir::spv::{Capability, Decoration, StorageClass};
+use coop_ir::spv::{Capability, CooperativeMatrixOperands, Decoration, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 
@@ -32,9 +32,11 @@ const LONG: Scalar = Scalar::Int { width: 64, signed: false };
 const CAPABILITIES: [Capability; 2] = [Capability::Int4TypeINTEL, Capability::Int4CooperativeMatrixINTEL];
 
 /// Operands of multiplications: signs of A and B, of C and the result, and saturation.
-const SIGNS: [u32; 2] = [1, 2];
-const SUMS_SIGNED: u32 = 4 | 8;
-const SATURATING: u32 = 0x10;
+const SIGNS: [u32; 2] =
+    [CooperativeMatrixOperands::MatrixASignedComponentsKHR.0, CooperativeMatrixOperands::MatrixBSignedComponentsKHR.0];
+const SUMS_SIGNED: u32 = CooperativeMatrixOperands::MatrixCSignedComponentsKHR.0
+    | CooperativeMatrixOperands::MatrixResultSignedComponentsKHR.0;
+const SATURATING: u32 = CooperativeMatrixOperands::SaturatingAccumulationKHR.0;
 
 fn is_four(scalar: Scalar) -> bool {
     matches!(scalar, Scalar::Int { width: 4, .. })
@@ -327,7 +329,7 @@ impl Pass {
         if of(e.m, inst.ty).is_some() || of(e.m, e.m.type_of(c)).is_some() {
             return refuse(r, "sums of 4 bits: nothing says what becomes of the other bits".into());
         }
-        let mut bits = inst.word(3).unwrap_or(0);
+        let mut bits = inst.matrix_operands().0;
         let mut factors = [a, b];
         for (factor, sign) in factors.iter_mut().zip(SIGNS) {
             if bits & sign != 0 && of(e.m, e.m.type_of(*factor)).is_some() {

@@ -131,8 +131,7 @@ fn phis_to_variables(m: &mut Module, g: &mut Globals, f: usize) -> Vec<Id> {
         let Some(ty) = phi.ty else { continue };
         let variable = ssa::variable(m, g, f, ty);
         variables.push(variable);
-        for pair in phi.operands.chunks(2) {
-            let [Some(value), Some(from)] = [0, 1].map(|i| pair.get(i).and_then(|o| o.id())) else { continue };
+        for (value, from) in phi.incoming() {
             let Some(b) = place.get(&from) else { continue };
             let store = m.add(Inst::new(Op::Store, None, None, [variable, value].map(Operand::Id)));
             stores.entry(*b).or_default().push(store);

@@ -5,8 +5,8 @@ use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use crate::rules::access::{COLUMN_MAJOR, Pointer, ROW_MAJOR};
 use crate::rules::address::{low, offset};
-use crate::rules::memory;
 use coop_ir::spv::StorageClass;
+use coop_ir::views::MemoryOperands;
 use coop_ir::{Id, InstRef, Op};
 
 declare_rule! {
@@ -56,7 +56,8 @@ pub(super) fn check(on: &On, out: &mut Sink) {
 fn pointer(on: &On, at: InstRef, need: u64, memory_operand: usize) -> Option<String> {
     let inst = on.cx.inst(at);
     let p = Pointer::of(on.cx, inst.id(0)?);
-    let aligned = memory::aligned(inst, memory_operand).is_some_and(|n| u64::from(n).is_multiple_of(need));
+    let aligned =
+        MemoryOperands::at(inst, memory_operand).aligned.is_some_and(|(n, _)| u64::from(n).is_multiple_of(need));
     if p.storage == Some(StorageClass::PhysicalStorageBuffer) && aligned {
         return None;
     }
@@ -68,7 +69,7 @@ fn pointer(on: &On, at: InstRef, need: u64, memory_operand: usize) -> Option<Str
 
 /// The type of what is stored.
 fn object_type(on: &On, at: InstRef) -> Option<Id> {
-    on.cx.module.type_of(on.cx.inst(at).id(1)?)
+    on.cx.module.type_of(on.cx.inst(at).stored()?)
 }
 
 /// A load or store with a stride: the operands for layout, stride and memory operands.

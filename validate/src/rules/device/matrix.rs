@@ -378,7 +378,7 @@ impl Wanted {
 fn muladd(on: &mut On, at: InstRef, refused: &[coop_ir::Id], out: &mut Sink) {
     let cx = on.cx;
     let inst = cx.inst(at);
-    let mask = inst.word(3).unwrap_or(0);
+    let mask = inst.matrix_operands().0;
     let value = |i: usize| inst.id(i).and_then(|v| cx.matrix_of(v));
     let (Some(a), Some(b), Some(c)) = (value(0), value(1), value(2)) else { return };
     let Some(result) = inst.ty.and_then(|t| cx.matrix(t)) else { return };

@@ -5,7 +5,7 @@ use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use coop_device::{Feature, Limits};
 use coop_ir::entry::EntryPoint;
-use coop_ir::spv::{Capability, ExecutionModel, StorageClass};
+use coop_ir::spv::{Capability, ExecutionModel, Scope, StorageClass};
 use coop_ir::types::{Type, scalar_or_vector};
 use coop_ir::{Id, InstRef, Op};
 
@@ -346,7 +346,7 @@ fn shared_memory(on: &mut On, out: &mut Sink) {
     let used = if explicit { most } else { sum };
     let limits = &on.device.profile.limits;
     let total = u64::from(limits.max_compute_shared_memory_size);
-    let wide = cx.matrices().iter().find(|m| m.scope.fixed() == Some(2));
+    let wide = cx.matrices().iter().find(|m| m.scope.fixed_as() == Some(Scope::Workgroup));
     let reserved = if wide.is_some() { limits.cooperative_matrix_workgroup_scope_reserved_shared_memory } else { 0 };
     let left = total.saturating_sub(u64::from(reserved));
     if used <= left {

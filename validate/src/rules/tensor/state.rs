@@ -314,7 +314,7 @@ impl Analysis<'_, '_> {
                 Some(n) => Value::View(Rc::new(View::new(n))),
                 None => Value::Unknown,
             },
-            Op::Load => inst.id(0).and_then(|p| state.get(&p)).cloned().unwrap_or(Value::Unknown),
+            Op::Load => inst.accessed().and_then(|p| state.get(&p)).cloned().unwrap_or(Value::Unknown),
             Op::CopyObject => inst.id(0).map_or(Value::Unknown, |v| self.value(v)),
             // Of the operands of a phi, those that were not seen yet are left for the next pass.
             Op::Phi => {

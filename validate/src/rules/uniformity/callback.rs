@@ -90,14 +90,5 @@ pub(super) fn is_tangled(cx: &Cx, inst: &Inst) -> bool {
 
 /// Barriers, group and subgroup instructions, derivatives, and image instructions that use one.
 fn is_collective(op: Op) -> bool {
-    if op.execution_scope().is_some() {
-        return true;
-    }
-    // Memory, arithmetic and control flow; names take time.
-    if op.0 < 87 || (107..=206).contains(&op.0) || (225..=258).contains(&op.0) {
-        return false;
-    }
-    let Some(name) = op.name() else { return false };
-    let derivative = ["DPdx", "DPdy", "Fwidth"].iter().any(|d| name.starts_with(d));
-    derivative || name.contains("ImplicitLod") || name == "ImageQueryLod"
+    op.execution_scope().is_some() || op.takes_derivatives()
 }

@@ -244,21 +244,8 @@ fn operand_message(cx: &Cx, doubt: &Doubt, operand: u32) -> String {
 }
 
 fn operand_name(op: Op, operand: u32) -> String {
-    let pointer = matches!(
-        op,
-        Op::CooperativeMatrixLoadKHR
-            | Op::CooperativeMatrixStoreKHR
-            | Op::CooperativeMatrixLoadNV
-            | Op::CooperativeMatrixStoreNV
-            | Op::CooperativeMatrixLoadTensorNV
-            | Op::CooperativeMatrixStoreTensorNV
-            | Op::CooperativeMatrixLoadCheckedINTEL
-            | Op::CooperativeMatrixStoreCheckedINTEL
-            | Op::CooperativeMatrixLoadOffsetINTEL
-            | Op::CooperativeMatrixStoreOffsetINTEL
-    );
     match (op, operand) {
-        (_, 0) if pointer => "the Pointer".into(),
+        (op, 0) if op.is_matrix_access() => "the Pointer".into(),
         (Op::CooperativeMatrixLoadKHR, 1) | (Op::CooperativeMatrixStoreKHR, 2) => "the MemoryLayout".into(),
         (Op::CooperativeMatrixLoadKHR, 2) | (Op::CooperativeMatrixStoreKHR, 3) => "the Stride".into(),
         (Op::CooperativeMatrixLoadNV, 1) | (Op::CooperativeMatrixStoreNV, 2) => "the Stride".into(),

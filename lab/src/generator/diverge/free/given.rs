@@ -24,7 +24,7 @@ impl Freed {
         let module = &self.made.module;
         let decorations = Decorations::new(module);
         let mut given = Given::default();
-        let entry = module.globals_with(Op::EntryPoint).next().and_then(|r| module.inst(r).id(1));
+        let entry = module.globals_with(Op::EntryPoint).next().and_then(|r| module.inst(r).entry_function());
         let main = module.functions.iter().find(|f| module.inst(f.def).result == entry);
         let parameter = |id: Id| main.and_then(|f| f.params.iter().position(|r| module.inst(*r).result == Some(id)));
         for (base, index, value) in &way.memory {

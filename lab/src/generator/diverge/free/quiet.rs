@@ -20,7 +20,7 @@ impl Freer<'_> {
             let matrix = |id: Id| self.matrices.contains_key(&id);
             let drop = match inst.op {
                 Op::ControlBarrier | Op::CooperativeMatrixStoreKHR => true,
-                Op::Store => inst.id(0).is_some_and(|p| self.is_of_others(p)) || inst.id(1).is_some_and(matrix),
+                Op::Store => inst.accessed().is_some_and(|p| self.is_of_others(p)) || inst.id(1).is_some_and(matrix),
                 Op::ExtInst => inst.ids_from(2).any(|id| self.is_of_others(id)),
                 _ => inst.result.is_some_and(matrix),
             };

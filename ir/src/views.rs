@@ -1,0 +1,296 @@
+//! Operands by what they are, for the instructions that many places take apart.
+//!
+//! Each question is answered from the opcode: of an instruction that has no such operand the answer is `None`.
+
+use crate::grammar::{Kind, Op};
+use crate::module::{Id, Inst};
+use crate::spv::{CooperativeMatrixOperands, Decoration, MemoryAccess, TensorAddressingOperands};
+
+/// The memory operands of an access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryOperands {
+    /// The mask; no bit where there are no memory operands.
+    pub mask: MemoryAccess,
+    /// The bits that the grammar does not know. Behind the first of them nothing is told.
+    pub unknown: MemoryAccess,
+    /// The literal of Aligned, and which operand it is.
+    pub aligned: Option<(u32, usize)>,
+    /// The scope of MakePointerAvailable, and which operand it is.
+    pub available: Option<(Id, usize)>,
+    /// The scope of MakePointerVisible, and which operand it is.
+    pub visible: Option<(Id, usize)>,
+    /// The operand after the last.
+    pub end: usize,
+}
+
+impl MemoryOperands {
+    /// Reads those that begin at an operand.
+    pub fn at(inst: &Inst, first: usize) -> MemoryOperands {
+        let none = MemoryAccess::None;
+        let empty =
+            MemoryOperands { mask: none, unknown: none, aligned: None, available: None, visible: None, end: first };
+        let Some(mask) = inst.enumerant(first) else { return empty };
+        let mut m = MemoryOperands { mask, ..empty };
+        let mut at = first + 1;
+        for bit in (0..u32::BITS).map(|b| MemoryAccess(1 << b)).filter(|b| mask.intersects(*b)) {
+            let Some(row) = Kind::MemoryAccess.enumerant(bit.0) else {
+                m.unknown |= bit;
+                continue;
+            };
+            // Parameters stand in the order of the bits.
+            if !m.unknown.is_empty() {
+                continue;
+            }
+            match bit {
+                MemoryAccess::Aligned => m.aligned = inst.word(at).map(|w| (w, at)),
+                MemoryAccess::MakePointerAvailable => m.available = inst.id(at).map(|id| (id, at)),
+                MemoryAccess::MakePointerVisible => m.visible = inst.id(at).map(|id| (id, at)),
+                _ => {}
+            }
+            at += row.params.len();
+        }
+        m.end = at;
+        m
+    }
+
+    /// Returns the alignment in bytes that is said, if it is one.
+    pub fn alignment(&self) -> Option<u32> {
+        self.aligned.map(|(bytes, _)| bytes).filter(|bytes| bytes.is_power_of_two())
+    }
+}
+
+/// A load or store of a matrix with a stride.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MatrixAccess {
+    /// The pointer.
+    pub pointer: Id,
+    /// What is stored; `None` for a load.
+    pub object: Option<Id>,
+    /// The memory layout; Column Major, a truth value, in SPV_NV_cooperative_matrix.
+    pub layout: Id,
+    /// The stride.
+    pub stride: Option<Id>,
+    /// Where the memory operands begin.
+    pub memory: usize,
+}
+
+/// The operands of a load or store through a tensor layout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TensorAccess {
+    /// The memory operands, which begin at operand [`TensorAccess::MEMORY`].
+    pub memory: MemoryOperands,
+    /// Which operand the mask of the tensor addressing operands is.
+    pub at: usize,
+    /// That mask.
+    pub mask: TensorAddressingOperands,
+    /// The tensor view, and which operand it is.
+    pub view: Option<(Id, usize)>,
+    /// The decode function, and which operand it is.
+    pub decode: Option<(Id, usize)>,
+    /// The decode function of vectors, and which operand it is.
+    pub decode_vector: Option<(Id, usize)>,
+}
+
+impl TensorAccess {
+    /// Where the memory operands begin.
+    pub const MEMORY: usize = 3;
+}
+
+impl Inst {
+    /// Returns which operand is the first of the memory operands, if the instruction may have some.
+    pub fn memory_operands_at(&self) -> Option<usize> {
+        Some(match self.op {
+            Op::Load => 1,
+            Op::Store | Op::CopyMemory => 2,
+            Op::CopyMemorySized => 3,
+            op if op.is_tensor_access() => TensorAccess::MEMORY,
+            _ => self.matrix_access_at()?.3,
+        })
+    }
+
+    /// Returns the memory operands; of a copy, the first.
+    pub fn memory_operands(&self) -> Option<MemoryOperands> {
+        self.memory_operands_at().map(|at| MemoryOperands::at(self, at))
+    }
+
+    /// Returns the mask of the memory operands; no bit where there are none.
+    pub fn memory_access(&self) -> MemoryAccess {
+        self.memory_operands_at().and_then(|at| self.enumerant(at)).unwrap_or(MemoryAccess::None)
+    }
+
+    /// Returns the pointer that a load, a store, an atomic operation or an access of a matrix goes through.
+    pub fn accessed(&self) -> Option<Id> {
+        let accesses = matches!(self.op, Op::Load | Op::Store) || self.op.is_atomic() || self.op.is_matrix_access();
+        self.id(0).filter(|_| accesses)
+    }
+
+    /// Returns the function type that an `OpFunction` has.
+    pub fn function_type(&self) -> Option<Id> {
+        self.id(1).filter(|_| self.op == Op::Function)
+    }
+
+    /// Returns the function that an `OpEntryPoint` names.
+    pub fn entry_function(&self) -> Option<Id> {
+        self.id(1).filter(|_| self.op == Op::EntryPoint)
+    }
+
+    /// Returns the function that an instruction calls: of a call, or of an instruction that applies one to elements.
+    pub fn callee(&self) -> Option<Id> {
+        match self.op {
+            Op::FunctionCall => self.id(0),
+            Op::CooperativeMatrixPerElementOpNV | Op::CooperativeMatrixApplyFunctionINTEL => self.id(1),
+            Op::CooperativeMatrixReduceNV => self.id(2),
+            _ => None,
+        }
+    }
+
+    /// Returns what a store writes.
+    pub fn stored(&self) -> Option<Id> {
+        match self.op {
+            Op::Store | Op::CooperativeMatrixStoreTensorNV => self.id(1),
+            _ => self.id(self.matrix_access_at()?.0?),
+        }
+    }
+
+    /// Returns the initializer of a variable.
+    pub fn initializer(&self) -> Option<Id> {
+        match self.op {
+            Op::Variable => self.id(1),
+            Op::UntypedVariableKHR => self.id(2),
+            _ => None,
+        }
+    }
+
+    /// Where the object, the layout, the stride and the memory operands of a matrix access with a stride are.
+    fn matrix_access_at(&self) -> Option<(Option<usize>, usize, usize, usize)> {
+        Some(match self.op {
+            Op::CooperativeMatrixLoadKHR => (None, 1, 2, 3),
+            Op::CooperativeMatrixStoreKHR => (Some(1), 2, 3, 4),
+            Op::CooperativeMatrixLoadNV => (None, 2, 1, 3),
+            Op::CooperativeMatrixStoreNV => (Some(1), 3, 2, 4),
+            Op::CooperativeMatrixLoadCheckedINTEL => (None, 3, 6, 7),
+            Op::CooperativeMatrixStoreCheckedINTEL => (Some(3), 4, 7, 8),
+            Op::CooperativeMatrixLoadOffsetINTEL => (None, 3, 4, 5),
+            Op::CooperativeMatrixStoreOffsetINTEL => (Some(3), 4, 5, 6),
+            _ => return None,
+        })
+    }
+
+    /// Returns the operands of a load or store of a matrix with a stride, of whichever extension it is.
+    pub fn matrix_access(&self) -> Option<MatrixAccess> {
+        let (object, layout, stride, memory) = self.matrix_access_at()?;
+        Some(MatrixAccess {
+            pointer: self.id(0)?,
+            object: object.and_then(|at| self.id(at)),
+            layout: self.id(layout)?,
+            stride: self.id(stride),
+            memory,
+        })
+    }
+
+    /// Returns the operands behind the layout of a load or store through a tensor layout, if they are understood.
+    pub fn tensor_access(&self) -> Option<TensorAccess> {
+        if !self.op.is_tensor_access() {
+            return None;
+        }
+        let memory = MemoryOperands::at(self, TensorAccess::MEMORY);
+        let at = memory.end;
+        let mask: TensorAddressingOperands = self.enumerant(at).filter(|_| memory.unknown.is_empty())?;
+        let mut next = at + 1;
+        let mut take = |bit: TensorAddressingOperands| {
+            let operand = next;
+            next += usize::from(mask.contains(bit));
+            self.id(operand).filter(|_| mask.contains(bit)).map(|id| (id, operand))
+        };
+        Some(TensorAccess {
+            memory,
+            at,
+            mask,
+            view: take(TensorAddressingOperands::TensorView),
+            decode: take(TensorAddressingOperands::DecodeFunc),
+            decode_vector: take(TensorAddressingOperands::DecodeVectorFunc),
+        })
+    }
+
+    /// Returns the Cooperative Matrix Operands of a multiply-add; none where they are left out.
+    pub fn matrix_operands(&self) -> CooperativeMatrixOperands {
+        let at = matches!(self.op, Op::CooperativeMatrixMulAddKHR).then_some(3);
+        at.and_then(|at| self.enumerant(at)).unwrap_or(CooperativeMatrixOperands::None)
+    }
+
+    /// Returns the number of an instruction of an extended set.
+    pub fn ext_instruction(&self) -> Option<u32> {
+        self.word(1).filter(|_| self.op.is_ext_inst())
+    }
+
+    /// Returns the values of a phi, each with the label of the block that it comes from.
+    pub fn incoming(&self) -> impl Iterator<Item = (Id, Id)> + '_ {
+        let pairs = if self.op == Op::Phi { self.operands.as_slice() } else { &[] };
+        pairs.chunks_exact(2).filter_map(|pair| pair[0].id().zip(pair[1].id()))
+    }
+
+    /// Returns whether the instruction is an `OpDecorate` of an id with a decoration.
+    pub fn decorates(&self, decoration: Decoration) -> bool {
+        self.op == Op::Decorate && self.enumerant(1) == Some(decoration)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text;
+
+    /// What the text says, by name.
+    #[test]
+    fn operands_by_name() {
+        let module = text::parse(
+            "%void = OpTypeVoid
+             %float = OpTypeFloat 32
+             %n = OpConstant %float 4
+             %ptr = OpTypePointer StorageBuffer %float
+             %v = OpVariable %ptr StorageBuffer
+             %fn = OpTypeFunction %void
+             %main = OpFunction %void None %fn
+             %entry = OpLabel
+             %1 = OpCooperativeMatrixLoadKHR %float %v %n %n Aligned|MakePointerVisible|NonPrivatePointer 16 %n
+             OpCooperativeMatrixStoreKHR %v %1 %n %n Volatile
+             %2 = OpCooperativeMatrixLoadTensorNV %float %v %1 %n Aligned 8 TensorView|DecodeFunc %n %main
+             %3 = OpCooperativeMatrixMulAddKHR %float %1 %1 %1 MatrixASignedComponentsKHR
+             OpStore %v %3
+             OpReturn
+             OpFunctionEnd",
+        )
+        .expect("it is text");
+        let insts: Vec<&Inst> = module.functions[0].blocks[0].insts.iter().map(|r| module.inst(*r)).collect();
+        let [load, store, tensor, product, plain, ..] = insts.as_slice() else { unreachable!("six instructions") };
+        let memory = load.memory_operands().expect("a load has some");
+        assert_eq!((memory.alignment(), memory.visible.map(|v| v.1), memory.end), (Some(16), Some(5), 6));
+        let access = store.matrix_access().expect("a store");
+        assert_eq!(
+            (access.object, store.stored(), store.memory_access()),
+            (load.result, load.result, MemoryAccess::Volatile)
+        );
+        let addressing = tensor.tensor_access().expect("a tensor load");
+        assert_eq!(
+            (addressing.at, addressing.view.map(|v| v.1), addressing.decode.map(|d| d.1)),
+            (5, Some(6), Some(7))
+        );
+        assert_eq!((addressing.decode_vector, addressing.memory.alignment()), (None, Some(8)));
+        assert_eq!(product.matrix_operands(), CooperativeMatrixOperands::MatrixASignedComponentsKHR);
+        assert_eq!((plain.stored(), plain.memory_access()), (product.result, MemoryAccess::None));
+        assert_eq!(product.memory_operands(), None);
+    }
+
+    /// The positions are those of the grammar.
+    #[test]
+    fn memory_operands_are_where_the_grammar_has_them() {
+        for info in crate::grammar::OPS {
+            let (ty, result) = info.op.has_type_and_result();
+            let shape = &info.operands[usize::from(ty) + usize::from(result)..];
+            let inst = Inst::new(info.op, None, None, []);
+            if let Some(at) = inst.memory_operands_at() {
+                assert_eq!(shape.get(at).map(|o| o.0), Some(Kind::MemoryAccess), "{}", info.op);
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What is known of opcodes and enumerants is in `ir`, once: the other crates ask.
+
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The crates that ask, and how often each takes an operand by its position (`inst.id(2)`, `inst.word(3)`) at most. Views of
+/// `ir/src/views.rs` take their place: the numbers may only fall.
+const POSITIONS: [(&str, usize); 7] =
+    [("uniformity", 84), ("device", 8), ("validate", 128), ("passes", 380), ("exec", 74), ("cli", 8), ("lab", 120)];
+
+/// The source files of a folder.
+fn files(folder: &Path, out: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())) {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files(&path, out);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            out.push(path);
+        }
+    }
+}
+
+/// The code of a crate, without comments and unit tests, by file.
+fn code(name: &str) -> Vec<(PathBuf, String)> {
+    let mut paths = Vec::new();
+    files(&root().join(name).join("src"), &mut paths);
+    paths.sort();
+    let code = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        text.lines().map(|l| l.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+    };
+    paths.iter().map(|p| (p.clone(), code(p))).collect()
+}
+
+/// How often a method is called with a number that is written out.
+fn calls_with_a_number(code: &str, method: &str) -> usize {
+    let number =
+        |rest: &str| rest.split_once(')').is_some_and(|(n, _)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+    code.split(method).skip(1).filter(|rest| number(rest)).count()
+}
+
+#[test]
+fn operands_by_position_get_fewer() {
+    let found = POSITIONS.map(|(name, most)| {
+        let code = code(name);
+        assert!(!code.is_empty(), "{name} has no source files");
+        let calls = |method: &str| code.iter().map(|(_, text)| calls_with_a_number(text, method)).sum::<usize>();
+        (name, calls(".word(") + calls(".id("), most)
+    });
+    eprintln!("operands by position: {found:?}, {} in all", found.iter().map(|f| f.1).sum::<usize>());
+    for (name, count, most) in found {
+        assert!(count <= most, "{name} takes {count} operands by position, more than {most}: see ir/src/views.rs");
+    }
+}
+
+/// A name is for messages: what an opcode is like is a property (lab/grammar/src/properties.rs).
+#[test]
+fn no_name_of_an_opcode_is_taken_apart() {
+    const TESTS: [&str; 6] = [".starts_with(", ".ends_with(", ".contains(", ".strip_prefix(", ".strip_suffix(", "=="];
+    for (name, _) in POSITIONS {
+        for (path, text) in code(name) {
+            for statement in text.split(';') {
+                let named = statement.contains("op.name()") || statement.contains("op.to_string()");
+                let tested = TESTS.iter().any(|t| statement.contains(t)) && named;
+                // A format may stand beside a comparison of something else.
+                let tested = tested && !statement.contains("format!");
+                assert!(!tested, "{}: {}", path.display(), statement.trim());
+            }
+            for prefix in [".starts_with(\"Op", ".strip_prefix(\"Op"] {
+                let sets = text.matches(&format!("{prefix}enCL.")).count();
+                assert_eq!(text.matches(prefix).count(), sets, "{} tests an opcode's name", path.display());
+            }
+        }
+    }
+}
+
+/// The generator has the numbers from the spirv crate; nobody else has a second vocabulary.
+#[test]
+fn nobody_else_has_enumerants() {
+    for name in POSITIONS.map(|p| p.0).into_iter().chain(["ir"]) {
+        for (path, text) in code(name) {
+            if path.components().any(|c| c.as_os_str() == "grammar") && name == "lab" {
+                continue;
+            }
+            let uses = text.match_indices("spirv::").filter(|(at, _)| {
+                !text[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':' || c == '"')
+            });
+            assert_eq!(uses.count(), 0, "{} uses the spirv crate", path.display());
+        }
+        let manifest = root().join(name).join("Cargo.toml");
+        let manifest = std::fs::read_to_string(&manifest).unwrap_or_else(|e| panic!("{}: {e}", manifest.display()));
+        assert!(!manifest.lines().any(|l| l.starts_with("spirv")), "{name} depends on the spirv crate");
+    }
+}
+
+/// Numbers of registries have names in `coop_ir::spv`.
+#[test]
+fn enumerants_are_compared_by_name() {
+    let raw = |text: &str| {
+        let tests = [
+            "decoration == ",
+            "storage == Some(",
+            "built_in(id) == Some(",
+            "has_capability(",
+            "require_capability(m, ",
+        ];
+        let number = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
+        tests.iter().map(|t| text.split(t).skip(1).filter(|rest| number(rest)).count()).sum::<usize>()
+    };
+    for (name, _) in POSITIONS {
+        for (path, text) in code(name) {
+            assert_eq!(raw(&text), 0, "{} has a number where coop_ir::spv has a name", path.display());
+        }
+    }
+}
