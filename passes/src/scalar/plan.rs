@@ -244,10 +244,15 @@ pub(super) fn settled(m: &Module, mats: &FxHashMap<Id, Mat>, deferred: &FxHashSe
     let loads: FxHashSet<Id> = loads.filter(|i| i.ty.is_some_and(factor)).filter_map(|i| i.result).collect();
     let mut out: FxHashMap<Id, (bool, Id)> = FxHashMap::default();
     let mut otherwise: FxHashSet<Id> = deferred.clone();
+    // They are put down as f32, which sums of f64 can't use.
+    let is_wide = |inst: &Inst| {
+        let types = inst.ids().filter_map(|id| m.type_of(id)).chain(inst.ty);
+        types.filter_map(|ty| mats.get(&ty)).any(|mat| mat.scalar.width() == 64)
+    };
     for inst in insts() {
         for (n, id) in inst.ids().enumerate().filter(|(_, id)| loads.contains(id)) {
             match inst.ty {
-                Some(ty) if inst.op == Op::CooperativeMatrixMulAddKHR && n < 2 => {
+                Some(ty) if inst.op == Op::CooperativeMatrixMulAddKHR && n < 2 && !is_wide(inst) => {
                     if *out.entry(id).or_insert((n == 0, ty)) != (n == 0, ty) {
                         otherwise.insert(id);
                     }
