@@ -19,6 +19,9 @@ mod supplement;
 
 type Shapes = Vec<(String, char)>;
 
+/// An instruction of an extended set: number, name, operands.
+type ExtRow = (u32, &'static str, Shapes);
+
 struct Enumerant {
     value: u32,
     name: String,
@@ -350,7 +353,7 @@ fn plain(shapes: &[(String, char)]) -> (u8, u8, u8, u8) {
 fn instructions(
     table: impl Iterator<Item = &'static ExtendedInstruction<'static>>,
     more: &[(u32, &'static str, usize)],
-) -> Vec<(u32, &'static str, Shapes)> {
+) -> Vec<ExtRow> {
     let mut rows: Vec<_> = table.map(|r| (u32::from(r.opcode), r.opname, shapes(r.operands))).collect();
     for &(number, opname, ids) in more {
         assert!(rows.iter().all(|r| r.0 != number), "supplement: {opname} is in rspirv now");
@@ -361,7 +364,7 @@ fn instructions(
 }
 
 /// The extended instruction sets: the name of their table, of their type in `spv`, and their instructions.
-fn extended() -> [(&'static str, &'static str, Vec<(u32, &'static str, Shapes)>); 3] {
+fn extended() -> [(&'static str, &'static str, Vec<ExtRow>); 3] {
     let debug_info = NONSEMANTIC_SHADER_DEBUGINFO_100_INSTRUCTION_TABLE.iter();
     [
         ("GLSL_STD_450", "GlslStd450", instructions(GLSL_STD_450_INSTRUCTION_TABLE.iter(), &[])),
@@ -370,7 +373,7 @@ fn extended() -> [(&'static str, &'static str, Vec<(u32, &'static str, Shapes)>)
     ]
 }
 
-fn ext_table(out: &mut String, name: &str, rows: Vec<(u32, &'static str, Shapes)>) {
+fn ext_table(out: &mut String, name: &str, rows: Vec<ExtRow>) {
     let _ = writeln!(out, "pub(super) static {name}: &[ExtInstInfo] = &[");
     for (number, opname, operands) in rows {
         let _ = write!(out, "    ExtInstInfo {{ number: {number}, name: {opname:?}, operands: ");

@@ -6,7 +6,7 @@ use super::number::{Combine, Num, computes};
 use super::range::Range;
 use super::{Dialect, Limits};
 use coop_ir::grammar::Op;
-use coop_ir::spv::Capability;
+use coop_ir::spv::{Capability, MemoryAccess};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Operand};
 
@@ -249,7 +249,7 @@ impl Gen<'_> {
         let (pointer, storage) = self.pointer(t.buffer, t.base, Some((at, 1)));
         let mut operands = vec![Operand::Id(pointer), Operand::Id(value)];
         if storage == coop_ir::spv::StorageClass::PhysicalStorageBuffer {
-            operands.extend([Operand::Word(2), Operand::Word(mat.scalar.bytes())]);
+            operands.extend([MemoryAccess::Aligned.into(), Operand::Word(mat.scalar.bytes())]);
         }
         self.effect(Op::Store, operands);
         self.note("store in a callback");

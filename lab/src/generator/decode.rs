@@ -5,7 +5,7 @@ use super::number::Num;
 use super::range::Range;
 use coop_ir::builder::{add_global, decorate};
 use coop_ir::grammar::Op;
-use coop_ir::spv::{Capability, Decoration, StorageClass};
+use coop_ir::spv::{Capability, Decoration, MemoryAccess, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, Operand};
 
@@ -168,7 +168,7 @@ impl Gen<'_> {
         let pointer = self.g.pointer(&mut self.m, StorageClass::PhysicalStorageBuffer, elem);
         let slot = self.ids(Op::AccessChain, pointer, chain);
         let align = packing.word.bytes();
-        let word = self.op(Op::Load, elem, [Operand::Id(slot), Operand::Word(2), Operand::Word(align)]);
+        let word = self.op(Op::Load, elem, [Operand::Id(slot), MemoryAccess::Aligned.into(), Operand::Word(align)]);
         if packing.word == U32 { word } else { self.ids(Op::UConvert, uint, &[word]) }
     }
 

@@ -10,7 +10,7 @@ use coop_ir::builder::{Globals, add_global, decorate};
 use coop_ir::grammar::{Op, implied_capabilities};
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::{remove_globals, sort_globals};
-use coop_ir::spv::{BuiltIn, Capability, Decoration, StorageClass};
+use coop_ir::spv::{BuiltIn, Capability, Decoration, ExecutionMode, ExecutionModel, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Header, Id, Inst, Module, Operand, string_operands};
 use std::collections::BTreeMap;
@@ -603,7 +603,7 @@ impl<'a> Gen<'a> {
         let addressing = if physical { 5348 } else { 0 };
         add_global(&mut self.m, Inst::new(Op::MemoryModel, None, None, [addressing, 3].map(Operand::Word)));
         let interface = self.globals.iter().copied().map(Operand::Id);
-        let operands = [Operand::Word(5), Operand::Id(main)].into_iter().chain(string_operands("main"));
+        let operands = [ExecutionModel::GLCompute.into(), Operand::Id(main)].into_iter().chain(string_operands("main"));
         let entry = Inst::new(Op::EntryPoint, None, None, operands.chain(interface));
         add_global(&mut self.m, entry);
         self.size_of_workgroup(main);
@@ -645,7 +645,8 @@ impl<'a> Gen<'a> {
             let operands = [Operand::Id(main)].into_iter().chain(words);
             add_global(&mut self.m, Inst::new(Op::ExecutionMode, None, None, operands));
         } else {
-            let operands = [Operand::Id(main), Operand::Word(38)].into_iter().chain(ids.map(Operand::Id));
+            let operands =
+                [Operand::Id(main), ExecutionMode::LocalSizeId.into()].into_iter().chain(ids.map(Operand::Id));
             add_global(&mut self.m, Inst::new(Op::ExecutionModeId, None, None, operands));
             self.note("LocalSizeId");
         }

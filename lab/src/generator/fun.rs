@@ -4,7 +4,7 @@ use super::emit::{Gen, Mat};
 use super::range::Range;
 use coop_ir::builder::name;
 use coop_ir::grammar::Op;
-use coop_ir::spv::{BuiltIn, Capability, StorageClass};
+use coop_ir::spv::{BuiltIn, Capability, GroupOperation, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Block, Function, Id, Inst, InstList, InstRef, Operand};
 
@@ -286,7 +286,7 @@ impl Gen<'_> {
         self.note("OpGroupIAdd");
         self.capability(Capability::Groups);
         let (uint, scope, one) = (self.uint(), self.u32(3), self.u32(1));
-        let lanes = self.op(Op::GroupIAdd, uint, [scope.into(), Operand::Word(0), one.into()]);
+        let lanes = self.op(Op::GroupIAdd, uint, [scope.into(), GroupOperation::Reduce.into(), one.into()]);
         let rest = self.u32(value.wrapping_sub(self.profile.lanes()));
         self.u32_op(Op::IAdd, lanes, rest)
     }

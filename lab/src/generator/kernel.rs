@@ -7,7 +7,7 @@ use coop_ir::builder::add_global;
 use coop_ir::grammar::Op;
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::insert_before;
-use coop_ir::spv::{BuiltIn, Capability, ExecutionMode, MemoryAccess, StorageClass};
+use coop_ir::spv::{BuiltIn, Capability, ExecutionMode, ExecutionModel, MemoryAccess, StorageClass};
 use coop_ir::types::{Scalar, Type, coop_mat};
 use coop_ir::{Id, Inst, InstRef, Operand, string_operands};
 
@@ -103,7 +103,7 @@ impl Gen<'_> {
     pub(super) fn finish_kernel(&mut self, main: Id) {
         add_global(&mut self.m, Inst::new(Op::MemoryModel, None, None, [2, 2].map(Operand::Word)));
         let interface = self.globals.iter().copied().map(Operand::Id);
-        let operands = [Operand::Word(6), Operand::Id(main)].into_iter().chain(string_operands("main"));
+        let operands = [ExecutionModel::Kernel.into(), Operand::Id(main)].into_iter().chain(string_operands("main"));
         let entry = Inst::new(Op::EntryPoint, None, None, operands.chain(interface));
         add_global(&mut self.m, entry);
         let mut mode = |mode: ExecutionMode, words: &[u32]| {

@@ -5,7 +5,7 @@ use super::emit::{Gen, Mat};
 use super::range::Range;
 use coop_ir::builder::{add_global, decorate};
 use coop_ir::grammar::Op;
-use coop_ir::spv::{Capability, Decoration, StorageClass};
+use coop_ir::spv::{Capability, Decoration, MemoryAccess, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, Operand};
 use std::fmt::Write;
@@ -159,7 +159,7 @@ impl Gen<'_> {
         };
         if self.kernel() {
             let (pointer, _) = self.stepped(variable, uint, index);
-            return self.op(Op::Load, uint, [pointer.into(), Operand::Word(2), Operand::Word(4)]);
+            return self.op(Op::Load, uint, [pointer.into(), MemoryAccess::Aligned.into(), Operand::Word(4)]);
         }
         let pointer = self.g.pointer(&mut self.m, storage, uint);
         let zero = self.u32(0);

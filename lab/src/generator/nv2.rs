@@ -4,7 +4,7 @@ use super::emit::{A, ACC, B, Gen};
 use super::fun::Value;
 use super::{Dialect, Limits};
 use coop_ir::grammar::Op;
-use coop_ir::spv::Capability;
+use coop_ir::spv::{Capability, Decoration};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, Operand};
 
@@ -67,7 +67,7 @@ impl Gen<'_> {
     /// Says so.
     pub(super) fn decorate_transpose(&mut self, id: Id) {
         self.note("transposing conversion");
-        let operands = [Operand::Id(id), Operand::Word(5440)];
+        let operands = [Operand::Id(id), Decoration::CooperativeMatrixTransposeEXT.into()];
         coop_ir::builder::add_global(&mut self.m, Inst::new(Op::Decorate, None, None, operands));
     }
 

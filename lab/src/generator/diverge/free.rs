@@ -12,7 +12,7 @@ use coop_ir::cfg::{Cfg, Loops};
 use coop_ir::decorate::Decorations;
 use coop_ir::grammar::Op;
 use coop_ir::hash::FxHashMap;
-use coop_ir::spv::{BuiltIn, StorageClass};
+use coop_ir::spv::{BuiltIn, ExecutionModel, StorageClass};
 use coop_ir::{Function, Id, Inst, InstRef, Module, Operand};
 use coop_uniformity::{TURNS, Uniformity};
 
@@ -123,7 +123,7 @@ impl<'m> Freer<'m> {
         let constant = |n: u32| global(&|i| i.op == Op::Constant && i.ty == Some(uint) && i.word(0) == Some(n));
         let decorations = Decorations::new(module);
         let entry = module.globals_with(Op::EntryPoint).next().map(|r| module.inst(r))?;
-        let (kernel, main) = (entry.word(0) == Some(6), entry.id(1));
+        let (kernel, main) = (entry.enumerant(0) == Some(ExecutionModel::Kernel), entry.entry_function());
         let class = if kernel { StorageClass::CrossWorkgroup } else { StorageClass::StorageBuffer }.0;
         let pointer = global(&|i| i.op == Op::TypePointer && i.word(0) == Some(class) && i.id(1) == Some(uint))?;
         let first_parameter = || {

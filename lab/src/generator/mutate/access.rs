@@ -2,7 +2,7 @@
 
 use super::{Edit, F32, Mutant, Rows, S32, U32, U64};
 use coop_ir::grammar::Op;
-use coop_ir::spv::{Capability, StorageClass};
+use coop_ir::spv::{AddressingModel, Capability, MemoryAccess, StorageClass};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Operand};
 
@@ -84,7 +84,7 @@ pub(super) const ROWS: Rows = &[
     }),
     ("access-pointer-source", |x| {
         // Elsewhere pointers may come from anywhere.
-        x.find(|_, i| i.op == Op::MemoryModel && i.word(0) == Some(0))?;
+        x.find(|_, i| i.op == Op::MemoryModel && i.enumerant(0) == Some(AddressingModel::Logical))?;
         let r = x.find(|m, i| {
             (is_access(i) || is_nv(i))
                 && pointer_storage(m, i).is_some_and(|s| s != StorageClass::PhysicalStorageBuffer)
@@ -215,14 +215,14 @@ pub(super) const ROWS: Rows = &[
             (is_access(i) || is_nv(i)) && physical(m, i) && pointee_scalar(m, i).is_some_and(|s| s.bytes() > 1)
         })?;
         let copy = x.copy(r)?;
-        x.memory(copy, 2, &[Operand::Word(1)])
+        x.memory(copy, MemoryAccess::Aligned.0, &[Operand::Word(1)])
     }),
     ("memory-alignment-not-power", |x| {
         let r = x.find(|m, i| {
             (is_access(i) || is_nv(i)) && pointer_storage(m, i) == Some(StorageClass::PhysicalStorageBuffer)
         })?;
         let copy = x.copy(r)?;
-        x.memory(copy, 2, &[Operand::Word(24)])
+        x.memory(copy, MemoryAccess::Aligned.0, &[Operand::Word(24)])
     }),
     ("memory-load-available", |x| {
         let r = x.with_memory(&LOADS)?;
@@ -425,6 +425,6 @@ impl Mutant<'_> {
             return self.memory(r, mask, more);
         }
         let all: Vec<Operand> = [Operand::Word(16)].into_iter().chain(more.iter().copied()).collect();
-        self.memory(r, mask | 2, &all)
+        self.memory(r, mask | MemoryAccess::Aligned.0, &all)
     }
 }

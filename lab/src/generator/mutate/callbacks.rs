@@ -3,7 +3,7 @@
 use super::access::addressing;
 use super::{Edit, F32, Mutant, Rows, S32, U32};
 use coop_ir::grammar::Op;
-use coop_ir::spv::{Capability, StorageClass};
+use coop_ir::spv::{Capability, CooperativeMatrixReduce, Decoration, StorageClass};
 use coop_ir::types::{Scalar, Type, coop_mat};
 use coop_ir::{Id, Inst, InstRef, Operand};
 
@@ -16,7 +16,7 @@ pub(super) const ROWS: Rows = &[
         let elem = ty.component;
         let function = x.function(elem, &[elem, elem]);
         let at = x.m.fresh_id();
-        let operands = [id.into(), Operand::Word(1), function.into()];
+        let operands = [id.into(), CooperativeMatrixReduce::Row.into(), function.into()];
         x.insert(r, Inst::new(Op::CooperativeMatrixReduceNV, Some(ty.id), Some(at), operands), true).map(drop)
     }),
     ("decode-not-function", |x| {
@@ -87,9 +87,9 @@ pub(super) const ROWS: Rows = &[
             x.capability(Capability::Int8);
             x.capability(Capability::StorageBuffer8BitAccess);
             let block = x.type_with(Op::TypeStruct, vec![word.into(), byte.into()]);
-            x.annotation(Inst::new(Op::Decorate, None, None, [block.into(), Operand::Word(2)]));
+            x.annotation(Inst::new(Op::Decorate, None, None, [block.into(), Decoration::Block.into()]));
             for (i, offset) in [(0u32, 0u32), (1, 4)] {
-                let words = [i.into(), Operand::Word(35), offset.into()];
+                let words = [i.into(), Decoration::Offset.into(), offset.into()];
                 x.annotation(Inst::new(Op::MemberDecorate, None, None, [block.into()].into_iter().chain(words)));
             }
             params[0] = x.g.pointer(&mut x.m, StorageClass::PhysicalStorageBuffer, block);
@@ -193,7 +193,10 @@ pub(super) const ROWS: Rows = &[
     }),
     ("reduce-use", |x| x.reduction_result(|_, _| Some(Edit::Use(0)))),
     ("reduce-shape", |x| {
-        let r = x.find(|_, i| i.op == Op::CooperativeMatrixReduceNV && i.word(1) != Some(3))?;
+        let r = x.find(|_, i| {
+            i.op == Op::CooperativeMatrixReduceNV
+                && i.enumerant(1) != Some(CooperativeMatrixReduce::Row | CooperativeMatrixReduce::Column)
+        })?;
         let mask = x.inst(r).word(1)?;
         let ty = coop_mat(&x.m, x.inst(r).ty?)?;
         let other = x.altered(ty, &[if mask == 2 { Edit::Columns(1) } else { Edit::Rows(1) }])?;

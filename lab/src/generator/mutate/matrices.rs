@@ -2,7 +2,7 @@
 
 use super::{AnyMatrix, Edit, F32, Mutant, Rows, S32, U32, U64};
 use coop_ir::grammar::Op;
-use coop_ir::spv::{Capability, StorageClass};
+use coop_ir::spv::{Capability, Decoration, StorageClass};
 use coop_ir::types::{CoopMat, Scalar, Type, coop_mat};
 use coop_ir::{Id, Inst, Operand};
 
@@ -87,7 +87,12 @@ pub(super) const ROWS: Rows = &[
         let id = x.inst(r).result?;
         x.capability(Capability::Float8EXT);
         coop_ir::builder::require_extension(&mut x.m, "SPV_EXT_float8");
-        x.annotation(Inst::new(Op::Decorate, None, None, [Operand::Id(id), Operand::Word(4216)]));
+        x.annotation(Inst::new(
+            Op::Decorate,
+            None,
+            None,
+            [Operand::Id(id), Decoration::SaturatedToLargestFloat8NormalConversionEXT.into()],
+        ));
         Some(())
     }),
     ("constant-constituents", |x| {
@@ -309,7 +314,7 @@ pub(super) const ROWS: Rows = &[
         let r = x.ops(&MATRIX_TYPES)?;
         let ty = x.inst(r).result?;
         let block = x.type_with(Op::TypeStruct, vec![ty.into()]);
-        x.annotation(Inst::new(Op::Decorate, None, None, [block.into(), Operand::Word(2)]));
+        x.annotation(Inst::new(Op::Decorate, None, None, [block.into(), Decoration::Block.into()]));
         x.annotation(Inst::new(Op::MemberDecorate, None, None, [block.into(), 0u32.into(), 35u32.into(), 0u32.into()]));
         Some(())
     }),
@@ -329,7 +334,12 @@ pub(super) const ROWS: Rows = &[
         coop_ir::builder::require_extension(&mut x.m, "SPV_EXT_cooperative_matrix_maintenance1");
         let r = x.find(|_, i| ARITHMETIC.contains(&i.op))?;
         let id = x.inst(r).result?;
-        x.annotation(Inst::new(Op::Decorate, None, None, [Operand::Id(id), Operand::Word(5440)]));
+        x.annotation(Inst::new(
+            Op::Decorate,
+            None,
+            None,
+            [Operand::Id(id), Decoration::CooperativeMatrixTransposeEXT.into()],
+        ));
         Some(())
     }),
     ("use-conversion-component", |x| {
@@ -393,7 +403,7 @@ pub(super) const ROWS: Rows = &[
     ("portability-length-specialized", |x| {
         let r = x.op(Op::TypeCooperativeMatrixKHR)?;
         let (ty, uint, id) = (x.inst(r).result?, x.scalar(U32), x.m.fresh_id());
-        let operands = [Operand::Word(4460), ty.into()];
+        let operands = [Operand::Word(u32::from(Op::CooperativeMatrixLengthKHR.0)), ty.into()];
         x.global(Inst::new(Op::SpecConstantOp, Some(uint), Some(id), operands));
         Some(())
     }),

@@ -16,7 +16,7 @@ use coop_ir::builder::{Globals, add_global};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::grammar::Op;
 use coop_ir::rewrite::sort_globals;
-use coop_ir::spv::{Capability, StorageClass};
+use coop_ir::spv::{Capability, Decoration, StorageClass};
 use coop_ir::types::{CoopMat, Scalar, Type, coop_mat, coop_mat_of};
 use coop_ir::{Block, Function, Id, Inst, InstList, InstRef, Module, Operand};
 
@@ -354,7 +354,7 @@ impl Mutant<'_> {
                 Some(Type::Pointer { storage: StorageClass::PhysicalStorageBuffer, .. })
             );
             if physical {
-                self.annotation(Inst::new(Op::Decorate, None, None, [Operand::Id(param), Operand::Word(20)]));
+                self.annotation(Inst::new(Op::Decorate, None, None, [Operand::Id(param), Decoration::Aliased.into()]));
             }
             list.push(self.m.add(Inst::new(Op::FunctionParameter, Some(*p), Some(param), [])));
         }

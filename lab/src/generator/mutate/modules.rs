@@ -3,7 +3,7 @@
 use super::matrices::MATRIX_TYPES;
 use super::{F32, Mutant, Rows, U32};
 use coop_ir::grammar::Op;
-use coop_ir::spv::{Capability, Scope, StorageClass};
+use coop_ir::spv::{BuiltIn, Capability, Decoration, Scope, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Inst, Operand};
 
@@ -20,7 +20,12 @@ pub(super) const ROWS: Rows = &[
         x.capability(Capability::BFloat16TypeKHR);
         coop_ir::builder::require_extension(&mut x.m, "SPV_KHR_bfloat16");
         let variable = x.variable(StorageClass::Input, bf16);
-        x.annotation(Inst::new(Op::Decorate, None, None, [variable.into(), Operand::Word(30), Operand::Word(0)]));
+        x.annotation(Inst::new(
+            Op::Decorate,
+            None,
+            None,
+            [variable.into(), Decoration::Location.into(), Operand::Word(0)],
+        ));
         Some(())
     }),
     ("component-width-capability", |x| {
@@ -158,7 +163,9 @@ pub(super) const ROWS: Rows = &[
         let all: Vec<_> = x.m.globals.iter().copied().filter(|r| modes.contains(&x.m.inst(*r).op)).collect();
         all.into_iter().for_each(|r| x.remove(r));
         // A constant may say it too.
-        while let Some(r) = x.find(|_, i| i.op == Op::Decorate && i.word(1) == Some(11) && i.word(2) == Some(25)) {
+        while let Some(r) =
+            x.find(|_, i| i.decorates(Decoration::BuiltIn) && i.enumerant(2) == Some(BuiltIn::WorkgroupSize))
+        {
             x.remove(r);
         }
         Some(())
@@ -213,9 +220,9 @@ pub(super) const ROWS: Rows = &[
         coop_ir::builder::require_extension(&mut x.m, "SPV_KHR_untyped_pointers");
         let float = x.scalar(F32);
         let array = x.array(float, 4096);
-        let pointer = x.type_with(Op::TypeUntypedPointerKHR, vec![Operand::Word(4)]);
+        let pointer = x.type_with(Op::TypeUntypedPointerKHR, vec![StorageClass::Workgroup.into()]);
         let variable = x.m.fresh_id();
-        let operands = [Operand::Word(4), array.into()];
+        let operands = [StorageClass::Workgroup.into(), array.into()];
         x.global(Inst::new(Op::UntypedVariableKHR, Some(pointer), Some(variable), operands));
         let entry = x.m.globals_with(Op::EntryPoint).next();
         if let Some(entry) = entry {

@@ -3,7 +3,7 @@
 use super::access::{addressing, is_tensor};
 use super::{Edit, Mutant, Rows, U64};
 use coop_ir::grammar::Op;
-use coop_ir::spv::{Capability, StorageClass};
+use coop_ir::spv::{Capability, MemoryAccess, StorageClass, TensorAddressingOperands};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Operand};
 
@@ -279,7 +279,7 @@ impl Mutant<'_> {
     /// Memory operands that are right for the pointer of an access.
     fn plain_memory(&self, access: &Inst) -> Vec<Operand> {
         let aligned = access.word(3).is_some_and(|m| m & 2 != 0);
-        if aligned { vec![Operand::Word(2), access.operands[4]] } else { vec![Operand::Word(0)] }
+        if aligned { vec![MemoryAccess::Aligned.into(), access.operands[4]] } else { vec![Operand::Word(0)] }
     }
 
     /// A new layout type that differs in an operand.
@@ -315,7 +315,7 @@ impl Mutant<'_> {
         let memory = self.plain_memory(&inst);
         let result = self.m.fresh_id();
         let all = [pointer.into(), object.into(), layout.into()].into_iter().chain(memory);
-        let all: Vec<Operand> = all.chain([Operand::Word(1), view.into()]).collect();
+        let all: Vec<Operand> = all.chain([TensorAddressingOperands::TensorView.into(), view.into()]).collect();
         let matrix = self.m.type_of(object)?;
         let load = Inst::new(Op::CooperativeMatrixLoadTensorNV, Some(matrix), Some(result), all);
         self.insert(access, load, false).map(drop)

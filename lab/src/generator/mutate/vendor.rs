@@ -2,7 +2,7 @@
 
 use super::{Edit, F32, Mutant, Rows, S32, U32};
 use coop_ir::grammar::Op;
-use coop_ir::spv::{Capability, StorageClass};
+use coop_ir::spv::{BuiltIn, Capability, Decoration, StorageClass};
 use coop_ir::types::{Scalar, Type, coop_mat};
 use coop_ir::{Block, Id, Inst, InstList, InstRef, Operand};
 
@@ -141,7 +141,7 @@ pub(super) const ROWS: Rows = &[
         coop_ir::builder::require_extension(&mut x.m, "SPV_INTEL_cache_controls");
         let uint = x.scalar(U32);
         let variable = x.variable(StorageClass::Workgroup, uint);
-        let words = [Operand::Word(6442), Operand::Word(0), Operand::Word(0)];
+        let words = [Decoration::CacheControlLoadINTEL.into(), Operand::Word(0), Operand::Word(0)];
         x.annotation(Inst::new(Op::Decorate, None, None, [variable.into()].into_iter().chain(words)));
         Some(())
     }),
@@ -380,13 +380,15 @@ impl Mutant<'_> {
         let uint = self.scalar(U32);
         let known = self.m.globals_with(Op::Decorate).find_map(|r| {
             let i = self.m.inst(r);
-            (i.word(1) == Some(11) && i.word(2) == Some(29)).then(|| i.id(0)).flatten()
+            (i.enumerant(1) == Some(Decoration::BuiltIn) && i.enumerant(2) == Some(BuiltIn::LocalInvocationIndex))
+                .then(|| i.id(0))
+                .flatten()
         });
         let variable = match known {
             Some(v) => v,
             None => {
                 let v = self.variable(StorageClass::Input, uint);
-                let words = [Operand::Word(11), Operand::Word(29)];
+                let words = [Decoration::BuiltIn.into(), BuiltIn::LocalInvocationIndex.into()];
                 self.annotation(Inst::new(Op::Decorate, None, None, [v.into()].into_iter().chain(words)));
                 v
             }
