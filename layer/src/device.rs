@@ -113,7 +113,7 @@ pub(crate) unsafe extern "system" fn create_device(
             let asked = EnabledFeatures::from_create_info(&*info);
             let ours = known.added.iter().any(|a| a.name.to_str().is_ok_and(|name| asked.extensions.contains(name)));
             let (result, active) = if ours {
-                let mut changed = Changed::new(&*info, asked, &known);
+                let changed = Changed::new(&*info, asked, &known);
                 let result = create(physical, &raw const changed.info, allocator, out);
                 (result, Some(Active::new(&changed, &known)))
             } else {

@@ -36,6 +36,9 @@ pub(crate) struct Instance {
     pub(crate) settings: Settings,
     pub(crate) next: vk::PFN_vkGetInstanceProcAddr,
     next_physical: Option<ffi::GetPhysicalDeviceProcAddr>,
+    /// Functions of physical devices as they were when the instance was made: later, older loaders answer with their own entry
+    /// points, which lead to this layer again.
+    early: HashMap<&'static CStr, Loaded>,
     /// The version that the application asked for.
     api_version: ApiVersion,
     submit_message: Option<vk::PFN_vkSubmitDebugUtilsMessageEXT>,
@@ -51,14 +54,36 @@ pub(crate) struct Physical {
     pub(crate) promise: Promise,
 }
 
+/// What is asked of physical devices, by this layer or through it.
+const EARLY: &[&CStr] = &[
+    c"vkEnumerateDeviceExtensionProperties",
+    c"vkGetPhysicalDeviceFeatures2",
+    c"vkGetPhysicalDeviceFeatures2KHR",
+    c"vkGetPhysicalDeviceProperties2",
+    c"vkGetPhysicalDeviceProperties2KHR",
+    c"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR",
+    c"vkGetPhysicalDeviceCooperativeMatrixPropertiesNV",
+    c"vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV",
+    c"vkGetPhysicalDeviceCooperativeMatrixProperties2EXT",
+];
+
+/// `vkGetInstanceProcAddr` of what is behind this layer, for who asks devices on its behalf.
+unsafe extern "system" fn behind(instance: vk::Instance, name: *const c_char) -> Loaded {
+    // SAFETY: an instance of the table's, and a string.
+    unsafe { instance_of(instance)?.function(CStr::from_ptr(name)) }
+}
+
 static INSTANCES: LazyLock<RwLock<HashMap<Key, Arc<Instance>>>> = LazyLock::new(RwLock::default);
 
 /// Returns the instance of an instance or of a physical device.
 ///
 /// # Safety
 ///
-/// The handle is alive.
-pub(crate) unsafe fn instance_of(handle: impl Handle) -> Option<Arc<Instance>> {
+/// The handle is null or alive.
+pub(crate) unsafe fn instance_of(handle: impl Handle + std::marker::Copy) -> Option<Arc<Instance>> {
+    if handle.is_null() {
+        return None;
+    }
     // SAFETY: the caller's promise.
     let key = unsafe { Key::of(handle) };
     INSTANCES.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
@@ -69,6 +94,9 @@ pub(crate) type Loaded = vk::PFN_vkVoidFunction;
 impl Instance {
     /// Returns a function of what is behind this layer.
     pub(crate) fn function(&self, name: &CStr) -> Loaded {
+        if let Some(early) = self.early.get(name) {
+            return *early;
+        }
         // SAFETY: the instance is alive as long as it is in the table, and the name ends in zero.
         unsafe { (self.next)(self.raw.handle(), name.as_ptr()) }
     }
@@ -110,7 +138,7 @@ impl Physical {
         let nothing = |profile| Physical { profile, added: Vec::new(), promise: Promise::default() };
         // SAFETY: the device is one of the instance's, which is alive.
         let profile = unsafe {
-            let entry = ash::Entry::from_static_fn(ash::StaticFn { get_instance_proc_addr: instance.next });
+            let entry = ash::Entry::from_static_fn(ash::StaticFn { get_instance_proc_addr: behind });
             coop_device::vulkan::profile(&entry, &instance.raw, instance.api_version, device)
         };
         let mut profile = match profile {
@@ -206,11 +234,13 @@ pub(crate) unsafe extern "system" fn create_instance(
             let version = application.map_or(0, |a| a.api_version).max(vk::API_VERSION_1_0);
             let load = |name: &CStr| std::mem::transmute::<Loaded, *const c_void>(next(*out, name.as_ptr()));
             let raw = ash::Instance::load_with(load, *out);
+            let early = EARLY.iter().map(|name| (*name, next(*out, name.as_ptr()))).collect();
             let submit_message = next(*out, c"vkSubmitDebugUtilsMessageEXT".as_ptr());
             let instance = Instance {
                 raw,
                 settings,
                 next,
+                early,
                 next_physical: link.get_physical_device_proc_addr,
                 api_version: ApiVersion::from_packed(version),
                 submit_message: std::mem::transmute::<Loaded, Option<vk::PFN_vkSubmitDebugUtilsMessageEXT>>(

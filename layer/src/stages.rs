@@ -138,9 +138,13 @@ fn summary(lowered: &Lowered, kept: &Kept, took: Duration) -> String {
         let _ = write!(text, "; because {first}");
     }
     if log::enabled(Level::Debug) {
-        not_taken.iter().for_each(|why| drop(write!(text, "; not taken: {why}")));
+        for why in not_taken {
+            let _ = write!(text, "; not taken: {why}");
+        }
     }
-    warnings.iter().for_each(|warning| drop(write!(text, "; warning: {warning}")));
+    for warning in warnings {
+        let _ = write!(text, "; warning: {warning}");
+    }
     text
 }
 
