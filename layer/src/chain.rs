@@ -8,7 +8,7 @@ use std::mem::size_of;
 
 use ash::vk::{self, TaggedStructure};
 
-use crate::ffi::Base;
+use crate::ffi::{self, Base};
 
 /// Goes through the structures of a chain.
 ///
@@ -42,6 +42,8 @@ pub(crate) struct Copy {
     blocks: Vec<Box<[u64]>>,
     /// The application's own structures behind them.
     tail: *const c_void,
+    /// The structure at the head of the tail, whose size is not known.
+    pub(crate) unknown: Option<i32>,
     /// Structures that should have been left out and are in the tail.
     pub(crate) left: Vec<i32>,
 }
@@ -74,7 +76,10 @@ impl Copy {
                     unsafe { std::ptr::copy_nonoverlapping(s.cast::<u8>(), block.as_mut_ptr().cast(), size) };
                     copy.blocks.push(block);
                 }
-                None => copy.tail = s.cast(),
+                None => {
+                    copy.tail = s.cast();
+                    copy.unknown = Some(s_type);
+                }
             }
         }
         copy
@@ -115,7 +120,7 @@ impl Copy {
     pub(crate) fn head(&mut self) -> *const c_void {
         let mut next = self.tail;
         for block in self.blocks.iter_mut().rev() {
-            block[1] = next as u64;
+            block[1] = next.expose_provenance() as u64;
             next = block.as_ptr().cast();
         }
         next
@@ -129,6 +134,9 @@ fn block_type(block: &[u64]) -> i32 {
 
 /// Returns the size of a structure by its number.
 fn size(s_type: i32) -> Option<usize> {
+    if s_type == ffi::LOADER_DEVICE_CREATE_INFO {
+        return Some(ffi::LOADER_CREATE_INFO_SIZE);
+    }
     let known = SIZES.iter().find(|(number, _)| *number == s_type).map(|(_, size)| *size);
     known.or_else(|| {
         let members = NEWER.iter().find(|(number, _)| *number == s_type)?.1;

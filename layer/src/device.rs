@@ -188,7 +188,8 @@ impl<'a> Changed<'a> {
         // SAFETY: the caller's promise.
         let chain = unsafe { Copy::new(info.p_next, strange) };
         for left in &chain.left {
-            log::warn(format_args!("a structure of features ({left}) hangs on one that is not known: the driver sees it"));
+            let unknown = chain.unknown.unwrap_or_default();
+            log::warn(format_args!("structure {left} hangs on structure {unknown}, which is not known: the driver sees it"));
         }
         // SAFETY: null or a structure.
         let core = unsafe { info.p_enabled_features.as_ref() }.map(|core| Box::new(*core));

@@ -105,6 +105,9 @@ pub(crate) struct Base {
     pub(crate) p_next: *const c_void,
 }
 
+/// The size of a create info of the loader's, whatever its function.
+pub(crate) const LOADER_CREATE_INFO_SIZE: usize = size_of::<LoaderCreateInfo<DeviceLink>>();
+
 /// Takes this layer's link off the chain that the loader left in a create info: what is called next.
 ///
 /// # Safety
