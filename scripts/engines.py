@@ -3,10 +3,13 @@
 
     engines.py worker LIBRARIES         (started by `table`) runs the cases that it reads, one JSON object a line
     engines.py cases [quick]            lists the cases
-    engines.py table LIBRARIES [--quick] [--only TEXT] [--json FILE] NAME=COMMAND ...
+    engines.py table LIBRARIES [--quick] [--only TEXT] [--json FILE] [--log FILE] [--limit SECONDS] [--jobs N]
+                     [--budget SECONDS] NAME=COMMAND ...
 
 LIBRARIES is a folder with ggml's shared libraries, as the npm package @node-llama-cpp/linux-x64-vulkan has them. Each NAME is a
 column of the table, each COMMAND what its worker is started with ('' or 'scripts/layer.sh --mesa new', for instance). Python 3 alone.
+
+Each case may take --limit seconds; after --budget seconds no further case is begun. --jobs workers of each column run side by side.
 
 A case is right, wrong (the normalised mean square error is beyond the bound), unsupported (the backend says that it does not do the
 operation), refused (the layer refuses a pipeline) or crashed.
@@ -22,6 +25,7 @@ import select
 import shlex
 import subprocess
 import sys
+import threading
 import time
 
 # ---------------------------------------------------------------------------- ggml's C API
@@ -358,7 +362,8 @@ class Worker:
         log.close()
         answer = self.read(300)
         if not answer or not answer.get("ready"):
-            sys.exit(f"engines.py: {self.name} does not start; see {self.path}:\n{self.said(0)[-2000:]}")
+            print(f"engines.py: {self.name} does not start; see {self.path}:\n{self.said(0)[-2000:]}", flush=True)
+            os._exit(1)
 
     def read(self, limit):
         ends = time.monotonic() + limit
@@ -408,6 +413,7 @@ class Worker:
 
 def table(arguments):
     quick, only, out, log, limit, columns, rest = False, None, None, "engines.log", 240, [], []
+    jobs, budget = 1, math.inf
     words = iter(arguments)
     for word in words:
         if word == "--quick":
@@ -420,6 +426,10 @@ def table(arguments):
             log = next(words)
         elif word == "--limit":
             limit = int(next(words))
+        elif word == "--jobs":
+            jobs = int(next(words))
+        elif word == "--budget":
+            budget = float(next(words))
         elif "=" in word:
             columns.append(word.split("=", 1))
         else:
@@ -427,22 +437,40 @@ def table(arguments):
     if len(rest) != 1 or not columns:
         sys.exit(__doc__)
     cases = [c for c in all_cases() if (c["quick"] or not quick) and (only is None or only in name_of(c))]
-    workers = [Worker(name, command, os.path.abspath(rest[0]), limit, log) for name, command in columns]
-    results = []
-    for case in cases:
-        answers = {w.name: w.run(case) for w in workers}
-        results.append({"case": name_of(case), "op": case["op"], "type": case["type"], **{"answers": answers}})
-        cells = "  ".join(f"{name}: {brief(answer)}" for name, answer in answers.items())
-        print(f"{name_of(case)}  {cells}", flush=True)
-    for w in workers:
-        w.stop()
+    ends = time.monotonic() + budget
+    pending, results, lock = list(reversed(cases)), [], threading.Lock()
+
+    def work(job):
+        workers = [Worker(name, command, os.path.abspath(rest[0]), limit, f"{log}.{job}") for name, command in columns]
+        while time.monotonic() < ends:
+            with lock:
+                if not pending:
+                    break
+                case = pending.pop()
+            answers = {w.name: w.run(case) for w in workers}
+            with lock:
+                results.append({"case": name_of(case), "op": case["op"], "type": case["type"], "answers": answers})
+                cells = "  ".join(f"{name}: {brief(answer)}" for name, answer in answers.items())
+                print(f"{name_of(case)}  {cells}", flush=True)
+        for w in workers:
+            w.stop()
+
+    threads = [threading.Thread(target=work, args=(job,)) for job in range(jobs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     print()
+    if len(results) < len(cases):
+        print(f"{len(cases) - len(results)} of {len(cases)} cases were not run")
     summary(results, [name for name, _ in columns])
     if out:
         with open(out, "w") as file:
             json.dump(results, file, indent=1)
+    if len(results) < len(cases) or not results:
+        sys.exit(1)
     bad = [r for r in results if any(a["verdict"] in ("wrong", "crashed", "timeout") for a in r["answers"].values())]
-    sys.exit(1 if bad or not results else 0)
+    sys.exit(1 if bad else 0)
 
 
 def brief(answer):

@@ -2,7 +2,7 @@
 # engines.sh: ggml's operations through VK_LAYER_COOPMAT_fallback, against ggml on the CPU.
 #
 #   engines.sh fetch               fetches ggml's libraries (npm, 24 MB) into $COOP_CACHE/ggml
-#   engines.sh [--quick] [--only TEXT] [--json FILE] [--without] [--mesa new|debian12]
+#   engines.sh [--quick] [--only TEXT] [--json FILE] [--jobs N] [--without] [--mesa new|debian12]
 #                                  prints a table; --without has ggml without the layer beside it
 #
 # The libraries are llama.cpp's, as the npm package @node-llama-cpp/linux-x64-vulkan has them, unmodified; the harness is
@@ -52,7 +52,7 @@ while [ $# -gt 0 ]; do
       mesa=${2:?--mesa wants new or debian12}
       shift
       ;;
-    --only | --json | --limit | --log)
+    --only | --json | --limit | --log | --jobs | --budget)
       arguments+=("$1" "${2:?$1 wants a value}")
       shift
       ;;

@@ -6,10 +6,10 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 
 use ash::vk::{self, Handle};
 use coop_device::vulkan::{EnabledFeatures, structs};
-use coop_device::{ApiVersion, ComponentType, Feature, Profile};
+use coop_device::{ApiVersion, ComponentType, Feature, MatrixProperties, Profile, Scope};
 use coopmat::Promise;
 
-use crate::additions::{ADDITIONS, Addition, HIDDEN, properties};
+use crate::additions::{ADDITIONS, Addition, Group, HIDDEN, properties};
 use crate::ffi::{self, Base, InstanceLink};
 use crate::settings::{LAYER, Settings};
 use crate::{chain, log};
@@ -175,6 +175,10 @@ impl Physical {
         let names = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
         log::info(format_args!("{name}: added: {names}"));
         Physical { profile, added, promise }
+    }
+
+    fn adds(&self, group: Group) -> bool {
+        self.added.iter().any(|addition| addition.group == group)
     }
 
     /// What is added to the driver's own version of an extension, or is there alone.
@@ -538,6 +542,50 @@ pub(crate) unsafe extern "system" fn khr_list(
     })
 }
 
+/// `vkGetPhysicalDeviceCooperativeMatrixProperties2EXT`.
+pub(crate) unsafe extern "system" fn khr_list2(
+    device: vk::PhysicalDevice,
+    info: *const structs::Row<4>,
+    count: *mut u32,
+    out: *mut structs::Row<7>,
+) -> vk::Result {
+    crate::guard::guard("vkGetPhysicalDeviceCooperativeMatrixProperties2EXT", || {
+        // SAFETY: the application's handle.
+        let Some(instance) = (unsafe { instance_of(device) }) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+        let physical = instance.physical(device);
+        if !physical.adds(Group::Maintenance1) {
+            let name = c"vkGetPhysicalDeviceCooperativeMatrixProperties2EXT";
+            // SAFETY: a function of that type.
+            let next = unsafe { std::mem::transmute::<Loaded, Option<structs::ListProperties2>>(instance.function(name)) };
+            let Some(next) = next else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+            // SAFETY: the application's own arguments.
+            return unsafe { next(device, info, count, out) };
+        }
+        // SAFETY: the application's structure.
+        let [scope, invocations, _, saturating] = unsafe { (*info).members };
+        let promise = &physical.promise;
+        let asked = |row: &&MatrixProperties| {
+            row.scope.number() == scope && row.saturating == (saturating & SATURATING_ACCUMULATION != 0)
+        };
+        let rows: Vec<&MatrixProperties> = if scope == Scope::Subgroup.number() {
+            promise.khr.iter().filter(asked).collect()
+        } else {
+            let of = promise.flexible.iter().filter(|row| row.workgroup_invocations == invocations);
+            of.map(|row| &row.granularity).filter(asked).collect()
+        };
+        // SAFETY: the application's memory.
+        unsafe {
+            list(&rows, count, out, |to, row| {
+                let [a, b, c, result] = [row.a, row.b, row.c, row.result].map(ComponentType::to_vk);
+                to.members = [row.m, row.n, row.k, a, b, c, result];
+            })
+        }
+    })
+}
+
+/// `VK_COOPERATIVE_MATRIX_SATURATING_ACCUMULATION_BIT_EXT` of the query's flags.
+const SATURATING_ACCUMULATION: u32 = 1;
+
 /// `vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV`.
 pub(crate) unsafe extern "system" fn flexible_list(
     device: vk::PhysicalDevice,
@@ -549,7 +597,7 @@ pub(crate) unsafe extern "system" fn flexible_list(
         // SAFETY: the application's handle.
         let Some(instance) = (unsafe { instance_of(device) }) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
         let physical = instance.physical(device);
-        if physical.addition_of(1_000_593_000).is_none() {
+        if !physical.adds(Group::Nv2) {
             // SAFETY: a function of that type.
             let next = unsafe { std::mem::transmute::<Loaded, Option<structs::ListRows<10>>>(instance.function(name)) };
             let Some(next) = next else { return vk::Result::ERROR_INITIALIZATION_FAILED };

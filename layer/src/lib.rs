@@ -79,6 +79,7 @@ static OF_PHYSICAL_DEVICES: Table = table! {
     c"vkGetPhysicalDeviceProperties2KHR" => instance::properties2_khr,
     c"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR" => instance::khr_list,
     c"vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV" => instance::flexible_list,
+    c"vkGetPhysicalDeviceCooperativeMatrixProperties2EXT" => instance::khr_list2,
 };
 
 /// Functions of every device.
