@@ -279,7 +279,8 @@ def all_cases():
         add("MUL_MAT_ID", type=kind, m=128, n=17, k=256, experts=4, used=2, broadcast=True, quick=kind == "q8_0")
         add("MUL_MAT_ID", type=kind, m=64, n=129, k=512, experts=4, used=1)
     for kind in ("f16", "f32", "bf16", "q4_0", "q8_0", "q5_1", "iq4_nl"):
-        for hsk in (64, 128, 80, 40):
+        # Blocks of quantised types have 32 elements.
+        for hsk in (64, 128, 80, 40) if kind in ("f16", "f32", "bf16") else (64, 128):
             add("FLASH_ATTN_EXT", type=kind, hsk=hsk, heads=4, kv=128, nb=35, quick=(kind, hsk) in (("f16", 64), ("q8_0", 64)))
         add("FLASH_ATTN_EXT", type=kind, hsk=64, heads=4, kv=113, nb=1, repeat=[4, 1])
         add("FLASH_ATTN_EXT", type=kind, hsk=64, heads=4, kv=113, nb=35, repeat=[1, 3], quick=kind == "f16")
@@ -336,8 +337,12 @@ def worker(folder):
     os.environ.setdefault("GGML_VK_VISIBLE_DEVICES", "0")
     ggml = Ggml(folder)
     cpu, vulkan = ggml.backends()
-    if not vulkan or not cpu:
-        sys.exit("engines.py: ggml finds no Vulkan device" if cpu else "engines.py: ggml has no CPU backend")
+    if not vulkan:
+        # ggml says nothing of a library that can't be opened.
+        ctypes.CDLL(os.path.join(folder, "libggml-vulkan.so"))
+        sys.exit("engines.py: ggml finds no Vulkan device")
+    if not cpu:
+        sys.exit("engines.py: ggml has no CPU backend")
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         print(json.dumps(run_case(ggml, cpu, vulkan, json.loads(line))), flush=True)
@@ -437,6 +442,8 @@ def table(arguments):
     if len(rest) != 1 or not columns:
         sys.exit(__doc__)
     cases = [c for c in all_cases() if (c["quick"] or not quick) and (only is None or only in name_of(c))]
+    # A whole name means one case.
+    cases = [c for c in cases if name_of(c) == only] or cases
     ends = time.monotonic() + budget
     pending, results, lock = list(reversed(cases)), [], threading.Lock()
 

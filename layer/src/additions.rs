@@ -2,8 +2,8 @@
 
 use std::ffi::CStr;
 
-use coop_device::vulkan::structs;
 use coop_device::Feature;
+use coop_device::vulkan::structs;
 use coopmat::Promise;
 
 /// Extensions that are added together.

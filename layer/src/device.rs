@@ -100,8 +100,7 @@ pub(crate) unsafe extern "system" fn create_device(
     crate::guard::guard("vkCreateDevice", || {
         // SAFETY: the loader gives a valid create info with its link in the chain, and the application's own arguments.
         unsafe {
-            let (Some(link), Some(instance)) =
-                (ffi::take_link::<DeviceLink>((*info).p_next), instance_of(physical))
+            let (Some(link), Some(instance)) = (ffi::take_link::<DeviceLink>((*info).p_next), instance_of(physical))
             else {
                 return vk::Result::ERROR_INITIALIZATION_FAILED;
             };
@@ -140,10 +139,7 @@ pub(crate) unsafe extern "system" fn create_device(
 }
 
 /// `vkDestroyDevice`.
-pub(crate) unsafe extern "system" fn destroy_device(
-    device: vk::Device,
-    allocator: *const vk::AllocationCallbacks<'_>,
-) {
+pub(crate) unsafe extern "system" fn destroy_device(device: vk::Device, allocator: *const vk::AllocationCallbacks<'_>) {
     if device == vk::Device::null() {
         return;
     }
@@ -189,12 +185,13 @@ impl<'a> Changed<'a> {
         let chain = unsafe { Copy::new(info.p_next, strange) };
         for left in &chain.left {
             let unknown = chain.unknown.unwrap_or_default();
-            log::warn(format_args!("structure {left} hangs on structure {unknown}, which is not known: the driver sees it"));
+            log::warn(format_args!(
+                "structure {left} hangs on structure {unknown}, which is not known: the driver sees it"
+            ));
         }
         // SAFETY: null or a structure.
         let core = unsafe { info.p_enabled_features.as_ref() }.map(|core| Box::new(*core));
-        let mut changed =
-            Changed { info: *info, enabled: asked, chain, names: Vec::new(), owned: Vec::new(), core };
+        let mut changed = Changed { info: *info, enabled: asked, chain, names: Vec::new(), owned: Vec::new(), core };
         changed.drop_ours(known);
         changed.add_useful(&known.profile);
         // SAFETY: the caller's promise.
@@ -313,4 +310,3 @@ impl<'a> Changed<'a> {
         self.info.pp_enabled_extension_names = self.names.as_ptr();
     }
 }
-

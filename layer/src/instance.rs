@@ -316,13 +316,18 @@ pub(crate) unsafe extern "system" fn enumerate_device_extensions(
         };
         let named = |e: &vk::ExtensionProperties, name: &CStr| e.extension_name_as_c_str() == Ok(name);
         let hidden = |e: &vk::ExtensionProperties| {
-            let by_setting = instance.settings.hide.iter().any(|n| e.extension_name_as_c_str().is_ok_and(|e| e.to_bytes() == n.as_bytes()));
+            let by_setting = instance
+                .settings
+                .hide
+                .iter()
+                .any(|n| e.extension_name_as_c_str().is_ok_and(|e| e.to_bytes() == n.as_bytes()));
             by_setting || !physical.added.is_empty() && HIDDEN.iter().any(|name| named(e, name))
         };
         let mut listed: Vec<_> = all.into_iter().filter(|e| !hidden(e)).collect();
         for addition in &physical.added {
             if !listed.iter().any(|e| named(e, addition.name)) {
-                let mut extension = vk::ExtensionProperties { spec_version: addition.spec_version, ..Default::default() };
+                let mut extension =
+                    vk::ExtensionProperties { spec_version: addition.spec_version, ..Default::default() };
                 let bytes = addition.name.to_bytes_with_nul();
                 for (to, from) in extension.extension_name.iter_mut().zip(bytes) {
                     *to = from.cast_signed();
@@ -359,10 +364,7 @@ unsafe fn list<T, U>(all: &[U], count: *mut u32, out: *mut T, write: impl Fn(&mu
 // ---------------------------------------------------------------------------- features and properties
 
 /// `vkGetPhysicalDeviceFeatures2`.
-pub(crate) unsafe extern "system" fn features2(
-    device: vk::PhysicalDevice,
-    out: *mut vk::PhysicalDeviceFeatures2<'_>,
-) {
+pub(crate) unsafe extern "system" fn features2(device: vk::PhysicalDevice, out: *mut vk::PhysicalDeviceFeatures2<'_>) {
     // SAFETY: the application's own arguments, and functions of that type.
     unsafe { features_by(device, out, c"vkGetPhysicalDeviceFeatures2") };
 }
@@ -384,9 +386,8 @@ unsafe fn features_by(device: vk::PhysicalDevice, out: *mut vk::PhysicalDeviceFe
         // SAFETY: the caller's promise.
         unsafe {
             let Some(instance) = instance_of(device) else { return };
-            let next = std::mem::transmute::<Loaded, Option<vk::PFN_vkGetPhysicalDeviceFeatures2>>(
-                instance.function(name),
-            );
+            let next =
+                std::mem::transmute::<Loaded, Option<vk::PFN_vkGetPhysicalDeviceFeatures2>>(instance.function(name));
             let Some(next) = next else { return };
             let physical = instance.physical(device);
             let hidden: Vec<i32> = hidden_types(&instance.settings.hide);
@@ -448,9 +449,8 @@ unsafe fn properties_by(device: vk::PhysicalDevice, out: *mut vk::PhysicalDevice
         // SAFETY: the caller's promise.
         unsafe {
             let Some(instance) = instance_of(device) else { return };
-            let next = std::mem::transmute::<Loaded, Option<vk::PFN_vkGetPhysicalDeviceProperties2>>(
-                instance.function(name),
-            );
+            let next =
+                std::mem::transmute::<Loaded, Option<vk::PFN_vkGetPhysicalDeviceProperties2>>(instance.function(name));
             let Some(next) = next else { return };
             let physical = instance.physical(device);
             let answer = |s_type: i32| properties(s_type, &physical.added, &physical.promise);
@@ -556,7 +556,8 @@ pub(crate) unsafe extern "system" fn khr_list2(
         if !physical.adds(Group::Maintenance1) {
             let name = c"vkGetPhysicalDeviceCooperativeMatrixProperties2EXT";
             // SAFETY: a function of that type.
-            let next = unsafe { std::mem::transmute::<Loaded, Option<structs::ListProperties2>>(instance.function(name)) };
+            let next =
+                unsafe { std::mem::transmute::<Loaded, Option<structs::ListProperties2>>(instance.function(name)) };
             let Some(next) = next else { return vk::Result::ERROR_INITIALIZATION_FAILED };
             // SAFETY: the application's own arguments.
             return unsafe { next(device, info, count, out) };

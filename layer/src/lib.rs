@@ -40,7 +40,9 @@ pub unsafe extern "system" fn vkNegotiateLoaderLayerInterfaceVersion(
     guard::guard("vkNegotiateLoaderLayerInterfaceVersion", || {
         // SAFETY: the loader's structure, or null.
         match unsafe { version.as_mut() } {
-            Some(version) => version.answer(get_instance_proc_addr, get_device_proc_addr, get_physical_device_proc_addr),
+            Some(version) => {
+                version.answer(get_instance_proc_addr, get_device_proc_addr, get_physical_device_proc_addr)
+            }
             None => vk::Result::ERROR_INITIALIZATION_FAILED,
         }
     })

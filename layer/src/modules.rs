@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use ash::vk;
 use coop_device::{Feature, Profile, Requirement, capability_requirement};
+use coop_ir::spv::Capability;
 use coopmat::Prepared;
 
 use crate::device::{Device, device_of};
@@ -43,23 +44,45 @@ impl Modules {
 /// A module that every driver takes: an entry point that does nothing. Its handle stands in for a module that is lowered only when
 /// its specialization is known, so that handles of the layer and of the driver can't be mixed up.
 const STAND_IN: &[u32] = &[
-    0x0723_0203, 0x0001_0000, 0, 5, 0, // magic number, version 1.0, bound 5
-    0x0002_0011, 1, // OpCapability Shader
-    0x0003_000e, 0, 1, // OpMemoryModel Logical GLSL450
-    0x0005_000f, 5, 3, 0x6e69_616d, 0, // OpEntryPoint GLCompute %3 "main"
-    0x0006_0010, 3, 17, 1, 1, 1, // OpExecutionMode %3 LocalSize 1 1 1
-    0x0002_0013, 1, // %1 = OpTypeVoid
-    0x0003_0021, 2, 1, // %2 = OpTypeFunction %1
-    0x0005_0036, 1, 3, 0, 2, // %3 = OpFunction %1 None %2
-    0x0002_00f8, 4, // %4 = OpLabel
+    0x0723_0203,
+    0x0001_0000,
+    0,
+    5,
+    0, // magic number, version 1.0, bound 5
+    0x0002_0011,
+    1, // OpCapability Shader
+    0x0003_000e,
+    0,
+    1, // OpMemoryModel Logical GLSL450
+    0x0005_000f,
+    5,
+    3,
+    0x6e69_616d,
+    0, // OpEntryPoint GLCompute %3 "main"
+    0x0006_0010,
+    3,
+    17,
+    1,
+    1,
+    1, // OpExecutionMode %3 LocalSize 1 1 1
+    0x0002_0013,
+    1, // %1 = OpTypeVoid
+    0x0003_0021,
+    2,
+    1, // %2 = OpTypeFunction %1
+    0x0005_0036,
+    1,
+    3,
+    0,
+    2, // %3 = OpFunction %1 None %2
+    0x0002_00f8,
+    4,           // %4 = OpLabel
     0x0001_00fd, // OpReturn
     0x0001_0038, // OpFunctionEnd
 ];
 
 const MAGIC: u32 = 0x0723_0203;
 const OP_CAPABILITY: u32 = 17;
-const COOPERATIVE_MATRIX_KHR: u32 = 6022;
-const COOPERATIVE_MATRIX_NV: u32 = 5357;
 
 /// Whether a module has matrices, or declares what the driver was not made to enable and the layer brings.
 pub(crate) fn concerns(words: &[u32], profile: &Profile) -> bool {
@@ -72,11 +95,12 @@ pub(crate) fn concerns(words: &[u32], profile: &Profile) -> bool {
         if *first != 2 << 16 | OP_CAPABILITY {
             break;
         }
-        if [COOPERATIVE_MATRIX_KHR, COOPERATIVE_MATRIX_NV].contains(capability) {
+        let capability = Capability(*capability);
+        if [Capability::CooperativeMatrixKHR, Capability::CooperativeMatrixNV].contains(&capability) {
             return true;
         }
         let brings = |f: &Feature| crate::additions::ADDITIONS.iter().any(|a| a.features.contains(&(*f, true)));
-        if let Requirement::AnyOf(features) = capability_requirement(*capability)
+        if let Requirement::AnyOf(features) = capability_requirement(capability)
             && features.iter().any(brings)
             && !features.iter().any(|f| profile.has(*f))
         {
@@ -106,9 +130,7 @@ impl Device {
         let info = vk::ShaderModuleCreateInfo::default().code(words);
         // SAFETY: a function of that type.
         let create = unsafe {
-            std::mem::transmute::<Loaded, Option<vk::PFN_vkCreateShaderModule>>(
-                self.function(c"vkCreateShaderModule"),
-            )
+            std::mem::transmute::<Loaded, Option<vk::PFN_vkCreateShaderModule>>(self.function(c"vkCreateShaderModule"))
         };
         let create = create.ok_or(vk::Result::ERROR_INITIALIZATION_FAILED)?;
         let mut module = vk::ShaderModule::null();
@@ -140,9 +162,7 @@ pub(crate) unsafe extern "system" fn create_shader_module(
         let Some(this) = (unsafe { device_of(device) }) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
         // SAFETY: a function of that type.
         let next = unsafe {
-            std::mem::transmute::<Loaded, Option<vk::PFN_vkCreateShaderModule>>(
-                this.function(c"vkCreateShaderModule"),
-            )
+            std::mem::transmute::<Loaded, Option<vk::PFN_vkCreateShaderModule>>(this.function(c"vkCreateShaderModule"))
         };
         let Some(next) = next else { return vk::Result::ERROR_INITIALIZATION_FAILED };
         // SAFETY: as above.
@@ -200,7 +220,9 @@ pub(crate) unsafe extern "system" fn module_identifier(
             let Some(kept) = kept else {
                 let next = this.function(c"vkGetShaderModuleIdentifierEXT");
                 let next = std::mem::transmute::<Loaded, Option<vk::PFN_vkGetShaderModuleIdentifierEXT>>(next);
-                return if let Some(next) = next { next(device, module, out) };
+                return if let Some(next) = next {
+                    next(device, module, out)
+                };
             };
             let next = this.function(c"vkGetShaderModuleCreateInfoIdentifierEXT");
             let next = std::mem::transmute::<Loaded, Option<vk::PFN_vkGetShaderModuleCreateInfoIdentifierEXT>>(next);
@@ -211,4 +233,3 @@ pub(crate) unsafe extern "system" fn module_identifier(
         }
     });
 }
-

@@ -63,11 +63,7 @@ impl<'a> Batch<'a> {
     /// # Safety
     ///
     /// The create infos are valid.
-    unsafe fn new(
-        device: &Device,
-        active: &Active,
-        given: &[vk::ComputePipelineCreateInfo<'a>],
-    ) -> Option<Batch<'a>> {
+    unsafe fn new(device: &Device, active: &Active, given: &[vk::ComputePipelineCreateInfo<'a>]) -> Option<Batch<'a>> {
         // SAFETY: the caller's promise, for the whole function.
         let sources: Vec<_> = given.iter().map(|info| unsafe { source(active, &info.stage) }).collect();
         if sources.iter().all(Option::is_none) {
@@ -115,8 +111,7 @@ impl<'a> Batch<'a> {
                     info.flags &= !vk::PipelineCreateFlags::DERIVATIVE;
                 }
             }
-            let result =
-                if self.refused[index] { REFUSED } else { create(&info, &raw mut out[index]) };
+            let result = if self.refused[index] { REFUSED } else { create(&info, &raw mut out[index]) };
             if result != vk::Result::SUCCESS && (worst == vk::Result::SUCCESS || result.as_raw() < 0) {
                 worst = result;
             }

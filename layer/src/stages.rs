@@ -46,10 +46,7 @@ pub(crate) enum Answer {
 /// # Safety
 ///
 /// The stage is valid.
-pub(crate) unsafe fn source<'a>(
-    active: &Active,
-    stage: &vk::PipelineShaderStageCreateInfo<'a>,
-) -> Option<Source<'a>> {
+pub(crate) unsafe fn source<'a>(active: &Active, stage: &vk::PipelineShaderStageCreateInfo<'a>) -> Option<Source<'a>> {
     // SAFETY: the caller's promise, for the whole function.
     unsafe {
         let kept = if stage.module == vk::ShaderModule::null() {
@@ -78,8 +75,8 @@ pub(crate) unsafe fn answer(device: &Device, active: &Active, source: &Source<'_
     let number = device.number();
     let start = Instant::now();
     // SAFETY: the caller's promise.
-    let outcome = unsafe { specialization(source.specialization) }
-        .and_then(|values| lower(device, active, source, values));
+    let outcome =
+        unsafe { specialization(source.specialization) }.and_then(|values| lower(device, active, source, values));
     let took = start.elapsed();
     let what = format!("pipeline {number} ({})", source.entry.to_string_lossy());
     let settings = &device.instance.settings;
@@ -273,9 +270,8 @@ impl ChangedStage {
         let module_type = ffi::s_type::<vk::ShaderModuleCreateInfo<'_>>();
         let size = lowered.and_then(|lowered| lowered.requirements.subgroup_size);
         // SAFETY: the caller's promise.
-        let mut chain = unsafe {
-            Copy::new(stage.p_next, |s_type| s_type == module_type || size.is_some() && s_type == size_type)
-        };
+        let mut chain =
+            unsafe { Copy::new(stage.p_next, |s_type| s_type == module_type || size.is_some() && s_type == size_type) };
         if let Some(size) = size {
             chain.push(size_type, &[size]);
         }
