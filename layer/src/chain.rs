@@ -271,3 +271,53 @@ const SIZES: &[(i32, usize)] = sizes! {
     PipelineShaderStageModuleIdentifierCreateInfoEXT PipelineShaderStageNodeCreateInfoAMDX
     PipelineShaderStageRequiredSubgroupSizeCreateInfo ShaderModuleCreateInfo ShaderModuleValidationCacheCreateInfoEXT
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(C)]
+    struct Strange {
+        s_type: i32,
+        p_next: *const c_void,
+    }
+
+    fn types(chain: *const c_void) -> Vec<i32> {
+        // SAFETY: the tests' chains are alive.
+        unsafe { structures(chain).map(|s| (*s).s_type).collect() }
+    }
+
+    const MATRIX: i32 = 1_000_506_000;
+
+    #[test]
+    fn what_is_left_out_is_not_in_the_copy() {
+        let mut float16 = vk::PhysicalDeviceShaderFloat16Int8Features::default().shader_int8(true);
+        let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default().cooperative_matrix(true);
+        let mut v11 = vk::PhysicalDeviceVulkan11Features::default().multiview(true);
+        matrix.p_next = (&raw mut float16).cast();
+        v11.p_next = (&raw mut matrix).cast();
+        let original: *const c_void = (&raw const v11).cast();
+        // SAFETY: the chain is alive.
+        let mut copy = unsafe { Copy::new(original, |s| s == MATRIX) };
+        copy.push(1_000_141_000, &[1, 0, 1]);
+        assert_eq!(types(copy.head()), [1_000_141_000, 49, 1_000_082_000]);
+        assert_eq!(copy.members(1_000_141_000).map(|m| m[..3].to_vec()), Some(vec![1, 0, 1]));
+        assert_eq!(copy.members(1_000_082_000).map(|m| m[..2].to_vec()), Some(vec![0, 1]));
+        assert_eq!(types(original), [49, MATRIX, 1_000_082_000]);
+        assert!(copy.left.is_empty() && copy.unknown.is_none());
+    }
+
+    #[test]
+    fn what_is_behind_an_unknown_structure_stays() {
+        let matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();
+        let strange = Strange { s_type: 1_999_999_000, p_next: (&raw const matrix).cast() };
+        let mut v11 = vk::PhysicalDeviceVulkan11Features::default();
+        v11.p_next = (&raw const strange).cast_mut().cast();
+        // SAFETY: the chain is alive.
+        let mut copy = unsafe { Copy::new((&raw const v11).cast(), |s| s == MATRIX) };
+        assert_eq!(types(copy.head()), [49, 1_999_999_000, MATRIX]);
+        assert_eq!((copy.unknown, copy.left.as_slice()), (Some(1_999_999_000), &[MATRIX][..]));
+        // SAFETY: the chain is alive.
+        assert!(unsafe { copy.has(MATRIX) } && copy.members(MATRIX).is_none());
+    }
+}

@@ -220,9 +220,10 @@ pub(crate) unsafe extern "system" fn module_identifier(
             let Some(kept) = kept else {
                 let next = this.function(c"vkGetShaderModuleIdentifierEXT");
                 let next = std::mem::transmute::<Loaded, Option<vk::PFN_vkGetShaderModuleIdentifierEXT>>(next);
-                return if let Some(next) = next {
-                    next(device, module, out)
-                };
+                if let Some(next) = next {
+                    next(device, module, out);
+                }
+                return;
             };
             let next = this.function(c"vkGetShaderModuleCreateInfoIdentifierEXT");
             let next = std::mem::transmute::<Loaded, Option<vk::PFN_vkGetShaderModuleCreateInfoIdentifierEXT>>(next);
@@ -232,4 +233,29 @@ pub(crate) unsafe extern "system" fn module_identifier(
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_with_matrices_concern_the_layer() {
+        let profile = Profile::builtin("mesa-lavapipe-debian12").unwrap();
+        let head = [MAGIC, 0x0001_0600, 0, 10, 0, 0x0002_0011, 1];
+        let with = |capability: u32| [&head[..], &[0x0002_0011, capability]].concat();
+        assert!(!concerns(&head, &profile) && !concerns(STAND_IN, &profile));
+        assert!(concerns(&with(6022), &profile) && concerns(&with(5357), &profile));
+        // bfloat16, which the device has not; float16, which it has.
+        assert!(concerns(&with(5116), &profile) && !concerns(&with(9), &profile));
+        // Ends in the middle of an instruction.
+        assert!(!concerns(&with(6022)[..8], &profile) && !concerns(&[], &profile));
+    }
+
+    #[test]
+    fn the_stand_in_is_a_module() {
+        let module = coop_ir::binary::read_words(STAND_IN).unwrap();
+        coop_ir::verify::verify(&module).unwrap();
+        assert_eq!(coop_ir::binary::write_words(&module), STAND_IN);
+    }
 }

@@ -239,3 +239,54 @@ unsafe fn setting_text(setting: &LayerSetting) -> Option<String> {
     let all: Option<Vec<String>> = (0..setting.count as usize).map(text).collect();
     Some(all?.join(","))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readme_has_every_setting() {
+        let readme = include_str!("../README.md");
+        for (name, _) in SETTINGS {
+            assert!(readme.contains(&format!("| `{name}` |")), "{name} is not in layer/README.md");
+        }
+    }
+
+    #[test]
+    fn values_are_read_or_left() {
+        let mut settings = Settings::default();
+        assert_eq!(settings.set("extensions", "khr, bfloat16"), Some(()));
+        assert_eq!(settings.extensions, [Group::Khr, Group::Bfloat16]);
+        assert_eq!(settings.set("extensions", "khr,nv3"), None);
+        assert_eq!(settings.extensions, [Group::Khr, Group::Bfloat16]);
+        assert_eq!(settings.set("target", "scalar"), Some(()));
+        assert_eq!(settings.target, Target::Scalar);
+        assert_eq!((settings.set("time_limit_ms", "-1"), settings.set("dump_all", "yes")), (None, None));
+        for (name, _) in SETTINGS {
+            let known = ["all", "x", "0", "auto", "off"].iter().any(|value| settings.set(name, value).is_some());
+            assert!(known, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_application_has_the_first_word() {
+        let value = c"khr".as_ptr();
+        let setting = |layer: &'static CStr| LayerSetting {
+            layer: layer.as_ptr(),
+            name: c"extensions".as_ptr(),
+            kind: 7,
+            count: 1,
+            values: (&raw const value).cast(),
+        };
+        let settings = [setting(c"VK_LAYER_KHRONOS_validation"), setting(LAYER)];
+        let info = LayerSettingsCreateInfo {
+            s_type: LAYER_SETTINGS_CREATE_INFO,
+            p_next: std::ptr::null(),
+            count: 2,
+            settings: settings.as_ptr(),
+        };
+        // SAFETY: all of it is alive.
+        let found = unsafe { from_chain((&raw const info).cast()) };
+        assert_eq!(found, [("extensions".to_owned(), "khr".to_owned())]);
+    }
+}

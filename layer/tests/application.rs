@@ -1,5 +1,9 @@
 //! What applications see of the layer, and what it does with their mistakes.
 #![allow(unsafe_code)]
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "one reason for all: handles are the test's own and alive, structures live during calls"
+)]
 
 mod support;
 
