@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) check_rules: bool,
     /// How long a lowering may take.
     pub(crate) time_limit: Duration,
+    /// The most instructions that a lowering makes: about a hundred bytes each. Without it, the library's own limit.
+    pub(crate) max_instructions: Option<usize>,
     /// The most words of a module that is lowered.
     pub(crate) max_words: usize,
     /// Where modules that are refused are written.
@@ -51,6 +53,7 @@ impl Default for Settings {
             always_lower: false,
             check_rules: true,
             time_limit: Duration::from_secs(10),
+            max_instructions: None,
             max_words: 4 << 20,
             dump: None,
             dump_all: false,
@@ -67,6 +70,7 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("always_lower", "1 to lower modules that the device runs too"),
     ("check_rules", "0 to lower modules that break rules of cooperative matrices"),
     ("time_limit_ms", "milliseconds that lowering a pipeline may take"),
+    ("max_instructions", "instructions that the lowering of a pipeline may make"),
     ("max_words", "words of the largest module that is lowered"),
     ("dump_dir", "a folder for modules that were refused"),
     ("dump_all", "1 to write lowered modules there too"),
@@ -133,6 +137,7 @@ impl Settings {
             "always_lower" => self.always_lower = boolean(value)?,
             "check_rules" => self.check_rules = boolean(value)?,
             "time_limit_ms" => self.time_limit = Duration::from_millis(value.parse().ok()?),
+            "max_instructions" => self.max_instructions = Some(value.parse().ok()?),
             "max_words" => self.max_words = value.parse().ok()?,
             "dump_dir" => self.dump = (!value.is_empty()).then(|| PathBuf::from(value)),
             "dump_all" => self.dump_all = boolean(value)?,

@@ -204,6 +204,11 @@ fn lower(
     options.lanes = settings.lanes;
     options.always_lower = settings.always_lower;
     options.check_rules = settings.check_rules;
+    // It ends by itself; the wait below is for what does not look at the clock.
+    options.limits.time = Some(settings.time_limit);
+    if let Some(most) = settings.max_instructions {
+        options.limits.instructions = most;
+    }
     let (kept, target) = (Arc::clone(&source.kept), active.target.clone());
     let (send, receive) = mpsc::channel();
     let work = move || {
