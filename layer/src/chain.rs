@@ -311,8 +311,8 @@ mod tests {
     fn what_is_behind_an_unknown_structure_stays() {
         let matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();
         let strange = Strange { s_type: 1_999_999_000, p_next: (&raw const matrix).cast() };
-        let mut v11 = vk::PhysicalDeviceVulkan11Features::default();
-        v11.p_next = (&raw const strange).cast_mut().cast();
+        let next = (&raw const strange).cast_mut().cast();
+        let v11 = vk::PhysicalDeviceVulkan11Features { p_next: next, ..Default::default() };
         // SAFETY: the chain is alive.
         let mut copy = unsafe { Copy::new((&raw const v11).cast(), |s| s == MATRIX) };
         assert_eq!(types(copy.head()), [49, 1_999_999_000, MATRIX]);

@@ -376,21 +376,26 @@ layer_test!(
     }
 );
 
+/// A pipeline of the simplest product is refused, and the message says why.
+fn is_refused(why: &str) {
+    let app = Application::new();
+    let device = app.device(true);
+    let layout = Layout::new(&device);
+    let module = module(&device, &gemm()).unwrap();
+    let sizes = Sizes::new([16, 16, 16, 8]);
+    let info = sizes.info();
+    let create = vk::ComputePipelineCreateInfo::default().stage(stage(module, &info)).layout(layout.layout);
+    let result = unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &[create], None) };
+    assert_eq!(result.unwrap_err().1, vk::Result::ERROR_UNKNOWN);
+    let messages = std::mem::take(&mut *MESSAGES.lock().unwrap());
+    assert!(messages.iter().any(|m| m.contains(why)), "{messages:?}");
+}
+
 layer_test!(
     Debian12,
     [("COOPMAT_TIME_LIMIT_MS", "0")],
     fn time_is_limited() {
-        let app = Application::new();
-        let device = app.device(true);
-        let layout = Layout::new(&device);
-        let module = module(&device, &gemm()).unwrap();
-        let sizes = Sizes::new([16, 16, 16, 8]);
-        let info = sizes.info();
-        let create = vk::ComputePipelineCreateInfo::default().stage(stage(module, &info)).layout(layout.layout);
-        let result = unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &[create], None) };
-        assert_eq!(result.unwrap_err().1, vk::Result::ERROR_UNKNOWN);
-        let messages = std::mem::take(&mut *MESSAGES.lock().unwrap());
-        assert!(messages.iter().any(|m| m.contains("time_limit_ms")), "{messages:?}");
+        is_refused("time_limit_ms");
     }
 );
 
@@ -398,15 +403,65 @@ layer_test!(
     Debian12,
     [("COOPMAT_MAX_WORDS", "100")],
     fn the_size_of_modules_is_limited() {
+        is_refused("max_words");
+    }
+);
+
+layer_test!(
+    Debian12,
+    [("COOPMAT_MAX_INSTRUCTIONS", "100")],
+    fn what_lowerings_make_is_limited() {
+        is_refused("refused-limit");
+    }
+);
+
+layer_test!(
+    Lavapipe,
+    [("COOPMAT_LOG", "info")],
+    fn shader_objects_are_lowered() {
         let app = Application::new();
-        let device = app.device(true);
+        let mut khr = Raw::new(1_000_506_000, [1, 0, 0, 0, 0, 0, 0, 0]);
+        let mut objects = vk::PhysicalDeviceShaderObjectFeaturesEXT::default().shader_object(true);
+        let mut v12 = vk::PhysicalDeviceVulkan12Features::default().shader_float16(true).vulkan_memory_model(true);
+        let mut v11 = vk::PhysicalDeviceVulkan11Features::default().storage_buffer16_bit_access(true);
+        objects.p_next = (&raw mut khr).cast();
+        v12.p_next = (&raw mut objects).cast();
+        v11.p_next = (&raw mut v12).cast();
+        let queue = [vk::DeviceQueueCreateInfo::default().queue_family_index(0).queue_priorities(&[1.0])];
+        let names = [
+            c"VK_KHR_cooperative_matrix".as_ptr(),
+            c"VK_NV_cooperative_matrix2".as_ptr(),
+            c"VK_EXT_shader_object".as_ptr(),
+        ];
+        let mut info = vk::DeviceCreateInfo::default().queue_create_infos(&queue).enabled_extension_names(&names);
+        info.p_next = (&raw const v11).cast();
+        let device = unsafe { app.instance.create_device(app.physical, &info, None) }.unwrap();
+        let functions = ash::ext::shader_object::Device::new(&app.instance, &device);
         let layout = Layout::new(&device);
-        let module = module(&device, &gemm()).unwrap();
+        let words = gemm();
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let sets = [layout.set];
+        let ranges = [vk::PushConstantRange { stage_flags: vk::ShaderStageFlags::COMPUTE, offset: 0, size: 64 }];
         let sizes = Sizes::new([16, 16, 16, 8]);
-        let info = sizes.info();
-        let create = vk::ComputePipelineCreateInfo::default().stage(stage(module, &info)).layout(layout.layout);
-        let result = unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &[create], None) };
-        assert_eq!(result.unwrap_err().1, vk::Result::ERROR_UNKNOWN);
+        let specialization = sizes.info();
+        let create = vk::ShaderCreateInfoEXT::default()
+            .stage(vk::ShaderStageFlags::COMPUTE)
+            .code_type(vk::ShaderCodeTypeEXT::SPIRV)
+            .code(&bytes)
+            .name(c"main")
+            .set_layouts(&sets)
+            .push_constant_ranges(&ranges)
+            .specialization_info(&specialization);
+        let shaders = unsafe { functions.create_shaders(&[create], None) }.unwrap();
+        // What does not lower is an error.
+        let cut = &bytes[..bytes.len() / 2 & !3];
+        let broken = unsafe { functions.create_shaders(&[create.code(cut)], None) };
+        assert_eq!(broken.unwrap_err().1, vk::Result::ERROR_UNKNOWN);
+        unsafe {
+            functions.destroy_shader(shaders[0], None);
+            layout.destroy(&device);
+            device.destroy_device(None);
+        }
     }
 );
 
