@@ -458,8 +458,8 @@ write_driver_variables() { # ROOT new|debian12 WRAPPER
 export VK_DRIVER_FILES='$1/lvp_icd.json'
 # The name that loaders before 1.3.207 know.
 export VK_ICD_FILENAMES='$1/lvp_icd.json'
-# Only the layers of the same folder: the machine's own belong to another C library.
-export VK_LAYER_PATH='$1/usr/share/vulkan/explicit_layer.d'
+# Only the layers of the same folder, and those that who starts this names: the machine's own belong to another C library.
+export VK_LAYER_PATH='$1/usr/share/vulkan/explicit_layer.d'\${COOP_LAYER_PATH:+:\$COOP_LAYER_PATH}
 export VK_LOADER_LAYERS_DISABLE='~implicit~'
 # LLVM 21's code for sums of products of 8-bit integers is wrong where it may use AVX2 and later (docs/drivers.md).
 # Subgroups keep their 8 invocations.

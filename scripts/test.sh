@@ -5,7 +5,7 @@
 #   test.sh quick [ARGS...]  under two minutes once built: unit tests, rules, refusals, command lines; needs no driver
 #   test.sh ARGS...          every test that `cargo nextest run ARGS` (or `cargo test ARGS`, where nextest is missing) selects
 #
-# Fetches what scripts/drivers.sh, scripts/llama-shaders.sh and scripts/sarif-schema.sh provide, and makes a missing driver, tool or
+# Fetches what scripts/drivers.sh, scripts/llama-shaders.sh, scripts/sarif-schema.sh and scripts/engines.sh provide, and makes a missing driver, tool or
 # shader a failure instead of a skip. Test programs run with the current Mesa's lavapipe. The test runner's own summary comes last.
 set -euo pipefail
 
@@ -32,8 +32,9 @@ COOP_CACHE=$(cd "$COOP_CACHE" && pwd)
 "$here/llama-shaders.sh"
 "$here/sarif-schema.sh"
 "$here/capi.sh" cbindgen
+"$here/engines.sh" fetch
 
-export COOP_REQUIRE_VULKAN=1 COOP_REQUIRE_TOOLS=1 COOP_REQUIRE_LLAMA=1
+export COOP_REQUIRE_VULKAN=1 COOP_REQUIRE_TOOLS=1 COOP_REQUIRE_LLAMA=1 COOP_REQUIRE_ENGINES=1
 export PATH=$COOP_CACHE/bin:$PATH
 
 # Cargo starts each test program with this.

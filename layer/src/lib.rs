@@ -1,0 +1,161 @@
+//! `VK_LAYER_COOPMAT_fallback`: a Vulkan layer that makes a device without cooperative matrices look as if it had them.
+//!
+//! An application asks for extensions ([`additions`]) that the driver has not, or has in part; the layer answers the queries
+//! ([`instance`]), leaves what is its own out of `vkCreateDevice` ([`device`]), keeps the words of modules with matrices
+//! ([`modules`]), and lowers them where pipelines are made of them ([`pipelines`], [`stages`]): only there the values of
+//! specialization constants and the subgroup size are known. An application that uses none of the added extensions calls the
+//! driver's own functions.
+//!
+//! Unsafe code is what a layer is made of: it is called with the application's pointers, calls the next layer with them, and is
+//! sound as far as both keep to the specification. No panic crosses into C ([`guard`]).
+#![allow(unsafe_code)]
+
+mod additions;
+mod chain;
+mod device;
+mod ffi;
+mod guard;
+mod instance;
+mod log;
+mod modules;
+mod pipelines;
+mod settings;
+mod stages;
+
+use std::ffi::{CStr, c_char, c_void};
+
+use ash::vk;
+
+pub use ffi::NegotiateLayerInterface;
+
+/// Where the loader begins: it tells which version of its interface it speaks, and asks for the layer's functions.
+///
+/// # Safety
+///
+/// Called by a Vulkan loader with a valid structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn vkNegotiateLoaderLayerInterfaceVersion(
+    version: *mut NegotiateLayerInterface,
+) -> vk::Result {
+    guard::guard("vkNegotiateLoaderLayerInterfaceVersion", || {
+        // SAFETY: the loader's structure, or null.
+        match unsafe { version.as_mut() } {
+            Some(version) => {
+                version.answer(get_instance_proc_addr, get_device_proc_addr, get_physical_device_proc_addr)
+            }
+            None => vk::Result::ERROR_INITIALIZATION_FAILED,
+        }
+    })
+}
+
+/// Functions by their names. Each is cast from the type that belongs to the name.
+type Table = &'static [(&'static CStr, Address)];
+
+/// A function of this layer, of whatever type.
+#[derive(Clone, Copy)]
+struct Address(*const c_void);
+
+// SAFETY: functions are never written.
+unsafe impl Sync for Address {}
+
+macro_rules! table {
+    ($($name:literal => $function:path),* $(,)?) => {
+        &[$(($name, Address($function as *const c_void))),*]
+    };
+}
+
+/// Functions of instances and physical devices.
+static OF_INSTANCES: Table = table! {
+    c"vkGetInstanceProcAddr" => get_instance_proc_addr,
+    c"vkCreateInstance" => instance::create_instance,
+    c"vkDestroyInstance" => instance::destroy_instance,
+    c"vkCreateDevice" => device::create_device,
+};
+
+/// Functions of physical devices, which a loader that does not know them asks for too.
+static OF_PHYSICAL_DEVICES: Table = table! {
+    c"vkEnumerateDeviceExtensionProperties" => instance::enumerate_device_extensions,
+    c"vkGetPhysicalDeviceFeatures2" => instance::features2,
+    c"vkGetPhysicalDeviceFeatures2KHR" => instance::features2_khr,
+    c"vkGetPhysicalDeviceProperties2" => instance::properties2,
+    c"vkGetPhysicalDeviceProperties2KHR" => instance::properties2_khr,
+    c"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR" => instance::khr_list,
+    c"vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV" => instance::flexible_list,
+    c"vkGetPhysicalDeviceCooperativeMatrixProperties2EXT" => instance::khr_list2,
+};
+
+/// Functions of every device.
+static OF_ALL_DEVICES: Table = table! {
+    c"vkGetDeviceProcAddr" => get_device_proc_addr,
+    c"vkDestroyDevice" => device::destroy_device,
+};
+
+/// Functions of devices with matrices. Where the driver lacks one of them, so does the layer.
+static OF_DEVICES: Table = table! {
+    c"vkCreateShaderModule" => modules::create_shader_module,
+    c"vkDestroyShaderModule" => modules::destroy_shader_module,
+    c"vkGetShaderModuleIdentifierEXT" => modules::module_identifier,
+    c"vkCreateComputePipelines" => pipelines::create_compute_pipelines,
+    c"vkCreateGraphicsPipelines" => pipelines::create_graphics_pipelines,
+    c"vkCreateRayTracingPipelinesKHR" => pipelines::create_ray_tracing_pipelines,
+    c"vkCreateShadersEXT" => pipelines::create_shaders,
+};
+
+fn find(table: Table, name: &CStr) -> vk::PFN_vkVoidFunction {
+    let (_, function) = table.iter().find(|(known, _)| *known == name)?;
+    // SAFETY: a function; who asked by name knows its type.
+    unsafe { std::mem::transmute::<*const c_void, vk::PFN_vkVoidFunction>(function.0) }
+}
+
+/// `vkGetInstanceProcAddr`.
+unsafe extern "system" fn get_instance_proc_addr(
+    instance: vk::Instance,
+    name: *const c_char,
+) -> vk::PFN_vkVoidFunction {
+    guard::guard("vkGetInstanceProcAddr", || {
+        // SAFETY: the caller's name is a string.
+        let name = unsafe { CStr::from_ptr(name) };
+        let own = find(OF_INSTANCES, name).or_else(|| find(OF_PHYSICAL_DEVICES, name));
+        if let Some(own) = own.or_else(|| find(OF_ALL_DEVICES, name)) {
+            return Some(own);
+        }
+        if instance == vk::Instance::null() {
+            return None;
+        }
+        // SAFETY: the caller's instance.
+        let next = unsafe { instance::instance_of(instance) }?.function(name)?;
+        Some(find(OF_DEVICES, name).unwrap_or(next))
+    })
+}
+
+/// `vkGetDeviceProcAddr`.
+unsafe extern "system" fn get_device_proc_addr(device: vk::Device, name: *const c_char) -> vk::PFN_vkVoidFunction {
+    guard::guard("vkGetDeviceProcAddr", || {
+        // SAFETY: the caller's name is a string, and the device is alive.
+        let (name, this) = unsafe { (CStr::from_ptr(name), device::device_of(device)) };
+        if let Some(own) = find(OF_ALL_DEVICES, name) {
+            return Some(own);
+        }
+        let this = this?;
+        let next = this.function(name)?;
+        let own = if this.active.is_some() { find(OF_DEVICES, name) } else { None };
+        Some(own.unwrap_or(next))
+    })
+}
+
+/// `vk_layerGetPhysicalDeviceProcAddr`: so loaders that are older than an extension find its functions.
+unsafe extern "system" fn get_physical_device_proc_addr(
+    instance: vk::Instance,
+    name: *const c_char,
+) -> vk::PFN_vkVoidFunction {
+    guard::guard("vk_layerGetPhysicalDeviceProcAddr", || {
+        // SAFETY: the caller's name is a string, and the instance is alive or null.
+        unsafe {
+            let name = CStr::from_ptr(name);
+            if let Some(own) = find(OF_PHYSICAL_DEVICES, name) {
+                return Some(own);
+            }
+            instance::instance_of(instance)?.physical_device_function(name)
+        }
+    })
+}

@@ -1,0 +1,297 @@
+//! What a user sets, by `VK_EXT_layer_settings` or by environment variables.
+//!
+//! A setting `name` is the variable `COOPMAT_NAME`; an application's own word comes first, then the variable. Programs that run with
+//! more rights than their user listen to no variable.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ash::vk;
+use coopmat::{Lanes, Target};
+
+use crate::additions::Group;
+use crate::log::{self, Level};
+
+/// The layer's name, as the loader and settings know it.
+pub(crate) const LAYER: &CStr = c"VK_LAYER_COOPMAT_fallback";
+
+/// What is set for an instance.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// The groups of extensions that are added where the driver has them not.
+    pub(crate) extensions: Vec<Group>,
+    /// Extensions that are hidden from the application though the driver has them, by name.
+    pub(crate) hide: Vec<String>,
+    /// What modules become.
+    pub(crate) target: Target,
+    /// What a lane of a matrix is.
+    pub(crate) lanes: Lanes,
+    /// Whether modules that the device runs are lowered all the same.
+    pub(crate) always_lower: bool,
+    /// Whether modules that break rules are refused.
+    pub(crate) check_rules: bool,
+    /// How long a lowering may take.
+    pub(crate) time_limit: Duration,
+    /// The most instructions that a lowering makes: about a hundred bytes each. Without it, the library's own limit.
+    pub(crate) max_instructions: Option<usize>,
+    /// The most words of a module that is lowered.
+    pub(crate) max_words: usize,
+    /// Where modules that are refused are written.
+    pub(crate) dump: Option<PathBuf>,
+    /// Whether modules that are lowered are written there too.
+    pub(crate) dump_all: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            extensions: vec![Group::Khr, Group::Nv2],
+            hide: Vec::new(),
+            target: Target::Auto,
+            lanes: Lanes::Auto,
+            always_lower: false,
+            check_rules: true,
+            time_limit: Duration::from_secs(10),
+            max_instructions: None,
+            max_words: 4 << 20,
+            dump: None,
+            dump_all: false,
+        }
+    }
+}
+
+/// The names of all settings, with what they take.
+pub(crate) const SETTINGS: &[(&str, &str)] = &[
+    ("extensions", "groups to add: khr, nv2, decode-vector, maintenance1, bfloat16 or all, none"),
+    ("hide", "extensions to hide, by their Vulkan names"),
+    ("target", "auto, scalar or khr"),
+    ("lanes", "auto, subgroup or local-index"),
+    ("always_lower", "1 to lower modules that the device runs too"),
+    ("check_rules", "0 to lower modules that break rules of cooperative matrices"),
+    ("time_limit_ms", "milliseconds that lowering a pipeline may take"),
+    ("max_instructions", "instructions that the lowering of a pipeline may make"),
+    ("max_words", "words of the largest module that is lowered"),
+    ("dump_dir", "a folder for modules that were refused"),
+    ("dump_all", "1 to write lowered modules there too"),
+    ("log", "off, error, warn, info or debug"),
+    ("log_file", "a file for the log, which is appended to"),
+];
+
+impl Settings {
+    /// Reads the settings of an instance, and sets the log up.
+    ///
+    /// # Safety
+    ///
+    /// `chain` is the `pNext` of a valid `VkInstanceCreateInfo`.
+    pub(crate) unsafe fn read(chain: *const c_void) -> Settings {
+        // SAFETY: the caller's promise.
+        let own = unsafe { from_chain(chain) };
+        let listen = !is_privileged();
+        let get = |name: &str| {
+            let said = own.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone());
+            said.or_else(|| listen.then(|| std::env::var(format!("COOPMAT_{}", name.to_uppercase())).ok()).flatten())
+        };
+        let level = get("log").map(|text| Level::parse(&text).unwrap_or(Level::Info)).unwrap_or(Level::Error);
+        let file = get("log_file").filter(|path| !path.is_empty());
+        let open = |path: String| std::fs::OpenOptions::new().create(true).append(true).open(path).ok();
+        log::configure(level, file.and_then(open));
+        let mut settings = Settings::default();
+        for (name, takes) in SETTINGS {
+            if let Some(value) = get(name)
+                && settings.set(name, value.trim()).is_none()
+            {
+                log::error(format_args!("setting {name}: '{value}' is not among {takes}; it is left as it is"));
+            }
+        }
+        settings
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Option<()> {
+        match name {
+            "extensions" => {
+                let names = value.split([',', ' ']).filter(|name| !name.is_empty());
+                self.extensions = match value {
+                    "all" => Group::ALL.to_vec(),
+                    "none" => Vec::new(),
+                    _ => names.map(Group::parse).collect::<Option<_>>()?,
+                };
+            }
+            "hide" => self.hide = value.split([',', ' ']).filter(|s| !s.is_empty()).map(str::to_owned).collect(),
+            "target" => {
+                self.target = match value {
+                    "auto" => Target::Auto,
+                    "scalar" => Target::Scalar,
+                    "khr" => Target::Khr,
+                    _ => return None,
+                }
+            }
+            "lanes" => {
+                self.lanes = match value {
+                    "auto" => Lanes::Auto,
+                    "subgroup" => Lanes::Subgroup,
+                    "local-index" => Lanes::LocalIndex,
+                    _ => return None,
+                }
+            }
+            "always_lower" => self.always_lower = boolean(value)?,
+            "check_rules" => self.check_rules = boolean(value)?,
+            "time_limit_ms" => self.time_limit = Duration::from_millis(value.parse().ok()?),
+            "max_instructions" => self.max_instructions = Some(value.parse().ok()?),
+            "max_words" => self.max_words = value.parse().ok()?,
+            "dump_dir" => self.dump = (!value.is_empty()).then(|| PathBuf::from(value)),
+            "dump_all" => self.dump_all = boolean(value)?,
+            "log" => return Level::parse(value).map(|_| ()),
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+fn boolean(value: &str) -> Option<bool> {
+    match value {
+        "1" | "true" => Some(true),
+        "0" | "false" => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether the program has rights that its user has not (setuid, setgid, capabilities): the kernel says so to the dynamic linker.
+fn is_privileged() -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        const AT_SECURE: std::ffi::c_ulong = 23;
+        unsafe extern "C" {
+            safe fn getauxval(kind: std::ffi::c_ulong) -> std::ffi::c_ulong;
+        }
+        getauxval(AT_SECURE) != 0
+    }
+    #[cfg(not(target_os = "linux"))]
+    false
+}
+
+/// `VkLayerSettingEXT`.
+#[repr(C)]
+struct LayerSetting {
+    layer: *const c_char,
+    name: *const c_char,
+    kind: i32,
+    count: u32,
+    values: *const c_void,
+}
+
+/// `VkLayerSettingsCreateInfoEXT`.
+#[repr(C)]
+struct LayerSettingsCreateInfo {
+    s_type: i32,
+    p_next: *const c_void,
+    count: u32,
+    settings: *const LayerSetting,
+}
+
+/// `VK_STRUCTURE_TYPE_LAYER_SETTINGS_CREATE_INFO_EXT`.
+const LAYER_SETTINGS_CREATE_INFO: i32 = 1_000_496_000;
+
+/// Returns the settings that an application gives this layer: names and values as text.
+///
+/// # Safety
+///
+/// As for [`Settings::read`].
+unsafe fn from_chain(chain: *const c_void) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    // SAFETY: the caller's promise.
+    for s in unsafe { crate::chain::structures(chain) } {
+        // SAFETY: a structure of that number has that layout, its array the length it says, and its strings end in zero.
+        unsafe {
+            if (*s).s_type != LAYER_SETTINGS_CREATE_INFO {
+                continue;
+            }
+            let info = &*s.cast::<LayerSettingsCreateInfo>();
+            for index in 0..info.count as usize {
+                let setting = &*info.settings.add(index);
+                if CStr::from_ptr(setting.layer) == LAYER
+                    && let Some(value) = setting_text(setting)
+                {
+                    found.push((CStr::from_ptr(setting.name).to_string_lossy().into_owned(), value));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// # Safety
+///
+/// The setting is valid: as many values as it counts, of its type.
+unsafe fn setting_text(setting: &LayerSetting) -> Option<String> {
+    let text = |index: usize| {
+        let values = setting.values;
+        // SAFETY: the caller's promise; the types are those of `VkLayerSettingTypeEXT`.
+        unsafe {
+            Some(match setting.kind {
+                0 => (*values.cast::<vk::Bool32>().add(index)).to_string(),
+                1 => (*values.cast::<i32>().add(index)).to_string(),
+                2 => (*values.cast::<i64>().add(index)).to_string(),
+                3 => (*values.cast::<u32>().add(index)).to_string(),
+                4 => (*values.cast::<u64>().add(index)).to_string(),
+                5 => (*values.cast::<f32>().add(index)).to_string(),
+                6 => (*values.cast::<f64>().add(index)).to_string(),
+                7 => CStr::from_ptr(*values.cast::<*const c_char>().add(index)).to_string_lossy().into_owned(),
+                _ => return None,
+            })
+        }
+    };
+    let all: Option<Vec<String>> = (0..setting.count as usize).map(text).collect();
+    Some(all?.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readme_has_every_setting() {
+        let readme = include_str!("../README.md");
+        for (name, _) in SETTINGS {
+            assert!(readme.contains(&format!("| `{name}` |")), "{name} is not in layer/README.md");
+        }
+    }
+
+    #[test]
+    fn values_are_read_or_left() {
+        let mut settings = Settings::default();
+        assert_eq!(settings.set("extensions", "khr, bfloat16"), Some(()));
+        assert_eq!(settings.extensions, [Group::Khr, Group::Bfloat16]);
+        assert_eq!(settings.set("extensions", "khr,nv3"), None);
+        assert_eq!(settings.extensions, [Group::Khr, Group::Bfloat16]);
+        assert_eq!(settings.set("target", "scalar"), Some(()));
+        assert_eq!(settings.target, Target::Scalar);
+        assert_eq!((settings.set("time_limit_ms", "-1"), settings.set("dump_all", "yes")), (None, None));
+        for (name, _) in SETTINGS {
+            let known = ["all", "x", "0", "auto", "off"].iter().any(|value| settings.set(name, value).is_some());
+            assert!(known, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_application_has_the_first_word() {
+        let value = c"khr".as_ptr();
+        let setting = |layer: &'static CStr| LayerSetting {
+            layer: layer.as_ptr(),
+            name: c"extensions".as_ptr(),
+            kind: 7,
+            count: 1,
+            values: (&raw const value).cast(),
+        };
+        let settings = [setting(c"VK_LAYER_KHRONOS_validation"), setting(LAYER)];
+        let info = LayerSettingsCreateInfo {
+            s_type: LAYER_SETTINGS_CREATE_INFO,
+            p_next: std::ptr::null(),
+            count: 2,
+            settings: settings.as_ptr(),
+        };
+        // SAFETY: all of it is alive.
+        let found = unsafe { from_chain((&raw const info).cast()) };
+        assert_eq!(found, [("extensions".to_owned(), "khr".to_owned())]);
+    }
+}

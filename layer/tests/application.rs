@@ -1,0 +1,597 @@
+//! What applications see of the layer, and what it does with their mistakes.
+#![allow(unsafe_code)]
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "one reason for all: handles are the test's own and alive, structures live during calls"
+)]
+
+mod support;
+
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::Mutex;
+
+use ash::vk::{self, Handle};
+use coop_exec::testing::words;
+
+/// An instance with one physical device and what the layer's messages say.
+struct Application {
+    entry: ash::Entry,
+    instance: ash::Instance,
+    physical: vk::PhysicalDevice,
+    messenger: Option<(ash::ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
+}
+
+static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+unsafe extern "system" fn collect(
+    _: vk::DebugUtilsMessageSeverityFlagsEXT,
+    _: vk::DebugUtilsMessageTypeFlagsEXT,
+    data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
+    _: *mut c_void,
+) -> vk::Bool32 {
+    let text = unsafe { CStr::from_ptr((*data).p_message) }.to_string_lossy().into_owned();
+    MESSAGES.lock().unwrap().push(text);
+    vk::FALSE
+}
+
+impl Application {
+    fn new() -> Application {
+        Application::with_version(vk::API_VERSION_1_3)
+    }
+
+    fn with_version(version: u32) -> Application {
+        let entry = unsafe { ash::Entry::load() }.unwrap();
+        let application = vk::ApplicationInfo::default().api_version(version);
+        let names = [ash::ext::debug_utils::NAME.as_ptr()];
+        let info = vk::InstanceCreateInfo::default().application_info(&application).enabled_extension_names(&names);
+        let instance = unsafe { entry.create_instance(&info, None) }.unwrap();
+        let functions = ash::ext::debug_utils::Instance::new(&entry, &instance);
+        let info = vk::DebugUtilsMessengerCreateInfoEXT::default()
+            .message_severity(vk::DebugUtilsMessageSeverityFlagsEXT::ERROR)
+            .message_type(vk::DebugUtilsMessageTypeFlagsEXT::GENERAL)
+            .pfn_user_callback(Some(collect));
+        let messenger = unsafe { functions.create_debug_utils_messenger(&info, None) }.unwrap();
+        let physical = unsafe { instance.enumerate_physical_devices() }.unwrap()[0];
+        Application { entry, instance, physical, messenger: Some((functions, messenger)) }
+    }
+
+    fn extensions(&self) -> Vec<(String, u32)> {
+        let all = unsafe { self.instance.enumerate_device_extension_properties(self.physical) }.unwrap();
+        let name = |e: &vk::ExtensionProperties| e.extension_name_as_c_str().unwrap().to_string_lossy().into_owned();
+        all.iter().map(|e| (name(e), e.spec_version)).collect()
+    }
+
+    fn function<F: Copy>(&self, name: &CStr) -> F {
+        let function = unsafe { self.entry.get_instance_proc_addr(self.instance.handle(), name.as_ptr()) };
+        let function = function.unwrap_or_else(|| panic!("no {name:?}"));
+        assert_eq!(size_of::<F>(), size_of::<fn()>());
+        unsafe { std::mem::transmute_copy(&function) }
+    }
+
+    /// A device with matrices, as ggml makes one.
+    fn device(&self, matrices: bool) -> ash::Device {
+        let mut khr = Raw::new(1_000_506_000, [1, 0, 0, 0, 0, 0, 0, 0]);
+        let mut nv2 = Raw::new(1_000_593_000, [1, 1, 1, 1, 1, 1, 1, 0]);
+        let mut v11 = vk::PhysicalDeviceVulkan11Features::default().storage_buffer16_bit_access(true);
+        let mut v12 = vk::PhysicalDeviceVulkan12Features::default()
+            .shader_float16(true)
+            .vulkan_memory_model(true)
+            .vulkan_memory_model_device_scope(true);
+        khr.next = (&raw mut nv2).cast();
+        nv2.next = (&raw mut v12).cast();
+        let queue = [vk::DeviceQueueCreateInfo::default().queue_family_index(0).queue_priorities(&[1.0])];
+        let names = [c"VK_KHR_cooperative_matrix".as_ptr(), c"VK_NV_cooperative_matrix2".as_ptr()];
+        let mut info = vk::DeviceCreateInfo::default().queue_create_infos(&queue);
+        if matrices {
+            info = info.enabled_extension_names(&names).push_next(&mut v11);
+            // At the head, so that they have to be taken out of the middle.
+            let last = info.p_next.cast::<vk::BaseInStructure<'_>>().cast_mut();
+            unsafe { (*last).p_next = (&raw const khr).cast() };
+        }
+        let device = unsafe { self.instance.create_device(self.physical, &info, None) }.unwrap();
+        assert!(!matrices || khr.next == (&raw mut nv2).cast(), "the application's chain is its own");
+        device
+    }
+}
+
+impl Drop for Application {
+    fn drop(&mut self) {
+        unsafe {
+            if let Some((functions, messenger)) = self.messenger.take() {
+                functions.destroy_debug_utils_messenger(messenger, None);
+            }
+            self.instance.destroy_instance(None);
+        }
+    }
+}
+
+/// A structure of 32-bit members.
+#[repr(C)]
+struct Raw {
+    s_type: i32,
+    next: *mut c_void,
+    members: [u32; 8],
+}
+
+impl Raw {
+    fn new(s_type: i32, members: [u32; 8]) -> Raw {
+        Raw { s_type, next: std::ptr::null_mut(), members }
+    }
+}
+
+/// What a pipeline needs: bindings 0 to 3 and push constants.
+struct Layout {
+    set: vk::DescriptorSetLayout,
+    layout: vk::PipelineLayout,
+}
+
+impl Layout {
+    fn new(device: &ash::Device) -> Layout {
+        let binding = |binding| {
+            vk::DescriptorSetLayoutBinding::default()
+                .binding(binding)
+                .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
+                .descriptor_count(1)
+                .stage_flags(vk::ShaderStageFlags::COMPUTE)
+        };
+        let bindings: Vec<_> = (0..4).map(binding).collect();
+        let ranges = [vk::PushConstantRange { stage_flags: vk::ShaderStageFlags::COMPUTE, offset: 0, size: 64 }];
+        unsafe {
+            let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
+            let set = device.create_descriptor_set_layout(&info, None).unwrap();
+            let sets = [set];
+            let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&sets).push_constant_ranges(&ranges);
+            Layout { set, layout: device.create_pipeline_layout(&info, None).unwrap() }
+        }
+    }
+
+    fn destroy(self, device: &ash::Device) {
+        unsafe {
+            device.destroy_pipeline_layout(self.layout, None);
+            device.destroy_descriptor_set_layout(self.set, None);
+        }
+    }
+}
+
+/// The sizes of matrices that `gemm_simple` has as constants 0 to 2, and its workgroup as 3.
+struct Sizes {
+    entries: Vec<vk::SpecializationMapEntry>,
+    data: Vec<u8>,
+}
+
+impl Sizes {
+    fn new(values: [u32; 4]) -> Sizes {
+        let entry = |i: u32| vk::SpecializationMapEntry { constant_id: i, offset: i * 4, size: 4 };
+        Sizes { entries: (0..4).map(entry).collect(), data: values.iter().flat_map(|v| v.to_ne_bytes()).collect() }
+    }
+
+    fn info(&self) -> vk::SpecializationInfo<'_> {
+        vk::SpecializationInfo::default().map_entries(&self.entries).data(&self.data)
+    }
+}
+
+fn gemm() -> Vec<u32> {
+    words("testdata/kernels/gemm_simple.spv")
+}
+
+fn module(device: &ash::Device, words: &[u32]) -> Result<vk::ShaderModule, vk::Result> {
+    unsafe { device.create_shader_module(&vk::ShaderModuleCreateInfo::default().code(words), None) }
+}
+
+fn stage<'a>(module: vk::ShaderModule, sizes: &'a vk::SpecializationInfo<'a>) -> vk::PipelineShaderStageCreateInfo<'a> {
+    vk::PipelineShaderStageCreateInfo::default()
+        .stage(vk::ShaderStageFlags::COMPUTE)
+        .module(module)
+        .name(c"main")
+        .specialization_info(sizes)
+}
+
+layer_test!(
+    Debian12,
+    [],
+    fn a_device_shows_what_is_added() {
+        let app = Application::new();
+        let extensions = app.extensions();
+        let version = |name: &str| extensions.iter().find(|(n, _)| n == name).map(|(_, version)| *version);
+        assert_eq!(version("VK_KHR_cooperative_matrix"), Some(2));
+        assert_eq!(version("VK_NV_cooperative_matrix2"), Some(1));
+        assert_eq!(version("VK_KHR_shader_bfloat16"), None);
+        assert_eq!(extensions.iter().filter(|(n, _)| n == "VK_KHR_cooperative_matrix").count(), 1);
+        // Too little room.
+        let list = app.instance.fp_v1_0().enumerate_device_extension_properties;
+        let mut room = vec![vk::ExtensionProperties::default(); 3];
+        let mut count = 2;
+        let result = unsafe { list(app.physical, std::ptr::null(), &raw mut count, room.as_mut_ptr()) };
+        assert_eq!((result, count, room[2].spec_version), (vk::Result::INCOMPLETE, 2, 0));
+    }
+);
+
+layer_test!(
+    Debian12,
+    [],
+    fn queries_answer_and_leave_chains_alone() {
+        let app = Application::new();
+        // One that nobody knows, between the layer's and the driver's.
+        let mut strange = Raw::new(1_999_999_000, [7; 8]);
+        let mut khr = Raw::new(1_000_506_000, [9; 8]);
+        let mut nv2 = Raw::new(1_000_593_000, [9; 8]);
+        let mut float16 = Raw::new(1_000_082_000, [9; 8]);
+        (khr.next, strange.next) = ((&raw mut strange).cast(), (&raw mut nv2).cast());
+        nv2.next = (&raw mut float16).cast();
+        let mut all = vk::PhysicalDeviceFeatures2 { p_next: (&raw mut khr).cast(), ..Default::default() };
+        unsafe { app.instance.get_physical_device_features2(app.physical, &mut all) };
+        assert_eq!(all.p_next, (&raw mut khr).cast());
+        assert_eq!(khr.next, (&raw mut strange).cast());
+        assert_eq!(strange.next, (&raw mut nv2).cast());
+        assert_eq!(nv2.next, (&raw mut float16).cast());
+        assert_eq!(khr.members, [1, 0, 9, 9, 9, 9, 9, 9]);
+        assert_eq!(nv2.members, [1, 1, 1, 1, 1, 1, 1, 9]);
+        assert_eq!((float16.members[0], strange.members), (1, [7; 8]));
+        let mut nv2 = Raw::new(1_000_593_002, [9; 8]);
+        let mut khr = Raw { next: (&raw mut nv2).cast(), ..Raw::new(1_000_506_002, [9; 8]) };
+        let mut all = vk::PhysicalDeviceProperties2 { p_next: (&raw mut khr).cast(), ..Default::default() };
+        unsafe { app.instance.get_physical_device_properties2(app.physical, &mut all) };
+        assert_eq!(khr.members[..2], [vk::ShaderStageFlags::COMPUTE.as_raw(), 9]);
+        assert!(nv2.members[0] >= 256 && nv2.members[1] >= 512 && nv2.members[3] == 9, "{:?}", nv2.members);
+    }
+);
+
+type List<const N: usize> = unsafe extern "system" fn(vk::PhysicalDevice, *mut u32, *mut Row<N>) -> vk::Result;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Row<const N: usize> {
+    s_type: i32,
+    next: *mut c_void,
+    members: [u32; N],
+}
+
+fn rows<const N: usize>(app: &Application, name: &CStr) -> Vec<[u32; N]> {
+    let list: List<N> = app.function(name);
+    let mut count = 0;
+    assert_eq!(unsafe { list(app.physical, &raw mut count, std::ptr::null_mut()) }, vk::Result::SUCCESS);
+    let row = Row { s_type: 0, next: std::ptr::null_mut(), members: [0; N] };
+    let mut rows = vec![row; count as usize];
+    assert_eq!(unsafe { list(app.physical, &raw mut count, rows.as_mut_ptr()) }, vk::Result::SUCCESS);
+    let mut fewer = count - 1;
+    assert_eq!(unsafe { list(app.physical, &raw mut fewer, rows.as_mut_ptr()) }, vk::Result::INCOMPLETE);
+    rows.iter().map(|row| row.members).collect()
+}
+
+layer_test!(
+    Debian12,
+    [],
+    fn lists_have_what_engines_look_for() {
+        let app = Application::new();
+        let khr = rows::<9>(&app, c"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+        // f16 times f16 with f32 and f16, in 16 x 16 x 16 of a subgroup.
+        assert!(
+            khr.contains(&[16, 16, 16, 0, 0, 1, 1, 0, 3]) && khr.contains(&[16, 16, 16, 0, 0, 0, 0, 0, 3]),
+            "{khr:?}"
+        );
+        let flexible = rows::<10>(&app, c"vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV");
+        for invocations in [128, 256] {
+            let row = |c: u32| flexible.contains(&[16, 16, 16, 0, 0, c, c, 0, 2, invocations]);
+            assert!(row(0) && row(1), "{flexible:?}");
+        }
+        // bfloat16 is added by a setting.
+        assert!(khr.iter().all(|row| row[3] < 100));
+    }
+);
+
+layer_test!(
+    Debian12,
+    [("COOPMAT_EXTENSIONS", "none")],
+    fn nothing_is_added_where_nothing_is_wanted() {
+        let app = Application::new();
+        assert!(app.extensions().iter().all(|(name, _)| !name.contains("cooperative_matrix")));
+    }
+);
+
+#[repr(C)]
+struct DlInfo {
+    file: *const c_char,
+    base: *mut c_void,
+    symbol: *const c_char,
+    address: *mut c_void,
+}
+
+unsafe extern "C" {
+    fn dladdr(address: *const c_void, info: *mut DlInfo) -> i32;
+}
+
+/// The library that a function is in.
+fn library(function: vk::PFN_vkVoidFunction) -> String {
+    let mut info = DlInfo {
+        file: std::ptr::null(),
+        base: std::ptr::null_mut(),
+        symbol: std::ptr::null(),
+        address: std::ptr::null_mut(),
+    };
+    let address = function.map_or(std::ptr::null(), |function| function as *const c_void);
+    assert_ne!(unsafe { dladdr(address, &raw mut info) }, 0);
+    unsafe { CStr::from_ptr(info.file) }.to_string_lossy().into_owned()
+}
+
+layer_test!(
+    Debian12,
+    [],
+    fn devices_without_matrices_call_the_driver() {
+        let app = Application::new();
+        let (with, without) = (app.device(true), app.device(false));
+        for name in [c"vkCreateComputePipelines", c"vkCreateShaderModule", c"vkDestroyShaderModule"] {
+            let of = |device: &ash::Device| unsafe {
+                library((app.instance.fp_v1_0().get_device_proc_addr)(device.handle(), name.as_ptr()))
+            };
+            assert!(of(&with).ends_with("libcoopmat_layer.so"), "{}", of(&with));
+            assert!(of(&without).contains("libvulkan_lvp"), "{}", of(&without));
+        }
+        let dispatch =
+            unsafe { (app.instance.fp_v1_0().get_device_proc_addr)(with.handle(), c"vkCmdDispatch".as_ptr()) };
+        assert!(!library(dispatch).contains("coopmat"), "what the layer has nothing to do with is the driver's");
+        unsafe {
+            with.destroy_device(None);
+            without.destroy_device(None);
+        }
+    }
+);
+
+layer_test!(
+    Debian12,
+    [],
+    fn a_refused_pipeline_is_an_error_and_a_message() {
+        let app = Application::new();
+        let device = app.device(true);
+        let layout = Layout::new(&device);
+        let good = gemm();
+        // Ends in the middle; words that are no instructions.
+        let cut = good[..good.len() * 2 / 3].to_vec();
+        let mut odd = good.clone();
+        let at = good.len() - 40;
+        odd[at..].fill(0x0003_0000);
+        let sizes = Sizes::new([8, 8, 8, 8]);
+        let info = sizes.info();
+        let fine = module(&device, &good).unwrap();
+        for broken in [cut, odd] {
+            let module = module(&device, &broken).unwrap();
+            let of =
+                |module| vk::ComputePipelineCreateInfo::default().stage(stage(module, &info)).layout(layout.layout);
+            let infos = [of(fine), of(module), of(fine)];
+            let result = unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &infos, None) };
+            let (pipelines, error) = result.unwrap_err();
+            assert_eq!(error, vk::Result::ERROR_UNKNOWN);
+            assert!(!pipelines[0].is_null() && pipelines[1].is_null() && !pipelines[2].is_null());
+            let messages = std::mem::take(&mut *MESSAGES.lock().unwrap());
+            assert!(messages.iter().any(|m| m.contains("is refused")), "{messages:?}");
+            unsafe {
+                pipelines.iter().for_each(|pipeline| device.destroy_pipeline(*pipeline, None));
+                device.destroy_shader_module(module, None);
+            }
+        }
+        unsafe {
+            device.destroy_shader_module(fine, None);
+            layout.destroy(&device);
+            device.destroy_device(None);
+        }
+    }
+);
+
+/// A pipeline of the simplest product is refused, and the message says why.
+fn is_refused(why: &str) {
+    let app = Application::new();
+    let device = app.device(true);
+    let layout = Layout::new(&device);
+    let module = module(&device, &gemm()).unwrap();
+    let sizes = Sizes::new([16, 16, 16, 8]);
+    let info = sizes.info();
+    let create = vk::ComputePipelineCreateInfo::default().stage(stage(module, &info)).layout(layout.layout);
+    let result = unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &[create], None) };
+    assert_eq!(result.unwrap_err().1, vk::Result::ERROR_UNKNOWN);
+    let messages = std::mem::take(&mut *MESSAGES.lock().unwrap());
+    assert!(messages.iter().any(|m| m.contains(why)), "{messages:?}");
+}
+
+layer_test!(
+    Debian12,
+    [("COOPMAT_TIME_LIMIT_MS", "0")],
+    fn time_is_limited() {
+        is_refused("time_limit_ms");
+    }
+);
+
+layer_test!(
+    Debian12,
+    [("COOPMAT_MAX_WORDS", "100")],
+    fn the_size_of_modules_is_limited() {
+        is_refused("max_words");
+    }
+);
+
+layer_test!(
+    Debian12,
+    [("COOPMAT_MAX_INSTRUCTIONS", "100")],
+    fn what_lowerings_make_is_limited() {
+        is_refused("refused-limit");
+    }
+);
+
+layer_test!(
+    Lavapipe,
+    [("COOPMAT_LOG", "info")],
+    fn shader_objects_are_lowered() {
+        let app = Application::new();
+        let mut khr = Raw::new(1_000_506_000, [1, 0, 0, 0, 0, 0, 0, 0]);
+        let mut objects = vk::PhysicalDeviceShaderObjectFeaturesEXT::default().shader_object(true);
+        let mut v12 = vk::PhysicalDeviceVulkan12Features::default().shader_float16(true).vulkan_memory_model(true);
+        let mut v11 = vk::PhysicalDeviceVulkan11Features::default().storage_buffer16_bit_access(true);
+        objects.p_next = (&raw mut khr).cast();
+        v12.p_next = (&raw mut objects).cast();
+        v11.p_next = (&raw mut v12).cast();
+        let queue = [vk::DeviceQueueCreateInfo::default().queue_family_index(0).queue_priorities(&[1.0])];
+        let names = [
+            c"VK_KHR_cooperative_matrix".as_ptr(),
+            c"VK_NV_cooperative_matrix2".as_ptr(),
+            c"VK_EXT_shader_object".as_ptr(),
+        ];
+        let mut info = vk::DeviceCreateInfo::default().queue_create_infos(&queue).enabled_extension_names(&names);
+        info.p_next = (&raw const v11).cast();
+        let device = unsafe { app.instance.create_device(app.physical, &info, None) }.unwrap();
+        let functions = ash::ext::shader_object::Device::new(&app.instance, &device);
+        let layout = Layout::new(&device);
+        let words = gemm();
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let sets = [layout.set];
+        let ranges = [vk::PushConstantRange { stage_flags: vk::ShaderStageFlags::COMPUTE, offset: 0, size: 64 }];
+        let sizes = Sizes::new([16, 16, 16, 8]);
+        let specialization = sizes.info();
+        let create = vk::ShaderCreateInfoEXT::default()
+            .stage(vk::ShaderStageFlags::COMPUTE)
+            .code_type(vk::ShaderCodeTypeEXT::SPIRV)
+            .code(&bytes)
+            .name(c"main")
+            .set_layouts(&sets)
+            .push_constant_ranges(&ranges)
+            .specialization_info(&specialization);
+        let shaders = unsafe { functions.create_shaders(&[create], None) }.unwrap();
+        // What does not lower is an error.
+        let cut = &bytes[..bytes.len() / 2 & !3];
+        let broken = unsafe { functions.create_shaders(&[create.code(cut)], None) };
+        assert_eq!(broken.unwrap_err().1, vk::Result::ERROR_UNKNOWN);
+        unsafe {
+            functions.destroy_shader(shaders[0], None);
+            layout.destroy(&device);
+            device.destroy_device(None);
+        }
+    }
+);
+
+layer_test!(
+    Debian12,
+    [],
+    fn threads_and_devices_do_not_meet() {
+        let app = Application::new();
+        let devices = [app.device(true), app.device(true)];
+        std::thread::scope(|scope| {
+            for thread in 0..8u32 {
+                let device = &devices[thread as usize % 2];
+                scope.spawn(move || {
+                    let layout = Layout::new(device);
+                    let cache =
+                        unsafe { device.create_pipeline_cache(&vk::PipelineCacheCreateInfo::default(), None) }.unwrap();
+                    for round in 0..6 {
+                        let module = module(device, &gemm()).unwrap();
+                        let size = if (thread + round) % 2 == 0 { 8 } else { 16 };
+                        let sizes = Sizes::new([size, size, size, 8]);
+                        let info = sizes.info();
+                        let create =
+                            vk::ComputePipelineCreateInfo::default().stage(stage(module, &info)).layout(layout.layout);
+                        let pipelines = unsafe { device.create_compute_pipelines(cache, &[create], None) }.unwrap();
+                        unsafe {
+                            device.destroy_shader_module(module, None);
+                            device.destroy_pipeline(pipelines[0], None);
+                        }
+                    }
+                    unsafe { device.destroy_pipeline_cache(cache, None) };
+                    layout.destroy(device);
+                });
+            }
+        });
+        unsafe { devices.iter().for_each(|device| device.destroy_device(None)) };
+    }
+);
+
+/// Kilobytes that the process has.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+fn many_pipelines(count: usize) {
+    let app = Application::new();
+    let device = app.device(true);
+    let layout = Layout::new(&device);
+    let words = gemm();
+    let sizes = Sizes::new([8, 8, 8, 8]);
+    let info = sizes.info();
+    let one = || {
+        let module = module(&device, &words).unwrap();
+        let create = vk::ComputePipelineCreateInfo::default().stage(stage(module, &info)).layout(layout.layout);
+        let pipelines = unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &[create], None) }.unwrap();
+        unsafe {
+            device.destroy_pipeline(pipelines[0], None);
+            device.destroy_shader_module(module, None);
+        }
+    };
+    (0..count / 4).for_each(|_| one());
+    let before = resident();
+    (0..count).for_each(|_| one());
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 4096, "{grown} kB more after {count} pipelines");
+}
+
+// Mesa 22.3 keeps most of a megabyte of each pipeline that is made, with the layer or without.
+layer_test!(
+    Lavapipe,
+    [("COOPMAT_ALWAYS_LOWER", "1")],
+    fn memory_comes_back() {
+        many_pipelines(60);
+    }
+);
+
+layer_test!(
+    #[ignore = "minutes"]
+    Lavapipe,
+    [("COOPMAT_ALWAYS_LOWER", "1")],
+    fn twenty_thousand_pipelines() {
+        many_pipelines(20_000);
+    }
+);
+
+layer_test!(
+    Lavapipe,
+    [],
+    fn words_in_a_stage_are_lowered() {
+        let app = Application::new();
+        let device = app.device(true);
+        let layout = Layout::new(&device);
+        let words = gemm();
+        let sizes = Sizes::new([16, 16, 16, 8]);
+        let info = sizes.info();
+        let mut code = vk::ShaderModuleCreateInfo::default().code(&words);
+        let stage = stage(vk::ShaderModule::null(), &info).push_next(&mut code);
+        let create = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout.layout);
+        let pipelines = unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &[create], None) }.unwrap();
+        unsafe {
+            device.destroy_pipeline(pipelines[0], None);
+            layout.destroy(&device);
+            device.destroy_device(None);
+        }
+    }
+);
+
+layer_test!(
+    Lavapipe,
+    [],
+    fn graphics_stages_with_matrices_are_refused() {
+        let app = Application::new();
+        let device = app.device(true);
+        let module = module(&device, &gemm()).unwrap();
+        let sizes = Sizes::new([16, 16, 16, 8]);
+        let info = sizes.info();
+        let stages = [stage(module, &info).stage(vk::ShaderStageFlags::VERTEX)];
+        let create = vk::GraphicsPipelineCreateInfo::default().stages(&stages);
+        let result = unsafe { device.create_graphics_pipelines(vk::PipelineCache::null(), &[create], None) };
+        let (pipelines, error) = result.unwrap_err();
+        assert!(error == vk::Result::ERROR_UNKNOWN && pipelines[0].is_null());
+    }
+);
+
+layer_test!(
+    Debian12,
+    [],
+    fn applications_of_vulkan_1_1_see_the_driver() {
+        let app = Application::with_version(vk::API_VERSION_1_1);
+        assert!(app.extensions().iter().all(|(name, _)| !name.contains("cooperative_matrix")));
+    }
+);

@@ -1,0 +1,65 @@
+//! ggml, unmodified: its products through the layer, against ggml on the CPU by ggml's own bound (`scripts/engines.sh` has more).
+
+mod support;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use coop_exec::testing::{Driver, repository};
+
+/// ggml's libraries, which `scripts/engines.sh fetch` fetches. `None` where they are not there: said aloud, and a failure if
+/// `COOP_REQUIRE_ENGINES` is 1.
+fn libraries() -> Option<PathBuf> {
+    let cache = std::env::var_os("COOP_CACHE").map_or_else(|| repository().join(".cache"), PathBuf::from);
+    let folder = cache.join("ggml");
+    if folder.join("STAMP").is_file() {
+        return Some(folder);
+    }
+    let why = format!("no ggml in {}: run scripts/engines.sh fetch first", folder.display());
+    assert!(std::env::var_os("COOP_REQUIRE_ENGINES").is_none_or(|value| value != "1"), "{why}");
+    let _ = writeln!(std::io::stderr(), "SKIPPED, {why}");
+    None
+}
+
+/// Runs one case with the layer on a driver: it is right, and a pipeline was lowered for it.
+fn run(driver: Driver, name: &str, case: &str, settings: &str) {
+    let (Some(libraries), Some(wrapper)) = (libraries(), driver.wrapper_or_skip(name)) else { return };
+    let (manifest, log) = (support::manifest(), Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("engines-{name}")));
+    let layer = format!(
+        "layer=env COOP_LAYER_PATH={} VK_INSTANCE_LAYERS=VK_LAYER_COOPMAT_fallback COOPMAT_LOG=info {settings} {}",
+        manifest.display(),
+        wrapper.display()
+    );
+    let output = Command::new("python3")
+        .arg(repository().join("scripts/engines.py"))
+        .arg("table")
+        .arg(libraries)
+        .args(["--only", case, "--log"])
+        .arg(&log)
+        .arg(layer)
+        .output()
+        .unwrap_or_else(|error| panic!("python3: {error}"));
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let log = PathBuf::from(format!("{}.0.layer", log.display()));
+    let log =
+        std::fs::read_to_string(&log).unwrap_or_else(|error| panic!("{}: {error}\n{said}\n{errors}", log.display()));
+    assert!(output.status.success(), "{said}\n{errors}\n{log}");
+    assert!(said.contains("| all | 1, 0, 0, 0, 0, 0 |"), "one case is right: {said}");
+    assert!(log.contains(": lowered to "), "ggml used no matrices: {log}");
+}
+
+#[test]
+fn ggml_multiplies_on_a_device_without_matrices() {
+    run(Driver::Debian12, "debian12", "MUL_MAT f16 m=64 n=32 k=256", "");
+}
+
+#[test]
+fn ggml_multiplies_quantised_weights_with_subgroup_matrices() {
+    run(Driver::Debian12, "khr", "MUL_MAT q8_0 m=33 n=67 k=512", "COOPMAT_EXTENSIONS=khr");
+}
+
+#[test]
+fn ggml_multiplies_with_workgroup_matrices_on_small_ones() {
+    run(Driver::Lavapipe, "lavapipe", "MUL_MAT f16 m=64 n=32 k=256", "");
+}

@@ -1,0 +1,93 @@
+//! Every kernel of testdata through the layer, run as if the device had its matrices, against what its case expects.
+
+mod support;
+
+use coop_exec::testing::{kernels, run};
+use coop_exec::{Error, Vulkan};
+
+/// What became of the kernels.
+#[derive(Default)]
+struct Tally {
+    right: Vec<String>,
+    wrong: Vec<String>,
+    /// The device as the layer shows it lacks something.
+    unsupported: Vec<String>,
+    /// The layer refuses the pipeline.
+    refused: Vec<String>,
+}
+
+fn run_all() -> Tally {
+    let vulkan = Vulkan::open(true).unwrap_or_else(|error| panic!("{error}"));
+    let device = vulkan.device(None).unwrap_or_else(|error| panic!("{error}"));
+    let mut tally = Tally::default();
+    for kernel in kernels() {
+        let case = kernel.case();
+        match run(&device, &kernel.words(), &case) {
+            Ok(outcome) => {
+                let said = outcome.messages.iter().chain(&outcome.faults).cloned();
+                let differences = outcome.check(&case).unwrap_or_else(|error| panic!("{kernel}: {error}"));
+                let wrong: Vec<String> = said.chain(differences.iter().map(ToString::to_string)).collect();
+                match wrong.as_slice() {
+                    [] => tally.right.push(kernel.to_string()),
+                    wrong => tally.wrong.push(format!("{kernel}: {}", wrong.join("; "))),
+                }
+            }
+            Err(error @ Error::Unsupported { .. }) => tally.unsupported.push(format!("{kernel}: {error}")),
+            Err(error) => tally.refused.push(format!("{kernel}: {error}")),
+        }
+    }
+    tally
+}
+
+/// All are right but those that `passes` refuses for now, by the names of their modules.
+fn check(tally: &Tally, refused: &[&str]) {
+    assert!(tally.wrong.is_empty(), "{:#?}", tally.wrong);
+    assert!(tally.unsupported.is_empty(), "{:#?}", tally.unsupported);
+    let of = |line: &String| line.split(".spv").next().unwrap_or_default().to_owned();
+    let names: Vec<String> = tally.refused.iter().map(of).collect();
+    assert_eq!(names, refused, "{:#?}", tally.refused);
+    assert!(tally.right.len() >= 30, "{:#?}", tally.right);
+}
+
+/// Neither driver has storagePushConstant16, which the lowering of bfloat16 asks for where there are any push constants.
+const REFUSED: &[&str] = &["gemm_bf16"];
+
+layer_test!(
+    Debian12,
+    [("COOPMAT_EXTENSIONS", "all")],
+    fn kernels_run_on_a_device_without_matrices() {
+        check(&run_all(), REFUSED);
+    }
+);
+
+// The validation layer is below: it sees what the driver gets.
+layer_test!(
+    Lavapipe,
+    [("COOPMAT_EXTENSIONS", "all")],
+    fn kernels_run_on_small_matrices() {
+        check(&run_all(), REFUSED);
+    }
+);
+
+layer_test!(
+    Lavapipe,
+    [("COOPMAT_ALWAYS_LOWER", "1"), ("COOPMAT_TARGET", "scalar")],
+    fn kernels_run_without_matrices() {
+        let tally = run_all();
+        assert!(tally.wrong.is_empty(), "{:#?}", tally.wrong);
+        assert!(tally.right.len() >= 25, "{:#?}", tally.right);
+    }
+);
+
+// The validation layer is above: it sees the application, with what the layer adds.
+layer_test!(
+    Lavapipe,
+    [("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation:VK_LAYER_COOPMAT_fallback")],
+    fn applications_are_valid_with_what_is_added() {
+        let tally = run_all();
+        // One uses saturating products, which no list promises.
+        let others = |line: &&String| !line.starts_with("gemm_i8_sat.spv");
+        assert!(!tally.wrong.iter().any(|line| others(&line)), "{:#?}", tally.wrong);
+        assert!(tally.right.len() >= 25, "{:#?}", tally.right);
+    }
+);

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# engines.sh: ggml's operations through VK_LAYER_COOPMAT_fallback, against ggml on the CPU.
+#
+#   engines.sh fetch               fetches ggml's libraries (npm, 24 MB) into $COOP_CACHE/ggml
+#   engines.sh [--quick] [--only TEXT] [--json FILE] [--jobs N] [--without] [--mesa new|debian12]
+#                                  prints a table; --without has ggml without the layer beside it
+#
+# The libraries are llama.cpp's, as the npm package @node-llama-cpp/linux-x64-vulkan has them, unmodified; the harness is
+# scripts/engines.py. With COOP_DRIVER=system the machine's own driver runs them. Settings of the layer are environment variables:
+# COOPMAT_HIDE=VK_NV_cooperative_matrix2 engines.sh ...
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+repo=$(dirname "$here")
+export COOP_CACHE=${COOP_CACHE:-$repo/.cache}
+package=@node-llama-cpp/linux-x64-vulkan
+version=3.22.1
+
+die() {
+  echo "engines.sh: $*" >&2
+  exit 1
+}
+
+# npm checks what it fetches against the registry's sums. Only the libraries are kept.
+fetch() {
+  local final=$COOP_CACHE/ggml work=$COOP_CACHE/.fetch-ggml.$$
+  if [ "$(cat "$final/STAMP" 2>/dev/null)" = "$package $version" ]; then return; fi
+  for name in npm tar; do
+    command -v "$name" >/dev/null || die "$name is needed: ggml's libraries come from the npm registry"
+  done
+  echo "engines.sh: fetching $package $version" >&2
+  rm -rf "$work"
+  mkdir -p "$work/lib"
+  (cd "$work" && npm pack --silent "$package@$version" >/dev/null && tar xzf ./*.tgz) || die "npm could not fetch the package"
+  find "$work/package" -name 'libggml*.so' -exec mv {} "$work/lib" \;
+  [ -e "$work/lib/libggml-vulkan.so" ] || die "the package has no libggml-vulkan.so"
+  echo "$package $version" >"$work/lib/STAMP"
+  rm -rf "$final"
+  mv "$work/lib" "$final"
+  rm -rf "$work"
+}
+
+if [ "${1:-}" = fetch ]; then
+  fetch
+  exit
+fi
+without='' mesa=debian12 arguments=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --without) without=1 ;;
+    --mesa)
+      mesa=${2:?--mesa wants new or debian12}
+      shift
+      ;;
+    --only | --json | --limit | --log | --jobs | --budget)
+      arguments+=("$1" "${2:?$1 wants a value}")
+      shift
+      ;;
+    --quick) arguments+=("$1") ;;
+    *)
+      sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2
+      exit 2
+      ;;
+  esac
+  shift
+done
+fetch
+"$here/layer.sh" --manifest >/dev/null
+export COOPMAT_LOG=${COOPMAT_LOG:-info}
+if [ "${COOP_DRIVER:-}" = system ]; then
+  columns=("layer=$here/layer.sh")
+  plain="env"
+else
+  columns=("layer=$here/layer.sh --mesa $mesa")
+  plain="$here/drivers.sh run --mesa $mesa"
+fi
+if [ -n "$without" ]; then columns+=("without=$plain"); fi
+exec python3 "$here/engines.py" table "$COOP_CACHE/ggml" "${arguments[@]}" "${columns[@]}"
