@@ -41,7 +41,7 @@ pub(crate) fn fate(decoration: Decoration) -> Option<Fate> {
         Decoration::SaturatedToLargestFloat8NormalConversionEXT,
         Decoration::FPMaxErrorDecorationINTEL,
     ];
-    let is = |list: &[Decoration]| list.iter().any(|d| *d == decoration);
+    let is = |list: &[Decoration]| list.contains(&decoration);
     decoration.name()?;
     Some(match () {
         () if is(&OPERATION) => Fate::Operation,

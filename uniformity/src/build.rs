@@ -410,7 +410,7 @@ impl<'a> Builder<'a> {
                 Op::Load => {}
                 Op::CopyMemory | Op::CopyMemorySized if uses.all(|n| n == 1) => {}
                 op if op.is_typed_access_chain() || matches!(op, Op::Bitcast | Op::CopyObject) => {
-                    made.extend(inst.result)
+                    made.extend(inst.result);
                 }
                 _ => return false,
             }

@@ -219,7 +219,7 @@ impl Builder<'_> {
                 self.set(inst.result, Val::Node(n));
             }
             Op::GroupNonUniformBallotBitCount if inst.enumerant(1) != Some(GroupOperation::Reduce) => {
-                self.grouped(at, inst, Group::Own, ty)
+                self.grouped(at, inst, Group::Own, ty);
             }
             // Functions of the ballot alone.
             Op::GroupNonUniformBallotBitCount
@@ -436,7 +436,7 @@ impl Builder<'_> {
             Op::CompositeInsert if types::coop_mat(self.given.module, ty).is_none() => self.insert(at, inst, ty),
             // All rows and all columns are combined to one value.
             Op::CooperativeMatrixReduceNV if inst.enumerant(1) == Some(Reduce::Row | Reduce::Column) => {
-                self.give(inst, scope, at)
+                self.give(inst, scope, at);
             }
             Op::CooperativeMatrixReduceNV
             | Op::CompositeInsert

@@ -43,8 +43,6 @@ pub struct Trouble {
     pub modules: Vec<(String, Module)>,
 }
 
-/// The capability of shaders.
-
 /// What spirv-val goes by.
 const VULKAN: &str = "vulkan1.4";
 

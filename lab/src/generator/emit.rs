@@ -120,7 +120,7 @@ pub(super) struct Gen<'a> {
     push: Vec<Push>,
     push_size: u32,
     push_struct: Option<(Id, Id)>,
-    builtins: BTreeMap<u32, Id>,
+    builtins: BTreeMap<BuiltIn, Id>,
     pub(super) globals: Vec<Id>,
     /// Numbers in a buffer, for uniform values from memory.
     pub(super) table: Vec<u32>,
@@ -543,12 +543,12 @@ impl<'a> Gen<'a> {
 
     /// A built-in variable.
     pub(super) fn builtin(&mut self, builtin: BuiltIn, ty: Id) -> Id {
-        if let Some(id) = self.builtins.get(&(builtin.0 as u32)) {
+        if let Some(id) = self.builtins.get(&builtin) {
             return *id;
         }
         let id = self.variable(StorageClass::Input, ty, None);
         decorate(&mut self.m, id, Decoration::BuiltIn, &[builtin.0]);
-        self.builtins.insert(builtin.0, id);
+        self.builtins.insert(builtin, id);
         id
     }
 

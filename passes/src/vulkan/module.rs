@@ -100,7 +100,7 @@ pub(super) fn roundings(m: &Module, kernels: &FxHashSet<Id>) -> BTreeSet<String>
         Op::ExecutionMode if i.id(0).is_some_and(|id| kernels.contains(&id)) => {
             let mode = i.enumerant(1).filter(|mode| FLOAT_MODES.contains(mode))?;
             let width = i.word(2).unwrap_or(0);
-            Some(format!("{} of {width} bits: what the device does holds", mode))
+            Some(format!("{mode} of {width} bits: what the device does holds"))
         }
         // To nearest even is what a device does with most.
         Op::Decorate if i.enumerant(1) == Some(rounds) && i.word(2) != Some(0) => {

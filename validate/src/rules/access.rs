@@ -338,7 +338,7 @@ fn pointer(cx: &Cx, a: &Access, out: &mut Sink) {
         return;
     }
     let classes = [StorageClass::Workgroup, StorageClass::StorageBuffer, StorageClass::PhysicalStorageBuffer];
-    if cx.env.is_vulkan() && !classes.iter().any(|c| *c == storage) {
+    if cx.env.is_vulkan() && !classes.contains(&storage) {
         out.report(&STORAGE_CLASS, a.at, || {
             Draft::new(format!(
                 "a matrix {} needs Workgroup, StorageBuffer or PhysicalStorageBuffer memory; this is {}",

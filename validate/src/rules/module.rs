@@ -329,7 +329,7 @@ fn workgroup_size(cx: &Cx, out: &mut Sink) {
         ExecutionModel::TaskEXT,
         ExecutionModel::MeshEXT,
     ];
-    for entry in cx.entries().iter().filter(|e| compute.iter().any(|m| *m == e.model)) {
+    for entry in cx.entries().iter().filter(|e| compute.contains(&e.model)) {
         let Some(size) = entry.workgroup_size else {
             out.judge(&WORKGROUP_SIZE, verdict.clone(), at, || {
                 Draft::new(format!(

@@ -114,7 +114,7 @@ fn execution_scope(cx: &Cx, at: InstRef, out: &mut Sink) {
         ExecutionModel::TaskEXT,
         ExecutionModel::MeshEXT,
     ];
-    let workgroups = cx.entries().is_empty() || cx.entries().iter().any(|e| stages.iter().any(|s| *s == e.model));
+    let workgroups = cx.entries().is_empty() || cx.entries().iter().any(|e| stages.contains(&e.model));
     let ok = |v: u64| v == u64::from(Scope::Subgroup.0) || v == u64::from(Scope::Workgroup.0) && workgroups;
     out.judge(&EXECUTION_SCOPE, Verdict::of(&value, ok), at, || {
         let name = value.value().and_then(scope_name).unwrap_or("unknown");

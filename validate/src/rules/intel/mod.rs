@@ -26,11 +26,8 @@ fn needs(cx: &Cx, at: InstRef, part: Part, what: &str, capability: Cap, out: &mu
         return;
     }
     out.report(&CAPABILITY, at, || {
-        Draft::new(format!(
-            "{what} needs capability {}; compilers leave it out, and consumers do not insist",
-            capability
-        ))
-        .label(at, part, "needs it")
+        Draft::new(format!("{what} needs capability {capability}; compilers leave it out, and consumers do not insist"))
+            .label(at, part, "needs it")
     });
 }
 

@@ -268,7 +268,7 @@ fn pointer_type(cx: &Cx, a: &TensorAccess, out: &mut Sink) {
         return;
     };
     let classes = [StorageClass::Workgroup, StorageClass::StorageBuffer, StorageClass::PhysicalStorageBuffer];
-    if cx.env.is_vulkan() && !classes.iter().any(|c| *c == storage) {
+    if cx.env.is_vulkan() && !classes.contains(&storage) {
         let name = storage_name(storage);
         out.report(&STORAGE, a.at, || {
             Draft::new(format!(
