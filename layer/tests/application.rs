@@ -454,7 +454,7 @@ layer_test!(
             .specialization_info(&specialization);
         let shaders = unsafe { functions.create_shaders(&[create], None) }.unwrap();
         // What does not lower is an error.
-        let cut = &bytes[..bytes.len() / 2 & !3];
+        let cut = &bytes[..(bytes.len() / 2) & !3];
         let broken = unsafe { functions.create_shaders(&[create.code(cut)], None) };
         assert_eq!(broken.unwrap_err().1, vk::Result::ERROR_UNKNOWN);
         unsafe {
