@@ -49,14 +49,11 @@ fn check(tally: &Tally, refused: &[&str]) {
     assert!(tally.right.len() >= 30, "{:#?}", tally.right);
 }
 
-/// Neither driver has storagePushConstant16, which the lowering of bfloat16 asks for where there are any push constants.
-const REFUSED: &[&str] = &["gemm_bf16"];
-
 layer_test!(
     Debian12,
     [("COOPMAT_EXTENSIONS", "all")],
     fn kernels_run_on_a_device_without_matrices() {
-        check(&run_all(), REFUSED);
+        check(&run_all(), &[]);
     }
 );
 
@@ -65,7 +62,7 @@ layer_test!(
     Lavapipe,
     [("COOPMAT_EXTENSIONS", "all")],
     fn kernels_run_on_small_matrices() {
-        check(&run_all(), REFUSED);
+        check(&run_all(), &[]);
     }
 );
 

@@ -33,6 +33,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     if !m.globals.iter().any(|r| m.inst(*r).result.is_some_and(|id| is_bf16(m, id))) {
         return Ok(());
     }
+    let needed = storage_capabilities(m);
     let insts: Vec<InstRef> = m.functions.iter().flat_map(|f| f.insts()).collect();
     // Conversions become calls, which compute nothing themselves.
     let of_bf16 = |m: &Module, id: Id| {
@@ -64,16 +65,39 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     }
     crate::cleanup::remove_extension(m, "SPV_KHR_bfloat16");
     require_capability(m, Capability::Int16);
-    for (storage, capability) in STORAGE {
-        let used = m.globals_with(Op::TypePointer).any(|r| m.inst(r).word(0) == Some(storage.0));
-        if used {
-            require_capability(m, capability);
-        }
+    for capability in needed {
+        require_capability(m, capability);
     }
     unify_types(m);
     sort_globals(m);
     casts(m);
     Ok(())
+}
+
+/// The capabilities of memory that holds bfloat16, which will be integers. A pointer without a type may point to it.
+fn storage_capabilities(m: &Module) -> Vec<Capability> {
+    let holds = |class: StorageClass| {
+        let typed = m.globals_with(Op::TypePointer).map(|r| m.inst(r)).filter(|i| i.word(0) == Some(class.0));
+        let untyped = m.globals_with(Op::TypeUntypedPointerKHR).any(|r| m.inst(r).word(0) == Some(class.0));
+        untyped || typed.filter_map(|i| i.id(1)).any(|pointee| contains_bfloat16(m, pointee))
+    };
+    STORAGE.into_iter().filter(|(class, _)| holds(*class)).map(|(_, capability)| capability).collect()
+}
+
+/// Whether a type is bfloat16 or has a part that is.
+fn contains_bfloat16(m: &Module, ty: Id) -> bool {
+    let mut work = vec![ty];
+    while let Some(ty) = work.pop() {
+        if types::scalar_or_vector(m, ty).is_some_and(|(s, _)| s == Scalar::BF16) {
+            return true;
+        }
+        match m.def_inst(ty) {
+            Some(i) if matches!(i.op, Op::TypeArray | Op::TypeRuntimeArray) => work.extend(i.id(0)),
+            Some(i) if i.op == Op::TypeStruct => work.extend(i.ids()),
+            _ => {}
+        }
+    }
+    false
 }
 
 /// What was a cast between bfloat16 and integers has one type on both sides now, which SPIR-V has no cast for.
