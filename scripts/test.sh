@@ -34,6 +34,9 @@ COOP_CACHE=$(cd "$COOP_CACHE" && pwd)
 "$here/capi.sh" cbindgen
 "$here/engines.sh" fetch
 
+# What only the next edit would use takes 10 GB.
+export CARGO_INCREMENTAL=0
+
 export COOP_REQUIRE_VULKAN=1 COOP_REQUIRE_TOOLS=1 COOP_REQUIRE_LLAMA=1 COOP_REQUIRE_ENGINES=1
 export PATH=$COOP_CACHE/bin:$PATH
 

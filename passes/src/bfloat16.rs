@@ -76,10 +76,13 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
 
 /// The capabilities of memory that holds bfloat16, which will be integers. A pointer without a type may point to it.
 fn storage_capabilities(m: &Module) -> Vec<Capability> {
+    let types: Vec<Type> = m.globals.iter().filter_map(|r| Type::of_inst(m.inst(*r))).collect();
     let holds = |class: StorageClass| {
-        let typed = m.globals_with(Op::TypePointer).map(|r| m.inst(r)).filter(|i| i.word(0) == Some(class.0));
-        let untyped = m.globals_with(Op::TypeUntypedPointerKHR).any(|r| m.inst(r).word(0) == Some(class.0));
-        untyped || typed.filter_map(|i| i.id(1)).any(|pointee| contains_bfloat16(m, pointee))
+        types.iter().any(|ty| match ty {
+            Type::Pointer { storage, pointee } => *storage == class && contains_bfloat16(m, *pointee),
+            Type::UntypedPointer { storage } => *storage == class,
+            _ => false,
+        })
     };
     STORAGE.into_iter().filter(|(class, _)| holds(*class)).map(|(_, capability)| capability).collect()
 }
@@ -91,9 +94,9 @@ fn contains_bfloat16(m: &Module, ty: Id) -> bool {
         if types::scalar_or_vector(m, ty).is_some_and(|(s, _)| s == Scalar::BF16) {
             return true;
         }
-        match m.def_inst(ty) {
-            Some(i) if matches!(i.op, Op::TypeArray | Op::TypeRuntimeArray) => work.extend(i.id(0)),
-            Some(i) if i.op == Op::TypeStruct => work.extend(i.ids()),
+        match Type::of(m, ty) {
+            Some(Type::Array { elem, .. } | Type::RuntimeArray { elem }) => work.push(elem),
+            Some(Type::Struct { members }) => work.extend(members),
             _ => {}
         }
     }

@@ -123,11 +123,11 @@ impl Plain<'_> {
         Some(())
     }
 
-    /// Whether a matrix is known to be where Vulkan has no tiles.
+    /// Whether a matrix that is cut is known to be where Vulkan has no tiles.
     fn is_misaligned(&self, m: &Module, mat: Mat, (pointer, stride, unit): (Id, Id, u32), row_major: bool) -> bool {
         let (line, lines) = if row_major { (mat.tile_cols, mat.shape.rows) } else { (mat.tile_rows, mat.shape.cols) };
         let need = (line * mat.elem.scalar.bytes()).min(QUAD);
-        if is_kernel(m) || !need.is_power_of_two() {
+        if mat.is_kept() || is_kernel(m) || !need.is_power_of_two() {
             return false;
         }
         let stride = self.constants.get(stride).fixed().map(|s| (s as u32).wrapping_mul(unit));

@@ -108,6 +108,11 @@ fn in_words(p: &MatrixProperties) -> bool {
     narrowest.is_none_or(|bits| p.m * bits >= 32)
 }
 
+/// Whether no column of a tile is less than a word, which is what shared memory is written in.
+fn is_in_words((rows, _): (u32, u32), scalar: Scalar) -> bool {
+    rows * scalar.width() >= 32
+}
+
 /// Whether a component type of the profile is this one. The operand bits of a MulAdd decide whether integers have a
 /// sign; where there is none, either will do.
 fn is(component: ComponentType, scalar: Scalar, signed: Option<bool>) -> bool {
@@ -195,8 +200,9 @@ impl<'a> Choice<'a> {
         if rows.is_empty() && d.scalar.is_float() {
             // Sums in f32 will do, where the device has accumulators of the asked type to hold them between products.
             let f32 = Scalar::Float { width: 32 };
-            let held =
-                |p: &MatrixProperties, scalar: Scalar| has_tile(self.profile, scalar, Use::Accumulator, (p.m, p.n));
+            let held = |p: &MatrixProperties, scalar: Scalar| {
+                is_in_words((p.m, p.n), scalar) && has_tile(self.profile, scalar, Use::Accumulator, (p.m, p.n))
+            };
             let fits = |p: &&MatrixProperties| {
                 is(p.a, a.scalar, None)
                     && is(p.b, b.scalar, None)
@@ -301,6 +307,7 @@ impl<'a> Choice<'a> {
         };
         let held = self.profile.held_properties.iter().filter(|p| p.scope == Scope::Subgroup && in_words(p));
         let mut tiles: Vec<(u32, u32)> = self.rows().chain(held).filter_map(fits).collect();
+        tiles.retain(|tile| is_in_words(*tile, of.scalar));
         if tiles.is_empty() {
             let use_ = types::use_name(of.shape.use_ as u64).unwrap_or("?");
             let why = format!("{} has no matrices of {} for {use_}", device(self.profile), of.scalar);
