@@ -6,6 +6,7 @@
 
 use coop_ir::builder::Globals;
 use coop_ir::cfg::{Cfg, Frontiers};
+use coop_ir::effects::ExtSet;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{MemoryAccess, StorageClass};
 use coop_ir::types::Type;
@@ -44,10 +45,9 @@ fn is_simple(m: &Module, users: &Users, id: Id, pointee: Id) -> bool {
     })
 }
 
-/// Whether an extended instruction is of a set that has no effect.
+/// Returns whether an instruction is an extended one of a set that has no effect.
 pub(crate) fn is_debug(m: &Module, inst: &Inst) -> bool {
-    let set = inst.id(0).and_then(|s| m.def_inst(s)).and_then(|i| i.string(0));
-    inst.op == Op::ExtInst && set.is_some_and(|(s, _)| s.starts_with("NonSemantic.") || s.starts_with("OpenCL.Debug"))
+    inst.op == Op::ExtInst && ExtSet::of(m, inst) == ExtSet::Note
 }
 
 /// Replaces variables (from [`candidates`]) of function `f` by values.

@@ -6,6 +6,7 @@
 use super::Kernel;
 use crate::Refusal;
 use coop_ir::builder::add_global;
+use coop_ir::effects::ExtSet;
 use coop_ir::grammar::ext_inst_set;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Op, Operand, string_operands};
@@ -107,19 +108,18 @@ impl Kernel<'_> {
     /// Rewrites an instruction of an extended set.
     pub(super) fn rewrite_extended(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r).clone();
-        let set = inst.id(0).and_then(|s| self.m.def_inst(s)).and_then(|i| i.string(0)).map(|(s, _)| s);
-        match set.as_deref() {
-            Some("OpenCL.std") => {}
+        match ExtSet::of(self.m, &inst) {
+            ExtSet::OpenCl => {}
             // Says something of what is not there any more.
-            Some(s) if s.starts_with("NonSemantic.") || s.starts_with("OpenCL.Debug") => {
+            ExtSet::Note => {
                 self.m.forget(r);
                 return Ok(());
             }
-            Some("GLSL.std.450") => {
+            ExtSet::Glsl => {
                 self.keep(r);
                 return Ok(());
             }
-            _ => return Err(self.no_such(r, "an instruction of an unknown set")),
+            ExtSet::Other => return Err(self.no_such(r, "an instruction of an unknown set")),
         }
         let number = inst.ext_instruction().unwrap_or(u32::MAX);
         let table = ext_inst_set("OpenCL.std").unwrap_or(&[]);
