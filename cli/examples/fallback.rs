@@ -19,7 +19,7 @@ pub(crate) struct Shader {
     pub(crate) spirv: Vec<u8>,
     /// The subgroup size that the pipeline must require (VkPipelineShaderStageRequiredSubgroupSizeCreateInfo).
     pub(crate) subgroup_size: Option<u32>,
-    /// Whether it must require full subgroups (VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT).
+    /// True if it must require full subgroups (VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT).
     pub(crate) full_subgroups: bool,
     /// What it was lowered to, and what for; none if the device runs it as it is.
     pub(crate) lowered: Option<(String, String)>,

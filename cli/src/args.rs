@@ -23,12 +23,12 @@ pub enum Color {
 }
 
 impl Color {
-    /// Whether standard output gets colours.
+    /// Returns true if standard output gets colours.
     pub fn on_stdout(self) -> bool {
         self.on(&std::io::stdout())
     }
 
-    /// Whether standard error gets colours.
+    /// Returns true if standard error gets colours.
     pub fn on_stderr(self) -> bool {
         self.on(&std::io::stderr())
     }

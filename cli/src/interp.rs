@@ -108,12 +108,12 @@ impl InterpArgs {
         options.iter().find(|(_, given)| *given).map(|(name, _)| *name)
     }
 
-    /// Whether products are added up exactly.
+    /// Returns true if products are added up exactly.
     pub fn is_exact(&self) -> bool {
         matches!(self.mul_add, None | Some(MulAddName::Exact))
     }
 
-    /// Whether to do as an H100 does.
+    /// Returns true if to do as an H100 does.
     pub fn is_nvidia(&self) -> bool {
         self.semantics == Some(SemanticsName::Nvidia)
     }

@@ -122,9 +122,9 @@ pub fn parse(name: String, bytes: Vec<u8>) -> Result<Loaded, FileError> {
     }
 }
 
-/// Whether a module can be made sense of at all: every id defined once and before it is used, blocks and functions
-/// complete, and so on. What is left to rules, whether types agree, is not looked at. Gives the graphs of functions that
-/// were made on the way.
+/// Returns whether a module can be made sense of at all: every id defined once and before it is used, blocks and
+/// functions complete, and so on. What is left to rules, whether types agree, is not looked at. Gives the graphs of
+/// functions that were made on the way.
 pub fn well_formed(loaded: &Loaded) -> Result<Cfgs, Vec<FileError>> {
     /// Calls and returns; phis, loads, stores and selections.
     const ABOUT_TYPES: [u8; 2] = [13, 16];

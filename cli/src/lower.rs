@@ -247,7 +247,7 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     }
 }
 
-/// Whether the module has an entry point of that name; else it is wrong usage.
+/// Returns whether the module has an entry point of that name; else it is wrong usage.
 fn has_entry(loaded: &Loaded, name: &str) -> Result<(), FileError> {
     let entries = entry_points(&loaded.module, &Decorations::new(&loaded.module));
     if entries.iter().any(|e| e.name == name) {

@@ -28,11 +28,11 @@ struct Shown {
     case: Case,
     /// The function that a function object stands for.
     apply: Option<String>,
-    /// Whether khr is for a device that has matrices of every type, which none of ours is.
+    /// True if khr is for a device that has matrices of every type, which none of ours is.
     every_type: bool,
     /// Whether there is anything else but what khr or scalar can be asked for.
     targets: Vec<Target>,
-    /// Whether lavapipe takes seconds to compile what it becomes.
+    /// True if lavapipe takes seconds to compile what it becomes.
     slow: bool,
     in_table: bool,
 }

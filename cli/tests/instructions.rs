@@ -199,7 +199,7 @@ fn is_matrix(m: &Module, ty: Option<Id>) -> bool {
     matches!(inst.op, Op::TypeCooperativeMatrixKHR | Op::TypeCooperativeMatrixNV)
 }
 
-/// Whether an instruction makes, takes or points to a matrix.
+/// Returns true if an instruction makes, takes or points to a matrix.
 fn touches(m: &Module, inst: &Inst) -> bool {
     if inst.op.name().is_some_and(is_matrix_op) {
         return true;

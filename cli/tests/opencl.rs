@@ -285,7 +285,7 @@ fn lowered_both_ways(module: &Module) -> [(&'static str, Vec<u32>); 3] {
     [("original", coop_ir::binary::write_words(module)), ("scalar", scalar), ("khr", khr)]
 }
 
-/// Whether a module keeps to its buffers in a case, in the interpreter.
+/// Returns true if a module keeps to its buffers in a case, in the interpreter.
 fn stays_within(words: &[u32], case: &str) -> bool {
     let case = coop_exec::Case::parse(case, &repository()).expect("a case");
     let outcome = Interpreted::default().run(words, &case, &RunOptions::default());

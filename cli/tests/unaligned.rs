@@ -21,10 +21,10 @@ struct Variant {
     bytes: usize,
     rows: usize,
     cols: usize,
-    /// Whether columns follow each other, not rows.
+    /// True if columns follow each other, not rows.
     columns: bool,
     beyond: Beyond,
-    /// Whether buffers are reached by addresses.
+    /// True if buffers are reached by addresses.
     addresses: bool,
 }
 

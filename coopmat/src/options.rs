@@ -44,11 +44,11 @@ pub struct PipelineOptions {
     pub target: Target,
     /// What an invocation's place in its subgroup is.
     pub lanes: Lanes,
-    /// Whether a module that the device runs is lowered all the same.
+    /// True if a module that the device runs is lowered all the same.
     pub always_lower: bool,
-    /// Whether a module that breaks rules of cooperative matrices is refused before it is lowered, as `cooplower` does: for modules of
-    /// others. An engine checks its own once, with `coopcheck`. Without this such a module is refused if it can't be understood, and
-    /// else does what its driver would have done with it: something.
+    /// True if a module that breaks rules of cooperative matrices is refused before it is lowered, as `cooplower` does:
+    /// for modules of others. An engine checks its own once, with `coopcheck`. Without this such a module is refused if
+    /// it can't be understood, and else does what its driver would have done with it: something.
     #[cfg(feature = "rules")]
     pub check_rules: bool,
     /// What a lowering may take.

@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 #[derive(Clone, Debug)]
 pub struct Prepared {
     pub(crate) module: Module,
-    /// Whether anything in it is lowered here.
+    /// True if anything in it is lowered here.
     concerned: bool,
     constants: BTreeMap<u32, SpecConstant>,
     /// The names of its entry points.

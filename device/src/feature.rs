@@ -240,7 +240,7 @@ impl Feature {
         Feature::ALL.iter().copied().find(|feature| feature.name() == name)
     }
 
-    /// Whether this is a Boolean property: true or false of the device, but nothing that one enables.
+    /// Returns true if this is a Boolean property: true or false of the device, but nothing that one enables.
     pub fn is_property(self) -> bool {
         self.structure().ends_with("Properties")
     }
@@ -265,7 +265,7 @@ impl Features {
     /// No feature at all.
     pub const NONE: Features = Features { bits: 0 };
 
-    /// Whether the set has the feature.
+    /// Returns true if the set has the feature.
     pub const fn has(&self, feature: Feature) -> bool {
         self.bits >> (feature as u8) & 1 == 1
     }

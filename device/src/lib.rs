@@ -210,7 +210,7 @@ pub struct MatrixProperties {
     pub c: ComponentType,
     /// Components of the result.
     pub result: ComponentType,
-    /// Whether the final addition saturates.
+    /// True if the final addition saturates.
     #[serde(default)]
     pub saturating: bool,
     /// The scope of all four.
@@ -241,7 +241,7 @@ pub struct Properties2 {
     /// The subgroup size asked for; 0 is "whatever it will be".
     #[serde(default)]
     pub subgroup_size: u32,
-    /// Whether saturating accumulation was asked for.
+    /// True if saturating accumulation was asked for.
     #[serde(default)]
     pub saturating: bool,
     /// The answer. `saturating` and `scope` repeat the query.
@@ -314,7 +314,7 @@ impl Profile {
         }
     }
 
-    /// Whether the device has the feature.
+    /// Returns true if the device has the feature.
     pub fn has(&self, feature: Feature) -> bool {
         self.features.has(feature)
     }
@@ -353,12 +353,12 @@ impl Profile {
         sizes.filter(|n| (limits.min_subgroup_size..=limits.max_subgroup_size).contains(n)).collect()
     }
 
-    /// Whether the device lists the extension.
+    /// Returns true if the device lists the extension.
     pub fn has_extension(&self, name: &str) -> bool {
         self.extensions.iter().any(|extension| extension == name)
     }
 
-    /// Whether a module may declare the capability on this device; if not, what is missing.
+    /// Returns whether a module may declare the capability on this device; if not, what is missing.
     pub fn check_capability(&self, capability: Capability) -> Result<(), Requirement> {
         let requirement = self.requirement_of(capability);
         if requirement.is_met_by(self) { Ok(()) } else { Err(requirement) }

@@ -46,14 +46,14 @@ impl VulkanExtension {
         VulkanExtension { name, core: Some(ApiVersion::new(1, minor)) }
     }
 
-    /// Whether the version includes what the extension brings.
+    /// Returns true if the version includes what the extension brings.
     pub fn is_core_in(self, version: ApiVersion) -> bool {
         self.core.is_some_and(|core| version >= core)
     }
 }
 
 impl Requirement {
-    /// Whether the device has what is required. What is unknown counts as met: nobody can say.
+    /// Returns true if the device has what is required. What is unknown counts as met: nobody can say.
     pub fn is_met_by(self, profile: &Profile) -> bool {
         match self {
             Requirement::Nothing | Requirement::Unknown => true,

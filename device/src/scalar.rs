@@ -112,18 +112,18 @@ component_types! {
 }
 
 impl ComponentType {
-    /// Whether this is an integer type (the packed ones included).
+    /// Returns true if this is an integer type (the packed ones included).
     pub const fn is_integer(self) -> bool {
         self.is_signed_integer() || self.is_unsigned_integer()
     }
 
-    /// Whether this is a signed integer type.
+    /// Returns true if this is a signed integer type.
     pub const fn is_signed_integer(self) -> bool {
         use ComponentType::*;
         matches!(self, S8 | S16 | S32 | S64 | S8Packed)
     }
 
-    /// Whether this is an unsigned integer type.
+    /// Returns true if this is an unsigned integer type.
     pub const fn is_unsigned_integer(self) -> bool {
         use ComponentType::*;
         matches!(self, U8 | U16 | U32 | U64 | U8Packed)
@@ -250,7 +250,7 @@ impl ApiVersion {
         (self.major as u32) << 22 | (self.minor as u32) << 12 | self.patch as u32
     }
 
-    /// Whether this version has what that minor version brought.
+    /// Returns true if this version has what that minor version brought.
     pub const fn at_least(self, major: u16, minor: u16) -> bool {
         self.major > major || self.major == major && self.minor >= minor
     }
@@ -326,7 +326,7 @@ subgroup_operations! {
 }
 
 impl SubgroupOperations {
-    /// Whether every one of the given operations is there.
+    /// Returns true if every one of the given operations is there.
     pub const fn has(self, operations: SubgroupOperations) -> bool {
         self.0 & operations.0 == operations.0
     }

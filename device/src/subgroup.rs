@@ -147,7 +147,7 @@ impl Search<'_> {
         found
     }
 
-    /// Whether an index into a variable depends on the number of the subgroup.
+    /// Returns true if an index into a variable depends on the number of the subgroup.
     fn is_indexed_by_subgroup(&self, variable: Id, users: &Users) -> bool {
         let chains = users.of(variable).iter().map(|r| self.module.inst(*r));
         let chains = chains.filter(|i| {
@@ -157,7 +157,7 @@ impl Search<'_> {
         chains.flat_map(|i| i.ids_from(1)).any(|index| self.comes_from_subgroup_id(index, users))
     }
 
-    /// Whether a value is computed from `SubgroupId`, also through variables of functions.
+    /// Returns true if a value is computed from `SubgroupId`, also through variables of functions.
     fn comes_from_subgroup_id(&self, value: Id, users: &Users) -> bool {
         let mut seen = IdSet::default();
         let mut work = vec![value];
@@ -188,7 +188,7 @@ impl Search<'_> {
     }
 }
 
-/// Whether people mean a subgroup size by a name.
+/// Returns true if people mean a subgroup size by a name.
 fn is_subgroup_size(name: &str) -> bool {
     let letters: String = name.chars().filter(|c| c.is_ascii_alphabetic()).collect::<String>().to_ascii_lowercase();
     matches!(letters.as_str(), "warp" | "wave")

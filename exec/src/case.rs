@@ -50,7 +50,7 @@ pub struct Case {
     pub expect: Vec<Expect>,
     /// The subgroup size that the pipeline asks for.
     pub subgroup_size: Option<u32>,
-    /// Whether the pipeline asks for full subgroups.
+    /// True if the pipeline asks for full subgroups.
     #[serde(default)]
     pub full_subgroups: bool,
     /// Arithmetic operations that one dispatch does, to report them per second.
@@ -361,7 +361,7 @@ impl Case {
         Ok(specialization)
     }
 
-    /// Whether the case needs device addresses.
+    /// Returns true if the case needs device addresses.
     pub fn needs_addresses(&self) -> bool {
         self.push.iter().any(|part| part.address.is_some())
             || self.buffer.iter().any(|buffer| buffer.binding.is_none() || buffer.fill.has_addresses())

@@ -19,7 +19,7 @@ pub struct Entry {
     pub function: Id,
     /// The size of a workgroup; spec constants may decide it.
     pub local_size: [Const; 3],
-    /// Whether the size is given by `LocalSizeId`, which asks for maintenance4.
+    /// True if the size is given by `LocalSizeId`, which asks for maintenance4.
     pub by_id: bool,
 }
 
@@ -69,7 +69,7 @@ pub struct Binding {
     pub pointee: Id,
     /// The name of the variable, or of its block.
     pub name: Option<String>,
-    /// Whether any function mentions it.
+    /// True if any function mentions it.
     pub used: bool,
 }
 
@@ -114,7 +114,7 @@ impl Facts {
         }
     }
 
-    /// Whether a capability says that the module asks about subgroups or does something in them.
+    /// Returns true if a capability says that the module asks about subgroups or does something in them.
     pub fn uses_subgroups(&self) -> bool {
         let about = ["GroupNonUniform", "Subgroup", "CooperativeMatrix", "Groups"];
         self.capabilities.iter().any(|c| about.iter().any(|prefix| c.to_string().starts_with(prefix)))

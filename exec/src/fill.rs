@@ -85,7 +85,7 @@ pub enum With {
 }
 
 impl Fill {
-    /// Whether device addresses are asked for.
+    /// Returns true if device addresses are asked for.
     pub fn has_addresses(&self) -> bool {
         match self {
             Fill::With(With::Addresses(_)) => true,
@@ -94,7 +94,7 @@ impl Fill {
         }
     }
 
-    /// Whether each byte of a buffer is part of a device address, which differs from run to run.
+    /// Returns whether each byte of a buffer is part of a device address, which differs from run to run.
     pub(crate) fn addresses(&self, buffer: &Buffer) -> Result<Vec<bool>, Error> {
         let with = |address: u64| self.bytes(buffer, 0, Path::new(""), &move |_| address);
         let (zeros, ones) = (with(0)?, with(u64::MAX)?);

@@ -40,7 +40,7 @@ pub struct RunOptions {
     pub bench: u32,
     /// How long to wait for a submission.
     pub timeout: Duration,
-    /// Whether accesses outside of buffers are to be harmless.
+    /// True if accesses outside of buffers are to be harmless.
     pub robust: bool,
 }
 

@@ -132,13 +132,13 @@ fn small(kind: ComponentType) -> Option<SmallFloat> {
     }
 }
 
-/// Whether buffers can be made of the type.
+/// Returns true if buffers can be made of the type.
 pub fn is_element_type(kind: ComponentType) -> bool {
     use ComponentType::*;
     matches!(kind, F16 | Bf16 | E4m3 | E5m2 | F32 | F64 | S8 | S16 | S32 | S64 | U8 | U16 | U32 | U64)
 }
 
-/// Whether the type is a float type.
+/// Returns true if the type is a float type.
 pub fn is_float(kind: ComponentType) -> bool {
     is_element_type(kind) && !kind.is_integer()
 }

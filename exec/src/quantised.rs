@@ -115,7 +115,7 @@ impl Blocks {
         self.sizes().1
     }
 
-    /// Whether [`Blocks::decode`] knows the format.
+    /// Returns true if [`Blocks::decode`] knows the format.
     pub fn is_decoded(self) -> bool {
         use Blocks::*;
         !matches!(self, Iq1S | Iq1M | Iq2Xxs | Iq2Xs | Iq2S | Iq3Xxs | Iq3S)

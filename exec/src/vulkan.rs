@@ -90,7 +90,7 @@ impl Vulkan {
         self.devices.iter().map(|device| &device.profile)
     }
 
-    /// Whether the validation layer watches.
+    /// Returns true if the validation layer watches.
     pub fn is_validated(&self) -> bool {
         self.instance.is_validated()
     }

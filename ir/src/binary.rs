@@ -39,7 +39,7 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// Whether bytes begin as a SPIR-V binary does, in either byte order.
+/// Returns true if bytes begin as a SPIR-V binary does, in either byte order.
 pub fn is_binary(bytes: &[u8]) -> bool {
     matches!(bytes.first_chunk::<4>(), Some(m) if *m == MAGIC.to_le_bytes() || *m == MAGIC.to_be_bytes())
 }
@@ -93,7 +93,7 @@ pub fn instructions(bytes: &[u8]) -> impl Iterator<Item = Result<RawInst<'_>, Re
     })
 }
 
-/// Whether a header's bound is one that a module can have.
+/// Returns whether a header's bound is one that a module can have.
 fn plausible(bound: u32) -> Result<(), ReadError> {
     if bound > MAX_BOUND {
         let message = format!("the id bound {bound} is larger than any module's");
@@ -455,12 +455,12 @@ fn plain(op: Op, words: &[u32]) -> Option<Range<usize>> {
     })
 }
 
-/// Whether these words are one string, no more.
+/// Returns true if these words are one string, no more.
 fn is_string(words: &[u32]) -> bool {
     words.iter().position(|w| w.to_le_bytes().contains(&0)).is_some_and(|last| last + 1 == words.len())
 }
 
-/// Whether these words are a decoration without operands, or one with a literal.
+/// Returns true if these words are a decoration without operands, or one with a literal.
 fn is_decoration(words: &[u32]) -> bool {
     match words {
         // RelaxedPrecision, Block, BufferBlock; NoPerspective to Uniform.

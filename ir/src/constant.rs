@@ -60,7 +60,7 @@ impl SpecIds {
         self.0.iter().copied()
     }
 
-    /// Whether the value can't be specialised.
+    /// Returns true if the value can't be specialised.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -333,7 +333,7 @@ impl Specialization {
         self.values.iter().map(|(id, v)| (*id, *v))
     }
 
-    /// Whether none is given.
+    /// Returns true if none is given.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
@@ -384,7 +384,7 @@ pub struct Constants {
     entries: IdTable<Entry>,
     spec_ids: FxHashMap<Id, u32>,
     problems: Vec<(u32, String)>,
-    /// Whether anything computes with the parts of a composite constant: else those need no values.
+    /// True if anything computes with the parts of a composite constant: else those need no values.
     parts: bool,
 }
 

@@ -159,7 +159,7 @@ impl Decorations {
         own.chain(groups.flat_map(|(m, g)| self.own(*g).map(move |d| (*m, d))))
     }
 
-    /// Whether an id has a decoration.
+    /// Returns true if an id has a decoration.
     pub fn has(&self, id: Id, decoration: Decoration) -> bool {
         self.of(id).any(|d| d.decoration == decoration)
     }
@@ -169,7 +169,7 @@ impl Decorations {
         self.of(id).find(|d| d.decoration == decoration)?.literal()
     }
 
-    /// Whether a member has a decoration.
+    /// Returns true if a member has a decoration.
     pub fn member_has(&self, id: Id, member: u32, decoration: Decoration) -> bool {
         self.member(id, member).any(|d| d.decoration == decoration)
     }

@@ -278,7 +278,8 @@ fn calls_of(
     }
 }
 
-/// Whether an instruction takes no function and no pointer to one: it reads memory, computes with numbers or branches.
+/// Returns true if an instruction takes no function and no pointer to one: it reads memory, computes with numbers or
+/// branches.
 fn names_none(inst: &Inst) -> bool {
     let computes = matches!(inst.op.0, 109..=116 | 118..=119 | 126..=152 | 154..=168 | 170..=191 | 194..=205);
     let branches = matches!(inst.op.0, 246..=251);

@@ -6,7 +6,7 @@ use crate::types::Scalar;
 /// An extension.
 struct Extension {
     name: &'static str,
-    /// Whether it is about matrices as such.
+    /// True if it is about matrices as such.
     matrices: bool,
     capabilities: &'static [C],
 }

@@ -243,7 +243,7 @@ impl Op {
         }
     }
 
-    /// Whether the instruction has a result type, and whether it has a result.
+    /// Returns whether the instruction has a result type, and whether it has a result.
     #[inline]
     pub fn has_type_and_result(self) -> (bool, bool) {
         self.traits().map_or((false, false), |t| (t.has_type, t.has_result))
@@ -260,25 +260,25 @@ impl Op {
         (fits && whole).then(|| words.min(if t.ids == u8::MAX { words } else { usize::from(t.ids) }))
     }
 
-    /// Whether the instruction declares a type (`OpType...`, forward pointers not included).
+    /// Returns true if the instruction declares a type (`OpType...`, forward pointers not included).
     #[inline]
     pub fn is_type(self) -> bool {
         self.traits().is_some_and(|t| t.is_type)
     }
 
-    /// Whether the instruction makes a constant, specialisable or not (`OpUndef` is not one).
+    /// Returns true if the instruction makes a constant, specialisable or not (`OpUndef` is not one).
     #[inline]
     pub fn is_constant(self) -> bool {
         self.traits().is_some_and(|t| t.is_constant)
     }
 
-    /// Whether the instruction makes a constant that can be specialised, or one of such.
+    /// Returns true if the instruction makes a constant that can be specialised, or one of such.
     #[inline]
     pub fn is_spec_constant(self) -> bool {
         self.traits().is_some_and(|t| t.is_spec_constant)
     }
 
-    /// Whether the instruction takes an execution or memory scope: barriers, atomics and group operations.
+    /// Returns true if the instruction takes an execution or memory scope: barriers, atomics and group operations.
     #[inline]
     pub fn has_scopes(self) -> bool {
         self.traits().is_some_and(|t| t.has_scopes)
@@ -390,7 +390,7 @@ impl Op {
         }
     }
 
-    /// Whether the instruction is an atomic operation on memory, a load or a store included.
+    /// Returns true if the instruction is an atomic operation on memory, a load or a store included.
     #[inline]
     pub fn is_atomic(self) -> bool {
         self.traits().is_some_and(|t| t.is_atomic)
@@ -402,7 +402,7 @@ impl Op {
         matches!(self, Op::ExtInst | Op::ExtInstWithForwardRefsKHR)
     }
 
-    /// Whether the instruction is only about source positions.
+    /// Returns true if the instruction is only about source positions.
     #[inline]
     pub fn is_line(self) -> bool {
         matches!(self, Op::Line | Op::NoLine)
@@ -425,7 +425,7 @@ impl std::fmt::Debug for Op {
 }
 
 impl Kind {
-    /// Whether a word of this kind is an id.
+    /// Returns true if a word of this kind is an id.
     pub const fn is_id(self) -> bool {
         matches!(self, Kind::IdRef | Kind::IdScope | Kind::IdMemorySemantics | Kind::IdResult | Kind::IdResultType)
     }

@@ -121,7 +121,7 @@ pub struct Inst {
     /// Where it was read: offset in words from the start of the file. Instructions that a pass makes carry the
     /// origin of what they stand for, or none.
     pub origin: Option<NonZeroU32>,
-    /// Whether part of it is beyond the grammar: an unknown opcode, an unknown enumerant, or more words than known.
+    /// True if part of it is beyond the grammar: an unknown opcode, an unknown enumerant, or more words than known.
     /// The words in question are kept as [`Operand::Word`], and any of them may in truth be an id.
     pub opaque: bool,
 }
@@ -239,7 +239,7 @@ pub struct Header {
     pub bound: u32,
     /// Reserved, 0.
     pub schema: u32,
-    /// Whether the file's words are big-endian.
+    /// True if the file's words are big-endian.
     pub big_endian: bool,
 }
 
@@ -649,17 +649,17 @@ impl Module {
         self.globals_with(Op::Capability).filter_map(|r| self.inst(r).enumerant(0))
     }
 
-    /// Whether the module declares `capability` itself (not through another that implies it).
+    /// Returns true if the module declares `capability` itself (not through another that implies it).
     pub fn has_capability(&self, capability: Capability) -> bool {
         self.capabilities().any(|c| c == capability)
     }
 
-    /// Whether the module may use what `capability` enables: it declares that, or another that implies it.
+    /// Returns true if the module may use what `capability` enables: it declares that, or another that implies it.
     pub fn enables(&self, capability: Capability) -> bool {
         self.capabilities().any(|c| c == capability || crate::grammar::implied_capabilities(c).contains(&capability))
     }
 
-    /// Whether the module holds OpenCL kernels and no shaders, by its capabilities.
+    /// Returns true if the module holds OpenCL kernels and no shaders, by its capabilities.
     pub fn is_kernel(&self) -> bool {
         self.enables(Capability::Kernel) && !self.enables(Capability::Shader)
     }

@@ -121,7 +121,7 @@ impl SourceMap {
         &mut self.places[r.index()]
     }
 
-    /// Whether no instruction has a place.
+    /// Returns true if no instruction has a place.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }

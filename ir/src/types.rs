@@ -50,12 +50,12 @@ impl Scalar {
         self.width().div_ceil(8)
     }
 
-    /// Whether it is an integer type of either sign.
+    /// Returns true if it is an integer type of either sign.
     pub fn is_int(self) -> bool {
         matches!(self, Scalar::Int { .. })
     }
 
-    /// Whether it is a floating-point type of any encoding.
+    /// Returns true if it is a floating-point type of any encoding.
     pub fn is_float(self) -> bool {
         !self.is_int()
     }

@@ -68,7 +68,7 @@ impl Users {
         }
     }
 
-    /// Whether anything uses `id`, be it a name.
+    /// Returns true if anything uses `id`, be it a name.
     pub fn is_used(&self, id: Id) -> bool {
         self.ranges.get(id).is_some()
     }
@@ -78,13 +78,13 @@ impl Users {
         self.of(id).iter().copied().filter(|r| !is_note(module.inst(*r).op))
     }
 
-    /// Whether the module was edited since.
+    /// Returns true if the module was edited since.
     pub fn is_stale(&self, module: &Module) -> bool {
         self.edits != module.edits()
     }
 }
 
-/// Whether an instruction only says something about an id: a name or a decoration.
+/// Returns true if an instruction only says something about an id: a name or a decoration.
 pub fn is_note(op: Op) -> bool {
     matches!(
         op,

@@ -57,7 +57,7 @@ pub struct Contender {
     pub module: PathBuf,
     /// The tries.
     pub tries: Vec<Try>,
-    /// Whether the pipeline asks for full subgroups.
+    /// True if the pipeline asks for full subgroups.
     #[serde(default)]
     pub full_subgroups: bool,
 }

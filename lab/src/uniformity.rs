@@ -72,7 +72,7 @@ pub struct Open {
     pub deciding: Option<InstRef>,
     /// The invocations that are said to disagree.
     pub invocations: (u32, u32),
-    /// Whether it was reached behind other undefined behaviour.
+    /// True if it was reached behind other undefined behaviour.
     pub behind: bool,
 }
 

@@ -157,9 +157,9 @@ struct Found {
     module: Module,
     case: Case,
     targets: Vec<Target>,
-    /// Whether a device may have the module itself.
+    /// True if a device may have the module itself.
     native: bool,
-    /// Whether lavapipe takes long to compile what it becomes.
+    /// True if lavapipe takes long to compile what it becomes.
     slow: bool,
 }
 
@@ -298,7 +298,8 @@ const NO_WORDS: [&str; 4] = [
     ", which does not hold them",
 ];
 
-/// Whether a module has other words without maintenance1, which are valid and give the same results. Or why there are none.
+/// Returns whether a module has other words without maintenance1, which are valid and give the same results. Or why
+/// there are none.
 fn spelled(module: &Module, case: &Case, lanes: u32, validator: Option<&Path>) -> Result<bool, String> {
     let spec = case.specialization().expect("constants");
     let other = coop_exec::respell::as_nv2(module, &spec)?;
@@ -330,7 +331,7 @@ fn spelled(module: &Module, case: &Case, lanes: u32, validator: Option<&Path>) -
     Ok(true)
 }
 
-/// Whether a conversion of use is one between signed and unsigned numbers too.
+/// Returns true if a conversion of use is one between signed and unsigned numbers too.
 fn changes_sign(module: &Module) -> bool {
     let component = |id| coop_ir::types::coop_mat_of(module, id).map(|ty| ty.component);
     let insts = module.all().map(|r| module.inst(r)).filter(|i| i.op == coop_ir::Op::CooperativeMatrixConvertNV);
@@ -353,7 +354,7 @@ fn validator() -> Option<PathBuf> {
     Driver::Lavapipe.wrapper_or_skip("spirv-val").map(|w| w.with_file_name("spirv-val"))
 }
 
-/// Whether a reason for having no words is one that `coop_exec::respell` names.
+/// Returns true if a reason for having no words is one that `coop_exec::respell` names.
 fn is_named(why: &str) -> bool {
     NO_WORDS.iter().any(|known| why.ends_with(known))
 }

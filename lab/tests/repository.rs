@@ -32,7 +32,7 @@ fn packages() -> Vec<Value> {
 const LICENCES: [&str; 8] =
     ["MIT", "Apache-2.0", "BSD-2-Clause", "ISC", "Zlib", "Unicode-3.0", "0BSD", "Apache-2.0 WITH LLVM-exception"];
 
-/// Whether an SPDX expression can be satisfied by [`LICENCES`].
+/// Returns true if an SPDX expression can be satisfied by [`LICENCES`].
 fn allowed(expression: &str) -> bool {
     let expression = expression.replace('/', " OR ");
     let any = |all: &str| all.split(" OR ").any(|one| LICENCES.contains(&one.trim_matches(['(', ')', ' '])));

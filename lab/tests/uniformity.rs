@@ -75,7 +75,7 @@ fn planted() -> Vec<Case> {
     all
 }
 
-/// Whether a file says that it can't be run.
+/// Returns true if a file says that it can't be run.
 fn is_run(case: &Case) -> bool {
     !case.source.lines().any(|l| l == "; run: no") && case.rule() != "uniformity-recursion"
 }

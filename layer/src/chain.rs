@@ -85,7 +85,7 @@ impl Copy {
         copy
     }
 
-    /// Whether a structure is in the chain.
+    /// Returns true if a structure is in the chain.
     ///
     /// # Safety
     ///

@@ -186,7 +186,7 @@ impl Physical {
         self.added.iter().copied().find(|a| a.features_type == features_type)
     }
 
-    /// Whether the driver lists the extension and the application may know.
+    /// Returns true if the driver lists the extension and the application may know.
     fn has_own(&self, name: &CStr) -> bool {
         name.to_str().is_ok_and(|name| self.profile.has_extension(name))
     }

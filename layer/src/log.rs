@@ -47,7 +47,7 @@ pub(crate) fn configure(level: Level, file: Option<File>) {
     }
 }
 
-/// Whether lines of a level are written.
+/// Returns true if lines of a level are written.
 pub(crate) fn enabled(level: Level) -> bool {
     level as u8 <= LEVEL.load(Ordering::Relaxed)
 }

@@ -123,7 +123,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Whether a stage is made of a module that the layer keeps: none but compute stages have matrices.
+/// Returns true if a stage is made of a module that the layer keeps: none but compute stages have matrices.
 ///
 /// # Safety
 ///

@@ -27,9 +27,9 @@ pub(crate) struct Settings {
     pub(crate) target: Target,
     /// What a lane of a matrix is.
     pub(crate) lanes: Lanes,
-    /// Whether modules that the device runs are lowered all the same.
+    /// True if modules that the device runs are lowered all the same.
     pub(crate) always_lower: bool,
-    /// Whether modules that break rules are refused.
+    /// True if modules that break rules are refused.
     pub(crate) check_rules: bool,
     /// How long a lowering may take.
     pub(crate) time_limit: Duration,
@@ -39,7 +39,7 @@ pub(crate) struct Settings {
     pub(crate) max_words: usize,
     /// Where modules that are refused are written.
     pub(crate) dump: Option<PathBuf>,
-    /// Whether modules that are lowered are written there too.
+    /// True if modules that are lowered are written there too.
     pub(crate) dump_all: bool,
 }
 
@@ -156,7 +156,8 @@ fn boolean(value: &str) -> Option<bool> {
     }
 }
 
-/// Whether the program has rights that its user has not (setuid, setgid, capabilities): the kernel says so to the dynamic linker.
+/// Returns true if the program has rights that its user has not (setuid, setgid, capabilities): the kernel says so to
+/// the dynamic linker.
 fn is_privileged() -> bool {
     #[cfg(target_os = "linux")]
     {

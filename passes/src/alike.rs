@@ -48,7 +48,7 @@ pub(crate) fn given(inst: &Inst, matrices: Vec<Id>) -> Option<Vec<Id>> {
     }
 }
 
-/// Whether a callback for each element looks at the row, and at the column.
+/// Returns whether a callback for each element looks at the row, and at the column.
 pub(crate) fn takes_place(m: &Module, function: Id) -> [bool; 2] {
     let Some(f) = m.functions.iter().find(|f| m.inst(f.def).result == Some(function)) else { return [true; 2] };
     let params = params(m, f);

@@ -108,9 +108,9 @@ pub(crate) struct Arena {
     /// Bytes of the device.
     limit: u32,
     device: Option<String>,
-    /// Whether the module has the Vulkan memory model.
+    /// True if the module has the Vulkan memory model.
     model: bool,
-    /// Whether it is one of kernels.
+    /// True if it is one of kernels.
     kernel: bool,
     variable: Option<Id>,
     part_length: Option<Id>,

@@ -87,7 +87,7 @@ fn storage_capabilities(m: &Module) -> Vec<Capability> {
     STORAGE.into_iter().filter(|(class, _)| holds(*class)).map(|(_, capability)| capability).collect()
 }
 
-/// Whether a type is bfloat16 or has a part that is.
+/// Returns true if a type is bfloat16 or has a part that is.
 fn contains_bfloat16(m: &Module, ty: Id) -> bool {
     let mut work = vec![ty];
     while let Some(ty) = work.pop() {

@@ -29,7 +29,7 @@ const KNOWN: [BuiltIn; 9] = [
 pub(crate) struct Builtins {
     variables: FxHashMap<BuiltIn, Id>,
     read: Vec<Id>,
-    /// Whether places are 64-bit numbers, as in kernels; what is about subgroups is not.
+    /// True if places are 64-bit numbers, as in kernels; what is about subgroups is not.
     wide: bool,
     kernel: bool,
 }
@@ -117,7 +117,7 @@ impl Builtins {
         b.add(before, x)
     }
 
-    /// Whether anything was read.
+    /// Returns true if anything was read.
     pub(crate) fn is_read(&self) -> bool {
         !self.read.is_empty()
     }

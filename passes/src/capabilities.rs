@@ -48,12 +48,12 @@ pub(crate) fn take_back(m: &mut Module, declared: &[Capability]) {
     }
 }
 
-/// Whether another capability that is declared implies one.
+/// Returns true if another capability that is declared implies one.
 fn implies(m: &Module, capability: Capability) -> bool {
     m.capabilities().any(|other| other != capability && implied_capabilities(other).contains(&capability))
 }
 
-/// Whether some instruction needs a capability, as no other that is declared enables what it has.
+/// Returns true if some instruction needs a capability, as no other that is declared enables what it has.
 fn is_needed(m: &Module, capability: Capability) -> bool {
     let others = m.capabilities().filter(|c| *c != capability);
     let enabled: FxHashSet<Capability> = others.flat_map(|c| implied_capabilities(c).into_iter().chain([c])).collect();

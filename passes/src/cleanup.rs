@@ -67,7 +67,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether an instruction needs an extension beyond SPV_KHR_cooperative_matrix.
+/// Returns true if an instruction needs an extension beyond SPV_KHR_cooperative_matrix.
 fn is_beyond_khr(op: Op) -> bool {
     let of = |c: &Capability| extensions_of(*c).any(|e| BEYOND_KHR.contains(&e));
     op.is_matrix_op() && op.info().is_some_and(|i| i.capabilities.iter().any(of))

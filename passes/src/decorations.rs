@@ -138,7 +138,7 @@ pub(crate) fn keep_non_uniform(m: &mut Module, bindings: &FxHashSet<(Option<u32>
     new.into_iter().for_each(|id| coop_ir::builder::decorate(m, id, Decoration::NonUniform, &[]));
 }
 
-/// Whether an instruction makes a pointer of another one.
+/// Returns true if an instruction makes a pointer of another one.
 fn steps(op: Op) -> bool {
     op.is_typed_access_chain() || op == Op::CopyObject
 }

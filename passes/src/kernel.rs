@@ -21,19 +21,19 @@ use coop_ir::spv::{AddressingModel, Capability, ExecutionMode, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand, string_operands};
 
-/// Whether a module is one of kernels.
+/// Returns true if a module is one of kernels.
 pub(crate) fn is_kernel(m: &Module) -> bool {
     m.is_kernel()
 }
 
-/// Whether pointers have sizes and can be stepped anywhere.
+/// Returns true if pointers have sizes and can be stepped anywhere.
 pub(crate) fn is_physical(m: &Module) -> bool {
     let models = [AddressingModel::Physical32, AddressingModel::Physical64];
     let model = m.globals_with(Op::MemoryModel).next().and_then(|r| m.inst(r).enumerant(0));
     model.is_some_and(|model| models.contains(&model))
 }
 
-/// Whether sizes are 64-bit numbers.
+/// Returns true if sizes are 64-bit numbers.
 pub(crate) fn is_wide(m: &Module) -> bool {
     let model = m.globals_with(Op::MemoryModel).next().and_then(|r| m.inst(r).enumerant(0));
     model == Some(AddressingModel::Physical64)

@@ -27,7 +27,7 @@ pub(crate) struct Leaf {
 pub(crate) struct Layout {
     constants: Constants,
     decorations: Decorations,
-    /// Whether matrices have a size.
+    /// True if matrices have a size.
     matrices: bool,
 }
 
@@ -57,7 +57,7 @@ impl Layout {
         self.decorations.built_in(id)
     }
 
-    /// Whether an id has a decoration.
+    /// Returns true if an id has a decoration.
     pub(crate) fn has(&self, id: Id, decoration: Decoration) -> bool {
         self.decorations.has(id, decoration)
     }

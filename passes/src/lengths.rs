@@ -169,7 +169,7 @@ fn compute(
     Ok(())
 }
 
-/// Whether an instruction asks for a constant where it has one of the ids.
+/// Returns true if an instruction asks for a constant where it has one of the ids.
 fn needs_constant(m: &Module, inst: &Inst, ids: &FxHashMap<Id, Id>) -> bool {
     // Of what works on groups, the size of a cluster; elsewhere scopes and semantics.
     if inst.op.execution_scope().is_some() {

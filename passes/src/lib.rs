@@ -135,7 +135,7 @@ pub struct Options<'a> {
     pub target: Target,
     /// Values of spec constants.
     pub spec: Specialization,
-    /// Whether constants of matrices that no value was given for take their defaults; otherwise that is refused.
+    /// True if constants of matrices that no value was given for take their defaults; otherwise that is refused.
     pub spec_defaults: bool,
     /// The entry point to lower for, by name; the others are dropped. Without it all stay, which have workgroups of one size
     /// where that matters.

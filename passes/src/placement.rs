@@ -57,7 +57,7 @@ pub struct Shape {
 pub struct Holding {
     /// The matrix.
     pub shape: Shape,
-    /// Whether no element is held by several lanes, whatever the use.
+    /// True if no element is held by several lanes, whatever the use.
     pub once: bool,
 }
 
@@ -126,7 +126,7 @@ impl Cut {
         Cut { extent, groups, held: extent.div_ceil(groups.saturating_mul(piece)).max(1) * piece, piece }
     }
 
-    /// Whether some groups hold copies of the last row or column in place of ones that don't exist.
+    /// Returns true if some groups hold copies of the last row or column in place of ones that don't exist.
     pub fn pads(self) -> bool {
         self.held.saturating_mul(self.groups) != self.extent
     }
@@ -215,7 +215,7 @@ impl Band {
         i * self.cols.held + j
     }
 
-    /// Whether some element is held by several lanes of the grid.
+    /// Returns true if some element is held by several lanes of the grid.
     pub fn copies(self, grid: Grid) -> bool {
         self.rows.pads() || self.cols.pads() || self.rows.groups != grid.rows || self.cols.groups != grid.cols
     }
@@ -310,14 +310,14 @@ pub fn tile(lanes: u32, shape: Shape, (row_piece, col_piece): (u32, u32), by_row
 pub struct Run {
     /// The matrix.
     pub shape: Shape,
-    /// Whether neighbours in memory are neighbours in a row (else in a column).
+    /// True if neighbours in memory are neighbours in a row (else in a column).
     pub along_row: bool,
     /// How many elements are written at once.
     pub len: u32,
 }
 
 impl Run {
-    /// Whether a lane holds whole runs.
+    /// Returns true if a lane holds whole runs.
     pub fn fits(self, band: Band) -> bool {
         let cut = if self.along_row { band.cols } else { band.rows };
         cut.piece.is_multiple_of(self.len) && cut.extent.is_multiple_of(self.len)

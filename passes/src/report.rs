@@ -21,7 +21,7 @@ pub struct LoweredMatrix {
     pub grid: [u32; 2],
     /// Rows and columns of elements, or of tiles, that each of them holds.
     pub per_lane: [u32; 2],
-    /// Whether several of them hold copies of one element.
+    /// True if several of them hold copies of one element.
     pub replicated: bool,
 }
 
@@ -114,7 +114,7 @@ impl Size {
     }
 }
 
-/// Whether an instruction makes or takes a matrix.
+/// Returns true if an instruction makes or takes a matrix.
 fn touches(m: &Module, r: InstRef) -> bool {
     let inst = m.inst(r);
     let is_mat = |t: Id| {
@@ -173,7 +173,7 @@ pub struct Report {
     pub target: String,
     /// The name of the profile, if one was given.
     pub profile: Option<String>,
-    /// Whether anything was lowered; if not, the output is the input.
+    /// True if anything was lowered; if not, the output is the input.
     pub changed: bool,
     /// How large input and output are, where anything was lowered.
     pub size: Size,
@@ -186,12 +186,12 @@ pub struct Report {
     pub required_subgroup_size: Option<u32>,
     /// The subgroup size that the output is made for, if it depends on one.
     pub subgroup_size: Option<SubgroupSize>,
-    /// Whether the output has subgroups that it counts itself.
+    /// True if the output has subgroups that it counts itself.
     #[serde(skip)]
     pub(crate) counts_subgroups: bool,
     /// What to look at before the output is run.
     pub warnings: Vec<Warning>,
-    /// Whether the pipeline must require full subgroups.
+    /// True if the pipeline must require full subgroups.
     pub full_subgroups: bool,
     /// Bytes of shared memory that the lowering added.
     pub added_shared_memory: u32,

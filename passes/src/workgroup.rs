@@ -36,7 +36,7 @@ impl Workgroup {
         }
     }
 
-    /// Whether every workgroup is made of full subgroups of that size.
+    /// Returns true if every workgroup is made of full subgroups of that size.
     pub(crate) fn has_full_subgroups(&self, size: u32) -> bool {
         self.divides_x.is_some_and(|x| x.is_multiple_of(size))
     }

@@ -395,7 +395,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Whether nothing is done with a pointer, and with those that are made of it, but to read.
+    /// Returns true if nothing is done with a pointer, and with those that are made of it, but to read.
     fn is_only_read(&self, pointer: Id) -> bool {
         let module = self.given.module;
         let mut made: FxHashSet<Id> = [pointer].into_iter().collect();

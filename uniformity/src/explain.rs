@@ -37,7 +37,7 @@ pub(super) struct Explainer<'s, 'p, 'm> {
     solved: &'s Solved<'p, 'm>,
     decorations: &'s Decorations,
     constants: &'s Constants,
-    /// Whether somebody must be able to come to what is shown.
+    /// True if somebody must be able to come to what is shown.
     ways: bool,
     prover: Option<Prover<'s, 'p, 'm>>,
     /// By branch, the spots of its region, and the meeting point.
@@ -350,7 +350,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
         self.solved.graph.find(self.solved.graph.conditions[x as usize])
     }
 
-    /// Whether values begin to differ here.
+    /// Returns true if values begin to differ here.
     fn begins(&self, n: u32, scope: Uniformity) -> bool {
         let node = &self.solved.graph.nodes[n as usize];
         match node.kind {

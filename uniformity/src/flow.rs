@@ -115,7 +115,7 @@ pub(super) struct Regions<'p, 'm> {
     pub(super) program: &'p Program<'m>,
     /// Which edges can be taken.
     pub(super) taken: Vec<bool>,
-    /// Whether the entry point promises maximal reconvergence.
+    /// True if the entry point promises maximal reconvergence.
     pub(super) maximal: bool,
     /// By spot.
     leaves: Vec<Leaves>,
@@ -149,7 +149,7 @@ impl<'p, 'm> Regions<'p, 'm> {
         taken.map(|e| self.program.edge(e).to)
     }
 
-    /// Whether a branch has more than one way to go.
+    /// Returns true if a branch has more than one way to go.
     pub(super) fn parts(&self, s: u32) -> bool {
         let mut next = self.next(s);
         let first = next.next();
@@ -226,7 +226,7 @@ impl<'p, 'm> Regions<'p, 'm> {
         self.walk(x, meet, &Bound::Construct { frame, parts })
     }
 
-    /// Whether a spot is in a loop that can be entered at several spots.
+    /// Returns true if a spot is in a loop that can be entered at several spots.
     fn is_tangled(&self, s: u32) -> bool {
         let mut l = self.program.spot(s).in_loop;
         while l != NONE {
@@ -347,7 +347,7 @@ impl<'p, 'm> Regions<'p, 'm> {
         self.found = region.spots;
     }
 
-    /// Whether paths from the branch come to a spot along several edges, in one round of the loops around both.
+    /// Returns true if paths from the branch come to a spot along several edges, in one round of the loops around both.
     /// `inside` says whether a spot is the branch or in its region.
     pub(super) fn is_join(&self, x: u32, s: u32, inside: impl Fn(u32) -> bool) -> bool {
         let program = self.program;
@@ -373,7 +373,7 @@ impl<'p, 'm> Regions<'p, 'm> {
         count > 1
     }
 
-    /// Whether a path from the branch leaves a loop in the round in which it branched.
+    /// Returns true if a path from the branch leaves a loop in the round in which it branched.
     fn leaves(&mut self, x: u32, l: u32) -> bool {
         let program = self.program;
         let entries = &program.loops[l as usize].entries;

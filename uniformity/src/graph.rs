@@ -410,7 +410,7 @@ impl<'m> Program<'m> {
         self.frames[frame as usize].first[block]
     }
 
-    /// Whether `frame` is `top` or was called from it, directly or not.
+    /// Returns true if `frame` is `top` or was called from it, directly or not.
     pub(super) fn within_frame(&self, mut frame: u32, top: u32) -> bool {
         let depth = self.frames[top as usize].depth;
         while self.frames[frame as usize].depth > depth {
@@ -419,12 +419,12 @@ impl<'m> Program<'m> {
         frame == top
     }
 
-    /// Whether a spot is in a loop or in one inside it.
+    /// Returns true if a spot is in a loop or in one inside it.
     pub(super) fn in_loop(&self, s: u32, l: u32) -> bool {
         self.loop_within(self.spot(s).in_loop, l)
     }
 
-    /// Whether a loop (or none) is `outer` or inside it.
+    /// Returns true if a loop (or none) is `outer` or inside it.
     pub(super) fn loop_within(&self, mut l: u32, outer: u32) -> bool {
         let depth = self.loops[outer as usize].depth;
         while l != NONE && self.loops[l as usize].depth > depth {

@@ -79,11 +79,11 @@ pub(super) struct Shown {
 /// What follows from where a branch leads.
 struct Exit {
     to: u32,
-    /// Whether the instruction can be executed at all, if the branch always leads there.
+    /// True if the instruction can be executed at all, if the branch always leads there.
     ever: bool,
-    /// Whether it can be executed from then on.
+    /// True if it can be executed from then on.
     again: bool,
-    /// Whether it must be executed then, before the branch is come to again.
+    /// True if it must be executed then, before the branch is come to again.
     certain: bool,
 }
 
@@ -91,9 +91,9 @@ struct Exit {
 struct Known {
     values: Values,
     round: u64,
-    /// Whether it rests on what loops' phis are in this round.
+    /// True if it rests on what loops' phis are in this round.
     varies: bool,
-    /// Whether it does, and some path through the round goes past.
+    /// True if it does, and some path through the round goes past.
     unsure: bool,
     /// The branches whose conditions it rests on.
     asked: FxHashSet<u32>,
@@ -107,7 +107,7 @@ struct Round<'a> {
     phis: &'a FxHashMap<u32, Values>,
     memo: FxHashMap<u32, Values>,
     left: u32,
-    /// Whether a loop's phi was asked for.
+    /// True if a loop's phi was asked for.
     varies: bool,
     /// The branches whose conditions were looked at.
     asked: FxHashSet<u32>,
@@ -207,7 +207,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         known.then(|| self.run(spot, scope, None)).flatten()
     }
 
-    /// Whether anything in which invocations are known to differ goes into a value, without a read of memory.
+    /// Returns true if anything in which invocations are known to differ goes into a value, without a read of memory.
     fn knows_apart(&self, n: u32) -> bool {
         let graph = &self.solved.graph;
         let mut seen = FxHashSet::default();
@@ -401,7 +401,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         true
     }
 
-    /// Whether no invocation leaves a loop in a round.
+    /// Returns true if no invocation leaves a loop in a round.
     fn all_stay(&self, l: u32, r: &mut Round) -> bool {
         let solved = self.solved;
         let program = solved.program;
@@ -442,8 +442,8 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         }
     }
 
-    /// Whether a path leads from one spot to another; if `forced` is given, one that goes from that branch to that
-    /// target whenever it comes there.
+    /// Returns true if a path leads from one spot to another; if `forced` is given, one that goes from that branch to
+    /// that target whenever it comes there.
     fn reaches(&self, from: u32, spot: u32, forced: Option<(u32, u32)>) -> bool {
         let program = self.solved.program;
         let mut seen = vec![false; program.spots.len()];
@@ -461,7 +461,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         false
     }
 
-    /// Whether every path from `to` on comes to a spot before it comes to the branch (again) or ends.
+    /// Returns true if every path from `to` on comes to a spot before it comes to the branch (again) or ends.
     fn unavoidable(&self, branch: u32, to: u32, spot: u32) -> bool {
         let program = self.solved.program;
         let ends =
@@ -484,7 +484,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
     }
 }
 
-/// Whether results differ if one operand does.
+/// Returns true if results differ if one operand does.
 fn keeps_apart(op: Op) -> bool {
     super::values::is_followed_chain(op)
         // Of small integers.

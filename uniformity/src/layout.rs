@@ -37,7 +37,7 @@ struct Layout {
     component: u8,
     /// The storage class of a pointer type.
     storage: Option<StorageClass>,
-    /// Whether it is a scalar float.
+    /// True if it is a scalar float.
     float: bool,
 }
 
@@ -123,7 +123,7 @@ impl Layouts {
         }
     }
 
-    /// Whether any type is or contains a matrix.
+    /// Returns true if any type is or contains a matrix.
     pub(super) fn has_matrices(&self) -> bool {
         self.has_matrices
     }
@@ -143,7 +143,7 @@ impl Layouts {
         self.by_type.get(ty).map_or(0, |l| u32::from(l.width))
     }
 
-    /// Whether a type is a scalar float.
+    /// Returns true if a type is a scalar float.
     pub(super) fn is_float(&self, ty: Id) -> bool {
         self.by_type.get(ty).is_some_and(|l| l.float)
     }

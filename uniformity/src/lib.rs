@@ -124,7 +124,7 @@ impl Assumptions {
         Assumptions(self.0 | other.0)
     }
 
-    /// Whether an assumption of another set is among them.
+    /// Returns true if an assumption of another set is among them.
     pub(crate) fn any(self, of: Assumptions) -> bool {
         self.0 & of.0 != 0
     }
@@ -188,17 +188,17 @@ impl fmt::Display for Number {
 pub struct Witness {
     /// The first may execute the instruction, the second does not; or they have different values.
     pub invocations: (u32, u32),
-    /// Whether they are numbered within a subgroup, and not by `LocalInvocationIndex`.
+    /// True if they are numbered within a subgroup, and not by `LocalInvocationIndex`.
     pub in_subgroup: bool,
     /// The size of a subgroup.
     pub subgroup: u32,
-    /// Whether that is only the size that is assumed where nobody says it.
+    /// True if that is only the size that is assumed where nobody says it.
     pub assumed: bool,
     /// Their values of the operand, if they are known.
     pub values: Option<(Number, Number)>,
     /// The round of the innermost loop in which they part; 0 is the first.
     pub round: u64,
-    /// Whether it is shown of one way to the instruction, and not of every one.
+    /// True if it is shown of one way to the instruction, and not of every one.
     pub on_a_way: bool,
     /// The workgroup in which it is so, if that decides on the way.
     pub workgroup: Option<[u32; 3]>,
@@ -237,9 +237,9 @@ pub struct Doubt {
 pub struct Options {
     /// How many invocations a subgroup has.
     pub subgroup_size: Option<u32>,
-    /// Whether [`Analysis::value`] and [`Analysis::block`] will be asked.
+    /// True if [`Analysis::value`] and [`Analysis::block`] will be asked.
     pub facts: bool,
-    /// Whether what is shown counts even if no way leads there: then none is looked for.
+    /// True if what is shown counts even if no way leads there: then none is looked for.
     pub unreached: bool,
 }
 
@@ -266,7 +266,7 @@ pub struct Analysis {
     /// Calls that were not followed, as the whole became too large, and the function called: an index into
     /// [`Module::functions`]. Of what those execute nothing is known.
     pub unfollowed: Vec<(InstRef, usize)>,
-    /// Whether the module was too large to be analysed: then nothing is called uniform.
+    /// True if the module was too large to be analysed: then nothing is called uniform.
     pub exhausted: bool,
     values: IdMap<Uniformity>,
     blocks: FxHashMap<Id, Uniformity>,
@@ -371,14 +371,14 @@ impl<'a> Analyzer<'a> {
         &self.calls
     }
 
-    /// Whether an entry point reaches a function that calls itself: then it is not analysed.
+    /// Returns true if an entry point reaches a function that calls itself: then it is not analysed.
     pub fn is_recursive(&self, entry: &EntryPoint) -> bool {
         let reached = self.calls.reachable(self.calls.function(entry.function));
         self.recursive.iter().any(|f| reached.contains(f))
     }
 
-    /// Whether an entry point reaches anything that must be executed together. Where it does not, there is no doubt,
-    /// and nothing is assumed.
+    /// Returns true if an entry point reaches anything that must be executed together. Where it does not, there is no
+    /// doubt, and nothing is assumed.
     pub fn is_asked(&self, entry: &EntryPoint) -> bool {
         let reached = self.calls.reachable(self.calls.function(entry.function));
         let blocks = reached.iter().flat_map(|f| &self.module.functions[*f].blocks);
@@ -464,7 +464,7 @@ impl<'a> Analyzer<'a> {
         }
     }
 
-    /// Whether the module is one of OpenCL.
+    /// Returns true if the module is one of OpenCL.
     fn is_kernel(&self) -> bool {
         let has = |c: Capability| self.module.has_capability(c);
         has(Capability::Kernel) && !has(Capability::Shader)
@@ -492,7 +492,7 @@ impl Analysis {
         self.blocks.get(&label).copied().unwrap_or(Uniformity::Workgroup)
     }
 
-    /// Whether the module was edited since.
+    /// Returns true if the module was edited since.
     pub fn is_stale(&self, module: &Module) -> bool {
         self.edits != module.edits()
     }
@@ -554,7 +554,7 @@ fn follows_all(op: Op) -> bool {
     op.is_member_chain() || matches!(op, Op::Load | Op::CopyObject) || op.takes_no_pointer()
 }
 
-/// Whether an operand that is a pointer is one that is seen through.
+/// Returns true if an operand that is a pointer is one that is seen through.
 fn follows(sets: &ExtSets, inst: &Inst, operand: usize) -> bool {
     match inst.op {
         Op::Load | Op::CopyObject => operand == 0,

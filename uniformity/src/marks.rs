@@ -34,17 +34,17 @@ impl Marks {
         Marks(marks)
     }
 
-    /// Whether an instruction's result or an operand is, or contains, a matrix.
+    /// Returns true if an instruction's result or an operand is, or contains, a matrix.
     pub(super) fn has_matrix(&self, r: InstRef) -> bool {
         self.0[r.index()] & MATRIX != 0
     }
 
-    /// Whether an instruction must be executed together, as far as it says so itself.
+    /// Returns true if an instruction must be executed together, as far as it says so itself.
     pub(super) fn is_asked(&self, r: InstRef) -> bool {
         self.0[r.index()] & (MATRIX | BARRIER) != 0
     }
 
-    /// Whether it is a barrier, or writes shared memory.
+    /// Returns true if it is a barrier, or writes shared memory.
     pub(super) fn is_event(&self, r: InstRef) -> bool {
         self.0[r.index()] & (BARRIER | SHARED) != 0
     }

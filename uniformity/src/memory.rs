@@ -31,14 +31,14 @@ pub(super) struct Writes {
     anywhere: FxHashSet<StorageClass>,
     /// The descriptors of written variables.
     slots: FxHashSet<(u32, u32)>,
-    /// Whether a written variable may be another one too.
+    /// True if a written variable may be another one too.
     aliased: bool,
     /// Instructions that write shared memory, with the variable if it is known.
     shared: Vec<(InstRef, Option<Id>)>,
     /// Shared variables that functions write which instructions run themselves.
     loose: FxHashSet<Option<Id>>,
     pub(super) images: bool,
-    /// Whether an instruction is atomic on memory that others than a workgroup see.
+    /// True if an instruction is atomic on memory that others than a workgroup see.
     pub(super) atomics: bool,
     /// How memory is read.
     pub(super) habits: Habits,
@@ -114,7 +114,7 @@ impl Writes {
         }
     }
 
-    /// Whether nothing in the module writes what a pointer of this class, into this variable, points to.
+    /// Returns true if nothing in the module writes what a pointer of this class, into this variable, points to.
     pub(super) fn read_only(
         &self,
         module: &Module,
@@ -280,8 +280,8 @@ impl<'a> Intervals<'a> {
         &self.events[from..to]
     }
 
-    /// Whether a write of the variable (of any, if it is not known) may happen between the same two barriers as an
-    /// instruction at some place of a spot.
+    /// Returns true if a write of the variable (of any, if it is not known) may happen between the same two barriers as
+    /// an instruction at some place of a spot.
     pub(super) fn written_beside(&mut self, spot: u32, place: usize, variable: Option<Id>) -> bool {
         let loose = &self.writes.loose;
         if !loose.is_empty() && (variable.is_none() || loose.contains(&variable) || loose.contains(&None)) {

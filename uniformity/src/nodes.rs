@@ -29,7 +29,7 @@ pub(super) enum Kind {
     Load {
         /// What must hold for what is there to be the same for all.
         assumes: Assumptions,
-        /// Whether nothing writes it.
+        /// True if nothing writes it.
         constant: bool,
     },
     /// A subgroup or group instruction.

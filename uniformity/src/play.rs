@@ -270,7 +270,7 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
         }
     }
 
-    /// Whether who lets data decide asks how uniform an instruction is.
+    /// Returns true if who lets data decide asks how uniform an instruction is.
     fn is_data(&self, at: InstRef) -> bool {
         let data = [Op::BranchConditional, Op::Switch, Op::CompositeExtract, Op::ExtInst];
         data.contains(&self.solved.program.module.inst(at).op)
@@ -309,7 +309,7 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
         plan.constants.dedup();
     }
 
-    /// Whether a number is made up for a node, the same each time.
+    /// Returns true if a number is made up for a node, the same each time.
     fn is_made_up(&self, n: u32) -> bool {
         let node = node(self.solved, n);
         let op = node.inst.map(|r| self.solved.program.module.inst(r).op);
@@ -403,7 +403,7 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
         None
     }
 
-    /// Whether those who are here are not all.
+    /// Returns whether those who are here are not all.
     fn reached(&self, t: &mut Trial, here: &[(u32, u32)]) -> Option<Pair> {
         let (grid, goal) = (&self.solved.grid, t.plan.goal);
         let is_here = |l: usize| here.iter().any(|h| h.0 as usize == l);
@@ -530,7 +530,7 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
         Some(e)
     }
 
-    /// Whether a spot is in a loop of its own function.
+    /// Returns true if a spot is in a loop of its own function.
     fn comes_again(&self, spot: u32) -> bool {
         let program = self.solved.program;
         let own = |frame: u32| match program.frames[frame as usize].call {

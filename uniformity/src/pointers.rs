@@ -23,7 +23,7 @@ pub(super) enum Place {
         ty: Option<Id>,
         /// Indices that decide which.
         deps: List,
-        /// Whether there is one such index, and the places are its choices in order.
+        /// True if there is one such index, and the places are its choices in order.
         pick: bool,
         /// Only a part of the leaf.
         part: bool,

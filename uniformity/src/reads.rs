@@ -50,7 +50,7 @@ impl Reading {
 pub(super) struct Habits {
     volatile: bool,
     coherent: bool,
-    /// Whether reads are private where nothing says otherwise.
+    /// True if reads are private where nothing says otherwise.
     private: bool,
 }
 
@@ -113,8 +113,8 @@ impl Writes {
     }
 }
 
-/// Whether what is read through a pointer has a decoration, by its variable, by a member that the pointer leads through,
-/// or by one that is read. Where it is not known where a pointer comes from, it has.
+/// Returns true if what is read through a pointer has a decoration, by its variable, by a member that the pointer leads
+/// through, or by one that is read. Where it is not known where a pointer comes from, it has.
 fn is_decorated(module: &Module, decorations: &Decorations, pointer: Id, what: Decoration) -> bool {
     let mut id = pointer;
     let target = module.type_of(pointer).and_then(|t| match Type::of(module, t)? {
@@ -155,7 +155,7 @@ fn pointed(module: &Module, pointer: Id) -> Option<Id> {
     }
 }
 
-/// Whether a member on a path of indices has a decoration.
+/// Returns true if a member on a path of indices has a decoration.
 fn leads_through(
     module: &Module,
     decorations: &Decorations,
@@ -181,7 +181,7 @@ fn leads_through(
     false
 }
 
-/// Whether a member of a type, or of a part of it, has a decoration.
+/// Returns true if a member of a type, or of a part of it, has a decoration.
 fn has_member(module: &Module, decorations: &Decorations, ty: Id, what: Decoration, depth: u32) -> bool {
     if depth > 8 {
         return true;

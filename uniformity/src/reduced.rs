@@ -431,7 +431,7 @@ impl Finder<'_, '_> {
         (less && left == index && always).then_some(Reads::Range(first?, end))
     }
 
-    /// Whether a value is another one more 1.
+    /// Returns true if a value is another one more 1.
     fn is_next(&self, n: u32, index: u32) -> bool {
         let mut ops = self.graph.operands(n).map(|(op, _)| op);
         let one = |n: Option<u32>| n.is_some_and(|n| self.graph.nodes[n as usize].shape == Shape::Const(1));
@@ -640,7 +640,7 @@ impl Solved<'_, '_> {
         })
     }
 
-    /// Whether a condition holds for the first invocation of each subgroup alone.
+    /// Returns true if a condition holds for the first invocation of each subgroup alone.
     fn is_one_of_each(&self, condition: u32) -> bool {
         let node = &self.graph.nodes[condition as usize];
         let Some(op) = node.inst.map(|r| self.program.module.inst(r).op) else { return false };
@@ -661,7 +661,7 @@ impl Solved<'_, '_> {
     }
 }
 
-/// Whether a number passes a comparison.
+/// Returns true if a number passes a comparison.
 fn compare(op: Op, width: u32, a: u64, b: u64) -> bool {
     let unused = 64 - width.clamp(1, 64);
     let signed = |v: u64| ((v << unused) as i64) >> unused;

@@ -30,7 +30,7 @@ pub(super) struct Grid {
     pub(super) subgroup: usize,
     /// Nobody said how large subgroups are.
     pub(super) assumed: bool,
-    /// Whether it is a kernel of OpenCL: the last subgroup may be smaller and say so, and global ids have an offset.
+    /// True if it is a kernel of OpenCL: the last subgroup may be smaller and say so, and global ids have an offset.
     pub(super) kernel: bool,
 }
 
@@ -47,7 +47,7 @@ impl Grid {
         Grid { size, lanes, subgroup, assumed, kernel }
     }
 
-    /// Whether a workgroup is one invocation: then it agrees with itself in everything.
+    /// Returns true if a workgroup is one invocation: then it agrees with itself in everything.
     pub(super) fn is_single(&self) -> bool {
         self.size.is_some() && self.lanes == 1
     }

@@ -53,7 +53,7 @@ pub(super) struct Solved<'p, 'm> {
     spot_place: Vec<u32>,
     /// By node, the place in those lists.
     place: Vec<u32>,
-    /// Whether the entry point promises that subgroups stay together.
+    /// True if the entry point promises that subgroups stay together.
     pub(super) subgroup_flow: bool,
     /// What is known of nodes that combine what a workgroup reduced, by node: few.
     rules: Vec<Rule>,
@@ -68,7 +68,7 @@ pub(super) struct Solved<'p, 'm> {
     open: Vec<u32>,
     /// Spots with a condition, in the program's order.
     deciding: Vec<u32>,
-    /// Whether the work became too much: then nothing is uniform.
+    /// True if the work became too much: then nothing is uniform.
     pub(super) exhausted: bool,
 }
 

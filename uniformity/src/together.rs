@@ -70,7 +70,7 @@ impl Together<'_> {
     }
 }
 
-/// Whether [`Together::gives`] knows the instruction.
+/// Returns true if [`Together::gives`] knows the instruction.
 pub(super) fn is_computed(inst: &Inst) -> bool {
     let moves = matches!(
         inst.op,

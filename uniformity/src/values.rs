@@ -29,7 +29,7 @@ fn group(op: Op, inst: &Inst) -> Option<Group> {
     })
 }
 
-/// Whether an instruction is an access chain that is followed: those into elements of untyped pointers are not.
+/// Returns true if an instruction is an access chain that is followed: those into elements of untyped pointers are not.
 pub(super) fn is_followed_chain(op: Op) -> bool {
     op.is_access_chain() && !(op.is_untyped() && op.is_element_chain())
 }
@@ -92,7 +92,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Whether an instruction makes, or stores, something that decides anything.
+    /// Returns true if an instruction makes, or stores, something that decides anything.
     fn is_wanted(&self, inst: &Inst) -> bool {
         let Some(wanted) = self.given.wanted else { return true };
         match inst.op {
@@ -105,7 +105,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Whether a copy of bytes is one of all that its target points to.
+    /// Returns true if a copy of bytes is one of all that its target points to.
     fn copies_all(&self, inst: &Inst) -> bool {
         let Given { module, constants, .. } = self.given;
         let pointee = |id: Option<Id>| match Type::of(module, module.type_of(id?)?)? {

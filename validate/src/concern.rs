@@ -41,7 +41,7 @@ pub fn concerns_matrices(module: &Module) -> bool {
     })
 }
 
-/// Whether an instruction with these operands, result type and result not counted, is about matrices.
+/// Returns true if an instruction with these operands, result type and result not counted, is about matrices.
 fn concerns(op: Op, operand: impl Fn(usize) -> Option<u32>) -> bool {
     match op {
         Op::Capability => operand(0).is_some_and(|c| is_matrix_capability(Capability(c))),

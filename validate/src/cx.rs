@@ -80,7 +80,7 @@ pub(crate) struct Cx<'a> {
     pub(crate) constants: Constants,
     pub(crate) capabilities: Capabilities,
     pub(crate) env: TargetEnv,
-    /// Whether the addressing model is Logical.
+    /// True if the addressing model is Logical.
     pub(crate) logical: bool,
     /// Globals (types, constants, variables) that have to do with matrices, in file order.
     pub(crate) globals: Vec<InstRef>,
@@ -103,13 +103,13 @@ pub(crate) struct Cx<'a> {
     matrices: Vec<CoopMatView>,
     /// Those of SPV_NV_cooperative_matrix; few, and mostly none.
     nv_matrices: Vec<NvMatrix>,
-    /// Whether anything is decorated to transpose.
+    /// True if anything is decorated to transpose.
     has_transpose: bool,
-    /// Whether there is a type or an instruction of SPV_NV_cooperative_matrix.
+    /// True if there is a type or an instruction of SPV_NV_cooperative_matrix.
     has_nv1: bool,
-    /// Whether a float type has an encoding.
+    /// True if a float type has an encoding.
     has_small_floats: bool,
-    /// Whether there is a tensor layout, or a load or store that needs one.
+    /// True if there is a tensor layout, or a load or store that needs one.
     has_tensors: bool,
     decorations: OnceCell<Decorations>,
     calls: OnceCell<CallGraph>,
@@ -260,7 +260,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Whether a call is one of a function whose type has matrices.
+    /// Returns true if a call is one of a function whose type has matrices.
     fn takes_matrices(&self, call: &Inst) -> bool {
         let function = call.id(0).and_then(|f| self.module.def_inst(f)).filter(|f| f.op == Op::Function);
         let ty = function.and_then(|f| f.function_type()).and_then(|t| self.module.def_inst(t));
@@ -280,7 +280,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Whether branches that constants decide go past an instruction of a function.
+    /// Returns true if branches that constants decide go past an instruction of a function.
     pub(crate) fn is_never_executed(&self, r: InstRef) -> bool {
         let place = |f: usize| {
             let block = self.module.functions[f].blocks.iter().position(|b| b.insts.contains(&r))?;
@@ -331,7 +331,7 @@ impl<'a> Cx<'a> {
         self.nv_matrices.iter().find(|m| m.id == ty)
     }
 
-    /// Whether there is a bfloat16 or an 8-bit float.
+    /// Returns true if there is a bfloat16 or an 8-bit float.
     pub(crate) fn has_small_floats(&self) -> bool {
         self.has_small_floats
     }
@@ -341,17 +341,17 @@ impl<'a> Cx<'a> {
         &self.nv_matrices
     }
 
-    /// Whether there is anything of SPV_NV_cooperative_matrix.
+    /// Returns true if there is anything of SPV_NV_cooperative_matrix.
     pub(crate) fn has_nv1(&self) -> bool {
         self.has_nv1
     }
 
-    /// Whether the module names an extension.
+    /// Returns true if the module names an extension.
     pub(crate) fn has_extension(&self, name: &str) -> bool {
         self.extensions.iter().any(|r| self.inst(*r).string(0).is_some_and(|(n, _)| n == name))
     }
 
-    /// Whether the module declares a capability itself.
+    /// Returns true if the module declares a capability itself.
     pub(crate) fn declares(&self, capability: Capability) -> bool {
         self.declared.iter().any(|r| self.inst(*r).word(0) == Some(capability.0))
     }
@@ -362,19 +362,20 @@ impl<'a> Cx<'a> {
         &self.body[start(function)..start(function + 1)]
     }
 
-    /// Whether an instruction is decorated to exchange rows and columns (SPV_EXT_cooperative_matrix_maintenance1).
+    /// Returns true if an instruction is decorated to exchange rows and columns
+    /// (SPV_EXT_cooperative_matrix_maintenance1).
     pub(crate) fn transposes(&self, at: InstRef) -> bool {
         let decorated =
             |id| self.decorations().of(id).any(|d| d.decoration == spv::Decoration::CooperativeMatrixTransposeEXT);
         self.has_transpose && self.inst(at).result.is_some_and(decorated)
     }
 
-    /// Whether anything is decorated to exchange rows and columns.
+    /// Returns true if anything is decorated to exchange rows and columns.
     pub(crate) fn has_transpose(&self) -> bool {
         self.has_transpose
     }
 
-    /// Whether anything is loaded or stored through a tensor layout.
+    /// Returns true if anything is loaded or stored through a tensor layout.
     pub(crate) fn has_tensors(&self) -> bool {
         self.has_tensors
     }
@@ -394,7 +395,7 @@ impl<'a> Cx<'a> {
         self.entries.get_or_init(|| entry_points(self.module, self.decorations()))
     }
 
-    /// Whether `id` is defined as something that is no value: a type, a set of extended instructions.
+    /// Returns true if `id` is defined as something that is no value: a type, a set of extended instructions.
     pub(crate) fn is_no_value(&self, id: Id) -> bool {
         self.module.def_inst(id).is_some_and(|d| d.ty.is_none() && d.op.info().is_some())
     }
@@ -475,7 +476,7 @@ impl<'a> Cx<'a> {
         self.constants.get(id)
     }
 
-    /// Whether two constants are equal.
+    /// Returns whether two constants are equal.
     pub(crate) fn equal(&self, a: Id, b: Id) -> Verdict {
         if a == b { Verdict::Holds } else { self.constants.compare(a, b).into() }
     }

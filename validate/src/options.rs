@@ -19,9 +19,9 @@ pub struct Options {
     pub device: Option<Arc<Device>>,
     /// How many invocations a subgroup has.
     pub subgroup_size: Option<u32>,
-    /// Whether warnings are errors.
+    /// True if warnings are errors.
     pub deny_warnings: bool,
-    /// Whether barriers are looked at in modules that have nothing about matrices. Without this such modules are
+    /// True if barriers are looked at in modules that have nothing about matrices. Without this such modules are
     /// answered at once.
     pub barriers: bool,
     levels: BTreeMap<&'static str, Level>,
@@ -52,7 +52,7 @@ impl Options {
         Ok(())
     }
 
-    /// Whether the user has turned a rule off.
+    /// Returns true if the user has turned a rule off.
     pub(crate) fn is_off(&self, rule: &Rule) -> bool {
         self.levels.get(rule.id) == Some(&Level::Allow)
     }

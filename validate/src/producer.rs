@@ -21,7 +21,7 @@ pub struct Deviation {
     /// The rule that it breaks.
     pub rule: &'static str,
     who: Who,
-    /// Whether every known consumer accepts it.
+    /// True if every known consumer accepts it.
     pub accepted: bool,
     /// What is known of it, and what to do.
     pub words: &'static str,

@@ -70,7 +70,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether there is no error.
+    /// Returns true if there is no error.
     pub fn is_ok(&self) -> bool {
         self.worst != Some(Level::Error)
     }

@@ -16,7 +16,7 @@ pub(crate) enum Verdict {
 }
 
 impl From<Comparison> for Verdict {
-    /// Whether two constants are equal.
+    /// Returns whether two constants are equal.
     fn from(c: Comparison) -> Verdict {
         match c {
             Comparison::Equal | Comparison::EqualByDefault => Verdict::Holds,
@@ -34,7 +34,7 @@ impl From<bool> for Verdict {
 }
 
 impl Verdict {
-    /// Whether the value of a constant satisfies `ok`.
+    /// Returns true if the value of a constant satisfies `ok`.
     pub(crate) fn of(constant: &Const, ok: impl FnOnce(u64) -> bool) -> Verdict {
         match constant {
             Const::Fixed(v) => ok(*v).into(),

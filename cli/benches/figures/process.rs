@@ -37,7 +37,7 @@ pub(crate) struct Cost {
 /// A program that checks modules.
 pub(crate) struct Tool {
     command: Vec<PathBuf>,
-    /// Whether it is given a folder instead of files.
+    /// True if it is given a folder instead of files.
     takes_folder: bool,
 }
 

@@ -33,7 +33,7 @@ struct How {
     target: Target,
     /// The subgroup size that is asked for.
     subgroup_size: Option<u32>,
-    /// Whether kernels become shaders.
+    /// True if kernels become shaders.
     vulkan: bool,
 }
 
@@ -212,14 +212,14 @@ fn lowering<'p>(how: How, profile: &'p Profile, options: &Options) -> coop_passe
     lowering
 }
 
-/// Whether another subgroup size might mend all errors of a report.
+/// Returns true if another subgroup size might mend all errors of a report.
 fn depends_on_subgroups(report: &Report) -> bool {
     const RULES: [&str; 4] = ["device-local-size", "device-muladd", "device-qcom-lanes", "device-type"];
     let mut errors = report.findings.iter().filter(|f| f.level == Level::Error).peekable();
     errors.peek().is_some() && errors.all(|f| RULES.contains(&f.rule.id))
 }
 
-/// Whether the scalar lowering, which takes the most, is refused for want of values.
+/// Returns whether the scalar lowering, which takes the most, is refused for want of values.
 fn refused_for_constants(
     loaded: &Loaded,
     profile: &Profile,

@@ -69,7 +69,8 @@ impl Run {
         Ok(status)
     }
 
-    /// Whether only some elements are checked: those who measure large products do not wait for the host to do them as well.
+    /// Returns true if only some elements are checked: those who measure large products do not wait for the host to do
+    /// them as well.
     fn samples(&self, case: &Case) -> bool {
         /// About ten seconds of the host.
         const MOST: f64 = 1e10;

@@ -66,7 +66,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Whether a device runs modules here, which can be measured.
+    /// Returns true if a device runs modules here, which can be measured.
     pub fn has_device(&self) -> bool {
         self.vulkan.is_some() || self.opencl.is_some()
     }
@@ -93,7 +93,7 @@ pub struct Ran {
     pub outcome: Outcome,
     /// What the interpreter found, or nothing where it was not the interpreter that ran.
     pub findings: Option<Vec<Finding>>,
-    /// Whether the validation layer watched.
+    /// True if the validation layer watched.
     pub validated: bool,
 }
 
@@ -180,7 +180,7 @@ impl Runner<'_> {
         Runner { key, name, validated: false, how: How::Interp(interpreted) }
     }
 
-    /// Whether this is the interpreter.
+    /// Returns true if this is the interpreter.
     pub fn is_interpreter(&self) -> bool {
         matches!(self.how, How::Interp(_))
     }
@@ -212,7 +212,7 @@ impl Runner<'_> {
 }
 
 impl Ran {
-    /// Whether nothing is wrong with the run itself.
+    /// Returns true if nothing is wrong with the run itself.
     pub fn is_clean(&self) -> bool {
         self.outcome.messages.is_empty() && self.outcome.faults.is_empty()
     }
@@ -297,7 +297,7 @@ pub fn describe(comparisons: &[Comparison]) -> String {
     text
 }
 
-/// Whether places agree.
+/// Returns true if places agree.
 pub fn agree(comparisons: &[Comparison]) -> bool {
     comparisons.iter().all(|comparison| comparison.differences.is_empty())
 }

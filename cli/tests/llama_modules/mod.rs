@@ -32,7 +32,7 @@ pub(crate) struct Entry {
     pub(crate) device: String,
     /// The engine's name for it.
     pub(crate) tile: String,
-    /// Whether loads are aligned.
+    /// True if loads are aligned.
     pub(crate) aligned: bool,
     spec: BTreeMap<String, u32>,
 }
@@ -140,7 +140,7 @@ pub(crate) fn repository() -> PathBuf {
     cli.parent().unwrap_or(cli).to_owned()
 }
 
-/// Whether `name` matches a pattern in which `*` stands for anything.
+/// Returns true if `name` matches a pattern in which `*` stands for anything.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

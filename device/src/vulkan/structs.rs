@@ -77,7 +77,7 @@ pub struct FeatureStruct {
 }
 
 impl FeatureStruct {
-    /// Whether a device of that version knows the structure without the extension.
+    /// Returns true if a device of that version knows the structure without the extension.
     pub fn is_core_in(&self, version: ApiVersion) -> bool {
         self.core.is_some_and(|minor| version.at_least(1, minor))
     }

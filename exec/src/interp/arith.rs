@@ -25,7 +25,7 @@ pub(super) struct Manner {
     pub floor_strides: bool,
 }
 
-/// Whether the instruction could be translated. `args` are its id operands that are values.
+/// Returns whether the instruction could be translated. `args` are its id operands that are values.
 pub(super) fn translate(
     types: &Types,
     inst: &Inst,
@@ -348,7 +348,7 @@ fn ext(types: &Types, inst: &Inst, ty: Ty, dst: Row, args: &[Arg], out: &mut Vec
     Ok(true)
 }
 
-/// Whether `pure::execute` has the instruction among those that work component by component.
+/// Returns true if `pure::execute` has the instruction among those that work component by component.
 fn is_each(op: Op) -> bool {
     op.is_comparison()
         || matches!(

@@ -31,7 +31,7 @@ pub(super) struct Other {
 /// The history of the buffers.
 #[derive(Default)]
 pub(super) struct BufferRace {
-    /// Whether there are several workgroups.
+    /// True if there are several workgroups.
     on: bool,
     pages: Vec<Vec<Option<Box<[Cell]>>>>,
     /// The workgroup that runs, from 1.

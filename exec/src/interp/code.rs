@@ -303,7 +303,7 @@ pub(super) struct Access {
     pub extent: u32,
     pub slots: u32,
     pub align: u32,
-    /// Whether somebody else may have written what is read, whatever this run does.
+    /// True if somebody else may have written what is read, whatever this run does.
     pub volatile: bool,
 }
 
@@ -333,7 +333,7 @@ pub(super) struct CoopMem {
     pub unit: u32,
     /// What Intel's checked and offset forms add.
     pub surface: Option<Surface>,
-    /// Whether Vulkan's rule of alignment is about it.
+    /// True if Vulkan's rule of alignment is about it.
     pub vulkan: bool,
 }
 

@@ -473,7 +473,7 @@ impl Machine<'_> {
     }
 }
 
-/// Whether elements are two to a byte in memory, the first in its low bits (SPV_INTEL_int4).
+/// Returns true if elements are two to a byte in memory, the first in its low bits (SPV_INTEL_int4).
 fn is_half(coop: &Coop) -> bool {
     matches!(coop.num, Num::Int { width: 4, .. })
 }

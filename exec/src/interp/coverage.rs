@@ -28,17 +28,17 @@ impl Coverage {
         self.sets.get(at.index()).map_or(&[], |s| s)
     }
 
-    /// Whether an invocation of some workgroup executed an instruction.
+    /// Returns true if an invocation of some workgroup executed an instruction.
     pub fn executed(&self, at: InstRef, by: usize) -> bool {
         self.sets(at).iter().any(|s| s.has(by))
     }
 
-    /// Whether one invocation executed an instruction when another one of its workgroup did not.
+    /// Returns true if one invocation executed an instruction when another one of its workgroup did not.
     pub fn apart(&self, at: InstRef, one: usize, other: usize) -> bool {
         self.sets(at).iter().any(|s| s.has(one) && !s.has(other))
     }
 
-    /// Whether two invocations of a workgroup executed an instruction together.
+    /// Returns true if two invocations of a workgroup executed an instruction together.
     pub fn together(&self, at: InstRef, one: usize, other: usize) -> bool {
         self.sets(at).iter().any(|s| s.has(one) && s.has(other))
     }

@@ -253,12 +253,12 @@ pub(super) fn whole(op: u32, num: Num, v: &[u64], sizes: &[u32], out: &mut [u64]
     }
 }
 
-/// Whether [`whole`] knows the instruction.
+/// Returns true if [`whole`] knows the instruction.
 pub(super) fn is_whole(op: u32) -> bool {
     matches!(op, 33 | 34 | 36 | 52 | 54..=72)
 }
 
-/// Whether operands of these sizes and a result of `n` components are what [`whole`] expects.
+/// Returns true if operands of these sizes and a result of `n` components are what [`whole`] expects.
 pub(super) fn fits(op: u32, sizes: &[u32], n: u32) -> bool {
     let size = |i: usize| sizes.get(i).copied().unwrap_or(0);
     let square = matches!(size(0), 4 | 9 | 16);
@@ -281,12 +281,12 @@ pub(super) fn fits(op: u32, sizes: &[u32], n: u32) -> bool {
     }
 }
 
-/// Whether [`each`] needs one operand only.
+/// Returns true if [`each`] needs one operand only.
 pub(super) fn is_unary(op: u32) -> bool {
     float1(op).is_some() || matches!(op, 4 | 5 | 7 | 73..=75)
 }
 
-/// Whether [`each`] knows the instruction.
+/// Returns true if [`each`] knows the instruction.
 pub(super) fn is_each(op: u32) -> bool {
     float1(op).is_some() || matches!(op, 4 | 5 | 7 | 25 | 26 | 37..=46 | 48..=50 | 53 | 73..=75 | 79..=81)
 }

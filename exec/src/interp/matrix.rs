@@ -11,7 +11,7 @@ use super::program::Translator;
 use super::types::{Kind, MatLayout, Ty};
 
 impl Translator<'_> {
-    /// Whether the instruction is one of those that only exist for matrices, or works differently on them.
+    /// Returns whether the instruction is one of those that only exist for matrices, or works differently on them.
     pub(super) fn matrix_instruction(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<bool, String> {
         let operand = |i: usize| inst.id(i).ok_or_else(|| format!("lacks operand {i}"));
         match inst.op {

@@ -107,9 +107,9 @@ pub struct Config {
     pub mul_add: MulAddMode,
     /// What counts where implementations differ from the text.
     pub semantics: Semantics,
-    /// Whether tensor loads call the vector form of a decode function where there is one.
+    /// True if tensor loads call the vector form of a decode function where there is one.
     pub vector_decode: bool,
-    /// Whether to find out how far another implementation's results may be away.
+    /// True if to find out how far another implementation's results may be away.
     pub spread: bool,
     /// How many instructions a workgroup may execute.
     pub step_budget: u64,
@@ -121,7 +121,7 @@ pub struct Config {
     pub local_memory: [u32; 4],
     /// When invocations that parted are together again.
     pub reconvergence: Reconvergence,
-    /// Whether to tell who executed which instructions.
+    /// True if to tell who executed which instructions.
     pub coverage: bool,
     /// From which numbers are made that somebody else writes, again and again, where buffers are read by loads that are
     /// `Volatile`. `None`: nobody does.
@@ -182,7 +182,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether the run had undefined behaviour.
+    /// Returns true if the run had undefined behaviour.
     pub fn is_undefined(&self) -> bool {
         self.findings.iter().any(|f| f.kind.is_undefined_behaviour())
     }

@@ -367,7 +367,7 @@ pub(super) struct Sum {
     limbs: [u64; Sum::LIMBS],
     nan: bool,
     inf: [bool; 2],
-    /// Whether every term was a zero with a minus sign.
+    /// True if every term was a zero with a minus sign.
     all_negative_zero: bool,
 }
 

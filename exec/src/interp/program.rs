@@ -621,13 +621,14 @@ impl<'m> Translator<'m> {
         Ok(row)
     }
 
-    /// Whether the module is one of kernels.
+    /// Returns true if the module is one of kernels.
     pub(super) fn is_kernel(&self) -> bool {
         let has = |c: coop_ir::spv::Capability| self.m.has_capability(c);
         has(coop_ir::spv::Capability::Kernel) && !has(coop_ir::spv::Capability::Shader)
     }
 
-    /// Whether a private variable is looked at as bytes: in kernels, unless it holds matrices, which are no bytes.
+    /// Returns true if a private variable is looked at as bytes: in kernels, unless it holds matrices, which are no
+    /// bytes.
     pub(super) fn is_in_bytes(&self, pointee: Ty) -> bool {
         self.is_kernel() && self.types.leaves(pointee, MatLayout::default()).is_some()
     }
@@ -641,7 +642,7 @@ impl<'m> Translator<'m> {
         Ok(offset)
     }
 
-    /// Whether a Workgroup variable is a block: all blocks of an entry point begin at the same place.
+    /// Returns true if a Workgroup variable is a block: all blocks of an entry point begin at the same place.
     fn explicit_workgroup(&self, pointee: Ty) -> bool {
         matches!(self.types.kind(pointee), Kind::Struct { .. })
             && self.d.has(self.types.get(pointee).id, Decoration::Block)

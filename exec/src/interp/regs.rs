@@ -141,7 +141,7 @@ impl Regs {
         self.shade(row, lane).is_undefined()
     }
 
-    /// Whether any value of a row is not sure.
+    /// Returns true if any value of a row is not sure.
     pub(super) fn any_shade(&self, rows: std::ops::Range<Row>) -> bool {
         self.dirty[rows.start as usize..rows.end as usize].contains(&true)
     }

@@ -14,7 +14,7 @@ pub(super) enum Shade {
     Near {
         /// The distance; infinite: anything is right; NaN: none is known.
         by: f32,
-        /// Whether the value is a float; else it is an integer or a Boolean.
+        /// True if the value is a float; else it is an integer or a Boolean.
         float: bool,
     },
     /// There is no value.

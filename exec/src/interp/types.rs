@@ -76,7 +76,7 @@ pub(super) struct Member {
     pub offset: u32,
     /// For matrices: stride, and whether rows are stored one after the other.
     pub matrix: MatLayout,
-    /// Whether nothing says where it is.
+    /// True if nothing says where it is.
     pub natural: bool,
 }
 

@@ -58,7 +58,7 @@ impl FindingKind {
         }
     }
 
-    /// Whether the run had no defined result.
+    /// Returns true if the run had no defined result.
     pub fn is_undefined_behaviour(self) -> bool {
         self != FindingKind::Portability
     }

@@ -38,7 +38,7 @@ pub struct Convolution {
     /// How far apart the kernel's elements are.
     #[serde(default = "ones")]
     pub dilation: [u64; 3],
-    /// Whether inputs are spread instead of outputs gathered.
+    /// True if inputs are spread instead of outputs gathered.
     #[serde(default)]
     pub transposed: bool,
 }

@@ -268,19 +268,19 @@ pub(super) struct Device<'a> {
     pub(super) raw: ash::Device,
     pub(super) queue: vk::Queue,
     pub(super) family: u32,
-    /// Whether the queue writes timestamps.
+    /// True if the queue writes timestamps.
     pub(super) timestamps: bool,
     pub(super) memory: vk::PhysicalDeviceMemoryProperties,
     pub(super) profile: &'a Profile,
     pub(super) features: Features,
     extensions: BTreeSet<&'static str>,
-    /// Whether buffers are kept for later runs, and those that are.
+    /// True if buffers are kept for later runs, and those that are.
     pub(super) keeps: bool,
     pub(super) spares: RefCell<Spares>,
 }
 
 impl<'a> Device<'a> {
-    /// Whether it was made with what is needed. Robustness is as it is: it changes code.
+    /// Returns true if it was made with what is needed. Robustness is as it is: it changes code.
     pub(super) fn has(&self, needs: &Needs) -> bool {
         let robust = Feature::RobustBufferAccess;
         self.features.has(robust) == needs.features.has(robust)

@@ -64,7 +64,7 @@ impl DomTree {
         self.root
     }
 
-    /// Whether a path leads from the root to `node`.
+    /// Returns true if a path leads from the root to `node`.
     pub fn is_reachable(&self, node: usize) -> bool {
         self.pre[node] != NONE
     }
@@ -74,7 +74,8 @@ impl DomTree {
         Some(self.idom[node]).filter(|d| *d != NONE).map(|d| d as usize)
     }
 
-    /// Whether every path from the root to `b` goes through `a`; each node dominates itself. Takes constant time.
+    /// Returns true if every path from the root to `b` goes through `a`; each node dominates itself. Takes constant
+    /// time.
     pub fn dominates(&self, a: usize, b: usize) -> bool {
         let (a, b) = (self.pre[a], self.pre[b]);
         if b == NONE {

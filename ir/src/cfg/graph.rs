@@ -121,7 +121,7 @@ impl Graph {
         self.succ.len()
     }
 
-    /// Whether there are no nodes.
+    /// Returns true if there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

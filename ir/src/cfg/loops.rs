@@ -32,7 +32,7 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// Whether control can enter at the header only.
+    /// Returns true if control can enter at the header only.
     pub fn is_natural(&self) -> bool {
         self.entries.len() == 1
     }
@@ -83,7 +83,7 @@ impl Loops {
         &self.order[start..start + len]
     }
 
-    /// Whether a block belongs to a loop or to one inside it.
+    /// Returns true if a block belongs to a loop or to one inside it.
     pub fn contains(&self, loop_: usize, block: usize) -> bool {
         let (start, len) = self.all[loop_].range;
         self.place[block] != NONE && (start..start + len).contains(&(self.place[block] as usize))
@@ -101,13 +101,13 @@ impl Loops {
         edges.filter(move |(_, to)| !self.contains(loop_, *to))
     }
 
-    /// Whether every loop is natural, so that the graph is reducible.
+    /// Returns true if every loop is natural, so that the graph is reducible.
     pub fn all_natural(&self) -> bool {
         self.all.iter().all(Loop::is_natural)
     }
 }
 
-/// Whether an edge leads back: in reverse post-order, each cycle has one that does.
+/// Returns true if an edge leads back: in reverse post-order, each cycle has one that does.
 fn has_cycles(cfg: &Cfg) -> bool {
     let back = |from: usize| cfg.successors(from).iter().any(|to| cfg.rpo_index(*to) <= cfg.rpo_index(from));
     cfg.rpo().iter().any(|b| back(*b))

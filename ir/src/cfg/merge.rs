@@ -25,7 +25,7 @@ pub struct Merge {
     pub inst: InstRef,
     /// The merge block.
     pub merge: Option<usize>,
-    /// Whether it is an `OpLoopMerge`.
+    /// True if it is an `OpLoopMerge`.
     pub is_loop: bool,
     /// The continue target of an `OpLoopMerge`.
     pub continue_target: Option<usize>,
@@ -99,8 +99,8 @@ impl Constructs {
         &self.dom
     }
 
-    /// Whether a block belongs to a construct. Blocks that are not reached, structurally, belong to none but those
-    /// that they begin.
+    /// Returns true if a block belongs to a construct. Blocks that are not reached, structurally, belong to none but
+    /// those that they begin.
     pub fn contains(&self, construct: &Construct, block: usize) -> bool {
         if block == construct.first {
             return true;

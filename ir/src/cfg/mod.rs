@@ -138,7 +138,7 @@ impl Cfg {
         self.labels.len()
     }
 
-    /// Whether the function has no blocks.
+    /// Returns true if the function has no blocks.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
@@ -194,7 +194,7 @@ impl Cfg {
         Some(self.rpo_index[block]).filter(|i| *i != NONE).map(|i| i as usize)
     }
 
-    /// Whether a path leads from the entry to the block.
+    /// Returns true if a path leads from the entry to the block.
     pub fn is_reachable(&self, block: usize) -> bool {
         self.rpo_index[block] != NONE
     }
@@ -204,7 +204,7 @@ impl Cfg {
         &self.dom
     }
 
-    /// Whether every path from the entry to `b` goes through `a`. Takes constant time.
+    /// Returns true if every path from the entry to `b` goes through `a`. Takes constant time.
     pub fn dominates(&self, a: usize, b: usize) -> bool {
         self.dom.dominates(a, b)
     }

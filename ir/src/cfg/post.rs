@@ -42,7 +42,7 @@ impl PostDoms {
         PostDoms { graph, tree, endless }
     }
 
-    /// Whether every path from `b` to the end goes through `a`; each block post-dominates itself.
+    /// Returns true if every path from `b` to the end goes through `a`; each block post-dominates itself.
     pub fn postdominates(&self, a: usize, b: usize) -> bool {
         self.tree.dominates(a, b)
     }

@@ -177,7 +177,7 @@ impl<'t> Assembler<'t> {
         Err((token, message.into()))
     }
 
-    /// Whether token `index` begins an instruction, or the text ends there.
+    /// Returns true if token `index` begins an instruction, or the text ends there.
     fn ends_before(&self, index: usize) -> bool {
         let token = self.token(index);
         token.is_empty()
@@ -619,7 +619,7 @@ impl<'t> Assembler<'t> {
     }
 }
 
-/// Whether a token is an opcode by its looks.
+/// Returns true if a token is an opcode by its looks.
 fn is_opcode(token: &str) -> bool {
     matches!(token.as_bytes(), [b'O', b'p', b'A'..=b'Z', ..])
 }

@@ -7,7 +7,7 @@ use crate::module::{Id, Inst, InstRef};
 use crate::section::Section;
 use crate::spv::StorageClass;
 
-/// Whether an opcode has its place outside functions only.
+/// Returns true if an opcode has its place outside functions only.
 pub(super) fn is_global_only(op: Op) -> bool {
     // Nearly all that functions are made of; names and tables take longer.
     if is_body(op) {
@@ -18,7 +18,7 @@ pub(super) fn is_global_only(op: Op) -> bool {
     Section::of(op).is_some() && !both
 }
 
-/// Whether an opcode is one of the core from loads to returns, none of which stands outside functions.
+/// Returns true if an opcode is one of the core from loads to returns, none of which stands outside functions.
 fn is_body(op: Op) -> bool {
     matches!(op.0, 61..=70 | 77..=255)
 }

@@ -168,7 +168,7 @@ impl Verifier<'_> {
     }
 }
 
-/// Whether an instruction outside functions may refer to what follows it.
+/// Returns true if an instruction outside functions may refer to what follows it.
 pub(super) fn refers_forward(op: Op) -> bool {
     matches!(
         op,

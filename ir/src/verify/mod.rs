@@ -168,7 +168,7 @@ impl<'a> Verifier<'a> {
         self.places.get(id).map(|p| self.module.inst(p.inst))
     }
 
-    /// Whether an instruction has no meaning for the program: it may stand where order matters.
+    /// Returns true if an instruction has no meaning for the program: it may stand where order matters.
     fn is_aside(&self, inst: &Inst) -> bool {
         match inst.op {
             op if op.is_line() => true,

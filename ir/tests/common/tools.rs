@@ -45,7 +45,7 @@ pub fn tool(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// Whether two tokens are the same or two names of one opcode or enumerant.
+/// Returns true if two tokens are the same or two names of one opcode or enumerant.
 pub fn same_name(a: &str, b: &str) -> bool {
     let op = |t: &str| t.strip_prefix("Op").and_then(Op::from_name);
     let value = |kind: Kind, t: &str| kind.enumerant_named(t);

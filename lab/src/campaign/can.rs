@@ -132,7 +132,7 @@ impl Row {
             && self.fits(view.cols.value(), cols)
     }
 
-    /// Whether some operand or the result of this line has the type.
+    /// Returns true if some operand or the result of this line has the type.
     fn has(&self, view: &CoopMatView) -> bool {
         let (Some(use_), Some(component)) = (view.use_.value(), component(view.component)) else { return false };
         let types: &[ComponentType] = match use_ {

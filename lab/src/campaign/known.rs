@@ -67,13 +67,13 @@ fn find(list: &[Known], module: &Module, constants: &Constants, device: &str) ->
     list.iter().find(|k| device.contains(k.0) && (k.1)(module, constants)).map(|k| k.2)
 }
 
-/// Whether a constant is the length of a matrix.
+/// Returns true if a constant is the length of a matrix.
 fn has_constant_length(m: &Module, _: &Constants) -> bool {
     let length = u32::from(Op::CooperativeMatrixLengthKHR.0);
     m.globals_with(Op::SpecConstantOp).any(|r| m.inst(r).word(0) == Some(length))
 }
 
-/// Whether one of two matrices is chosen by an instruction.
+/// Returns true if one of two matrices is chosen by an instruction.
 pub(super) fn selects_matrices(m: &Module, _: &Constants) -> bool {
     let matrix = |ty: Id| {
         let types = [Op::TypeCooperativeMatrixKHR, Op::TypeCooperativeMatrixNV];
@@ -82,7 +82,7 @@ pub(super) fn selects_matrices(m: &Module, _: &Constants) -> bool {
     insts(m).any(|i| i.op == Op::Select && i.ty.is_some_and(matrix))
 }
 
-/// Whether a number of 8 or 16 bits is loaded with the hint that it is not needed again.
+/// Returns true if a number of 8 or 16 bits is loaded with the hint that it is not needed again.
 fn reads_narrow_once(m: &Module) -> bool {
     let narrow = |ty: Option<Id>| {
         matches!(
@@ -97,7 +97,7 @@ fn insts(m: &Module) -> impl Iterator<Item = &Inst> {
     m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r))
 }
 
-/// Whether a barrier of subgroups is where not all subgroups of a workgroup are.
+/// Returns true if a barrier of subgroups is where not all subgroups of a workgroup are.
 fn parts_at_barriers(m: &Module, constants: &Constants) -> bool {
     let barrier = |r: &InstRef| {
         let inst = m.inst(*r);
@@ -115,9 +115,9 @@ fn parts_at_barriers(m: &Module, constants: &Constants) -> bool {
     })
 }
 
-/// Whether factors of workgroup scope are loaded by way of a layout in which what follows in a row does not follow in memory:
-/// an innermost stride that is not 1, or an innermost slice of 1. Or with a decode function by way of one that clamps to the
-/// edge or mirrors (modes 2 and 4).
+/// Returns true if factors of workgroup scope are loaded by way of a layout in which what follows in a row does not
+/// follow in memory: an innermost stride that is not 1, or an innermost slice of 1. Or with a decode function by way of
+/// one that clamps to the edge or mirrors (modes 2 and 4).
 fn steps_for_all(m: &Module, constants: &Constants) -> bool {
     let last = |i: &Inst| i.ids().last().and_then(|id| constants.get(id).value());
     let steps = insts(m).any(|i| match i.op {
@@ -135,7 +135,8 @@ fn steps_for_all(m: &Module, constants: &Constants) -> bool {
     })
 }
 
-/// Whether a matrix comes from a place of a private array that is not constant, and the array is written behind that.
+/// Returns true if a matrix comes from a place of a private array that is not constant, and the array is written behind
+/// that.
 fn keeps_private(m: &Module, _: &Constants) -> bool {
     let chain = |pointer: Id| m.def_inst(pointer).filter(|i| i.op.is_member_chain());
     let private = |pointer: Id| {
@@ -158,7 +159,8 @@ fn keeps_private(m: &Module, _: &Constants) -> bool {
     })
 }
 
-/// Whether a matrix is loaded column by column from memory of numbers of another width, and used behind a branch at most.
+/// Returns true if a matrix is loaded column by column from memory of numbers of another width, and used behind a
+/// branch at most.
 fn loads_in_vain(m: &Module, constants: &Constants) -> bool {
     let column_major = |i: &Inst| i.id(1).and_then(|layout| constants.get(layout).value()) == Some(1);
     let foreign = |i: &Inst| {
@@ -180,7 +182,7 @@ fn loads_in_vain(m: &Module, constants: &Constants) -> bool {
     })
 }
 
-/// Whether C is used again after a multiplication over several tiles.
+/// Returns true if C is used again after a multiplication over several tiles.
 fn c_lives_on(m: &Module, constants: &Constants) -> bool {
     let products = insts(m).filter(|i| i.op == Op::CooperativeMatrixMulAddKHR);
     let long = products.filter(|i| {
@@ -191,7 +193,7 @@ fn c_lives_on(m: &Module, constants: &Constants) -> bool {
         .any(|c| insts(m).flat_map(|i| i.ids().collect::<Vec<_>>()).filter(|id| *id == c).count() > 1)
 }
 
-/// Whether there is a matrix type that is larger than one tile of llvmpipe's.
+/// Returns true if there is a matrix type that is larger than one tile of llvmpipe's.
 fn has_tiles(m: &Module, constants: &Constants) -> bool {
     let types =
         m.globals_with(Op::TypeCooperativeMatrixKHR).filter_map(|r| coop_ir::types::coop_mat(m, m.inst(r).result?));
@@ -203,13 +205,14 @@ fn calls(m: &Module) -> bool {
     insts(m).any(|i| ops.contains(&i.op))
 }
 
-/// Whether a chain leads to a matrix.
+/// Returns true if a chain leads to a matrix.
 fn points_into(m: &Module) -> bool {
     let chains = insts(m).filter(|i| i.op == Op::AccessChain);
     chains.filter_map(|i| m.def_inst(i.ty?)?.id(1)).any(|pointee| coop_ir::types::coop_mat(m, pointee).is_some())
 }
 
-/// Whether a matrix is loaded from memory whose elements are more than 16 of its components. Stores are no trouble.
+/// Returns true if a matrix is loaded from memory whose elements are more than 16 of its components. Stores are no
+/// trouble.
 fn has_wide_memory(m: &Module, _: &Constants) -> bool {
     insts(m).filter(|i| i.op == Op::CooperativeMatrixLoadKHR).any(|i| {
         let component = i.ty.and_then(|ty| coop_ir::types::coop_mat(m, ty)).map(|ty| ty.component);
@@ -223,7 +226,7 @@ fn has_wide_stride(m: &Module, _: &Constants) -> bool {
     wide_strides(m).next().is_some()
 }
 
-/// Whether a stride of 64 bits is not made of constants alone.
+/// Returns true if a stride of 64 bits is not made of constants alone.
 fn has_read_wide_stride(m: &Module, _: &Constants) -> bool {
     fn reads(m: &Module, id: Id, depth: u32) -> bool {
         let inst = m.def_inst(id).filter(|i| !i.op.is_constant());

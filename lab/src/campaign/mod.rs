@@ -57,7 +57,7 @@ impl Trouble {
         Box::new(Trouble { class: class.into(), message: message.into(), modules: Vec::new() })
     }
 
-    /// Whether the device did not answer in time, and so can't be used any further.
+    /// Returns true if the device did not answer in time, and so can't be used any further.
     pub fn is_timeout(&self) -> bool {
         self.class.ends_with(TIMEOUT)
     }
@@ -77,9 +77,9 @@ pub struct Differential<'a, 'v> {
     pub device: Option<&'a VulkanExecutor<'v>>,
     /// Runs the scalar code of kernels.
     pub opencl: Option<&'a OpenClExecutor<'v>>,
-    /// Whether the device runs lowered modules only.
+    /// True if the device runs lowered modules only.
     pub lowered_only: bool,
-    /// Whether the interpreter is asked.
+    /// True if the interpreter is asked.
     pub interpret: bool,
     /// With how many placements of elements it runs originals: 3 at most.
     pub placements: usize,
@@ -484,7 +484,7 @@ impl Differential<'_, '_> {
     }
 }
 
-/// Whether the workgroups of a kernel are single subgroups.
+/// Returns true if the workgroups of a kernel are single subgroups.
 fn one_subgroup(profile: Profile, module: &Module, case: &Case) -> bool {
     let facts = Facts::new(module, &case.specialization().unwrap_or_default());
     let said = facts.entries.first().and_then(|e| e.local_size.iter().map(|c| c.value()).product::<Option<u64>>());

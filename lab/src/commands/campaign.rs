@@ -432,7 +432,7 @@ impl Campaign {
         folder
     }
 
-    /// Whether a process that runs this, as it is and lowered, ends by a signal.
+    /// Returns true if a process that runs this, as it is and lowered, ends by a signal.
     fn goes_down(&self, file: &Path, seed: u64, profile: Profile, targets: &[String]) -> bool {
         let mut command = self.tool();
         self.common(&mut command, targets);

@@ -102,7 +102,7 @@ fn name(case: &Path, variant: Option<&str>) -> String {
     format!("{} {}", record::case_name(case), variant.unwrap_or("-"))
 }
 
-/// Whether a name is meant by `--only`.
+/// Returns true if a name is meant by `--only`.
 pub(crate) fn matches(wanted: &str, name: &str) -> bool {
     match wanted.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),

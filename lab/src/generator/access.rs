@@ -45,7 +45,7 @@ pub(super) struct Footprint {
     units: u32,
     /// What offsets must be multiples of, in units.
     step: u32,
-    /// Whether that is less than Vulkan asks for.
+    /// True if that is less than Vulkan asks for.
     unaligned: bool,
 }
 

@@ -319,13 +319,13 @@ impl Gen<'_> {
         function
     }
 
-    /// Whether a matrix may be of several of lavapipe's tiles: then it has no functions, and no arrays of matrices
-    /// (docs/drivers.md).
+    /// Returns true if a matrix may be of several of lavapipe's tiles: then it has no functions, and no arrays of
+    /// matrices (docs/drivers.md).
     pub(super) fn tiled(&self) -> bool {
         self.profile.limits == Limits::Lavapipe && self.problems.iter().any(|p| p.dims.iter().any(|d| d.0 > 8))
     }
 
-    /// Whether the limits allow a matrix of these extents.
+    /// Returns true if the limits allow a matrix of these extents.
     pub(super) fn granular(&self, workgroup: bool, use_: u32, extents: [(u32, Id); 2]) -> bool {
         let step = match (self.profile.limits, workgroup) {
             (Limits::Any, _) => return true,

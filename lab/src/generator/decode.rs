@@ -31,7 +31,7 @@ struct Packing {
     /// What they are packed into.
     word: Scalar,
     words: u32,
-    /// Whether a word of factors comes first.
+    /// True if a word of factors comes first.
     scaled: bool,
     block: Id,
 }

@@ -80,7 +80,7 @@ pub(super) struct Gen<'a> {
     /// For choices that came later.
     pub(super) side: Side,
     pub(super) profile: Profile,
-    /// Whether there are no specialization constants.
+    /// True if there are no specialization constants.
     fixed: bool,
     pub(super) m: Module,
     pub(super) g: Globals,
@@ -101,21 +101,21 @@ pub(super) struct Gen<'a> {
     mats: FxHashMap<(Scalar, [Id; 3], u32), Id>,
     /// Types of layouts and views, and Booleans, by what they say.
     pub(super) tensor_types: FxHashMap<(Op, Vec<Id>), Id>,
-    /// Whether a kernel counts the invocations of its subgroups.
+    /// True if a kernel counts the invocations of its subgroups.
     pub(super) counts: bool,
     /// Lengths of matrix types that are constants.
     pub(super) lengths: FxHashMap<Id, Id>,
     specs: Vec<(u32, String)>,
     local: (Id, u32),
-    /// Whether a built-in constant says the size of a workgroup.
+    /// True if a built-in constant says the size of a workgroup.
     pub(super) sized: bool,
     /// The arguments of a kernel.
     pub(super) arguments: Vec<Argument>,
-    /// Whether a kernel's matrices are some that devices have.
+    /// True if a kernel's matrices are some that devices have.
     pub(super) cut: bool,
-    /// Whether a kernel's control flow has no merges.
+    /// True if a kernel's control flow has no merges.
     pub(super) loose: bool,
-    /// Whether pointers and strides may break the rules of alignment.
+    /// True if pointers and strides may break the rules of alignment.
     pub(super) unaligned: bool,
     push: Vec<Push>,
     push_size: u32,
@@ -431,7 +431,7 @@ impl<'a> Gen<'a> {
         self.m.globals.push(r);
     }
 
-    /// Whether the module is one of kernels.
+    /// Returns true if the module is one of kernels.
     pub(super) fn kernel(&self) -> bool {
         self.profile.dialect == Dialect::Kernel
     }

@@ -182,7 +182,7 @@ impl Gen<'_> {
         (end, result)
     }
 
-    /// Whether another level of control flow is fine.
+    /// Returns true if another level of control flow is fine.
     fn enter(&mut self) -> bool {
         let total: u32 = self.funs.iter().map(|f| f.depth + 1).sum();
         if total > MAX_DEPTH {

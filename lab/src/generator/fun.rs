@@ -14,7 +14,7 @@ pub(super) struct Value {
     pub(super) id: Id,
     pub(super) mat: Mat,
     pub(super) range: Range,
-    /// Whether it was stored, or went into something else.
+    /// True if it was stored, or went into something else.
     pub(super) used: bool,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Fun {
     pub(super) count: [u32; 2],
     /// What it returns.
     pub(super) ret: Option<(Mat, Range)>,
-    /// Whether subgroups of a workgroup may be in different places.
+    /// True if subgroups of a workgroup may be in different places.
     pub(super) apart: bool,
     /// Rounds of the loops around, as values below a count.
     pub(super) counters: Vec<(Id, u32)>,

@@ -25,7 +25,7 @@ struct Surface {
     stride: u32,
     /// Numbers from the pointer on that are touched at most.
     extent: u32,
-    /// Whether some element is outside.
+    /// True if some element is outside.
     cut: bool,
 }
 

@@ -80,7 +80,7 @@ impl Dialect {
         }
     }
 
-    /// Whether there are modules of the dialect that keep to these limits.
+    /// Returns true if there are modules of the dialect that keep to these limits.
     pub fn has(self, limits: Limits) -> bool {
         match limits {
             Limits::Lavapipe => matches!(self, Dialect::Khr | Dialect::Nv2),

@@ -45,7 +45,7 @@ impl Combine {
     }
 }
 
-/// Whether there is arithmetic on numbers of the type.
+/// Returns true if there is arithmetic on numbers of the type.
 pub(super) fn computes(scalar: Scalar) -> bool {
     !matches!(scalar, Scalar::Encoded { .. })
 }

@@ -59,7 +59,7 @@ impl Gen<'_> {
         });
     }
 
-    /// Whether a conversion from this use transposes.
+    /// Returns true if a conversion from this use transposes.
     pub(super) fn transposes(&mut self, from: u32) -> bool {
         self.profile.dialect == Dialect::Ext && from == ACC && self.e.chance(100)
     }

@@ -23,7 +23,7 @@ impl Gen<'_> {
         }
     }
 
-    /// Whether arrays of an invocation make up matrices of this type.
+    /// Returns true if arrays of an invocation make up matrices of this type.
     fn raked(&self, mat: Mat) -> bool {
         let float = |w| Scalar::Float { width: w };
         let word = matches!(mat.scalar, Scalar::Int { width: 32, .. });

@@ -113,7 +113,7 @@ impl Range {
         Range::int(self.lo / one, self.hi / one)
     }
 
-    /// Whether it may be anything, or something near.
+    /// Returns true if it may be anything, or something near.
     fn is_wild(self) -> bool {
         self.magnitude() > ENOUGH / 2
     }
@@ -122,7 +122,8 @@ impl Range {
         self.lo.abs().max(self.hi.abs())
     }
 
-    /// Whether every such value, and every sum on the way to it, is exact in the type (for integers: does not wrap).
+    /// Returns true if every such value, and every sum on the way to it, is exact in the type (for integers: does not
+    /// wrap).
     pub(super) fn fits(self, scalar: Scalar) -> bool {
         let mantissa = match scalar {
             Scalar::Int { width, signed } => return self.within(Range::full(width, signed)),

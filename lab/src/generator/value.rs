@@ -40,7 +40,7 @@ impl Gen<'_> {
         self.mat(problem, scalar, use_)
     }
 
-    /// Whether matrices of the type may be worked on here.
+    /// Returns true if matrices of the type may be worked on here.
     pub(super) fn allowed(&mut self, mat: Mat) -> bool {
         !mat.workgroup || !self.fun().apart
     }
@@ -603,7 +603,7 @@ impl Gen<'_> {
         constant(self, Op::UDiv, &[twice, two])
     }
 
-    /// Whether what devices don't take may be in the module: it is lowered, or interpreted.
+    /// Returns true if what devices don't take may be in the module: it is lowered, or interpreted.
     fn is_lowered(&self) -> bool {
         matches!(self.profile.limits, super::Limits::Any | super::Limits::Tiles)
     }

@@ -22,7 +22,7 @@ pub(super) struct Edit<'m> {
     pub(super) m: &'m mut Module,
     pub(super) g: Globals,
     pub(super) constants: Constants,
-    /// Whether anything was changed.
+    /// True if anything was changed.
     pub(super) changed: bool,
     new: Vec<InstRef>,
     at: Option<InstRef>,
@@ -180,7 +180,7 @@ pub(super) fn malformed<T>(r: InstRef, why: impl Into<String>) -> Result<T, Refu
     Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"))
 }
 
-/// Whether `begin + at` is less than `end`, where `begin` may be negative.
+/// Returns whether `begin + at` is less than `end`, where `begin` may be negative.
 pub(super) fn within(b: &mut FunctionBuilder<'_>, begin: Id, at: Id, end: Id) -> Id {
     let sum = b.add(Index::Value(begin), Index::Value(at));
     b.compare(Op::ULessThan, sum, Index::Value(end))

@@ -92,7 +92,7 @@ impl Upgrade<'_> {
         self.m.type_of(id).is_some_and(|t| self.carriers.has(self.m, t))
     }
 
-    /// Whether a value can be made again for each use.
+    /// Returns true if a value can be made again for each use.
     fn is_flexible(&self, id: Id) -> bool {
         self.m.def_inst(id).is_some_and(|i| {
             i.op.is_constant()

@@ -134,7 +134,7 @@ impl Padded {
         })
     }
 
-    /// Whether the last array that a pointer steps into has padding.
+    /// Returns true if the last array that a pointer steps into has padding.
     fn leads_through_padding(&self, e: &Edit<'_>, pointer: Id) -> bool {
         let (root, indices) = chain(e.m, pointer);
         let types = containers(e.m, &e.constants, root, &indices).unwrap_or_default();

@@ -127,8 +127,8 @@ impl Access {
     }
 }
 
-/// Whether a plain access counts its stride in components although the pointer points to something else, as compilers
-/// of kernels mean it.
+/// Returns true if a plain access counts its stride in components although the pointer points to something else, as
+/// compilers of kernels mean it.
 fn counts_components(e: &Edit<'_>, access: &Access, shape: Shape) -> bool {
     let pointee = e.pointee(access.pointer);
     is_kernel(e.m) && pointee.and_then(|t| types::packed_bytes(e.m, t)) != Some(shape.scalar.bytes())
@@ -204,8 +204,8 @@ fn lines(
     Ok(Placed { clamp, digits: vec![lines, along], view })
 }
 
-/// Whether distances of a stride are computed with 64 bits: it has as many, and there are more lines than a matrix has, or it
-/// is not known to be small.
+/// Returns true if distances of a stride are computed with 64 bits: it has as many, and there are more lines than a
+/// matrix has, or it is not known to be small.
 fn is_far(e: &Edit<'_>, stride: Id, offset: bool) -> bool {
     let wide = e.m.type_of(stride).and_then(|t| types::scalar(e.m, t)).is_some_and(|s| s.width() == 64);
     wide && (offset || e.known(stride).is_none_or(|s| s >= crate::scalar::memory::FAR))

@@ -59,7 +59,7 @@ pub(super) fn run(m: &mut Module, cx: &PassCx<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether a device multiplies f32 and no bfloat16.
+/// Returns true if a device multiplies f32 and no bfloat16.
 fn widens(profile: &Profile) -> bool {
     let has = |c: ComponentType| profile.khr_properties.iter().any(|p| p.a == c && p.b == c);
     has(ComponentType::F32) && !has(ComponentType::Bf16)

@@ -77,7 +77,7 @@ fn callee(m: &Module, r: InstRef, bodies: &FxHashMap<Id, usize>) -> Option<usize
     if i.op == Op::FunctionCall { bodies.get(&i.id(0)?).copied() } else { None }
 }
 
-/// Whether a function that is reached from `callers` by calls of `bodies` is reached from itself.
+/// Returns true if a function that is reached from `callers` by calls of `bodies` is reached from itself.
 fn is_recursive(m: &Module, callers: &[usize], bodies: &FxHashMap<Id, usize>) -> bool {
     let called = |f: usize| -> Vec<usize> { m.functions[f].insts().filter_map(|r| callee(m, r, bodies)).collect() };
     // Whether all that a function reaches has been looked at.

@@ -235,7 +235,7 @@ impl Spot {
     }
 }
 
-/// Whether a type is another one in structs with one member, or an array of it where that is an array.
+/// Returns true if a type is another one in structs with one member, or an array of it where that is an array.
 fn wraps(m: &Module, outer: Id, inner: Option<Id>) -> bool {
     let (mut outer, Some(mut inner)) = (outer, inner) else { return false };
     for _ in 0..16 {

@@ -155,7 +155,7 @@ fn in_place_of_calls(m: &mut Module, g: &mut Globals) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether a type is a pointer that may point to a variable of a function.
+/// Returns true if a type is a pointer that may point to a variable of a function.
 fn is_private(m: &Module, ty: Id) -> bool {
     let private = [StorageClass::Function, StorageClass::Generic];
     matches!(Type::of(m, ty), Some(Type::Pointer { storage, .. }) if private.contains(&storage))

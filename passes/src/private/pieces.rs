@@ -99,7 +99,7 @@ impl Cutter<'_> {
         Ok(())
     }
 
-    /// Whether an element can be looked at as a type: it has the same bits.
+    /// Returns whether an element can be looked at as a type: it has the same bits.
     fn element_fits(&self, matrix: Id, ty: Id) -> Option<()> {
         let component = types::scalar(self.m, types::coop_mat(self.m, matrix)?.component)?;
         let (scalar, count) = types::scalar_or_vector(self.m, self.only_number(ty)?)?;

@@ -131,7 +131,7 @@ impl Rewrite<'_> {
         }
     }
 
-    /// Whether something of a type can be one piece.
+    /// Returns true if something of a type can be one piece.
     fn is_leaf(&self, ty: Id) -> bool {
         !matches!(Type::of(self.m, ty), Some(Type::Array { .. } | Type::Struct { .. }))
     }

@@ -90,7 +90,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Whether an operation cuts off what does not fit: on an H100, conversions of matrices to bfloat16 do.
+    /// Returns true if an operation cuts off what does not fit: on an H100, conversions of matrices to bfloat16 do.
     fn truncates(&self, op: Op, to: Mat) -> bool {
         op == Op::FConvert && to.scalar == Scalar::BF16 && self.cx.options.semantics == Semantics::Nvidia
     }
@@ -112,7 +112,7 @@ impl Lower<'_, '_> {
         self.transfer(r, &Move { from, to, transposed, op: None, truncates: false }, value)
     }
 
-    /// Whether an id is decorated with CooperativeMatrixTransposeEXT; the decoration is taken off.
+    /// Returns true if an id is decorated with CooperativeMatrixTransposeEXT; the decoration is taken off.
     fn takes_transposed(&mut self, id: Id) -> bool {
         let turn = TRANSPOSE;
         let found = remove_globals(self.m, |m, r| {
@@ -290,7 +290,7 @@ pub(super) struct MulAdd {
     pub(super) c: Mat,
     pub(super) d: Mat,
     pub(super) bits: Bits,
-    /// Whether a lane sums in pairs of f16.
+    /// True if a lane sums in pairs of f16.
     pub(super) pairs: bool,
 }
 
@@ -359,7 +359,7 @@ impl MulAdd {
         b.ids(add, ty, &[sum, product])
     }
 
-    /// Whether the sums of a lane are its part of the accumulator, between slices too.
+    /// Returns true if the sums of a lane are its part of the accumulator, between slices too.
     pub(super) fn keeps_sums(&self) -> bool {
         let sum = self.sum();
         self.c.ty == self.d.ty && self.d.scalar == sum && !self.saturates() && !self.pairs

@@ -123,7 +123,7 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// Whether anything but debug information and names mentions an id besides its definition.
+    /// Returns true if anything but debug information and names mentions an id besides its definition.
     fn is_used(&self, id: Id) -> bool {
         self.m.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.insts).any(|r| {
             let i = self.m.inst(*r);
@@ -139,7 +139,7 @@ impl Lower<'_, '_> {
     }
 }
 
-/// Whether a function does anything besides computing a value.
+/// Returns true if a function does anything besides computing a value.
 pub(crate) fn has_effects(m: &Module, function: Id) -> bool {
     let mut found = false;
     each_inst(m, function, &mut |i| {
@@ -152,7 +152,7 @@ pub(crate) fn has_effects(m: &Module, function: Id) -> bool {
     found
 }
 
-/// Whether an instruction that writes nothing does anything besides computing a value or leading on.
+/// Returns true if an instruction that writes nothing does anything besides computing a value or leading on.
 fn does_more(op: Op) -> bool {
     let leads_on = op.is_branch() || matches!(op, Op::Return | Op::ReturnValue | Op::Unreachable);
     let waits = Effects::BARRIER | Effects::EXCHANGES;
@@ -190,11 +190,11 @@ struct PerElement {
     /// For each extra operand, whether it is a matrix.
     extras: Vec<Option<Mat>>,
     size: u32,
-    /// Whether only the owner may call.
+    /// True if only the owner may call.
     alone: bool,
     /// Whether the rows of the matrix, and of each extra operand, hold one value each.
     alike: Vec<bool>,
-    /// Whether those of the result do.
+    /// True if those of the result do.
     row_alike: bool,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Move {
     pub(super) transposed: bool,
     /// What is done to each element on the way.
     pub(super) op: Option<(Op, Vec<Decorated>)>,
-    /// Whether that cuts off what does not fit.
+    /// True if that cuts off what does not fit.
     pub(super) truncates: bool,
 }
 

@@ -24,13 +24,13 @@ pub(super) struct Factor {
     pub(super) signed: bool,
     /// What is in shared memory: elements as the matrix has them, or widened to the type of the sums already.
     pub(super) elem: Elem,
-    /// Whether lines go along K.
+    /// True if lines go along K.
     pub(super) k_along: bool,
-    /// Whether lines lie across those in memory.
+    /// True if lines lie across those in memory.
     pub(super) turned: bool,
-    /// Whether the lines that are turned come two by two: a word has a pair of them.
+    /// True if the lines that are turned come two by two: a word has a pair of them.
     pub(super) pairs: bool,
-    /// Whether it stays in shared memory, all of it.
+    /// True if it stays in shared memory, all of it.
     pub(super) resident: bool,
     pub(super) packed: bool,
     /// Neighbours that are brought together, in memory.
@@ -104,7 +104,7 @@ impl Factor {
         self.quads().saturating_mul(16)
     }
 
-    /// Whether lines in memory go along K.
+    /// Returns true if lines in memory go along K.
     pub(super) fn along_memory(&self) -> bool {
         self.k_along || self.turned
     }

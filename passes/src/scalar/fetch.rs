@@ -57,7 +57,7 @@ impl Factor {
         (self.length / self.piece * self.lines / thick).div_ceil(self.mat.grid.lanes()) * thick
     }
 
-    /// Whether the pieces of a lane can wait in registers.
+    /// Returns true if the pieces of a lane can wait in registers.
     pub(super) fn can_wait(&self) -> bool {
         self.rounds() <= MOST_ROUNDS
     }

@@ -52,11 +52,11 @@ pub(super) struct LaneSource {
     workgroup: Workgroup,
     builtins: Builtins,
     reads_subgroup_id: bool,
-    /// Whether there are matrices of subgroup scope.
+    /// True if there are matrices of subgroup scope.
     pub(super) subgroup_matrices: bool,
-    /// Whether the lanes of a subgroup can hand each other values.
+    /// True if the lanes of a subgroup can hand each other values.
     can_shuffle: bool,
-    /// Whether those of a workgroup are counted subgroup by subgroup, so that neighbours are in one.
+    /// True if those of a workgroup are counted subgroup by subgroup, so that neighbours are in one.
     by_subgroups: bool,
     shuffles: bool,
     /// In [`Lanes::LocalIndex`], whether subgroups are not the device's.
@@ -161,7 +161,7 @@ impl LaneSource {
         }
     }
 
-    /// Whether the lanes of a line of a matrix are in one subgroup and can hand each other values.
+    /// Returns true if the lanes of a line of a matrix are in one subgroup and can hand each other values.
     pub(super) fn can_shuffle(&self, line: Line, workgroup: bool) -> bool {
         let Some(size) = self.subgroup.filter(|_| self.can_shuffle) else { return false };
         (!workgroup || self.workgroup.has_full_subgroups(size)) && size.is_multiple_of(line.count * line.step)
@@ -190,7 +190,8 @@ impl LaneSource {
         if workgroup { self.workgroup.refusal(at) } else { unknown_size(at) }
     }
 
-    /// Whether the output counts subgroups itself: what it does depends on their size then, and the pipeline need not require it.
+    /// Returns true if the output counts subgroups itself: what it does depends on their size then, and the pipeline
+    /// need not require it.
     pub(super) fn counts_subgroups(&self) -> bool {
         self.mode == Lanes::LocalIndex && (self.subgroup_matrices || !self.subgroup_builtins.is_empty())
     }
@@ -215,12 +216,12 @@ impl LaneSource {
         if workgroup { index } else { b.rem(index, self.subgroup.unwrap_or(1)) }
     }
 
-    /// Whether lanes of a subgroup are a subgroup of the device, and can wait for each other.
+    /// Returns true if lanes of a subgroup are a subgroup of the device, and can wait for each other.
     pub(super) fn has_subgroups(&self) -> bool {
         self.mode == Lanes::Subgroup
     }
 
-    /// Whether a workgroup is one subgroup.
+    /// Returns true if a workgroup is one subgroup.
     pub(super) fn subgroup_is_workgroup(&self) -> bool {
         self.workgroup.invocations.is_some() && self.workgroup.invocations == self.subgroup
     }
@@ -302,7 +303,7 @@ impl LaneSource {
     }
 }
 
-/// Whether the invocations of a subgroup execute an instruction together; so they do if nobody knows its scope.
+/// Returns true if the invocations of a subgroup execute an instruction together; so they do if nobody knows its scope.
 fn works_on_subgroup(m: &Module, constants: &Constants, inst: &Inst) -> bool {
     match inst.op.execution_scope() {
         Some(ExecutionScope::Subgroup) => true,

@@ -43,7 +43,7 @@ pub(crate) fn observed(m: &Module, uses: &FxHashMap<Id, Use>) -> Observed {
     out
 }
 
-/// Whether a module may look at single elements of factors.
+/// Returns true if a module may look at single elements of factors.
 pub(crate) fn looks_at_factors(m: &Module) -> bool {
     let constants = Constants::new(m, &Specialization::new());
     let factor = |ty: Id| {
@@ -63,7 +63,7 @@ pub(crate) fn looks_at_factors(m: &Module) -> bool {
     })
 }
 
-/// Whether an instruction is about single elements, or may lead to one that is.
+/// Returns true if an instruction is about single elements, or may lead to one that is.
 fn looks_at_elements(m: &Module, inst: &Inst) -> bool {
     match inst.op {
         op if op.is_member_chain() => through_matrix(m, inst).is_some(),
@@ -211,7 +211,8 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Whether a call does nothing but compute: it is given no pointers, and writes nothing but variables of its own.
+    /// Returns true if a call does nothing but compute: it is given no pointers, and writes nothing but variables of
+    /// its own.
     fn is_pure(&self, call: &Inst) -> bool {
         let pointer = |id: Id| self.m.type_of(id).and_then(|t| Type::of(self.m, t));
         if call.ids_from(1).any(|id| matches!(pointer(id), Some(Type::Pointer { .. } | Type::UntypedPointer { .. }))) {
@@ -305,7 +306,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// Whether a variable is one of a function.
+/// Returns true if a variable is one of a function.
 fn own(variable: &Inst) -> bool {
     variable.enumerant(0) == Some(StorageClass::Function)
 }

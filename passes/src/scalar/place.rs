@@ -13,7 +13,7 @@ use coop_ir::{Id, Inst, InstRef, Module, Op};
 pub(crate) struct Place {
     /// The variable or pointer value where the chain of accesses begins.
     pub(crate) root: Id,
-    /// Whether the root is a variable of the module (and not a value of the function).
+    /// True if the root is a variable of the module (and not a value of the function).
     pub(crate) global: bool,
     /// The indices from there; the last one steps an array. Empty: the root itself points to the first unit.
     pub(crate) indices: Vec<Id>,
@@ -25,7 +25,7 @@ pub(crate) struct Place {
     pub(crate) memory_ty: Id,
     /// Numbers in a unit; where `component` is there, numbers in the vector that it indexes.
     pub(crate) lanes: u32,
-    /// Whether pointers can be stepped anywhere, by numbers that are signed.
+    /// True if pointers can be stepped anywhere, by numbers that are signed.
     pub(crate) physical: bool,
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn is_array(m: &Module, ty: Id) -> bool {
     matches!(Type::of(m, ty), Some(Type::Array { .. } | Type::RuntimeArray { .. }))
 }
 
-/// Whether a type is an array of numbers or vectors that are further apart, or closer, than they are large.
+/// Returns true if a type is an array of numbers or vectors that are further apart, or closer, than they are large.
 pub(crate) fn is_padded(m: &Module, ty: Id) -> bool {
     let Some(Type::Array { elem, .. } | Type::RuntimeArray { elem }) = Type::of(m, ty) else { return false };
     let size = types::scalar_or_vector(m, elem).and_then(|_| types::packed_bytes(m, elem));
@@ -120,7 +120,7 @@ pub(crate) fn containers(m: &Module, constants: &Constants, root: Id, indices: &
     Some(out)
 }
 
-/// Whether a pointer that no access chain made can be stepped.
+/// Returns whether a pointer that no access chain made can be stepped.
 fn stepping(m: &Module, r: InstRef, storage: StorageClass, ty: Option<Id>) -> Result<(), Refusal> {
     let has = |c: Capability| m.has_capability(c);
     let ok = if storage == StorageClass::PhysicalStorageBuffer || is_physical(m) {

@@ -132,7 +132,7 @@ impl Directions {
     }
 }
 
-/// Whether a tensor load has a view that exchanges the last two dimensions.
+/// Returns true if a tensor load has a view that exchanges the last two dimensions.
 fn transposes(m: &Module, constants: &Constants, inst: &Inst) -> bool {
     inst.ids().filter_map(|id| m.def_inst(m.type_of(id)?)).filter(|t| t.op == Op::TypeTensorViewNV).any(|t| {
         let order: Vec<Option<u64>> = t.ids_from(2).map(|p| constants.get(p).value()).collect();
@@ -267,7 +267,7 @@ pub(super) fn settled(m: &Module, mats: &FxHashMap<Id, Mat>, deferred: &FxHashSe
     out
 }
 
-/// Whether an instruction may write memory that others see, or wait for others.
+/// Returns true if an instruction may write memory that others see, or wait for others.
 pub(crate) fn may_write(m: &Module, op: Op, inst: &Inst) -> bool {
     match effects::written(m, inst) {
         Written::Nothing => {

@@ -98,7 +98,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Whether a factor stays in shared memory, and more of it than a slice.
+    /// Returns true if a factor stays in shared memory, and more of it than a slice.
     pub(super) fn has_resident(&self) -> bool {
         self.slices > 1 && (self.a.resident || self.b.resident)
     }

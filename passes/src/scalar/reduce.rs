@@ -54,7 +54,7 @@ impl Lower<'_, '_> {
         self.call(r, key, &[matrix], &mut |this| plan.make(this, r))
     }
 
-    /// Whether a function takes `count` elements (and nothing else) and gives one.
+    /// Returns true if a function takes `count` elements (and nothing else) and gives one.
     fn takes(&self, function: Id, count: usize, elem: Id) -> bool {
         let Some((ret, params)) = self.signature_of(function) else { return false };
         ret == elem && params == vec![elem; count]
@@ -72,7 +72,7 @@ struct Reduction {
     to: Mat,
     mask: u32,
     combine: Id,
-    /// Whether every element of a line is the fold of the line already.
+    /// True if every element of a line is the fold of the line already.
     same: bool,
 }
 
@@ -90,8 +90,8 @@ fn busy(cut: Cut) -> u32 {
     cut.extent.div_ceil(cut.piece).min(cut.groups)
 }
 
-/// Whether reductions of a matrix along a line can be made by the lanes of a subgroup, if those of the workgroup are
-/// counted so.
+/// Returns true if reductions of a matrix along a line can be made by the lanes of a subgroup, if those of the
+/// workgroup are counted so.
 pub(super) fn in_subgroups(m: &Module, mats: &FxHashMap<Id, Mat>, lanes: &LaneSource) -> bool {
     m.all().map(|r| m.inst(r)).filter(|i| i.op == Op::CooperativeMatrixReduceNV).any(|i| {
         let from = i.id(0).and_then(|id| m.type_of(id)).and_then(|t| mats.get(&t)).filter(|mat| mat.workgroup);
@@ -244,7 +244,7 @@ impl Reduction {
         fits.then_some(line)
     }
 
-    /// Whether a lane has the same lines of the result as of the source.
+    /// Returns true if a lane has the same lines of the result as of the source.
     fn stays(&self, lines: Lines) -> bool {
         let (from, to) = (self.from, self.to);
         let across = if lines.by_row { to.band.rows } else { to.band.cols };

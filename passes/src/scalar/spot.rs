@@ -56,17 +56,17 @@ impl Spot {
         At { row, col, real: both(b, in_rows, in_cols) }
     }
 
-    /// Whether the row of the lane's `i`th one exists, where that is not sure.
+    /// Returns whether the row of the lane's `i`th one exists, where that is not sure.
     pub(super) fn row(&self, b: &mut FunctionBuilder<'_>, i: Index) -> (Lin, Option<Id>) {
         along(b, self.mat.band.rows, self.row_group, i)
     }
 
-    /// Whether the column of the lane's `j`th one exists, where that is not sure.
+    /// Returns whether the column of the lane's `j`th one exists, where that is not sure.
     pub(super) fn col(&self, b: &mut FunctionBuilder<'_>, j: Index) -> (Lin, Option<Id>) {
         along(b, self.mat.band.cols, self.col_group, j)
     }
 
-    /// Whether the lane is the first of those that hold the same elements, where several do.
+    /// Returns whether the lane is the first of those that hold the same elements, where several do.
     pub(super) fn first(&self, b: &mut FunctionBuilder<'_>) -> Option<Id> {
         let (band, grid) = (self.mat.band, self.mat.grid);
         let of = |b: &mut FunctionBuilder<'_>, cut: Cut, groups: u32, group: Index| {

@@ -132,7 +132,7 @@ impl Lower<'_, '_> {
     }
 }
 
-/// Whether `at` is in slice `slice` of `lines`, and its place there; sure where there is one slice only.
+/// Returns whether `at` is in slice `slice` of `lines`, and its place there; sure where there is one slice only.
 pub(super) fn in_slice(b: &mut FunctionBuilder<'_>, slices: Slices, slice: Index, at: Index) -> (Index, Option<Id>) {
     if slices.count == 1 {
         return (at, None);

@@ -106,7 +106,7 @@ fn replaced(m: &mut Module, constants: &Constants) {
     }
 }
 
-/// Whether a view may clip elements of a load.
+/// Returns true if a view may clip elements of a load.
 fn clips(m: &Module, constants: &Constants, inst: &Inst) -> bool {
     let ty = |id: Id| m.type_of(id).and_then(|t| m.def_inst(t)).map(|t| t.op);
     let Some(view) = inst.ids().find(|id| ty(*id) == Some(Op::TypeTensorViewNV)) else { return false };

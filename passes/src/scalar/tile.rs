@@ -63,7 +63,7 @@ impl Lower<'_, '_> {
 }
 
 impl MulAdd {
-    /// Whether the sums of a lane stay in registers.
+    /// Returns true if the sums of a lane stay in registers.
     pub(super) fn sums_in_registers(&self) -> bool {
         self.d.band.len() <= IN_REGISTERS
     }

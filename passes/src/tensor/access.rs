@@ -64,13 +64,13 @@ pub(crate) struct Access {
     pub(crate) rows: u32,
     /// Its number of columns.
     pub(crate) cols: u32,
-    /// Whether it is a store.
+    /// True if it is a store.
     pub(crate) store: bool,
     /// The matrix that is stored; for a load, the one whose elements stay where the view clips.
     pub(crate) object: Id,
-    /// Whether elements can be clipped: a load then needs the elements of `object`.
+    /// True if elements can be clipped: a load then needs the elements of `object`.
     pub(crate) clips: bool,
-    /// Whether runs are along columns.
+    /// True if runs are along columns.
     pub(crate) runs_down: bool,
     /// The values that the code takes as parameters, in order.
     pub(crate) args: Vec<Id>,
@@ -324,7 +324,7 @@ impl Operands {
     }
 }
 
-/// Whether a view's strides are what its dimensions imply.
+/// Returns true if a view's strides are what its dimensions imply.
 fn plain_strides(m: &Module, rank: usize, parts: &[Id]) -> bool {
     let value = |id: Id| m.def_inst(id).filter(|i| i.op == Op::Constant).and_then(|i| i.word(0));
     let (dims, strides) = (&parts[..rank], &parts[rank..2 * rank]);
@@ -421,17 +421,17 @@ impl Access {
         self.rules(&mut Calc::dry(1), &Arg::dry)
     }
 
-    /// Whether coordinates beyond the tensor are asked for.
+    /// Returns true if coordinates beyond the tensor are asked for.
     pub(crate) fn clamps(&self) -> bool {
         self.layout.clamp != super::CLAMP_UNDEFINED
     }
 
-    /// Whether elements are decoded.
+    /// Returns true if elements are decoded.
     pub(crate) fn decodes(&self) -> bool {
         matches!(self.source, Source::Decode(_))
     }
 
-    /// Whether memory can be counted in the units that the pointer of a matrix load points to.
+    /// Returns true if memory can be counted in the units that the pointer of a matrix load points to.
     pub(super) fn reaches_units(&self) -> bool {
         match &self.source {
             Source::Memory(memory, _) => self.far.is_none() && memory.has_units(),

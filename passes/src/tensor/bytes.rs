@@ -63,13 +63,13 @@ impl Address {
         terms.chain([power(self.constant)]).min().unwrap_or(1)
     }
 
-    /// Whether it is known to be no multiple of `bytes`, a power of two.
+    /// Returns true if it is known to be no multiple of `bytes`, a power of two.
     pub(super) fn surely_misaligned(&self, bytes: u32) -> bool {
         let parts = self.terms.iter().map(Term::divided_by).min().unwrap_or(bytes).min(bytes);
         !self.constant.is_multiple_of(parts)
     }
 
-    /// Whether it is no multiple of `bytes`, a power of two. `None`: it surely is one.
+    /// Returns whether it is no multiple of `bytes`, a power of two. `None`: it surely is one.
     pub(super) fn misaligned(&self, b: &mut FunctionBuilder<'_>, bytes: u32) -> Option<Id> {
         let mut parts = self.terms.iter().filter(|t| t.divided_by() < bytes);
         let constant = self.constant % bytes;

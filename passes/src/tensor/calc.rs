@@ -200,7 +200,7 @@ impl<'a, 'm> Calc<'a, 'm> {
         if more == 0 { x } else { self.add(end, Num::known(more)) }
     }
 
-    /// Whether `x` compares with `y`: `Err` if that is known.
+    /// Returns whether `x` compares with `y`: `Err` if that is known.
     pub(super) fn compare(&mut self, op: Op, x: Num, y: Num) -> Result<Id, bool> {
         if let (Index::Const(a), Index::Const(b)) = (x.at, y.at) {
             return Err(match op {

@@ -79,9 +79,9 @@ pub(super) struct Clones {
 #[derive(Clone, Copy, Debug)]
 struct Copied {
     function: Id,
-    /// Whether it looks at the block at all.
+    /// True if it looks at the block at all.
     used: bool,
-    /// Whether it would read more at once if blocks began at multiples of 16 bytes.
+    /// True if it would read more at once if blocks began at multiples of 16 bytes.
     narrow: bool,
 }
 
@@ -435,7 +435,7 @@ impl Maker<'_> {
     }
 }
 
-/// Whether a use of a pointer leads nowhere: a cast or chain that nothing uses.
+/// Returns true if a use of a pointer leads nowhere: a cast or chain that nothing uses.
 fn is_dead(m: &Module, function: &Function, r: InstRef) -> bool {
     let Some(result) = m.inst(r).result else { return false };
     let pure = matches!(m.inst(r).op, Op::Bitcast | Op::CopyObject | Op::AccessChain | Op::InBoundsAccessChain);

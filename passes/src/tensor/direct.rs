@@ -18,7 +18,7 @@ use coop_ir::{Id, Op, Operand};
 /// A tile of an access as a plain load or store.
 #[derive(Clone, Debug)]
 pub(crate) struct Direct {
-    /// Whether columns (not rows) are contiguous.
+    /// True if columns (not rows) are contiguous.
     pub(crate) col_major: bool,
     /// The pointer operand.
     pub(crate) pointer: Id,
@@ -31,7 +31,8 @@ pub(crate) struct Direct {
 }
 
 impl Access {
-    /// Whether the access is plain, if what must be tested turns out well: then, whether columns are contiguous.
+    /// Returns whether the access is plain, if what must be tested turns out well: then, whether columns are
+    /// contiguous.
     pub(crate) fn plain(&self) -> Option<bool> {
         let rules = self.dry_rules();
         if self.clips || matches!(self.origin, Origin::Unknown) || self.decodes() || !self.reaches_units() {
@@ -42,7 +43,7 @@ impl Access {
     }
 }
 
-/// Whether columns are contiguous, if rows or columns are.
+/// Returns whether columns are contiguous, if rows or columns are.
 fn orientation(rules: &Rules, axes: &[Axis]) -> Option<bool> {
     let c = &mut Calc::dry(1);
     let [rows, cols] = strides(c, rules, axes);

@@ -27,7 +27,7 @@ pub(super) struct Rules {
     pub(super) parts: Vec<Num>,
     /// The parts of the view.
     pub(super) view_parts: Vec<Num>,
-    /// Whether the view's strides are those of its dimensions.
+    /// True if the view's strides are those of its dimensions.
     pub(super) plain_strides: bool,
     /// Extents, with all that are too large to be reached made equal; by dimension.
     limits: Vec<Num>,
@@ -63,7 +63,7 @@ pub(super) struct Spot {
 }
 
 impl Spot {
-    /// Whether the elements of a run follow each other, each coordinate moving in a known way.
+    /// Returns true if the elements of a run follow each other, each coordinate moving in a known way.
     pub(super) fn is_run(&self) -> bool {
         let known = |n: &Num| n.step != Step::Free;
         known(&self.linear) && self.coordinates.iter().all(|c| known(&c.block) && known(&c.within))
@@ -123,7 +123,7 @@ impl Rules {
         self.parts[kind * self.layout.rank + d]
     }
 
-    /// Whether what is outside of the tensor is another place in it.
+    /// Returns true if what is outside of the tensor is another place in it.
     fn wraps(&self) -> bool {
         !self.store && matches!(self.layout.clamp, CLAMP_TO_EDGE | CLAMP_REPEAT | CLAMP_MIRRORED)
     }
@@ -189,7 +189,7 @@ impl Rules {
         c.select(large, Num::known(u32::MAX), period)
     }
 
-    /// Whether some elements can be clipped.
+    /// Returns true if some elements can be clipped.
     pub(super) fn clips(&self) -> bool {
         let Some(v) = &self.view else { return false };
         let clip = 2 * v.order.len();
@@ -245,7 +245,7 @@ impl Rules {
         single.then(|| slice.iter().map(axis).collect()).flatten()
     }
 
-    /// Whether coordinates less than `below` are inside of dimension `d`, whatever the values are.
+    /// Returns true if coordinates less than `below` are inside of dimension `d`, whatever the values are.
     pub(super) fn surely_inside(&self, d: usize, offset: Num, below: Option<u32>) -> bool {
         let extent = self.part(layout::EXTENT, d);
         let end = offset.constant().filter(|o| *o < 1 << 31).zip(below).and_then(|(o, b)| o.checked_add(b));
@@ -404,7 +404,7 @@ impl Rules {
         }
     }
 
-    /// Whether elements outside of the tensor take the clamp value.
+    /// Returns true if elements outside of the tensor take the clamp value.
     pub(super) fn fills(&self) -> bool {
         !self.store && self.layout.clamp == CLAMP_CONSTANT
     }

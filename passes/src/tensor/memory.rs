@@ -288,7 +288,7 @@ impl Memory {
         out.extend(self.operands.iter().copied());
     }
 
-    /// Whether elements can be counted in what a matrix load points to: whole units, not components of vectors.
+    /// Returns true if elements can be counted in what a matrix load points to: whole units, not components of vectors.
     pub(super) fn has_units(&self) -> bool {
         self.seen.is_some() || self.component.is_none()
     }

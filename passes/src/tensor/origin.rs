@@ -37,7 +37,7 @@ pub(super) fn promised(operands: &[Operand], element: u32) -> u32 {
     operands.get(1).filter(|_| aligned).map_or(element, |o| o.word()).clamp(element, QUAD)
 }
 
-/// Whether a pointer is known to be no multiple of so many bytes, a power of two.
+/// Returns true if a pointer is known to be no multiple of so many bytes, a power of two.
 pub(crate) fn points_beside(
     m: &Module,
     (constants, decorations): (&Constants, &Decorations),

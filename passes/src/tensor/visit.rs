@@ -174,7 +174,7 @@ impl Visit {
         }
     }
 
-    /// Whether a run must go element by element.
+    /// Returns whether a run must go element by element.
     fn unless(
         &self,
         b: &mut FunctionBuilder<'_>,

@@ -120,7 +120,7 @@ impl WideRoot {
         self.base.clone().plus(Term { at: linear.at, factor: bytes, align: linear.align })
     }
 
-    /// Whether the element with number `linear` does not begin a unit. `None`: it does.
+    /// Returns whether the element with number `linear` does not begin a unit. `None`: it does.
     pub(super) fn misaligned(&self, b: &mut FunctionBuilder<'_>, linear: Num, unit: u32) -> Option<Id> {
         self.address(linear).misaligned(b, unit)
     }

@@ -28,7 +28,7 @@ impl Tiles<'_, '_> {
         }
     }
 
-    /// Whether the rows of a value hold one value each.
+    /// Returns true if the rows of a value hold one value each.
     pub(super) fn is_alike(&self, value: Option<Id>) -> bool {
         value.is_some_and(|id| self.alike.contains(&id))
     }

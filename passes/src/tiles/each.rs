@@ -468,7 +468,7 @@ impl Tiles<'_, '_> {
     }
 }
 
-/// Whether the numbers of a tile's rows and columns are numbers of its elements' type.
+/// Returns true if the numbers of a tile's rows and columns are numbers of its elements' type.
 pub(super) fn counts(mat: Mat) -> bool {
     let exact = match mat.elem.scalar {
         Scalar::Int { width, signed } => 1u64 << (width - u32::from(signed)).min(32),
@@ -518,12 +518,12 @@ fn from_word(b: &mut FunctionBuilder<'_>, elem: Elem, value: Index) -> Id {
     }
 }
 
-/// Whether rows, and columns, have to be known to call a function for the elements that invocations hold.
+/// Returns whether rows, and columns, have to be known to call a function for the elements that invocations hold.
 pub(super) fn places_wanted(m: &Module, function: Id, mat: Mat) -> [bool; 2] {
     if is_guarded(mat) { [true; 2] } else { takes_place(m, function) }
 }
 
-/// Whether some of the elements that invocations hold are not the matrix's.
+/// Returns true if some of the elements that invocations hold are not the matrix's.
 pub(super) fn is_guarded(mat: Mat) -> bool {
     mat.covered() != (mat.shape.rows, mat.shape.cols)
 }

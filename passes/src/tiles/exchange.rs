@@ -49,7 +49,7 @@ impl Move {
         if matches!(self.change, Change::Fold(_)) { 2 } else { 1 }
     }
 
-    /// Whether the padding of the result has to be made zero.
+    /// Returns true if the padding of the result has to be made zero.
     pub(super) fn clears(&self) -> bool {
         self.to.shape.use_ != Use::Accumulator && self.to.has_partial_tiles()
     }
@@ -92,7 +92,7 @@ impl Tiles<'_, '_> {
         Ok(())
     }
 
-    /// Whether a conversion transposes.
+    /// Returns true if a conversion transposes.
     pub(super) fn transposed(&self, m: &Module, result: Id) -> bool {
         m.has_capability(Capability::CooperativeMatrixConversionsEXT)
             && m.globals_with(Op::Decorate).any(|r| {

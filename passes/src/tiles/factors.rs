@@ -78,7 +78,7 @@ fn narrow(m: &Module, constants: &Constants, profile: &Profile, product: InstRef
     multiplies(profile, [narrow_a, narrow_b, sum(m, product)?, component(m, inst.ty?)?]).then_some([a, b])
 }
 
-/// Whether every product of two numbers of a type is a number of the other.
+/// Returns true if every product of two numbers of a type is a number of the other.
 fn holds_products(wide: Scalar, narrow: Scalar) -> bool {
     wide == Scalar::Float { width: 32 } && narrow.is_float() && narrow.width() <= 16
 }

@@ -26,7 +26,7 @@ use coop_ir::{Id, InstRef, Op, Operand};
 pub(super) struct Fold {
     pub(super) from: Mat,
     pub(super) to: Mat,
-    /// Whether lines are rows.
+    /// True if lines are rows.
     pub(super) by_row: bool,
     pub(super) function: Id,
 }
@@ -167,7 +167,7 @@ impl Tiles<'_, '_> {
         Some(result)
     }
 
-    /// Whether the device folds the lines of a tile by itself, and the subgroup has them to itself.
+    /// Returns true if the device folds the lines of a tile by itself, and the subgroup has them to itself.
     fn folds_natively(&self, fold: &Fold) -> bool {
         let (from, to) = (fold.from, fold.to);
         let (_, _, groups, _) = fold.along();

@@ -87,7 +87,7 @@ pub(super) fn deferred(
     out
 }
 
-/// Whether an instruction may change memory that a load reads, or wait for others to.
+/// Returns true if an instruction may change memory that a load reads, or wait for others to.
 pub(super) fn writes(m: &Module, inst: &Inst) -> bool {
     match inst.op {
         Op::FunctionCall => return inst.callee().is_none_or(|f| has_effects(m, f)),
@@ -114,7 +114,7 @@ pub(super) fn uses(m: &Module) -> FxHashMap<Id, u32> {
 }
 
 impl Slices {
-    /// Whether tiles can be loaded at a step that is not known.
+    /// Returns true if tiles can be loaded at a step that is not known.
     pub(super) fn rolls(&self) -> bool {
         [&self.left, &self.right].iter().all(|f| !matches!(f, Factor::Held(_)))
     }
@@ -274,7 +274,8 @@ mod tests {
     use super::*;
     use crate::scalar;
 
-    /// Whether an instruction of a function is taken to write: here, where scalar code defers loads, and of the function.
+    /// Returns whether an instruction of a function is taken to write: here, where scalar code defers loads, and of the
+    /// function.
     fn taken_to_write(line: &str) -> [bool; 3] {
         let source = format!(
             "%glsl = OpExtInstImport \"GLSL.std.450\"

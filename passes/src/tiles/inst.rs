@@ -56,7 +56,7 @@ pub(super) fn malformed<T>(r: InstRef, why: impl Into<String>) -> Result<T, Refu
 type Through = Option<(usize, Mat)>;
 
 impl Tiles<'_, '_> {
-    /// Whether an instruction has to do with a matrix that becomes an array.
+    /// Returns true if an instruction has to do with a matrix that becomes an array.
     pub(super) fn touches(&self, m: &Module, inst: &Inst) -> bool {
         let cut = |t: Id| self.mats.get(&t).is_some_and(|m| !m.is_kept());
         let cut_value = |id: Id| self.mat_of(m, id).is_some_and(|m| !m.is_kept());
@@ -137,7 +137,7 @@ impl Tiles<'_, '_> {
         }
     }
 
-    /// Whether a conversion of components takes them to other places.
+    /// Returns true if a conversion of components takes them to other places.
     pub(super) fn moves(&self, m: &Module, inst: &Inst, to: Mat) -> bool {
         let from = inst.id(0).and_then(|id| self.mat_of(m, id));
         let one = inst.operands.len() == 1 && inst.op != Op::Bitcast;

@@ -302,7 +302,7 @@ fn partners(m: &Module, logical: &[Logical]) -> Vec<(Id, Id)> {
     out
 }
 
-/// Whether the module does things with whole rows: reduces them, or makes factors of sums.
+/// Returns true if the module does things with whole rows: reduces them, or makes factors of sums.
 fn keeps_rows(m: &Module) -> bool {
     m.all().any(|r| {
         let inst = m.inst(r);

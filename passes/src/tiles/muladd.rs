@@ -165,7 +165,7 @@ impl Tiles<'_, '_> {
         Ok(out)
     }
 
-    /// Whether the device has a product only with sums of another type.
+    /// Returns true if the device has a product only with sums of another type.
     pub(super) fn must_widen(&self, m: &Module, inst: &Inst) -> bool {
         match (self.cx.options.profile, self.operands_and_result(m, inst)) {
             (Some(profile), Some(mats @ [.., d])) => d.elem.scalar.is_float() && !has_product(profile, mats),
@@ -184,7 +184,7 @@ impl Tiles<'_, '_> {
         Some(tile_type(b.module, b.globals, &mut self.tile_types, key))
     }
 
-    /// Whether an instruction saturates as the device can't.
+    /// Returns true if an instruction saturates as the device can't.
     pub(super) fn must_saturate(&self, m: &Module, inst: &Inst) -> bool {
         let mats = self.operands_and_result(m, inst);
         let bits = inst.matrix_operands();
@@ -197,7 +197,7 @@ impl Tiles<'_, '_> {
         Some([operand(0)?, operand(1)?, operand(2)?, *self.mats.get(&inst.ty?)?])
     }
 
-    /// Whether the device has a product of tiles like these that saturates.
+    /// Returns true if the device has a product of tiles like these that saturates.
     fn device_saturates(&self, [a, b, c, d]: [Mat; 4], bits: Bits) -> bool {
         let signs = [
             Bits::MatrixASignedComponentsKHR,

@@ -45,7 +45,7 @@ impl Native {
 }
 
 impl Tiles<'_, '_> {
-    /// Whether a function is called for each element of tiles by the device.
+    /// Returns true if a function is called for each element of tiles by the device.
     pub(super) fn calls_natively(&self, mat: Mat) -> bool {
         self.native.per_element && !is_guarded(mat)
     }

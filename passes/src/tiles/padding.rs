@@ -14,7 +14,7 @@ use coop_ir::pointers;
 use coop_ir::types::Type;
 use coop_ir::{Id, Inst, Module, Op};
 
-/// Whether K ends inside a tile of this factor.
+/// Returns true if K ends inside a tile of this factor.
 pub(super) fn ends_inside(mat: Mat) -> bool {
     match mat.shape.use_ {
         Use::A => !mat.shape.cols.is_multiple_of(mat.tile_cols),
@@ -83,7 +83,7 @@ impl Padding<'_> {
         }
     }
 
-    /// Whether an instruction gives a value with something beyond the end of K.
+    /// Returns true if an instruction gives a value with something beyond the end of K.
     fn fills(&self, inst: &Inst, ty: Id) -> bool {
         let mat = self.mats.get(&ty);
         let constructs = inst.op.is_composite();
@@ -133,7 +133,7 @@ impl Padding<'_> {
         self.filled.extend(variable);
     }
 
-    /// Whether a variable is; pointers that lead nowhere known are.
+    /// Returns true if a variable is; pointers that lead nowhere known are.
     fn is_filled(&self, variable: Option<Id>) -> bool {
         variable.is_none_or(|v| self.filled.contains(&v))
     }

@@ -70,9 +70,9 @@ pub(super) struct Pipeline {
 #[derive(Clone, Copy)]
 struct Exit {
     condition: Id,
-    /// Whether the loop goes on when the condition holds.
+    /// True if the loop goes on when the condition holds.
     stays: bool,
-    /// Whether it is asked before the products of a round.
+    /// True if it is asked before the products of a round.
     before: bool,
 }
 
@@ -184,7 +184,7 @@ fn pipeline(
     Some(Pipeline { entry, header, latch, products, phis, inside, exit, fetched, plans, live: false })
 }
 
-/// Whether an instruction may be repeated elsewhere.
+/// Returns true if an instruction may be repeated elsewhere.
 fn is_pure(m: &Module, inst: &Inst) -> bool {
     match inst.op {
         op if op.is_address_arithmetic() => true,
@@ -199,7 +199,7 @@ fn is_pure(m: &Module, inst: &Inst) -> bool {
 }
 
 impl Pipeline {
-    /// Whether a value can be had in a round.
+    /// Returns true if a value can be had in a round.
     fn can(&self, m: &Module, id: Id, round: Round, depth: u32) -> bool {
         if !self.inside.contains(&id) {
             return true;

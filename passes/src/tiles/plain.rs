@@ -123,7 +123,7 @@ impl Plain<'_> {
         Some(())
     }
 
-    /// Whether a matrix that is cut is known to be where Vulkan has no tiles.
+    /// Returns true if a matrix that is cut is known to be where Vulkan has no tiles.
     fn is_misaligned(&self, m: &Module, mat: Mat, (pointer, stride, unit): (Id, Id, u32), row_major: bool) -> bool {
         let (line, lines) = if row_major { (mat.tile_cols, mat.shape.rows) } else { (mat.tile_rows, mat.shape.cols) };
         let need = (line * mat.elem.scalar.bytes()).min(QUAD);
@@ -150,7 +150,7 @@ impl Plain<'_> {
     }
 }
 
-/// Whether an access can't go tile by tile.
+/// Returns true if an access can't go tile by tile.
 fn needs_elements(mat: Mat, unit: u32, row_major: bool) -> bool {
     let (tile, held) = if row_major { (mat.tile_cols, mat.shape.cols) } else { (mat.tile_rows, mat.shape.rows) };
     let inside = held > tile && !(tile * mat.elem.scalar.bytes()).is_multiple_of(unit);

@@ -86,7 +86,7 @@ impl Loose {
 struct Plan {
     from: Mat,
     to: Mat,
-    /// Whether lines are rows (else columns).
+    /// True if lines are rows (else columns).
     by_row: bool,
     all: bool,
     combine: Id,

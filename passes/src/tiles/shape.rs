@@ -51,7 +51,7 @@ impl Mat {
         self.rows * self.cols
     }
 
-    /// Whether the type stays what it is.
+    /// Returns true if the type stays what it is.
     pub(super) fn is_kept(&self) -> bool {
         self.tile == self.ty
     }
@@ -81,7 +81,7 @@ impl Mat {
         self.name().replace(|c: char| !c.is_ascii_alphanumeric(), "_")
     }
 
-    /// Whether tiles hold something beyond the last row or column (whole tiles beyond are not meant).
+    /// Returns true if tiles hold something beyond the last row or column (whole tiles beyond are not meant).
     pub(super) fn has_partial_tiles(&self) -> bool {
         !self.shape.rows.is_multiple_of(self.tile_rows) || !self.shape.cols.is_multiple_of(self.tile_cols)
     }
@@ -93,7 +93,7 @@ impl Mat {
     }
 }
 
-/// Whether the profile has a product of these types, of whatever sizes: A, B, C and the result.
+/// Returns true if the profile has a product of these types, of whatever sizes: A, B, C and the result.
 pub(super) fn multiplies(profile: &Profile, [a, b, c, d]: [Scalar; 4]) -> bool {
     profile
         .khr_properties
@@ -102,19 +102,19 @@ pub(super) fn multiplies(profile: &Profile, [a, b, c, d]: [Scalar; 4]) -> bool {
         .any(|p| is(p.a, a, None) && is(p.b, b, None) && is(p.c, c, None) && is(p.result, d, None))
 }
 
-/// Whether no column of the matrices of a row is less than a word.
+/// Returns true if no column of the matrices of a row is less than a word.
 fn in_words(p: &MatrixProperties) -> bool {
     let narrowest = [p.a, p.c, p.result].into_iter().filter_map(ComponentType::bits).min();
     narrowest.is_none_or(|bits| p.m * bits >= 32)
 }
 
-/// Whether no column of a tile is less than a word, which is what shared memory is written in.
+/// Returns true if no column of a tile is less than a word, which is what shared memory is written in.
 fn is_in_words((rows, _): (u32, u32), scalar: Scalar) -> bool {
     rows * scalar.width() >= 32
 }
 
-/// Whether a component type of the profile is this one. The operand bits of a MulAdd decide whether integers have a
-/// sign; where there is none, either will do.
+/// Returns true if a component type of the profile is this one. The operand bits of a MulAdd decide whether integers
+/// have a sign; where there is none, either will do.
 fn is(component: ComponentType, scalar: Scalar, signed: Option<bool>) -> bool {
     match scalar {
         Scalar::Int { width, .. } => {
@@ -323,7 +323,7 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// Whether the device multiplies tiles like these.
+/// Returns true if the device multiplies tiles like these.
 pub(super) fn has_product(profile: &Profile, mats: [Mat; 4]) -> bool {
     products(profile, mats, [None; 4]).next().is_some()
 }
@@ -344,7 +344,7 @@ pub(super) fn products(
     })
 }
 
-/// Whether the device has a tile.
+/// Returns true if the device has a tile.
 pub(super) fn has_tile(profile: &Profile, scalar: Scalar, use_: Use, tile: (u32, u32)) -> bool {
     let all = profile.khr_properties.iter().chain(&profile.held_properties);
     all.filter(|p| p.scope == Scope::Subgroup).any(|p| match use_ {

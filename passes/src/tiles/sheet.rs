@@ -19,7 +19,7 @@ const WORD: Scalar = Scalar::Int { width: 32, signed: false };
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Layout {
     pub(super) elem: Elem,
-    /// Whether lines are columns.
+    /// True if lines are columns.
     pub(super) down: bool,
     pub(super) lines: u32,
     /// Elements of a line.
@@ -152,7 +152,7 @@ impl Sheet {
         self.region.zone
     }
 
-    /// Whether it is one for all invocations of the workgroup.
+    /// Returns true if it is one for all invocations of the workgroup.
     pub(super) fn is_shared(&self) -> bool {
         self.each == 0 && self.zone() == Zone::Workgroup
     }

@@ -136,7 +136,7 @@ impl Tiles<'_, '_> {
         (row, col)
     }
 
-    /// Whether a load is left to the product that uses it.
+    /// Returns true if a load is left to the product that uses it.
     pub(super) fn defers(&mut self, r: InstRef, inst: &Inst) -> bool {
         let Some(id) = inst.result.filter(|id| self.deferred.get(id) == Some(&r)) else { return false };
         self.loads.insert(r, inst.clone());
@@ -222,8 +222,8 @@ impl Tiles<'_, '_> {
         Ok(())
     }
 
-    /// Whether an access can go tile by tile after all: then each tile with the operands of a plain load, and what
-    /// tells that they can't be used, if that is not sure. That is the same for all invocations of the scope.
+    /// Returns whether an access can go tile by tile after all: then each tile with the operands of a plain load, and
+    /// what tells that they can't be used, if that is not sure. That is the same for all invocations of the scope.
     fn plain(&self, b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat) -> Option<(Plain, Option<Id>)> {
         if mat.has_partial_tiles() {
             return None;

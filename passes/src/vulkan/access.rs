@@ -225,7 +225,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Whether numbers are loaded and stored as they are, in memory of the device.
+    /// Returns true if numbers are loaded and stored as they are, in memory of the device.
     fn whole(&self, access: Access, scalar: Scalar) -> bool {
         access.place == Place::Global && access.align >= u64::from(scalar.bytes())
     }

@@ -9,7 +9,7 @@ use coop_ir::spv::{Decoration, MemoryAccess, StorageClass};
 use coop_ir::types::{Scalar, Type, coop_mat};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
-/// Whether an instruction loads or stores a matrix through its first operand.
+/// Returns true if an instruction loads or stores a matrix through its first operand.
 pub(super) fn accesses(op: Op) -> bool {
     op.is_matrix_access() && !op.is_tensor_access() && !op.is_nv_matrix_op()
 }

@@ -52,7 +52,7 @@ use root::Root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
-/// Whether a module has kernels.
+/// Returns true if a module has kernels.
 pub(crate) fn has_kernels(m: &Module) -> bool {
     let kernel = ExecutionModel::Kernel.0;
     m.globals_with(Op::EntryPoint).any(|r| m.inst(r).word(0) == Some(kernel))

@@ -76,7 +76,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// Whether a pointer that an instruction gives is an address of the device's memory by its storage class.
+    /// Returns true if a pointer that an instruction gives is an address of the device's memory by its storage class.
     fn is_of_device(&self, r: InstRef) -> bool {
         let device = [StorageClass::CrossWorkgroup, StorageClass::UniformConstant];
         self.m.inst(r).ty.and_then(|t| self.storage_of(t)).is_some_and(|c| device.contains(&c))

@@ -7,7 +7,7 @@ use coop_ir::grammar::{Class, ExecutionScope};
 use coop_ir::spv::{Capability, MemorySemantics, Scope};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
-/// Whether an instruction is atomic. Its first operand is the pointer, then come scope and semantics.
+/// Returns true if an instruction is atomic. Its first operand is the pointer, then come scope and semantics.
 pub(super) fn is_atomic(op: Op) -> bool {
     matches!(
         op,
@@ -52,7 +52,7 @@ fn of_subgroup(op: Op) -> Option<(Op, Capability)> {
     })
 }
 
-/// Whether an instruction is one of the subgroup instructions that Vulkan has, with a scope.
+/// Returns true if an instruction is one of the subgroup instructions that Vulkan has, with a scope.
 fn is_non_uniform(op: Op) -> bool {
     let class = op.info().map(|i| i.class);
     class == Some(Class::NonUniform) && op.execution_scope() == Some(ExecutionScope::Operand(0))

@@ -167,7 +167,7 @@ impl Prover<'_, '_, '_> {
         }
     }
 
-    /// Whether a path from a branch by way of `to` leads along an edge, without coming to the branch again.
+    /// Returns true if a path from a branch by way of `to` leads along an edge, without coming to the branch again.
     fn comes_by(&self, branch: u32, to: u32, edge: u32) -> bool {
         let program = self.solved.program;
         let e = program.edge(edge);

@@ -19,7 +19,7 @@ enum Field {
     Clip,
 }
 
-/// Whether an instruction makes a layout or a view.
+/// Returns true if an instruction makes a layout or a view.
 pub(super) fn is_layout(op: Op) -> bool {
     matches!(op, Op::CreateTensorLayoutNV | Op::CreateTensorViewNV) || field(op, 1).is_some()
 }
@@ -38,7 +38,7 @@ fn field(op: Op, operand: usize) -> Option<Field> {
     })
 }
 
-/// Whether an instruction makes something else of a number, whatever it was.
+/// Returns true if an instruction makes something else of a number, whatever it was.
 fn sets(op: Op, what: Field) -> bool {
     match op {
         Op::TensorLayoutSetDimensionNV | Op::TensorViewSetDimensionNV => {

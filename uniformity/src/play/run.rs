@@ -43,10 +43,10 @@ pub(in super::super) struct Run {
 pub(super) struct Strict {
     /// By value, whether it rests on made-up numbers.
     pub(super) made_up: Vec<bool>,
-    /// Whether what was asked for last does.
+    /// True if what was asked for last does.
     pub(super) touched: bool,
     pub(super) assumes: Assumptions,
-    /// Whether the number of the workgroup was asked for.
+    /// True if the number of the workgroup was asked for.
     pub(super) placed: bool,
     /// Branches at which invocations parted: which went where.
     splits: Vec<(u32, Vec<(u32, u32)>)>,
@@ -154,7 +154,7 @@ impl Player<'_, '_, '_> {
         None
     }
 
-    /// Whether those who are here are a part of an instance, or differ in an operand.
+    /// Returns whether those who are here are a part of an instance, or differ in an operand.
     fn shows(&self, t: &mut Trial, here: &[(u32, u32)]) -> Option<(Pair, Option<(u64, u64)>)> {
         let (grid, goal) = (&self.solved.grid, t.plan.goal);
         let step = if goal.scope == Uniformity::Workgroup { grid.lanes } else { grid.subgroup };
@@ -220,7 +220,7 @@ impl Player<'_, '_, '_> {
         Some(out)
     }
 
-    /// Whether a number may be made up for a node in a run: for an argument of the entry point.
+    /// Returns true if a number may be made up for a node in a run: for an argument of the entry point.
     pub(super) fn is_argument(&self, n: u32) -> bool {
         let of = node(self.solved, n);
         let op = of.inst.map(|r| self.solved.program.module.inst(r).op);

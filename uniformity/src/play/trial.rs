@@ -66,7 +66,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Whether what was asked for does.
+    /// Returns true if what was asked for does.
     pub(super) fn touched(&self) -> bool {
         self.strict.as_ref().is_some_and(|s| s.touched)
     }

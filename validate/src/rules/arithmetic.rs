@@ -204,7 +204,7 @@ pub(crate) fn refuses_matrices(op: Op) -> bool {
     op.info().is_some() && !any_type && !op.is_matrix_op()
 }
 
-/// Whether an extended instruction is of a set that computes.
+/// Returns true if an extended instruction is of a set that computes.
 pub(crate) fn is_semantic(cx: &Cx, at: InstRef) -> bool {
     let set = cx.inst(at).id(0).and_then(|s| cx.module.def_inst(s)).and_then(|i| i.string(0));
     // What an unknown set takes is not known either.
@@ -244,7 +244,7 @@ pub(crate) fn arithmetic(cx: &Cx, o: &Operation, integers: bool, out: &mut Sink)
     }
 }
 
-/// Whether all operands have the type of the result.
+/// Returns whether all operands have the type of the result.
 fn one_type(cx: &Cx, o: &Operation, out: &mut Sink) {
     let Some(result) = o.ty else { return };
     for (i, value) in o.ids() {
@@ -262,7 +262,7 @@ fn one_type(cx: &Cx, o: &Operation, out: &mut Sink) {
     }
 }
 
-/// Whether the components suit the operation.
+/// Returns whether the components suit the operation.
 fn suits(cx: &Cx, o: &Operation, integers: bool, matrix: MatrixType, out: &mut Sink) {
     let Some(component) = matrix.component() else { return };
     let suits = match (o.op, component) {
@@ -335,7 +335,7 @@ pub(crate) fn times_scalar(cx: &Cx, o: &Operation, out: &mut Sink) {
     }
 }
 
-/// Whether a matrix is multiplied by a scalar of its component type.
+/// Returns whether a matrix is multiplied by a scalar of its component type.
 fn scalar_types(cx: &Cx, o: &Operation, matrix: MatrixType, out: &mut Sink) {
     let (Some(left), Some(scalar), Some(result)) = (o.id(0), o.id(1), o.ty) else { return };
     if cx.module.type_of(left) != Some(result) {

@@ -185,8 +185,8 @@ pub(crate) fn matrix_type(cx: &Cx, m: MatrixType, at: InstRef, out: &mut Sink) {
     width(cx, component, m.component_id(), at, out);
 }
 
-/// Whether a scalar is of a format of SPV_EXT_ocp_microscaling_types; the last, of 8-bit integers with a scale, has no name
-/// in the grammar yet.
+/// Returns true if a scalar is of a format of SPV_EXT_ocp_microscaling_types; the last, of 8-bit integers with a scale,
+/// has no name in the grammar yet.
 fn is_microscaling(scalar: Scalar) -> bool {
     let Scalar::Encoded { encoding, .. } = scalar else { return false };
     (FPEncoding::Float6E2M3EXT.0..=FPEncoding::Float8UnsignedE8M0EXT.0 + 1).contains(&encoding)
@@ -304,7 +304,7 @@ fn int4_memory(cx: &Cx, at: InstRef, out: &mut Sink) {
     });
 }
 
-/// Whether a type is or has 4-bit integers that fill no byte.
+/// Returns true if a type is or has 4-bit integers that fill no byte.
 fn half_bytes(cx: &Cx, ty: Id, depth: u32) -> bool {
     let is_four = |id: Id| matches!(cx.scalar(id), Some(Scalar::Int { width: 4, .. }));
     match Type::of(cx.module, ty) {

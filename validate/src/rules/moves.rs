@@ -95,7 +95,8 @@ pub(crate) fn select(cx: &Cx, o: &Operation, out: &mut Sink) {
 /// A type, where it stands and what is said of it.
 type Side<'a> = (Id, Part, &'a str);
 
-/// Whether a type is a matrix, a tensor layout or view, or has some inside; pointers to such are another matter.
+/// Returns true if a type is a matrix, a tensor layout or view, or has some inside; pointers to such are another
+/// matter.
 fn concerns(cx: &Cx, ty: Id) -> bool {
     cx.class(ty).is_some_and(|c| !matches!(c, Class::Pointer | Class::TensorPointer))
 }
@@ -152,7 +153,7 @@ fn storage(cx: &Cx, at: InstRef, operand: usize, pointer: Id, ty: Option<Id>, ou
     });
 }
 
-/// Whether a pointer leads to a variable with matrices, about whose storage class another rule has spoken.
+/// Returns true if a pointer leads to a variable with matrices, about whose storage class another rule has spoken.
 fn is_variable_of_matrices(cx: &Cx, pointer: Id) -> bool {
     let root = pointers::root(cx.module, pointer, |op| op.is_member_chain() || op == Op::CopyObject);
     root.is_some_and(|root| {

@@ -12,7 +12,7 @@ use coop_ir::{InstRef, Op};
 struct Seen(Vec<Cap>);
 
 impl Seen {
-    /// Whether any of these is declared, or was asked for before.
+    /// Returns true if any of these is declared, or was asked for before.
     fn covers(&mut self, cx: &Cx, any_of: &[Cap]) -> bool {
         let Some(first) = any_of.first() else { return true };
         if any_of.iter().any(|c| cx.capabilities.has(*c)) || self.0.contains(first) {

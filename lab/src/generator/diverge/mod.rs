@@ -41,7 +41,7 @@ pub struct Diverging {
     pub module: Module,
     /// The size of a workgroup.
     pub local_size: [u32; 3],
-    /// Whether invocations meet earlier than merge instructions say: in kernels, that have none, and where maximal
+    /// True if invocations meet earlier than merge instructions say: in kernels, that have none, and where maximal
     /// reconvergence is asked for.
     pub meets_early: bool,
     /// How many bytes of entropy decided; more change nothing.
@@ -93,7 +93,7 @@ struct Around {
 
 struct Gen<'a> {
     e: Entropy<'a>,
-    /// Whether it makes [`Constructs::All`].
+    /// True if it makes [`Constructs::All`].
     all: bool,
     /// The default of the specialization constant.
     warp: u32,
@@ -103,9 +103,9 @@ struct Gen<'a> {
     size: [u32; 3],
     /// An execution mode, or nothing.
     mode: &'static str,
-    /// Whether it is a kernel of OpenCL, which has no merge instructions.
+    /// True if it is a kernel of OpenCL, which has no merge instructions.
     kernel: bool,
-    /// Whether invocations may end anywhere.
+    /// True if invocations may end anywhere.
     kills: bool,
     next: u32,
     /// The functions that are done.
@@ -117,10 +117,10 @@ struct Gen<'a> {
     label: String,
     around: Around,
     depth: u32,
-    /// Whether some invocations may not be there any more.
+    /// True if some invocations may not be there any more.
     left: bool,
     statements: u32,
-    /// Whether it returns a number.
+    /// True if it returns a number.
     returns: bool,
     /// Numbers that are the same in all blocks from here on: parameters, counters of loops.
     known: Vec<String>,
@@ -298,12 +298,12 @@ impl<'a> Gen<'a> {
         self.finish(&head, &entry);
     }
 
-    /// Whether all invocations are here: not in functions, as only some may call them.
+    /// Returns true if all invocations are here: not in functions, as only some may call them.
     fn is_whole(&self) -> bool {
         self.depth == 0 && !self.left && !self.returns
     }
 
-    /// Whether buffers and push constants are at hand: those of kernels are arguments of the entry point.
+    /// Returns true if buffers and push constants are at hand: those of kernels are arguments of the entry point.
     fn has_arguments(&self) -> bool {
         !(self.kernel && self.returns)
     }

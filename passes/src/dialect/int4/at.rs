@@ -20,7 +20,7 @@ pub(super) struct At {
     layout: u64,
     /// Rows that a line of the packed layout has, and 1 otherwise.
     rows: u32,
-    /// Whether elements are counted with 64 bits.
+    /// True if elements are counted with 64 bits.
     wide: bool,
     /// Elements in a unit of memory.
     per: u32,

@@ -170,7 +170,7 @@ struct Pass {
     functions: FxHashMap<(Made, Id), Id>,
 }
 
-/// Whether a type is of 4-bit integers, and whether it is a matrix's.
+/// Returns whether a type is of 4-bit integers, and whether it is a matrix's.
 fn of(m: &Module, ty: Option<Id>) -> Option<bool> {
     let ty = ty?;
     if let Some(matrix) = types::coop_mat(m, ty) {

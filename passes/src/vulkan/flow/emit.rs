@@ -245,7 +245,7 @@ fn direct(body: &[Stmt], around: Around) -> Option<Id> {
     }
 }
 
-/// Whether a list has a break of the loop whose body it is.
+/// Returns true if a list has a break of the loop whose body it is.
 fn breaks(body: &[Stmt]) -> bool {
     body.iter().any(|s| match s {
         Stmt::Break => true,

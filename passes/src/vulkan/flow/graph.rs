@@ -32,7 +32,7 @@ pub(super) struct Arm {
     pub(super) to: usize,
     /// The values for which it is taken, as literal words; empty for a Condition.
     pub(super) values: Vec<[u32; 2]>,
-    /// Whether it is taken for all other values.
+    /// True if it is taken for all other values.
     pub(super) default: bool,
     /// What is to be remembered on the way.
     pub(super) set: Vec<(Var, u32)>,

@@ -209,7 +209,7 @@ impl On<'_, '_> {
     }
 }
 
-/// Whether a declared component type is one of a list, of either sign.
+/// Returns true if a declared component type is one of a list, of either sign.
 fn same_type(declared: Scalar, listed: ComponentType) -> bool {
     match declared {
         Scalar::Int { width, .. } => {
@@ -259,7 +259,7 @@ pub(super) fn check(on: &mut On, out: &mut Sink) {
     }
 }
 
-/// Whether the device has matrices of this type, as far as that can be told.
+/// Returns true if the device has matrices of this type, as far as that can be told.
 fn matrix_type(on: &mut On, m: &CoopMatView, at: InstRef, out: &mut Sink) -> bool {
     let Some(f) = on.fixed(m, "matrix types", at) else { return true };
     let (profile, name) = (&on.device.profile, on.device.name());

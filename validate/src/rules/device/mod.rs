@@ -118,7 +118,7 @@ impl On<'_, '_> {
         self.cx.entries().iter().filter(meant)
     }
 
-    /// Whether the profile is for Vulkan.
+    /// Returns true if the profile is for Vulkan.
     pub(crate) fn is_vulkan(&self) -> bool {
         self.device.profile.api == Api::Vulkan
     }

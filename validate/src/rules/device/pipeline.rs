@@ -172,7 +172,7 @@ pub(super) fn check(on: &mut On, out: &mut Sink) {
     }
 }
 
-/// Whether an entry point has matrices in a stage in which the device has none.
+/// Returns true if an entry point has matrices in a stage in which the device has none.
 pub(super) fn refuses_stage(on: &On, entry: &EntryPoint) -> bool {
     let matrices = !on.cx.matrices().is_empty() || on.cx.has_nv1();
     let supported = on.device.profile.limits.cooperative_matrix_supported_stages;

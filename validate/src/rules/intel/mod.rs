@@ -435,7 +435,7 @@ pub(crate) fn cache_controls(cx: &Cx, out: &mut Sink) {
     }
 }
 
-/// Whether a matrix is filled through a pointer, as DPC++ does; reports it.
+/// Returns true if a matrix is filled through a pointer, as DPC++ does; reports it.
 pub(crate) fn filled(cx: &Cx, at: InstRef, matrix: &str, out: &mut Sink) -> bool {
     let inst = cx.inst(at);
     let pointer = inst.op == Op::CompositeConstruct

@@ -265,7 +265,7 @@ impl Analysis<'_, '_> {
         state
     }
 
-    /// Whether an instruction makes a layout or view, or stores one.
+    /// Returns true if an instruction makes a layout or view, or stores one.
     fn concerns(&self, at: InstRef) -> bool {
         let inst = self.cx.inst(at);
         if inst.op == Op::Store {
@@ -275,7 +275,7 @@ impl Analysis<'_, '_> {
         matches!(made, Some(Class::Layout | Class::View))
     }
 
-    /// Whether what is known of the result has changed.
+    /// Returns true if what is known of the result has changed.
     fn step(&mut self, at: InstRef, state: &mut Rc<State>) -> bool {
         let inst = self.cx.inst(at);
         if inst.op == Op::Store {

@@ -174,7 +174,7 @@ pub(crate) fn layout(cx: &Cx, at: InstRef, out: &mut Sink) {
     });
 }
 
-/// Whether an operand is a constant of a 32-bit integer type; reports if it is none.
+/// Returns true if an operand is a constant of a 32-bit integer type; reports if it is none.
 fn constant(cx: &Cx, at: InstRef, rule: &'static Rule, name: &str, operand: usize, id: Id, out: &mut Sink) -> bool {
     let Some(why) = cx.not_const_u32(id) else { return true };
     out.report(rule, at, || {

@@ -80,7 +80,7 @@ fn draft(cx: &Cx, ways: &[Option<Way>], at: InstRef, way: Way) -> Draft {
     draft
 }
 
-/// Whether all invocations of a scope must execute an instruction together.
+/// Returns true if all invocations of a scope must execute an instruction together.
 pub(super) fn is_tangled(cx: &Cx, inst: &Inst) -> bool {
     let matrix = |c: Option<Class>| matches!(c, Some(Class::Matrix | Class::MatrixNv | Class::Holder));
     let works = !matches!(inst.op, Op::CooperativeMatrixLengthKHR | Op::Variable | Op::ExtInst)

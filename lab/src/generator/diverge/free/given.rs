@@ -113,7 +113,7 @@ impl Freed {
     }
 }
 
-/// Whether a block of a function is one that nothing comes to.
+/// Returns true if a block of a function is one that nothing comes to.
 pub(super) fn leads_nowhere(module: &Module, f: usize, label: Id) -> bool {
     let block = module.functions[f].blocks.iter().find(|b| module.inst(b.label).result == Some(label));
     block.and_then(|b| b.terminator()).is_some_and(|r| module.inst(r).op == Op::Unreachable)

@@ -62,7 +62,7 @@ impl Freer<'_> {
         self.module.def_inst(ty).is_some_and(|t| t.op == Op::TypePointer)
     }
 
-    /// Whether an id is a pointer to memory that is not the invocation's own.
+    /// Returns true if an id is a pointer to memory that is not the invocation's own.
     fn is_of_others(&self, id: Id) -> bool {
         let ty = self.module.type_of(id).and_then(|t| self.module.def_inst(t));
         let own = [StorageClass::Function.0, StorageClass::Private.0];
