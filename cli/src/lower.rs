@@ -12,7 +12,7 @@ use coop_ir::constant::Specialization;
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::entry_points;
 use coop_ir::text::{PrintOptions, print};
-use coop_passes::{Error, Lanes, Lowered, Options, PASSES, Refusal, Vulkan, lower_with};
+use coop_passes::{Error, Lanes, Lowered, Options, PASSES, Refusal, Target, Vulkan, lower_with};
 use coop_validate::{Level, Part};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -224,19 +224,35 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     options.verify_each |= cli.verify_each;
     options.fuel = cli.fuel;
 
-    let mut dumped = Ok(());
-    let lowered = lower_with(&loaded.module, &options, &mut |name, module| {
-        if let (Some(which), Some(dir), Ok(())) = (&cli.dump_after, &cli.dump_dir, &dumped)
-            && (which == "all" || name.ends_with(&format!("-{which}")))
-        {
-            dumped = dump(dir, name, module);
-        }
-    });
-    dumped?;
+    let mut seen: Vec<(String, Module)> = Vec::new();
+    let wanted = |name: &str| match (&cli.dump_after, &cli.dump_dir) {
+        (Some(which), Some(_)) => which == "all" || name.ends_with(&format!("-{which}")),
+        _ => false,
+    };
+    let mut watched = |options: &Options<'_>, seen: &mut Vec<(String, Module)>| {
+        seen.clear();
+        lower_with(&loaded.module, options, &mut |name, module| {
+            if wanted(name) {
+                seen.push((name.to_owned(), module.clone()));
+            }
+        })
+    };
+    let lowered = watched(&options, &mut seen);
     let lowered = match (lowered, &profile) {
-        (Ok(lowered), Some(profile)) => coopmat::fit::or_scalar(&loaded.module, &options, lowered, profile),
+        (Ok(lowered), Some(profile)) => {
+            let target = lowered.report.target.clone();
+            let taken = coopmat::fit::or_scalar(&loaded.module, &options, lowered, profile);
+            if !seen.is_empty() && taken.as_ref().is_ok_and(|taken| taken.report.target != target) {
+                // What was taken instead is what is to be seen.
+                let _ = watched(&Options { target: Target::Scalar, ..options.clone() }, &mut seen);
+            }
+            taken
+        }
         (lowered, _) => lowered,
     };
+    if let Some(dir) = &cli.dump_dir {
+        seen.iter().try_for_each(|(name, module)| dump(dir, name, module))?;
+    }
     match lowered {
         Ok(lowered) => write(cli, &loaded, &lowered, &options, profile.as_ref()).map(|()| Status::Success),
         Err(Error::Refused(refusal)) => {

@@ -2,7 +2,7 @@
 
 use coop_device::Profile;
 use coop_ir::Module;
-use coop_passes::{Error, Lowered, Options, Refusal, Target};
+use coop_passes::{Cause, Error, Lowered, Options, Refusal, Target};
 use coop_validate::{Finding, Level};
 use std::sync::Arc;
 
@@ -52,6 +52,7 @@ pub fn or_scalar(
             device.name, because.message, because.rule.id
         ),
         remedy: "lower with --target scalar".to_owned(),
+        cause: Cause::Other,
     };
     if options.target != Target::Auto {
         return Err(Error::Refused(Box::new(refusal)));

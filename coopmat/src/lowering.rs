@@ -136,7 +136,7 @@ impl Question<'_> {
         let mut done = coop_passes::lower(self.module, &options);
         // Where nobody says a size, any that the device has will do.
         let open = self.base.subgroup_size.is_none() && target != coop_passes::Target::Auto;
-        let misfit = |done: &Result<_, coop_passes::Error>| matches!(done, Err(coop_passes::Error::Refused(refusal)) if refusal.rule == "refused-subgroup-size");
+        let misfit = |done: &Result<_, coop_passes::Error>| matches!(done, Err(coop_passes::Error::Refused(refusal)) if refusal.cause == coop_passes::Cause::SubgroupSize);
         if open && misfit(&done) {
             for size in self.device.profile().required_subgroup_sizes() {
                 options.subgroup_size = Some(size);

@@ -2,9 +2,11 @@
 //!
 //! What a capability implies a module need not declare: CooperativeMatrixNV implies Shader, and there are modules that declare the
 //! first alone. A pass that takes a capability away must not take that away with it, so all that is implied is declared before the
-//! first pass ([`spell_out`]), and what is implied again or needed by nothing is taken back behind the last ([`take_back`]).
+//! matrices are looked at ([`run`]), and what is implied again or needed by nothing is taken back behind the last ([`take_back`]).
 
+use crate::Refusal;
 use crate::cleanup::remove_capability;
+use crate::pipeline::PassCx;
 use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::grammar::implied_capabilities;
 use coop_ir::hash::FxHashSet;
@@ -16,12 +18,12 @@ use coop_ir::{Kind, Module, Op};
 const KINDS: [Capability; 2] = [Capability::Shader, Capability::Kernel];
 
 /// Declares what the declared capabilities imply.
-pub(crate) fn spell_out(m: &mut Module) {
-    let declared: Vec<Capability> = m.capabilities().collect();
-    declared.into_iter().flat_map(implied_capabilities).for_each(|c| require_capability(m, c));
+pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    cx.declared.iter().copied().flat_map(implied_capabilities).for_each(|c| require_capability(m, c));
+    Ok(())
 }
 
-/// Takes back what [`spell_out`] declared and nothing asks for; `declared` has the capabilities that the input declared itself. What
+/// Takes back what [`run`] declared and nothing asks for; `declared` has the capabilities that the input declared itself. What
 /// stays has its extension.
 pub(crate) fn take_back(m: &mut Module, declared: &[Capability]) {
     let now: Vec<Capability> = m.capabilities().collect();

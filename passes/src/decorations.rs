@@ -1,9 +1,10 @@
 //! What becomes of a decoration of a matrix when the matrix becomes parts: elements, or tiles.
 //!
 //! [`fate`] decides it for every decoration that the grammar knows, for all lowerings. What one does not know may say anything, and is
-//! refused ([`prepare`]). [`take`] has those that operations on the parts get, for whoever makes these.
+//! refused ([`run`]). [`take`] has those that operations on the parts get, for whoever makes these.
 
 use crate::Refusal;
+use crate::pipeline::PassCx;
 use coop_ir::decorate::Decorations;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::pointers;
@@ -54,7 +55,8 @@ pub(crate) fn fate(decoration: Decoration) -> Option<Fate> {
 pub(crate) type Decorated = (Decoration, Vec<u32>);
 
 /// Gives each target of a group of decorations its own, drops what does not hold of parts of matrices, and refuses what nobody knows.
-pub(crate) fn prepare(m: &mut Module) -> Result<(), Refusal> {
+/// The bindings that are chosen with a NonUniform index are noted for [`keep_non_uniform`].
+pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     spell_out_decoration_groups(m);
     let decorations = Decorations::new(m);
     let mut dropped = FxHashSet::default();
@@ -73,6 +75,7 @@ pub(crate) fn prepare(m: &mut Module) -> Result<(), Refusal> {
         }
     }
     remove_globals(m, |_, r| dropped.contains(&r));
+    cx.non_uniform = non_uniform(m);
     Ok(())
 }
 
@@ -106,8 +109,11 @@ pub(crate) fn give(m: &mut Module, id: Id, decorations: &[Decorated]) {
     }
 }
 
-/// The bindings of which a module chooses one by an index that differs between invocations, as descriptor set and binding.
-pub(crate) fn non_uniform(m: &Module) -> FxHashSet<(Option<u32>, Option<u32>)> {
+/// Bindings, as descriptor set and number.
+pub(crate) type Bindings = FxHashSet<(Option<u32>, Option<u32>)>;
+
+/// The bindings of which a module chooses one by an index that differs between invocations.
+fn non_uniform(m: &Module) -> Bindings {
     let decorations = Decorations::new(m);
     let decorated = decorations.ids().filter(|id| decorations.has(*id, Decoration::NonUniform));
     let variables = decorated.filter_map(|id| root(m, id));
@@ -116,9 +122,10 @@ pub(crate) fn non_uniform(m: &Module) -> FxHashSet<(Option<u32>, Option<u32>)> {
 
 /// Says NonUniform of every pointer into these bindings that has an index which is no constant: what a lowering makes of an access
 /// chooses by the same index. It is a matter of speed to say it of too many.
-pub(crate) fn keep_non_uniform(m: &mut Module, bindings: &FxHashSet<(Option<u32>, Option<u32>)>) {
+pub(crate) fn keep_non_uniform(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    let bindings = &cx.non_uniform;
     if bindings.is_empty() {
-        return;
+        return Ok(());
     }
     let decorations = Decorations::new(m);
     let mut new: FxHashSet<Id> = FxHashSet::default();
@@ -136,6 +143,7 @@ pub(crate) fn keep_non_uniform(m: &mut Module, bindings: &FxHashSet<(Option<u32>
     let mut new: Vec<Id> = new.into_iter().collect();
     new.sort_unstable();
     new.into_iter().for_each(|id| coop_ir::builder::decorate(m, id, Decoration::NonUniform, &[]));
+    Ok(())
 }
 
 /// Returns true if an instruction makes a pointer of another one.

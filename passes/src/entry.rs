@@ -3,6 +3,7 @@
 //! The others are dropped, with the functions and the variables that only they use: a pipeline is made of one entry point, and what
 //! is decided once for the module (how many invocations share a matrix, the sizes of shared memory) is decided for that one.
 
+use crate::pipeline::PassCx;
 use crate::{Refusal, cleanup};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::entry_points;
@@ -12,8 +13,12 @@ use coop_ir::spv::StorageClass;
 use coop_ir::uses::Users;
 use coop_ir::{Id, InstRef, Module, Op};
 
+pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    cx.options.entry.as_ref().map_or(Ok(()), |name| keep_only(m, name))
+}
+
 /// Keeps the entry point of that name only.
-pub(crate) fn keep_only(m: &mut Module, name: &str) -> Result<(), Refusal> {
+fn keep_only(m: &mut Module, name: &str) -> Result<(), Refusal> {
     let entries = entry_points(m, &Decorations::new(m));
     let (kept, dropped): (Vec<_>, Vec<_>) = entries.iter().partition(|e| e.name == name);
     if kept.is_empty() {

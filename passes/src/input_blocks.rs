@@ -4,6 +4,8 @@
 //! has it, as CubeCL does (seen with 0.11). An interface may hold each built-in once, whichever way, so who adds one must
 //! find it; with this there is but one place to look. The interpreter and the analysis of uniformity know both.
 
+use crate::Refusal;
+use crate::pipeline::PassCx;
 use coop_ir::builder::{Globals, add_global};
 use coop_ir::decorate::Decorations;
 use coop_ir::hash::FxHashMap;
@@ -14,8 +16,9 @@ use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
 /// Makes a variable of each built-in that is a member of a block which is only loaded, or accessed by member.
-pub(crate) fn take_as_variables(m: &mut Module) {
+pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     blocks(m).iter().for_each(|(variable, members)| split(m, *variable, members));
+    Ok(())
 }
 
 /// Variables that are blocks of built-ins and only loaded or accessed by member, with the types of the members.

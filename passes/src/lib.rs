@@ -206,6 +206,21 @@ pub struct Refusal {
     pub reason: String,
     /// What to do.
     pub remedy: String,
+    /// What another attempt may do something about.
+    pub cause: Cause,
+}
+
+/// What another attempt, with other options or another plan, may do something about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The output needs more shared memory than there is room for.
+    OutOfSharedMemory,
+    /// The output does not run on subgroups of the size that it is lowered for.
+    SubgroupSize,
+    /// Any other: no attempt does anything about it.
+    #[default]
+    Other,
 }
 
 impl Refusal {
@@ -215,7 +230,12 @@ impl Refusal {
         reason: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Refusal {
-        Refusal { rule, at, reason: reason.into(), remedy: remedy.into() }
+        Refusal { rule, at, reason: reason.into(), remedy: remedy.into(), cause: Cause::Other }
+    }
+
+    /// The refusal with a cause.
+    pub(crate) fn caused_by(self, cause: Cause) -> Refusal {
+        Refusal { cause, ..self }
     }
 }
 

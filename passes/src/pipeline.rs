@@ -1,12 +1,14 @@
 //! The passes in order, and the one loop that runs them.
 
+use crate::decorations::Bindings;
 use crate::subgroups::Subgroups;
 use crate::{
     Error, Lowered, Options, Refusal, Report, Size, SubgroupSize, Target, Timing, bfloat16, capabilities, cleanup,
-    decorations, device, dialect, entry, inline, kernel, private, specialize, subgroups, tensor, to_scalar, to_tiles,
-    vulkan,
+    decorations, device, dialect, entry, inline, input_blocks, kernel, private, specialize, subgroups, tensor,
+    to_scalar, to_tiles, vulkan,
 };
 use coop_device::Feature;
+use coop_ir::grammar::implied_capabilities;
 use coop_ir::hash::FxHashSet;
 use coop_ir::spv::{Capability, Decoration};
 use coop_ir::{InstRef, Module, Op, binary};
@@ -20,6 +22,8 @@ pub(crate) struct PassCx<'a> {
     pub(crate) bound: u32,
     /// The capabilities that the input declares itself.
     pub(crate) declared: &'a [Capability],
+    /// The bindings that the input chooses with a NonUniform index.
+    pub(crate) non_uniform: Bindings,
 }
 
 impl PassCx<'_> {
@@ -62,6 +66,44 @@ pub struct Pass {
 
 /// Every pass, in the order in which they run.
 pub static PASSES: &[Pass] = &[
+    Pass {
+        name: "entry",
+        summary: "keep the entry point that is lowered for, where the options name one",
+        targets: Target::ALL,
+        leaves_no: &[],
+        run: entry::run,
+    },
+    Pass {
+        name: "captures",
+        summary: "pass by value what per-element operations pass by value to functions that take a pointer",
+        targets: Target::ALL,
+        leaves_no: &[],
+        run: |m, _| {
+            coop_ir::captures::take_as_passed(m);
+            Ok(())
+        },
+    },
+    Pass {
+        name: "input-blocks",
+        summary: "replace blocks of built-in variables by a variable for each member",
+        targets: Target::ALL,
+        leaves_no: &[],
+        run: input_blocks::run,
+    },
+    Pass {
+        name: "capabilities",
+        summary: "declare the capabilities that declared ones imply",
+        targets: Target::ALL,
+        leaves_no: &[],
+        run: capabilities::run,
+    },
+    Pass {
+        name: "decorations",
+        summary: "replace decoration groups, and drop decorations that do not hold for parts of a matrix",
+        targets: Target::ALL,
+        leaves_no: &[Op::GroupDecorate, Op::GroupMemberDecorate],
+        run: decorations::run,
+    },
     Pass {
         name: "specialize",
         summary: "give the constants that matrices depend on their values for good",
@@ -153,6 +195,13 @@ pub static PASSES: &[Pass] = &[
         leaves_no: &[],
         run: cleanup::run,
     },
+    Pass {
+        name: "non-uniform",
+        summary: "decorate pointers into bindings that the input chooses with a NonUniform index",
+        targets: Target::ALL,
+        leaves_no: &[],
+        run: decorations::keep_non_uniform,
+    },
 ];
 
 /// `OpTypeJointMatrixINTEL`.
@@ -163,15 +212,23 @@ const MATRIX_TYPES: [Op; 2] = [Op::TypeCooperativeMatrixKHR, Op::TypeCooperative
 
 /// Lowers a module. One without matrices comes back as it is; one that is not well formed ([`coop_ir::verify`]) is refused.
 pub fn lower(module: &Module, options: &Options<'_>) -> Result<Lowered, Error> {
-    lower_with(module, options, &mut |_, _| {})
+    lower_watched(module, options, None)
 }
 
-/// As [`lower`]; `after` sees the module after each pass, with the pass's number and name in the first argument.
+/// As [`lower`]; `after` sees the module after each pass, with the pass's number and name in the first argument. For
+/// [`Target::Auto`] it sees the passes of the target that is taken.
 pub fn lower_with(
     module: &Module,
     options: &Options<'_>,
     after: &mut dyn FnMut(&str, &Module),
 ) -> Result<Lowered, Error> {
+    lower_watched(module, options, Some(after))
+}
+
+/// Sees the module after each pass.
+type After<'a> = Option<&'a mut dyn FnMut(&str, &Module)>;
+
+fn lower_watched(module: &Module, options: &Options<'_>, after: After<'_>) -> Result<Lowered, Error> {
     let legacy = |r: &InstRef| module.inst(*r).op.0 == LEGACY_JOINT_MATRIX;
     if let Some(r) = module.globals.iter().copied().find(legacy) {
         let why = "OpTypeJointMatrixINTEL is what SPV_INTEL_joint_matrix had before it was built on SPV_KHR_cooperative_matrix";
@@ -198,7 +255,7 @@ fn to_target(
     options: &Options<'_>,
     subgroups: &Subgroups,
     size: Option<SubgroupSize>,
-    after: &mut dyn FnMut(&str, &Module),
+    mut after: After<'_>,
 ) -> Result<Lowered, Error> {
     let mut report = Report {
         target: options.target.to_string(),
@@ -210,35 +267,27 @@ fn to_target(
     let options = &Options { subgroup_size: size.map(|s| s.size), ..options.clone() };
     let mut module = module.clone();
     module.set_most(module.arena_len().saturating_add(options.most_instructions));
-    if let Some(name) = &options.entry {
-        entry::keep_only(&mut module, name)?;
-    }
     let known: FxHashSet<u32> = spec_ids(&module).collect();
     report.unknown_spec_ids = options.spec.iter().map(|(id, _)| id).filter(|id| !known.contains(id)).collect();
-    coop_ir::captures::take_as_passed(&mut module);
-    crate::input_blocks::take_as_variables(&mut module);
     let declared: Vec<Capability> = module.capabilities().collect();
-    capabilities::spell_out(&mut module);
-    decorations::prepare(&mut module)?;
-    let non_uniform = decorations::non_uniform(&module);
-    // What is implied is no news.
-    let before: Vec<Capability> = module.capabilities().collect();
+    let (bound, non_uniform) = (original.header.bound, Bindings::default());
+    let mut cx = PassCx { options, report: &mut report, bound, declared: &declared, non_uniform };
     let passes = PASSES.iter().filter(|p| p.targets.contains(&options.target));
     for (number, pass) in passes.enumerate() {
         if options.fuel.is_some_and(|fuel| number >= fuel) {
-            report.skipped_passes.push(pass.name);
+            cx.report.skipped_passes.push(pass.name);
             continue;
         }
         let start = Instant::now();
-        let (bound, declared) = (original.header.bound, &declared[..]);
-        let done = (pass.run)(&mut module, &mut PassCx { options, report: &mut report, bound, declared });
+        let done = (pass.run)(&mut module, &mut cx);
         let done = done.and_then(|()| within_limits(&module, options, None));
         done.map_err(|refusal| placed(refusal, original, &module))?;
-        report.passes.push(Timing { pass: pass.name, micros: start.elapsed().as_micros() as u64 });
-        after(&format!("{number:02}-{}", pass.name), &module);
+        cx.report.passes.push(Timing { pass: pass.name, micros: start.elapsed().as_micros() as u64 });
+        if let Some(after) = &mut after {
+            after(&format!("{number:02}-{}", pass.name), &module);
+        }
         check(&module, pass, options.verify_each)?;
     }
-    decorations::keep_non_uniform(&mut module, &non_uniform);
     if module.header.bound > binary::MAX_BOUND {
         let why = format!("its id bound, {}, leaves no room for more", original.header.bound);
         return Err(Refusal::new("refused-malformed", None, why, "number the ids anew: spirv-opt --compact-ids").into());
@@ -249,7 +298,9 @@ fn to_target(
     }
     subgroups.report(size, options.lanes, &mut report);
     let now: Vec<Capability> = module.capabilities().collect();
-    report.added_capabilities = now.iter().filter(|c| !before.contains(c)).map(|c| c.to_string()).collect();
+    let implied = |c: &Capability| declared.iter().any(|d| implied_capabilities(*d).contains(c));
+    let added = now.iter().filter(|c| !declared.contains(c) && !implied(c));
+    report.added_capabilities = added.map(|c| c.to_string()).collect();
     report.removed_capabilities = declared.iter().filter(|c| !now.contains(c)).map(|c| c.to_string()).collect();
     report.size = Size::of(original, &module);
     Ok(Lowered { module, report })
@@ -263,12 +314,7 @@ fn spec_ids(m: &Module) -> impl Iterator<Item = u32> {
 
 /// The best target: matrices where the device has any and they can express the module, with subgroups of any size that it has;
 /// else scalar code. The refusal of the last target is what is answered when none can.
-fn auto(
-    module: &Module,
-    options: &Options<'_>,
-    subgroups: &Subgroups,
-    after: &mut dyn FnMut(&str, &Module),
-) -> Result<Lowered, Error> {
+fn auto(module: &Module, options: &Options<'_>, subgroups: &Subgroups, after: After<'_>) -> Result<Lowered, Error> {
     let mut targets = Vec::new();
     if let Some(profile) = options.profile.filter(|p| p.has(Feature::CooperativeMatrix)) {
         if profile.has_extension("VK_EXT_cooperative_matrix_maintenance1") {
@@ -286,9 +332,17 @@ fn auto(
     for target in targets {
         let mut first = None;
         for size in &sizes {
-            let refusal = match to_target(module, &Options { target, ..options.clone() }, subgroups, *size, after) {
+            let options = Options { target, ..options.clone() };
+            // Nobody is to see a target that is not taken.
+            let mut seen: Vec<(String, Module)> = Vec::new();
+            let mut keep = |name: &str, module: &Module| seen.push((name.to_owned(), module.clone()));
+            let keep: After<'_> = if after.is_some() { Some(&mut keep) } else { None };
+            let refusal = match to_target(module, &options, subgroups, *size, keep) {
                 Err(Error::Refused(refusal)) => refusal,
                 Ok(mut lowered) => {
+                    if let Some(after) = after {
+                        seen.iter().for_each(|(name, module)| after(name, module));
+                    }
                     lowered.report.not_taken = reasons;
                     return Ok(lowered);
                 }

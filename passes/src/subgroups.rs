@@ -2,7 +2,7 @@
 
 use crate::kernel;
 use crate::report::{SizeSource, SubgroupSize, Warning};
-use crate::{Lanes, Options, Refusal, Report};
+use crate::{Cause, Lanes, Options, Refusal, Report};
 use coop_device::subgroup::{Specialised, specialised_for};
 use coop_device::{Limits, Profile};
 use coop_ir::constant::{Const, Constants};
@@ -12,6 +12,10 @@ use coop_ir::{InstRef, Module};
 
 /// The refusal of a size.
 const RULE: &str = "refused-subgroup-size";
+
+fn misfit(at: Option<InstRef>, reason: String, remedy: impl Into<String>) -> Refusal {
+    Refusal::new(RULE, at, reason, remedy).caused_by(Cause::SubgroupSize)
+}
 
 /// The most invocations of a subgroup of a kernel.
 const MOST_OF_KERNELS: u32 = 1024;
@@ -32,14 +36,14 @@ impl Subgroups {
             && !(1..=MOST_OF_KERNELS).contains(&size)
         {
             let why = format!("the kernel asks for subgroups of {size}");
-            return Err(Refusal::new(RULE, None, why, format!("ask for a size of 1 to {MOST_OF_KERNELS}")));
+            return Err(misfit(None, why, format!("ask for a size of 1 to {MOST_OF_KERNELS}")));
         }
         if let Some(size) = options.subgroup_size
             && !(size.is_power_of_two() && size <= Limits::MAX_SUBGROUP_SIZE)
         {
             let why = format!("there are no subgroups of {size} invocations");
             let remedy = format!("give a size of 1, 2, 4, ... or {}", Limits::MAX_SUBGROUP_SIZE);
-            return Err(Refusal::new(RULE, None, why, remedy));
+            return Err(misfit(None, why, remedy));
         }
         let specialised = specialised_for(module, &options.spec, options.spec_defaults);
         let of = |size, source| SubgroupSize { size, source };
@@ -120,7 +124,7 @@ pub(crate) fn check(output: &Module, options: &Options<'_>, report: &Report) -> 
     let permitted = options.profile.map(|p| (p, p.subgroup_sizes()));
     if let Some((profile, sizes)) = permitted.as_ref().filter(|(_, sizes)| !sizes.contains(&size)) {
         let why = format!("{} has no subgroups of {size} that a pipeline can require", profile.name);
-        return Err(Refusal::new(RULE, None, why, format!("require {}", list(sizes))));
+        return Err(misfit(None, why, format!("require {}", list(sizes))));
     }
     // What can be specialised still has the value that was given for it.
     let constants = Constants::new(output, &options.spec);
@@ -135,12 +139,7 @@ pub(crate) fn check(output: &Module, options: &Options<'_>, report: &Report) -> 
                 "the output needs full subgroups of {size}, and x of the workgroup size of {}, {x}, is no multiple of that",
                 entry.name
             );
-            return Err(Refusal::new(
-                RULE,
-                at,
-                why,
-                other_size(x, permitted.as_ref().map(|(_, sizes)| sizes.as_slice())),
-            ));
+            return Err(misfit(at, why, other_size(x, permitted.as_ref().map(|(_, sizes)| sizes.as_slice()))));
         }
         if let (Some((profile, _)), Some(y), Some(z)) = (&permitted, y, z) {
             enough_subgroups(profile, at, [x, y, z], size)?;
@@ -156,7 +155,7 @@ fn enough_subgroups(profile: &Profile, at: Option<InstRef>, extents: [u64; 3], s
         return Ok(());
     }
     let why = format!("{subgroups} subgroups of {size} in a workgroup; {} has up to {most}", profile.name);
-    Err(Refusal::new(RULE, at, why, "require larger subgroups, or make the workgroup smaller"))
+    Err(misfit(at, why, "require larger subgroups, or make the workgroup smaller"))
 }
 
 /// What to do where x is no multiple of the size of full subgroups.

@@ -6,7 +6,7 @@
 
 use coop_device::{Feature, Profile};
 use coop_ir::constant::{SpecValue, Specialization};
-use coop_passes::{Error, Lanes, Options, REFUSALS, Refusal, Target, lower};
+use coop_passes::{Cause, Error, Lanes, Options, REFUSALS, Refusal, Target, lower};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -76,6 +76,14 @@ fn modules_are_refused_for_what_their_names_say() {
             Err(why) => wrong.push(why),
             Ok((refusal, _)) if refusal.rule != id => wrong.push(format!("{name}: {refusal}")),
             Ok((refusal, says)) => {
+                let cause = match id {
+                    "refused-shared-memory" => Cause::OutOfSharedMemory,
+                    "refused-subgroup-size" => Cause::SubgroupSize,
+                    _ => Cause::Other,
+                };
+                if refusal.cause != cause {
+                    wrong.push(format!("{name}: the cause is {:?}", refusal.cause));
+                }
                 let text = refusal.to_string();
                 wrong
                     .extend(says.iter().filter(|s| !text.contains(*s)).map(|s| format!("{name}: no '{s}' in: {text}")));

@@ -21,10 +21,10 @@
 //!    not more than the device has: a region that would not fit is refused when it is taken, with the numbers.
 //!    [`Arena::room`] tells beforehand, so that cheaper plans (slices) can be chosen.
 
-use crate::Refusal;
 use crate::builtins::add_to_interfaces;
 use crate::kernel::is_kernel;
 use crate::matrix::bits::{gather, part, spread};
+use crate::{Cause, Refusal};
 use coop_device::Profile;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, name};
 use coop_ir::constant::Constants;
@@ -195,7 +195,7 @@ impl Arena {
         } else {
             "name the device with --profile"
         };
-        Refusal::new("refused-shared-memory", Some(at), why, remedy)
+        Refusal::new("refused-shared-memory", Some(at), why, remedy).caused_by(Cause::OutOfSharedMemory)
     }
 
     /// How much is taken now.

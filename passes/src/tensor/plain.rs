@@ -22,7 +22,13 @@ use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 pub fn realise(module: &Module, options: &Options<'_>, run: u32) -> Result<Module, Error> {
     let mut m = module.clone();
     let mut report = Report::default();
-    let cx = &mut PassCx { options, report: &mut report, bound: module.header.bound, declared: &[] };
+    let cx = &mut PassCx {
+        options,
+        report: &mut report,
+        bound: module.header.bound,
+        declared: &[],
+        non_uniform: Default::default(),
+    };
     specialize::run(&mut m, cx)?;
     inline::run(&mut m, cx)?;
     super::run(&mut m, cx)?;

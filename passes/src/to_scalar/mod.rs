@@ -38,7 +38,7 @@ use crate::matrix::placement::{Along, Band, Grid, Run, Shape, Use};
 use crate::matrix::{lanes, sweep};
 use crate::pipeline::PassCx;
 use crate::tensor::{Access, Tensors};
-use crate::{LoweredMatrix, Refusal};
+use crate::{Cause, LoweredMatrix, Refusal};
 use coop_ir::builder::Globals;
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -145,7 +145,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let before = (m.clone(), cx.report.clone());
     match lower(m, cx, true) {
         // What stays in shared memory may be what others lack room for.
-        Err(refusal) if refusal.rule == "refused-shared-memory" => {
+        Err(refusal) if refusal.cause == Cause::OutOfSharedMemory => {
             (*m, *cx.report) = before;
             lower(m, cx, false)
         }
