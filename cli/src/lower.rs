@@ -229,7 +229,7 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         (Some(which), Some(_)) => which == "all" || name.ends_with(&format!("-{which}")),
         _ => false,
     };
-    let mut watched = |options: &Options<'_>, seen: &mut Vec<(String, Module)>| {
+    let watched = |options: &Options<'_>, seen: &mut Vec<(String, Module)>| {
         seen.clear();
         lower_with(&loaded.module, options, &mut |name, module| {
             if wanted(name) {

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`placement`] | which lane or subgroup holds which element |
 //! | [`logical`] | which matrix types a module has |
+//! | [`position`] | the same as code of the output |
 //! | [`lanes`] | which lane an invocation is |
 //! | [`arena`] | where in shared memory elements are put |
 //! | [`linear`] | sums of multiples of values, as addresses are |
@@ -28,5 +29,6 @@ pub(crate) mod logical;
 pub(crate) mod observe;
 pub(crate) mod placement;
 pub(crate) mod pointer;
+pub(crate) mod position;
 pub(crate) mod row_uniform;
 pub(crate) mod sweep;

@@ -9,9 +9,9 @@
 //! width of the result, and SaturatingAccumulation saturates the last addition, in the signedness that the Result
 //! bit gives.
 
-use super::alike::standing;
 use super::array::{Array, Sink, slot, unroll, visit};
 use super::exchange::Move;
+use super::row_uniform::standing;
 use super::{Key, Lower, Mat};
 use crate::decorations::Decorated;
 use crate::matrix::bits::small_type;
@@ -47,14 +47,14 @@ impl Lower<'_, '_> {
             && let (Some(id), [value]) = (result, args.as_slice())
         {
             let transposed = self.takes_transposed(id);
-            if transposed || from.band != mat.band || from.grid != mat.grid {
+            if transposed || from.placement != mat.placement {
                 let decorations = self.decorated.get(&id).cloned().unwrap_or_default();
                 let truncates = self.truncates(op, mat);
                 let how = Move { from: *from, to: mat, transposed, op: Some((op, decorations)), truncates };
                 return self.transfer(r, &how, *value);
             }
         }
-        if mats.iter().flatten().any(|m| m.band != mat.band || m.grid != mat.grid) {
+        if mats.iter().flatten().any(|m| m.placement != mat.placement) {
             let why = format!("{op} changes the shape or the use of a matrix");
             return Err(Refusal::new(
                 "refused-instruction",
@@ -71,15 +71,15 @@ impl Lower<'_, '_> {
         let types: Vec<Id> = [mat.ty].into_iter().chain(args.iter().filter_map(|a| self.m.type_of(*a))).collect();
         let words = decorations.iter().flat_map(|(d, more)| [d.0].into_iter().chain(more.iter().copied()));
         // Of the result, then of the operands.
-        let alike: Vec<bool> = result.iter().chain(&args).map(|id| self.alike.contains(id)).collect();
-        let words = words.chain(alike.iter().map(|a| u32::from(*a)));
+        let row_uniform: Vec<bool> = result.iter().chain(&args).map(|id| self.row_uniform.contains(id)).collect();
+        let words = words.chain(row_uniform.iter().map(|a| u32::from(*a)));
         let key = Key { op, types: types.clone(), extra: words.map(Operand::Word).collect() };
         let truncates = self.truncates(op, mat);
         self.call(r, key, &args, &mut |this| {
             let label = format!("coop_{}_{}", op.name().unwrap_or("op"), mat.label());
             small_type(this.m, mat.scalar);
             let mut b = FunctionBuilder::new(this.m, &mut this.g, &label, mat.ty, &types[1..]);
-            Ok(elementwise_body(&mut b, (op, truncates), mat, (&mats, &alike), &decorations).finish(b))
+            Ok(elementwise_body(&mut b, (op, truncates), mat, (&mats, &row_uniform), &decorations).finish(b))
         })
     }
 
@@ -124,19 +124,19 @@ impl Lower<'_, '_> {
     }
 
     /// A factor of subgroup scope as a product takes it: where each element is held once, handed round in front of it.
-    fn in_bands(&mut self, r: InstRef, mat: Mat, value: Id) -> Result<(Mat, Id), Refusal> {
-        let band = mat.grid.band(mat.band.shape);
-        if band == mat.band {
+    fn replicated_factor(&mut self, r: InstRef, mat: Mat, value: Id) -> Result<(Mat, Id), Refusal> {
+        let placement = mat.placement.grid.placement(mat.placement.shape);
+        if placement == mat.placement {
             return Ok((mat, value));
         }
-        let held = match self.banded.get(&mat.ty) {
+        let held = match self.replicated.get(&mat.ty) {
             Some(held) => *held,
             None => {
-                let (ty, len) = (self.m.fresh_id(), self.g.u32(self.m, band.len()));
+                let (ty, len) = (self.m.fresh_id(), self.g.u32(self.m, placement.len()));
                 let array = self.m.add(Inst::new(Op::TypeArray, None, Some(ty), [mat.elem.into(), len.into()]));
                 self.m.globals.push(array);
-                let held = Mat { ty, band, ..mat };
-                self.banded.insert(mat.ty, held);
+                let held = Mat { ty, placement, ..mat };
+                self.replicated.insert(mat.ty, held);
                 held
             }
         };
@@ -176,8 +176,8 @@ impl Lower<'_, '_> {
         }
         MulAdd { a, b, c, d, bits, pairs: false }.check(r)?;
         if !d.workgroup {
-            (a, args[0]) = self.in_bands(r, a, args[0])?;
-            (b, args[1]) = self.in_bands(r, b, args[1])?;
+            (a, args[0]) = self.replicated_factor(r, a, args[0])?;
+            (b, args[1]) = self.replicated_factor(r, b, args[1])?;
         }
         let mul = MulAdd { a, b, c, d, bits, pairs: false };
         let types = [d, a, b, c].map(|m| m.ty);
@@ -191,7 +191,7 @@ impl Lower<'_, '_> {
             return self.product(r, mul, sources, args[2]);
         }
         self.call(r, key, &args, &mut |this| {
-            let label = format!("coop_muladd_{}_{}", d.label(), a.band.shape.cols);
+            let label = format!("coop_muladd_{}_{}", d.label(), a.placement.shape.cols);
             for m in [a, b, c, d] {
                 small_type(this.m, m.scalar);
             }
@@ -215,10 +215,10 @@ fn elementwise_body(
     b: &mut FunctionBuilder<'_>,
     (op, truncates): (Op, bool),
     mat: Mat,
-    (mats, alike): (&[Option<Mat>], &[bool]),
+    (mats, row_uniform): (&[Option<Mat>], &[bool]),
     decorations: &[Decorated],
 ) -> Body {
-    let len = mat.band.len();
+    let len = mat.placement.len();
     let how = unroll(len);
     let unrolled = how == Unroll::Now;
     let op = match op {
@@ -226,19 +226,20 @@ fn elementwise_body(
         Op::MatrixTimesScalar => Op::FMul,
         op => op,
     };
-    let (row_alike, alike) = alike.split_first().map_or((false, alike), |(first, rest)| (*first, rest));
+    let (result_is_row_uniform, row_uniform) =
+        row_uniform.split_first().map_or((false, row_uniform), |(first, rest)| (*first, rest));
     let mut arrays: Vec<(Id, Option<Array>, bool)> = Vec::new();
     for (i, mat) in mats.iter().enumerate() {
         let value = b.param(i);
         let array = mat.map(|m| Array::new(b, m, value, !unrolled));
-        arrays.push((value, array, alike.get(i) == Some(&true)));
+        arrays.push((value, array, row_uniform.get(i) == Some(&true)));
     }
     let each = |b: &mut FunctionBuilder<'_>, i: Index, at: Index| {
         let mut operands = Vec::new();
-        for (value, array, alike) in &arrays {
+        for (value, array, row_uniform) in &arrays {
             operands.push(match array {
                 Some(array) => {
-                    let at = standing(b, *alike, mat, i, at);
+                    let at = standing(b, *row_uniform, mat, i, at);
                     array.get(b, at)
                 }
                 None => *value,
@@ -247,10 +248,10 @@ fn elementwise_body(
         if truncates { truncated(b, mat.elem, operands[0]) } else { apply(b, op, mat.elem, &operands, decorations) }
     };
     let mut sink = Sink::new(b, mat, !unrolled);
-    if row_alike {
+    if result_is_row_uniform {
         sink.rows(b, mat, how, &mut |b, i, at| each(b, i, at));
     } else {
-        visit(b, mat.band, how, &mut |b, i, _, at| {
+        visit(b, mat.placement, how, &mut |b, i, _, at| {
             let value = each(b, i, at);
             sink.set(b, at, value);
         });
@@ -271,7 +272,7 @@ pub(super) struct MulAdd {
 
 impl MulAdd {
     fn check(&self, r: InstRef) -> Result<(), Refusal> {
-        let (a, b, c, d) = (self.a.band, self.b.band, self.c.band, self.d.band);
+        let (a, b, c, d) = (self.a.placement, self.b.placement, self.c.placement, self.d.placement);
         // In bands everybody has what its tile needs; the parts that go through shared memory need not fit.
         let staged = self.d.workgroup;
         let fits = [a, b, d].map(|m| m.shape.use_) == [Use::A, Use::B, Use::Accumulator]
@@ -280,7 +281,9 @@ impl MulAdd {
             && a.shape.cols == b.shape.rows
             && c == d
             && (staged || a.rows == d.rows && b.cols == d.cols)
-            && [self.a, self.b, self.c].iter().all(|m| (staged || m.grid == self.d.grid) && m.workgroup == staged);
+            && [self.a, self.b, self.c]
+                .iter()
+                .all(|m| (staged || m.placement.grid == self.d.placement.grid) && m.workgroup == staged);
         if !fits {
             let why = "the shapes or uses of the operands don't fit together";
             return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
@@ -295,7 +298,7 @@ impl MulAdd {
 
     /// Multiplications of a lane.
     fn work(&self) -> u32 {
-        self.d.band.len().saturating_mul(self.a.band.cols.held)
+        self.d.placement.len().saturating_mul(self.a.placement.cols.held)
     }
 
     /// The type in which a lane sums.
@@ -405,14 +408,14 @@ impl MulAdd {
     }
 
     fn unrolled(&self, b: &mut FunctionBuilder<'_>) -> Id {
-        let (rows, cols, depth) = (self.d.band.rows.held, self.d.band.cols.held, self.a.band.cols.held);
+        let (rows, cols, depth) = (self.d.placement.rows.held, self.d.placement.cols.held, self.a.placement.cols.held);
         let [a_signed, b_signed] =
             [Bits::MatrixASignedComponentsKHR, Bits::MatrixBSignedComponentsKHR].map(|bit| self.bits.contains(bit));
         let all = |b: &mut FunctionBuilder<'_>, param: usize, mat: Mat, signed: Option<bool>| -> Vec<Id> {
             let value = b.param(param);
             let array = Array::new(b, mat, value, false);
             let mut out = Vec::new();
-            for i in 0..mat.band.len() {
+            for i in 0..mat.placement.len() {
                 let value = array.get(b, Index::Const(i));
                 out.push(signed.map_or(value, |s| self.widen(b, value, mat, s)));
             }
@@ -436,7 +439,7 @@ impl MulAdd {
     }
 
     fn looped(&self, b: &mut FunctionBuilder<'_>) -> Id {
-        let (rows, cols, depth) = (self.d.band.rows.held, self.d.band.cols.held, self.a.band.cols.held);
+        let (rows, cols, depth) = (self.d.placement.rows.held, self.d.placement.cols.held, self.a.placement.cols.held);
         let [a_signed, b_signed] =
             [Bits::MatrixASignedComponentsKHR, Bits::MatrixBSignedComponentsKHR].map(|bit| self.bits.contains(bit));
         let values = [0, 1, 2].map(|i| b.param(i));
@@ -444,7 +447,7 @@ impl MulAdd {
         let ys = Array::new(b, self.b, values[1], true);
         let cs = Array::new(b, self.c, values[2], true);
         let sum_type = b.globals.scalar(b.module, self.sum());
-        let len = self.d.band.len();
+        let len = self.d.placement.len();
         let sums_type = b.globals.array(b.module, sum_type, len);
         let (sums, out) = (b.variable(sums_type), b.variable(self.d.ty));
         b.repeat(len, unroll(len), &mut |b, i| {

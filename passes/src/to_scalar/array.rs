@@ -1,7 +1,7 @@
 //! The arrays that stand for matrices, in the functions that are made: reading, writing, visiting their elements.
 
 use super::Mat;
-use crate::matrix::placement::Band;
+use crate::matrix::placement::Placement;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::spv::StorageClass;
 use coop_ir::{Id, Op, Operand};
@@ -27,19 +27,19 @@ pub(super) fn unroll_much(elements: u32) -> Unroll {
 /// Visits the elements of a lane in order: row and column as the lane counts them, and the index.
 pub(super) fn visit(
     b: &mut FunctionBuilder<'_>,
-    band: Band,
+    placement: Placement,
     how: Unroll,
     body: &mut dyn FnMut(&mut FunctionBuilder<'_>, Index, Index, Index),
 ) {
     // Where the outer one is a loop, the inner one need not be written out.
-    let inner = match (how, unroll(band.cols.held)) {
+    let inner = match (how, unroll(placement.cols.held)) {
         (Unroll::Now, _) => Unroll::Now,
         (_, Unroll::Now) => Unroll::Ask,
         (_, own) => own,
     };
-    b.repeat(band.rows.held, how, &mut |b, i| {
-        let line = b.mul(i, Index::Const(band.cols.held));
-        b.repeat(band.cols.held, inner, &mut |b, j| {
+    b.repeat(placement.rows.held, how, &mut |b, i| {
+        let line = b.mul(i, Index::Const(placement.cols.held));
+        b.repeat(placement.cols.held, inner, &mut |b, j| {
             let at = b.add(line, j);
             body(b, i, j, at);
         });
@@ -97,7 +97,7 @@ pub(super) struct Sink {
 
 impl Sink {
     pub(super) fn new(b: &mut FunctionBuilder<'_>, mat: Mat, dynamic: bool) -> Sink {
-        Sink::of(b, mat.ty, mat.elem, mat.band.len(), dynamic)
+        Sink::of(b, mat.ty, mat.elem, mat.placement.len(), dynamic)
     }
 
     /// Any array of type `ty`.
@@ -134,9 +134,9 @@ impl Sink {
         how: Unroll,
         make: &mut dyn FnMut(&mut FunctionBuilder<'_>, Index, Index) -> Id,
     ) {
-        let cols = mat.band.cols.held;
+        let cols = mat.placement.cols.held;
         let inner = if how == Unroll::Now { how } else { unroll(cols) };
-        b.repeat(mat.band.rows.held, how, &mut |b, i| {
+        b.repeat(mat.placement.rows.held, how, &mut |b, i| {
             let line = b.mul(i, Index::Const(cols));
             let value = make(b, i, line);
             b.repeat(cols, inner, &mut |b, j| {

@@ -4,16 +4,16 @@
 //! value. Where other lanes hold copies of the element and the result is used, those are then brought up to date
 //! through shared memory.
 
-use super::alike::standing;
 use super::array::{Array, Sink, unroll_much, visit};
 use super::exchange::Move;
-use super::spot::{At, Spot, both};
+use super::row_uniform::standing;
 use super::stage::where_;
 use super::{Key, Lower, Mat};
 use crate::Refusal;
 use crate::matrix::bits::small_type;
 use crate::matrix::callback::{each_inst, has_effects};
 use crate::matrix::linear::Lin;
+use crate::matrix::position::{At, LanePosition, both};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::rewrite::insert_before;
 use coop_ir::types::{self, Scalar, Type};
@@ -50,7 +50,7 @@ impl Lower<'_, '_> {
             && integer(params[1])
             && params[2] == mat.elem
             && ret == mat.elem
-            && extra_mats.iter().flatten().all(|m| m.band == mat.band && m.grid == mat.grid)
+            && extra_mats.iter().flatten().all(|m| m.placement == mat.placement)
             && params[3..].iter().zip(extras.iter().zip(&extra_mats)).all(|(param, (extra, matrix))| {
                 matrix.map_or_else(|| self.m.type_of(*extra), |m| Some(m.elem)) == Some(*param)
             });
@@ -63,14 +63,14 @@ impl Lower<'_, '_> {
             return malformed(r);
         }
         let (size, effects) = (self.size(function), has_effects(self.m, function));
-        let alone = effects && mat.band.copies(mat.grid);
+        let alone = effects && mat.placement.copies();
         let used = result.is_some_and(|id| self.is_used(id));
-        let row_alike = result.is_some_and(|id| self.alike.contains(&id));
-        let alike: Vec<bool> = args.iter().map(|a| self.alike.contains(a)).collect();
-        let mut extra = vec![Operand::Id(function), u32::from(row_alike).into()];
-        extra.extend(alike.iter().map(|a| Operand::Word(u32::from(*a))));
+        let result_is_row_uniform = result.is_some_and(|id| self.row_uniform.contains(&id));
+        let row_uniform: Vec<bool> = args.iter().map(|a| self.row_uniform.contains(a)).collect();
+        let mut extra = vec![Operand::Id(function), u32::from(result_is_row_uniform).into()];
+        extra.extend(row_uniform.iter().map(|a| Operand::Word(u32::from(*a))));
         let key = Key { op: Op::CooperativeMatrixPerElementOpNV, types: types.clone(), extra };
-        let plan = PerElement { mat, function, extras: extra_mats, size, alone, alike, row_alike };
+        let plan = PerElement { mat, function, extras: extra_mats, size, alone, row_uniform, result_is_row_uniform };
         if alone && used {
             // The call gives the owners' values under a new id, and what was the instruction's id is for all.
             let own = self.m.fresh_id();
@@ -104,11 +104,11 @@ impl Lower<'_, '_> {
             let label = format!("coop_coordinate_{}", mat.label());
             let mut f = FunctionBuilder::new(this.m, &mut this.g, &label, ty, &[index_type]);
             let b = &mut f;
-            let spot = Spot::new(b, &mut this.lanes, mat);
+            let lane_position = LanePosition::new(b, &mut this.lanes, mat.placement, mat.workgroup);
             let index = b.param(0);
             let index = Index::Value(as_type(b, index, index_type));
-            let (i, j) = (b.div(index, mat.band.cols.held), b.rem(index, mat.band.cols.held));
-            let At { row, col, .. } = spot.place(b, i, j);
+            let (i, j) = (b.div(index, mat.placement.cols.held), b.rem(index, mat.placement.cols.held));
+            let At { row, col, .. } = lane_position.place(b, i, j);
             let parts = [row, col].map(|at| {
                 let at = at.emit(b);
                 let at = b.index(at);
@@ -151,16 +151,16 @@ struct PerElement {
     /// True if only the owner may call.
     alone: bool,
     /// Whether the rows of the matrix, and of each extra operand, hold one value each.
-    alike: Vec<bool>,
+    row_uniform: Vec<bool>,
     /// True if those of the result do.
-    row_alike: bool,
+    result_is_row_uniform: bool,
 }
 
 impl PerElement {
     fn make(&self, this: &mut Lower<'_, '_>, params: &[Id], types: &[Id]) -> Result<Id, Refusal> {
         let mat = self.mat;
         small_type(this.m, mat.scalar);
-        let calls = if self.row_alike { mat.band.rows.held } else { mat.band.len() };
+        let calls = if self.result_is_row_uniform { mat.placement.rows.held } else { mat.placement.len() };
         let how = match unroll_much(calls) {
             Unroll::Now if self.size.saturating_mul(calls) > WRITTEN_OUT => Unroll::Ask,
             how => how,
@@ -169,7 +169,7 @@ impl PerElement {
         let label = format!("coop_each_{}", mat.label());
         let mut f = FunctionBuilder::new(this.m, &mut this.g, &label, mat.ty, types);
         let b = &mut f;
-        let spot = Spot::new(b, &mut this.lanes, mat);
+        let lane_position = LanePosition::new(b, &mut this.lanes, mat.placement, mat.workgroup);
         let value = b.param(0);
         let array = Array::new(b, mat, value, dynamic);
         let mut extras: Vec<(Id, Option<Array>)> = Vec::new();
@@ -186,12 +186,12 @@ impl PerElement {
             });
             let mut args = vec![self.function];
             args.extend(coordinates);
-            let place = standing(b, self.alike[0], mat, i, at);
+            let place = standing(b, self.row_uniform[0], mat, i, at);
             args.push(array.get(b, place));
-            for ((id, extra), alike) in extras.iter().zip(&self.alike[1..]) {
+            for ((id, extra), row_uniform) in extras.iter().zip(&self.row_uniform[1..]) {
                 args.push(match extra {
                     Some(array) => {
-                        let place = standing(b, *alike, mat, i, at);
+                        let place = standing(b, *row_uniform, mat, i, at);
                         array.get(b, place)
                     }
                     None => *id,
@@ -200,18 +200,18 @@ impl PerElement {
             b.op(Op::FunctionCall, mat.elem, args.iter().map(|id| Operand::Id(*id)))
         };
         let mut sink = if self.alone { Sink::with(b, mat, value) } else { Sink::new(b, mat, dynamic) };
-        if self.row_alike {
+        if self.result_is_row_uniform {
             sink.rows(b, mat, how, &mut |b, i, at| {
-                let At { row, col, .. } = spot.place(b, i, Index::Const(0));
+                let At { row, col, .. } = lane_position.place(b, i, Index::Const(0));
                 each(b, (&row, &col), i, at)
             });
             let result = sink.finish(b);
             return Ok(f.finish(Some(result)));
         }
-        let first = if self.alone { spot.first(b) } else { None };
+        let first = if self.alone { lane_position.first(b) } else { None };
         where_(b, first, &mut |b| {
-            visit(b, mat.band, how, &mut |b, i, j, at| {
-                let At { row, col, real } = spot.place(b, i, j);
+            visit(b, mat.placement, how, &mut |b, i, j, at| {
+                let At { row, col, real } = lane_position.place(b, i, j);
                 let real = if self.alone { both(b, real, None) } else { None };
                 where_(b, real, &mut |b| {
                     let value = each(b, (&row, &col), i, at);

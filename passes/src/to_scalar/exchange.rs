@@ -5,7 +5,6 @@
 //! slices of rows. Every lane of the scope executes every barrier: the trip counts are constants.
 
 use super::array::{Array, Sink, unroll_much, visit};
-use super::spot::{At, Spot, both};
 use super::stage::{Loose, in_slice, where_};
 use super::{Deferred, Key, Lower, Mat};
 use crate::Refusal;
@@ -14,6 +13,7 @@ use crate::matrix::arena::{Arena, Elem};
 use crate::matrix::bits::small_type;
 use crate::matrix::elementwise::{apply, truncated};
 use crate::matrix::linear::Lin;
+use crate::matrix::position::{At, LanePosition, both};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, InstRef, Op, Operand};
 
@@ -34,11 +34,11 @@ impl Lower<'_, '_> {
     pub(super) fn transfer(&mut self, r: InstRef, how: &Move, value: Id) -> Result<(), Refusal> {
         let Move { from, to, transposed, .. } = how;
         let shape = if *transposed {
-            (from.band.shape.cols, from.band.shape.rows)
+            (from.placement.shape.cols, from.placement.shape.rows)
         } else {
-            (from.band.shape.rows, from.band.shape.cols)
+            (from.placement.shape.rows, from.placement.shape.cols)
         };
-        if shape != (to.band.shape.rows, to.band.shape.cols) || from.workgroup != to.workgroup {
+        if shape != (to.placement.shape.rows, to.placement.shape.cols) || from.workgroup != to.workgroup {
             let why = format!("{} changes the shape or the scope of a matrix", self.m.inst(r).op);
             return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
         }
@@ -74,23 +74,26 @@ impl Lower<'_, '_> {
     ) -> Result<Id, Refusal> {
         let Passage { label, from, to, elem, step } = *way;
         let zone = self.zone(r, from.workgroup)?;
-        let shape = from.band.shape;
+        let shape = from.placement.shape;
         let slices = self.slices(r, zone, elem, shape.rows, shape.cols, step)?;
         let mut f = FunctionBuilder::new(self.m, &mut self.g, label, to.ty, &[from.ty]);
         let b = &mut f;
         let (arena, lanes) = (&mut self.arena, &mut self.lanes);
         let begin = lanes.begin(b, arena, slices.region);
         let loose = Loose::new(b, zone, begin, elem);
-        let (source, target) = (Spot::new(b, lanes, from), Spot::new(b, lanes, to));
+        let (source, target) = (
+            LanePosition::new(b, lanes, from.placement, from.workgroup),
+            LanePosition::new(b, lanes, to.placement, to.workgroup),
+        );
         let value = b.param(0);
-        let (reading, writing) = (unroll_much(from.band.len()), unroll_much(to.band.len()));
+        let (reading, writing) = (unroll_much(from.placement.len()), unroll_much(to.placement.len()));
         let array = Array::new(b, from, value, reading != Unroll::Now);
         let first = source.first(b);
         let mut sink = Sink::new(b, to, writing != Unroll::Now || slices.count > 1);
         b.repeat(slices.count, Unroll::No, &mut |b, slice| {
             arena.barrier(b, zone);
             where_(b, first, &mut |b| {
-                visit(b, from.band, reading, &mut |b, i, j, at| {
+                visit(b, from.placement, reading, &mut |b, i, j, at| {
                     let At { row, col, real } = source.place(b, i, j);
                     let row = row.emit(b);
                     let (row, inside) = in_slice(b, slices, slice, row);
@@ -104,7 +107,7 @@ impl Lower<'_, '_> {
                 });
             });
             arena.barrier(b, zone);
-            visit(b, to.band, writing, &mut |b, i, j, at| {
+            visit(b, to.placement, writing, &mut |b, i, j, at| {
                 let At { row, col, .. } = target.place(b, i, j);
                 let (row, col) = origin(row, col);
                 let row = row.emit(b);

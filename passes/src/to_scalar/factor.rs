@@ -5,7 +5,7 @@ use super::{Mat, stage};
 use crate::matrix::arena::{Arena, Elem, Zone, words_of};
 use crate::matrix::bits::{gather, part, spread};
 use crate::matrix::linear::Lin;
-use crate::matrix::placement::{Along, whole_pieces};
+use crate::matrix::placement::{MajorOrder, whole_pieces};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::hash::FxHashMap;
 use coop_ir::types::Scalar;
@@ -27,7 +27,7 @@ pub(super) struct Factor {
     /// True if lines go along K.
     pub(super) k_along: bool,
     /// True if lines lie across those in memory.
-    pub(super) turned: bool,
+    pub(super) transposed: bool,
     /// True if the lines that are turned come two by two: a word has a pair of them.
     pub(super) pairs: bool,
     /// True if it stays in shared memory, all of it.
@@ -56,15 +56,15 @@ impl Factor {
         slice: u32,
         elem: Elem,
     ) -> Factor {
-        let shape = mat.band.shape;
-        let along_memory = (mat.along == Along::Row) == is_a;
+        let shape = mat.placement.shape;
+        let along_memory = (mat.order == MajorOrder::Row) == is_a;
         let across = if is_a { shape.rows } else { shape.cols };
         let (length, lines) = if along_memory { (slice, across) } else { (across, slice) };
         let bits = elem.scalar.width();
         let most = QUAD_BITS / mat.scalar.width();
         let piece = whole_pieces(length, most).min(whole_pieces(mat.piece(), most));
-        let turned = along_memory && (bits == 32 || pairs);
-        let (k_along, packed, together, height, pitch) = if turned {
+        let transposed = along_memory && (bits == 32 || pairs);
+        let (k_along, packed, together, height, pitch) = if transposed {
             // Lines begin in different banks, for those who write.
             let each = QUAD_BITS / bits;
             (false, true, whole_pieces(across, each), slice, across.div_ceil(each) + 1)
@@ -82,8 +82,8 @@ impl Factor {
             signed,
             elem,
             k_along,
-            turned,
-            pairs: turned && pairs,
+            transposed,
+            pairs: transposed && pairs,
             resident: false,
             packed,
             piece,
@@ -106,15 +106,15 @@ impl Factor {
 
     /// Returns true if lines in memory go along K.
     pub(super) fn along_memory(&self) -> bool {
-        self.k_along || self.turned
+        self.k_along || self.transposed
     }
 
     /// Where element `at` of a line of memory is in the matrix, in the slice from `k` on.
     pub(super) fn element(&self, b: &mut FunctionBuilder<'_>, line: Index, at: Index, k: Index) -> (Index, Index) {
         let (in_line, of_line) = if self.along_memory() { (b.add(at, k), line) } else { (at, b.add(line, k)) };
-        match self.mat.along {
-            Along::Row => (of_line, in_line),
-            Along::Column => (in_line, of_line),
+        match self.mat.order {
+            MajorOrder::Row => (of_line, in_line),
+            MajorOrder::Column => (in_line, of_line),
         }
     }
 
@@ -285,7 +285,7 @@ impl Staged {
         at: Index,
         words: &[Id],
     ) {
-        if self.factor.turned {
+        if self.factor.transposed {
             let quad = self.line(b, at);
             let (across, part) = (b.div(line, 4), b.rem(line, 4));
             let first = b.add(quad, across);

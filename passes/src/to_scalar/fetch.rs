@@ -12,7 +12,7 @@ use super::stage::where_;
 use super::{Key, Lower};
 use crate::matrix::arena::{Arena, words_of};
 use crate::matrix::bits::small_type;
-use crate::matrix::placement::Along;
+use crate::matrix::placement::MajorOrder;
 use crate::tensor;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, Op, Operand};
@@ -54,7 +54,7 @@ impl Factor {
     /// The pieces that a lane brings: pairs of them where lines come two by two.
     fn rounds(&self) -> u32 {
         let thick = if self.pairs { 2 } else { 1 };
-        (self.length / self.piece * self.lines / thick).div_ceil(self.mat.grid.lanes()) * thick
+        (self.length / self.piece * self.lines / thick).div_ceil(self.mat.placement.grid.lanes()) * thick
     }
 
     /// Returns true if the pieces of a lane can wait in registers.
@@ -67,7 +67,7 @@ impl Factor {
         let pieces = self.length / self.piece;
         let thick = if self.pairs { 2 } else { 1 };
         let total = pieces * self.lines / thick;
-        let lanes = self.mat.grid.lanes();
+        let lanes = self.mat.placement.grid.lanes();
         let round = t / thick;
         let number = b.add(lane, Index::Const(round * lanes));
         let whole = (round + 1) * lanes <= total;
@@ -99,26 +99,26 @@ impl Load {
         match source {
             Source::Memory(access) => Load::Plain(Box::new(Visit::new(b, access, 0, inputs, lane, known))),
             Source::Tensor(access) => {
-                let along = if access.runs_down { Along::Column } else { Along::Row };
-                Load::Tensor(Box::new(access.begin(b, 0)), along == factor.mat.along)
+                let along = if access.runs_down { MajorOrder::Column } else { MajorOrder::Row };
+                Load::Tensor(Box::new(access.begin(b, 0)), along == factor.mat.order)
             }
             Source::Value(_) | Source::Moved(..) | Source::Resident(_) => unreachable!("arrays are not loaded"),
         }
     }
 
     /// Neighbours along the lines of the factor, from an element on.
-    fn run(&mut self, b: &mut FunctionBuilder<'_>, along: Along, row: Index, col: Index, count: u32) -> Vec<Id> {
+    fn run(&mut self, b: &mut FunctionBuilder<'_>, order: MajorOrder, row: Index, col: Index, count: u32) -> Vec<Id> {
         match self {
-            Load::Plain(visit) => visit.load_run(b, row, col, along, count),
+            Load::Plain(visit) => visit.load_run(b, row, col, order, count),
             Load::Tensor(visit, true) if count > 1 => {
                 visit.load_run(b, row, col, count).into_iter().map(|l| l.value).collect()
             }
             Load::Tensor(visit, _) => {
                 let mut out = Vec::new();
                 for n in 0..count {
-                    let (row, col) = match along {
-                        Along::Row => (row, b.add(col, Index::Const(n))),
-                        Along::Column => (b.add(row, Index::Const(n)), col),
+                    let (row, col) = match order {
+                        MajorOrder::Row => (row, b.add(col, Index::Const(n))),
+                        MajorOrder::Column => (b.add(row, Index::Const(n)), col),
                     };
                     out.push(visit.load(b, row, col).value);
                 }
@@ -186,7 +186,7 @@ impl Lower<'_, '_> {
             let piece = factor.piece_of(b, lane, t);
             let mut all = |b: &mut FunctionBuilder<'_>| {
                 let (row, col) = factor.element(b, piece.line, piece.at, k);
-                let values = load.run(b, factor.mat.along, row, col, factor.piece);
+                let values = load.run(b, factor.mat.order, row, col, factor.piece);
                 if rounds.words == 0 {
                     return values;
                 }
@@ -239,7 +239,7 @@ impl Lower<'_, '_> {
             let mut load = Load::new(b, source, &inputs, factor, lane, &known);
             let pieces = factor.length / factor.piece;
             let total = pieces * factor.lines;
-            let lanes = factor.mat.grid.lanes();
+            let lanes = factor.mat.placement.grid.lanes();
             let rounds = total.div_ceil(lanes);
             let arena = &mut this.arena;
             b.repeat(rounds, if rounds <= 16 { Unroll::Ask } else { Unroll::No }, &mut |b, t| {
@@ -251,7 +251,7 @@ impl Lower<'_, '_> {
                     let (line, piece) = (b.div(number, pieces), b.rem(number, pieces));
                     let at = b.mul(piece, Index::Const(factor.piece));
                     let (row, col) = factor.element(b, line, at, k);
-                    let values = load.run(b, factor.mat.along, row, col, factor.piece);
+                    let values = load.run(b, factor.mat.order, row, col, factor.piece);
                     let values: Vec<Id> = values.into_iter().map(|v| factor.staged(b, plan.mul, v)).collect();
                     to.put(b, arena, line, at, &values);
                 });

@@ -11,14 +11,14 @@
 
 use super::array::unroll;
 use super::exchange::Move;
-use super::spot::{At, Spot};
 use super::{Deferred, Key, Lower, Mat};
 use crate::Refusal;
 use crate::matrix::address::{FAR, access_operands, narrow};
 use crate::matrix::bits::{gather, part, spread};
 use crate::matrix::linear::Lin;
-use crate::matrix::placement::{self, Along, Run};
+use crate::matrix::placement::{self, MajorOrder, Run};
 use crate::matrix::pointer::{Place, place, step, steppable};
+use crate::matrix::position::{At, LanePosition};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll, decorate};
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::insert_before;
@@ -66,7 +66,7 @@ pub(super) struct Visit {
     stride: Index,
     /// The stride, where distances are computed with its 64 bits.
     far: Option<Id>,
-    spot: Spot,
+    lane_position: LanePosition,
     /// Numbers that were loaded in straight-line code, by (line, unit, number).
     loaded: FxHashMap<(Lin, Lin, Index), Id>,
     /// Lines times the stride, likewise.
@@ -97,8 +97,8 @@ impl Lower<'_, '_> {
         let mut object = object;
         let (memory, width) = (access.place.memory.width(), mat.scalar.width());
         if memory > width {
-            let run = Run { shape: mat.band.shape, along_row: access.row_major, len: memory / width };
-            if !run.fits(mat.band) {
+            let run = Run { shape: mat.placement.shape, along_row: access.row_major, len: memory / width };
+            if !run.fits(mat.placement) {
                 (access.mat, object) = self.whole_words(r, mat, run, object, access.place.memory)?;
             }
         }
@@ -116,11 +116,11 @@ impl Lower<'_, '_> {
         object: Id,
         memory: Scalar,
     ) -> Result<(Mat, Id), Refusal> {
-        let along = if run.along_row { Along::Row } else { Along::Column };
-        let lanes = mat.grid.lanes();
-        let (grid, band) = placement::spread(lanes, run.shape, along, run.len);
-        let moved = Move { from: mat, to: Mat { grid, band, ..mat }, transposed: false, op: None, truncates: false };
-        if !run.fits(band) || self.zone(r, mat.workgroup).is_err() {
+        let along = if run.along_row { MajorOrder::Row } else { MajorOrder::Column };
+        let lanes = mat.placement.grid.lanes();
+        let placement = placement::spread(lanes, run.shape, along, run.len);
+        let moved = Move { from: mat, to: Mat { placement, ..mat }, transposed: false, op: None, truncates: false };
+        if !run.fits(placement) || self.zone(r, mat.workgroup).is_err() {
             let why = format!(
                 "a {} matrix of {}x{} is stored into {memory} memory, and no lane holds all {} elements of a {}-bit word",
                 mat.scalar,
@@ -136,7 +136,7 @@ impl Lower<'_, '_> {
             Some(held) => *held,
             None => {
                 // A type of its own, so that functions for it are not taken for those of another matrix.
-                let (ty, len) = (self.m.fresh_id(), self.g.u32(self.m, band.len()));
+                let (ty, len) = (self.m.fresh_id(), self.g.u32(self.m, placement.len()));
                 let array = self.m.add(Inst::new(Op::TypeArray, None, Some(ty), [mat.elem.into(), len.into()]));
                 self.m.globals.push(array);
                 let held = Mat { ty, ..moved.to };
@@ -247,11 +247,11 @@ impl Lower<'_, '_> {
         let mut b = FunctionBuilder::new(self.m, &mut self.g, &label, mat.ty, &types);
         let lane = self.lanes.lane(&mut b, mat.workgroup);
         let mut v = Visit::new(&mut b, access, 0, &inputs, lane, &known);
-        let outer = unroll(mat.band.len());
+        let outer = unroll(mat.placement.len());
         let value = if outer == Unroll::Now {
             let mut parts = Vec::new();
-            for i in 0..mat.band.rows.held {
-                for j in 0..mat.band.cols.held {
+            for i in 0..mat.placement.rows.held {
+                for j in 0..mat.placement.cols.held {
                     parts.push(v.load(&mut b, Index::Const(i), Index::Const(j)));
                 }
             }
@@ -259,12 +259,12 @@ impl Lower<'_, '_> {
         } else {
             let array = b.variable(mat.ty);
             let pointer = b.globals.pointer(b.module, StorageClass::Function, mat.elem);
-            let inner = unroll(mat.band.cols.held);
-            b.repeat(mat.band.rows.held, outer, &mut |b, i| {
-                b.repeat(mat.band.cols.held, inner, &mut |b, j| {
+            let inner = unroll(mat.placement.cols.held);
+            b.repeat(mat.placement.rows.held, outer, &mut |b, i| {
+                b.repeat(mat.placement.cols.held, inner, &mut |b, j| {
                     v.forget();
                     let value = v.load(b, i, j);
-                    let line = b.mul(i, Index::Const(mat.band.cols.held));
+                    let line = b.mul(i, Index::Const(mat.placement.cols.held));
                     let at = b.add(line, j);
                     let at = b.index(at);
                     let slot = b.ids(Op::AccessChain, pointer, &[array, at]);
@@ -290,7 +290,7 @@ impl Lower<'_, '_> {
         let lane = self.lanes.lane(&mut b, mat.workgroup);
         let mut v = Visit::new(&mut b, access, 0, &inputs, lane, &known);
         // Of lanes that hold the same elements, the first stores them.
-        match v.spot.first(&mut b) {
+        match v.lane_position.first(&mut b) {
             Some(first) => b.when(first, &mut |b| v.store_all(b, object)),
             None => v.store_all(&mut b, object),
         }
@@ -344,7 +344,7 @@ impl Visit {
             Some(id) => narrow(b, id, known),
         };
         let root = if place.indices.is_empty() { steppable(b, &place, root) } else { root };
-        let spot = Spot::of_lane(b, mat, lane);
+        let lane_position = LanePosition::of_lane(b, mat.placement, lane);
         Visit {
             mat,
             row_major: access.row_major,
@@ -356,7 +356,7 @@ impl Visit {
             component,
             stride,
             far,
-            spot,
+            lane_position,
             loaded: FxHashMap::default(),
             lines: FxHashMap::default(),
             place,
@@ -480,7 +480,7 @@ impl Visit {
 
     /// Loads the lane's element (`i`, `j`).
     fn load(&mut self, b: &mut FunctionBuilder<'_>, i: Index, j: Index) -> Id {
-        let At { row, col, .. } = self.spot.place(b, i, j);
+        let At { row, col, .. } = self.lane_position.place(b, i, j);
         self.load_lin(b, row, col)
     }
 
@@ -490,16 +490,16 @@ impl Visit {
         b: &mut FunctionBuilder<'_>,
         row: Index,
         col: Index,
-        along: Along,
+        order: MajorOrder,
         count: u32,
     ) -> Vec<Id> {
         self.forget();
         (0..count)
             .map(|n| {
                 let (row, col) = (Lin::scaled(row, 1), Lin::scaled(col, 1));
-                match along {
-                    Along::Row => self.load_lin(b, row, col.plus(&Lin::constant(n))),
-                    Along::Column => self.load_lin(b, row.plus(&Lin::constant(n)), col),
+                match order {
+                    MajorOrder::Row => self.load_lin(b, row, col.plus(&Lin::constant(n))),
+                    MajorOrder::Column => self.load_lin(b, row.plus(&Lin::constant(n)), col),
                 }
             })
             .collect()
@@ -531,19 +531,19 @@ impl Visit {
 
     /// Stores the lane's elements.
     fn store_all(&mut self, b: &mut FunctionBuilder<'_>, object: Id) {
-        let band = self.mat.band;
+        let placement = self.mat.placement;
         let (width, scalar) = (self.place.memory.width(), self.mat.scalar.width());
         let run = (width / scalar).max(1);
-        let outer = unroll(band.len());
+        let outer = unroll(placement.len());
         let array = (outer != Unroll::Now).then(|| {
             let array = b.variable(self.mat.ty);
             b.effect(Op::Store, [array.into(), object.into()]);
             array
         });
         let (lines, along) = if self.row_major {
-            (band.rows.held, band.cols.held / run)
+            (placement.rows.held, placement.cols.held / run)
         } else {
-            (band.cols.held, band.rows.held / run)
+            (placement.cols.held, placement.rows.held / run)
         };
         let inner = unroll(along * run);
         let this = &mut *self;
@@ -565,7 +565,7 @@ impl Visit {
     /// Stores elements from (`i`, `j`) on, which make one number or a part of several.
     fn store(&mut self, b: &mut FunctionBuilder<'_>, i: Index, j: Index, parts: &[Id]) {
         self.forget();
-        let At { row, col, real: owned } = self.spot.place(b, i, j);
+        let At { row, col, real: owned } = self.lane_position.place(b, i, j);
         let (line, along) = if self.row_major { (row, col) } else { (col, row) };
         let mut write = |b: &mut FunctionBuilder<'_>| {
             let (memory, scalar) = (self.place.memory, self.mat.scalar);
@@ -591,7 +591,7 @@ impl Visit {
 
 /// Element (`i`, `j`) of a lane's array: extracted where the index is known, read from `array` else.
 fn element(b: &mut FunctionBuilder<'_>, mat: &Mat, object: Id, array: Option<Id>, i: Index, j: Index) -> Id {
-    let line = b.mul(i, Index::Const(mat.band.cols.held));
+    let line = b.mul(i, Index::Const(mat.placement.cols.held));
     let at = b.add(line, j);
     match (at, array) {
         (Index::Const(at), None) => b.op(Op::CompositeExtract, mat.elem, [object.into(), at.into()]),

@@ -14,27 +14,26 @@
 //! Refuses: instructions of other matrix extensions, scopes other than subgroup and workgroup, moving elements between
 //! lanes that can't wait for each other (by local index), stores of parts of words, element indices that no lane has.
 
-mod alike;
 mod arith;
 mod array;
 mod callback;
 mod exchange;
 mod factor;
 mod fetch;
-mod held;
+mod fragment;
 mod memory;
 mod plan;
 mod product;
 mod reduce;
 mod resident;
-mod spot;
+mod row_uniform;
 mod stage;
 mod tensors;
 mod tile;
 
 use crate::decorations::{self, Decorated};
 use crate::matrix::arena::Arena;
-use crate::matrix::placement::{Along, Band, Grid, Run, Shape, Use};
+use crate::matrix::placement::{MajorOrder, Placement, Run, Shape, Use};
 use crate::matrix::{lanes, sweep};
 use crate::pipeline::PassCx;
 use crate::tensor::{Access, Tensors};
@@ -71,25 +70,25 @@ struct Mat {
     /// The type of an element.
     elem: Id,
     scalar: Scalar,
-    grid: Grid,
-    band: Band,
+    /// Who holds which element.
+    placement: Placement,
     workgroup: bool,
     /// The direction in which it mostly lies in memory.
-    along: Along,
+    order: MajorOrder,
 }
 
 impl Mat {
     /// Neighbours along its direction in memory that a lane holds together.
     fn piece(&self) -> u32 {
-        match self.along {
-            Along::Row => self.band.cols.piece,
-            Along::Column => self.band.rows.piece,
+        match self.order {
+            MajorOrder::Row => self.placement.cols.piece,
+            MajorOrder::Column => self.placement.rows.piece,
         }
     }
 
     /// The name in the names of functions.
     fn label(&self) -> String {
-        let Shape { rows, cols, use_ } = self.band.shape;
+        let Shape { rows, cols, use_ } = self.placement.shape;
         let use_ = match use_ {
             Use::A => "A",
             Use::B => "B",
@@ -124,13 +123,13 @@ struct Lower<'a, 'cx> {
     settled: FxHashMap<Id, (bool, Id)>,
     residents: FxHashMap<Id, product::Resident>,
     /// Matrices whose rows hold one value each.
-    alike: FxHashSet<Id>,
+    row_uniform: FxHashSet<Id>,
     /// How the operations compute that gave matrices.
     decorated: FxHashMap<Id, Vec<Decorated>>,
     /// How matrices are held while they are stored by whole words.
     words: FxHashMap<(Id, Run), Mat>,
     /// How factors of which each element is held once are held while they are multiplied.
-    banded: FxHashMap<Id, Mat>,
+    replicated: FxHashMap<Id, Mat>,
 }
 
 /// A load that is done where its result is needed.
@@ -173,7 +172,7 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusa
     if reduce::in_subgroups(m, &mats, &lanes) {
         lanes.count_by_subgroups();
     }
-    let alike = alike::rows_alike(m, &mats);
+    let row_uniform = row_uniform::row_uniform_values(m, &mats);
     let tensors = Tensors::new(m, cx.options);
     let decorated = decorations::take(m, &|m, id| m.type_of(id).is_some_and(|ty| mats.contains_key(&ty)));
     lanes.subgroup_matrices = mats.values().any(|m| !m.workgroup);
@@ -196,10 +195,10 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusa
         settled,
         residents: FxHashMap::default(),
         left: FxHashMap::default(),
-        alike,
+        row_uniform,
         decorated,
         words: FxHashMap::default(),
-        banded: FxHashMap::default(),
+        replicated: FxHashMap::default(),
     };
     lower.report();
     lower.globals()?;
@@ -228,14 +227,14 @@ impl Lower<'_, '_> {
         mats.sort_by_key(|m| m.ty);
         for mat in mats {
             let view = types::coop_mat(self.m, mat.ty).map(|t| t.view(self.m, &self.constants).to_string());
-            let band = mat.band;
+            let placement = mat.placement;
             self.cx.report.matrices.push(LoweredMatrix {
                 id: mat.ty.get(),
                 matrix: view.unwrap_or_default(),
                 tile: None,
-                grid: [mat.grid.rows, mat.grid.cols],
-                per_lane: [band.rows.held, band.cols.held],
-                replicated: band.copies(mat.grid),
+                grid: [mat.placement.grid.rows, mat.placement.grid.cols],
+                per_lane: [placement.rows.held, placement.cols.held],
+                replicated: placement.copies(),
             });
         }
     }
@@ -288,7 +287,7 @@ impl Lower<'_, '_> {
                 }
                 Op::SpecConstantOp if inst.word(0) == Some(u32::from(Op::CooperativeMatrixLengthKHR.0)) => {
                     let Some(mat) = inst.id(1).and_then(|t| self.mats.get(&t)).copied() else { continue };
-                    let len = Operand::Word(mat.band.len());
+                    let len = Operand::Word(mat.placement.len());
                     let new = Inst::new(Op::Constant, inst.ty, inst.result, [len]).at(inst.origin);
                     self.m.replace(r, new);
                 }
@@ -302,7 +301,7 @@ impl Lower<'_, '_> {
     fn splat(&mut self, r: InstRef, mat: Mat, op: Op) -> Result<(), Refusal> {
         let inst = self.m.inst(r);
         let Some(value) = inst.id(0) else { return Ok(()) };
-        let len = mat.band.len() as usize;
+        let len = mat.placement.len() as usize;
         if len > 60_000 {
             let why = format!("each lane would hold {len} elements of a constant matrix");
             return Err(Refusal::new("refused-size", Some(r), why, "use smaller matrices or more lanes"));
@@ -342,7 +341,7 @@ impl Lower<'_, '_> {
                     let why = "a length that is no integer";
                     return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
                 };
-                let len = self.g.constant_of(self.m, ty, scalar, u64::from(mat.band.len()));
+                let len = self.g.constant_of(self.m, ty, scalar, u64::from(mat.placement.len()));
                 self.m.replace(r, Inst::new(Op::CopyObject, Some(ty), result, [len.into()]).at(origin));
                 return Ok(());
             }
@@ -399,10 +398,10 @@ impl Lower<'_, '_> {
         let (composite, first) = if inst.op == Op::CompositeExtract { (inst.id(0), 1) } else { (inst.id(1), 2) };
         let mat = composite.and_then(|c| self.mat_of(c));
         let (Some(mat), Some(index)) = (mat, inst.word(first)) else { return Ok(()) };
-        if index < mat.band.len() {
+        if index < mat.placement.len() {
             return Ok(());
         }
-        let why = format!("element {index} of a matrix of which each lane holds {}", mat.band.len());
+        let why = format!("element {index} of a matrix of which each lane holds {}", mat.placement.len());
         Err(Refusal::new("refused-element", Some(r), why, "bound element indices by the matrix's length"))
     }
 
@@ -449,7 +448,7 @@ impl Lower<'_, '_> {
         mats.sort_by_key(|m| m.ty);
         for mat in mats {
             let Some(r) = self.m.def(mat.ty) else { continue };
-            let len = self.g.u32(self.m, mat.band.len());
+            let len = self.g.u32(self.m, mat.placement.len());
             let origin = self.m.inst(r).origin;
             let array = Inst::new(Op::TypeArray, None, Some(mat.ty), [mat.elem.into(), len.into()]);
             self.m.replace(r, array.at(origin));

@@ -9,7 +9,7 @@ use super::arith::HALF;
 use crate::Refusal;
 use crate::matrix::callback::may_write;
 use crate::matrix::logical::{Logical, logical};
-use crate::matrix::placement::{Along, Grid, Holding, Run, Shape, Use, choose, spread_within, tile};
+use crate::matrix::placement::{Holding, MajorOrder, Run, Shape, ThreadGrid, Use, choose, spread_within, tile};
 use crate::matrix::{lanes, observe};
 use coop_ir::constant::Constants;
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -35,7 +35,7 @@ pub(super) fn collect(
         let runs = runs(m, constants, &by_id);
         let held = |shape: Shape, ty: Id| Holding { shape, once: observed.contains(&ty) };
         let grid = if scope {
-            Grid::new(count, 1)
+            ThreadGrid::new(count, 1)
         } else {
             let holdings: Vec<Holding> = of_scope.iter().map(|l| held(l.shape, l.ty.id)).collect();
             choose(count, &holdings, &runs)
@@ -43,25 +43,25 @@ pub(super) fn collect(
         let pieces = Pieces::new(m, &by_id, &runs, &directions);
         let reduced = reduced_by_rows(m, &by_id);
         for Logical { ty, scalar, shape, workgroup, .. } in of_scope {
-            let along = directions.of(ty.id, shape.use_);
-            let (grid, band) = match shape.use_ {
+            let order = directions.of(ty.id, shape.use_);
+            let placement = match shape.use_ {
                 _ if !scope => {
-                    let band = grid.held(held(shape, ty.id));
-                    if observed.contains(&ty.id) && (band.rows.pads() || band.cols.pads()) {
+                    let placement = grid.held(held(shape, ty.id));
+                    if observed.contains(&ty.id) && placement.pads() {
                         return Err(not_once(m, ty.id, shape, count));
                     }
-                    (grid, band)
+                    placement
                 }
                 Use::Accumulator => tile(count, shape, pieces.of(shape), reduced.contains(&(shape.rows, shape.cols))),
                 _ => {
                     // What is put into shared memory in slices of K should be every lane's work each time.
-                    let along_k = (along == Along::Row) == (shape.use_ == Use::A);
+                    let along_k = (order == MajorOrder::Row) == (shape.use_ == Use::A);
                     let span = if along_k { SPAN } else { u32::MAX };
-                    spread_within(count, shape, along, QUAD_BITS / scalar.width().clamp(8, 128), span)
+                    spread_within(count, shape, order, QUAD_BITS / scalar.width().clamp(8, 128), span)
                 }
             };
             let elem = ty.component;
-            mats.insert(ty.id, Mat { ty: ty.id, elem, scalar, grid, band, workgroup, along });
+            mats.insert(ty.id, Mat { ty: ty.id, elem, scalar, placement, workgroup, order });
         }
     }
     Ok(mats)
@@ -121,13 +121,13 @@ impl Directions {
         Directions { votes }
     }
 
-    fn of(&self, ty: Id, use_: Use) -> Along {
+    fn of(&self, ty: Id, use_: Use) -> MajorOrder {
         match self.votes.get(&ty) {
-            Some((rows, columns)) if rows > columns => Along::Row,
-            Some((rows, columns)) if rows < columns => Along::Column,
+            Some((rows, columns)) if rows > columns => MajorOrder::Row,
+            Some((rows, columns)) if rows < columns => MajorOrder::Column,
             // What a product likes best.
-            _ if use_ == Use::B => Along::Column,
-            _ => Along::Row,
+            _ if use_ == Use::B => MajorOrder::Column,
+            _ => MajorOrder::Row,
         }
     }
 }
@@ -176,13 +176,13 @@ impl Pieces {
             let types = inst.ids().take(3).filter_map(|id| m.type_of(id));
             let halves = types.filter_map(|t| mats.get(&t)).all(|(scalar, _)| *scalar == HALF);
             let loaded = inst.ids().take(2).filter_map(|id| m.def_inst(id)).all(|i| LOADS.contains(&i.op));
-            let turned = match sums_in_words {
+            let transposed = match sums_in_words {
                 true if halves && loaded => QUAD_BITS / HALF.width(),
                 true => 4,
                 false => 1,
             };
-            let rows = if directions.of(a, Use::A) == Along::Column { a_piece } else { turned };
-            let cols = if directions.of(b, Use::B) == Along::Row { b_piece } else { turned };
+            let rows = if directions.of(a, Use::A) == MajorOrder::Column { a_piece } else { transposed };
+            let cols = if directions.of(b, Use::B) == MajorOrder::Row { b_piece } else { transposed };
             want(*shape, rows, cols);
         }
         Pieces { wanted }
@@ -195,7 +195,7 @@ impl Pieces {
 
 /// What matrices of a type are used for, if they are of workgroup scope.
 fn use_of(mats: &FxHashMap<Id, Mat>, ty: Id) -> Option<Use> {
-    mats.get(&ty).filter(|mat| mat.workgroup).map(|mat| mat.band.shape.use_)
+    mats.get(&ty).filter(|mat| mat.workgroup).map(|mat| mat.placement.shape.use_)
 }
 
 /// The loads of workgroup-scope factors whose results are used once, by a product in the same block, with nothing in

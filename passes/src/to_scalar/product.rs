@@ -11,7 +11,7 @@
 //!
 //! # How a factor lies in shared memory
 //!
-//! In lines along the direction in which it lies in memory ([`Along`]), each line from a whole quad on. *Packed*:
+//! In lines along the direction in which it lies in memory ([`MajorOrder`]), each line from a whole quad on. *Packed*:
 //! elements as they are, so that a piece of neighbours is written and read as whole words or quads; an odd number of
 //! quads from line to line keeps lanes that read neighbouring lines from the same banks. *Loose*, where neighbours don't
 //! make whole words: a word for each element.
@@ -21,7 +21,7 @@ use super::array::{Array, Sink, unroll};
 use super::exchange::Move;
 use super::factor::{Factor, Staged};
 use super::fetch::{Fetch, fetched};
-use super::held::Held;
+use super::fragment::Fragment;
 use super::memory::Access;
 use super::stage::where_;
 use super::{Key, Lower, Mat};
@@ -162,7 +162,7 @@ impl Lower<'_, '_> {
     /// The longest slices for which there is room.
     fn plan(&mut self, r: InstRef, mul: MulAdd, sources: &[Source; 2]) -> Result<Plan, Refusal> {
         let zone = self.zone(r, mul.d.workgroup)?;
-        let depth = mul.a.band.shape.cols;
+        let depth = mul.a.placement.shape.cols;
         let room = self.arena.room(zone).min(MOST_BYTES);
         let (mul, slice, wide, stages) = match self.pairs(mul, sources, room) {
             Some((mul, slice, stages)) => (mul, slice, true, stages),
@@ -170,7 +170,7 @@ impl Lower<'_, '_> {
         };
         let stages = if slice == depth { 1 } else { stages };
         let (a, b) = self.factors(mul, sources, slice, wide);
-        let work = mul.d.band.len();
+        let work = mul.d.placement.len();
         let wanted = match (a.k_along && a.packed, b.k_along && b.packed) {
             (true, true) => a.k_piece().min(b.k_piece()),
             (true, false) => a.k_piece(),
@@ -204,9 +204,9 @@ impl Lower<'_, '_> {
         let sum = mul.sum();
         let sum = Elem { scalar: sum, ty: self.g.scalar(self.m, sum) };
         let elem = |m: Mat| if wide && m.scalar.width() < sum.scalar.width() { sum } else { m.element() };
-        let band = mul.d.band;
-        let a = Factor::new(mul.a, (true, a_signed, mul.pairs), band.rows.piece, slice, elem(mul.a));
-        let b = Factor::new(mul.b, (false, b_signed, mul.pairs), band.cols.piece, slice, elem(mul.b));
+        let placement = mul.d.placement;
+        let a = Factor::new(mul.a, (true, a_signed, mul.pairs), placement.rows.piece, slice, elem(mul.a));
+        let b = Factor::new(mul.b, (false, b_signed, mul.pairs), placement.cols.piece, slice, elem(mul.b));
         let there = |source: &Source, factor: Factor| match source {
             Source::Resident(resident) => resident.factor,
             _ => factor,
@@ -217,17 +217,17 @@ impl Lower<'_, '_> {
     /// The product with sums in pairs of f16, its slices and stages, where everything is f16 and lies so that pairs are
     /// read as they are: what lies along K has to be turned on its way from memory, two lines at a time.
     fn pairs(&mut self, mul: MulAdd, sources: &[Source; 2], room: u32) -> Option<(MulAdd, u32, u32)> {
-        let band = mul.d.band;
+        let placement = mul.d.placement;
         let halves = [mul.a, mul.b, mul.c, mul.d].iter().all(|m| m.scalar == HALF) && mul.c.ty == mul.d.ty;
         if !halves
-            || !band.rows.piece.is_multiple_of(2)
-            || !band.cols.piece.is_multiple_of(2)
+            || !placement.rows.piece.is_multiple_of(2)
+            || !placement.cols.piece.is_multiple_of(2)
             || !mul.sums_in_registers()
         {
             return None;
         }
         let mul = MulAdd { pairs: true, ..mul };
-        let depth = mul.a.band.shape.cols;
+        let depth = mul.a.placement.shape.cols;
         let (slice, stages) = PAIRED_SLICES.into_iter().find(|(slice, stages)| {
             let (a, b) = self.factors(mul, sources, *slice, true);
             let bytes = slice_bytes(&a, &b).saturating_mul(*stages);
@@ -239,14 +239,14 @@ impl Lower<'_, '_> {
             };
             depth.is_multiple_of(*slice)
                 && bytes <= room
-                && [a, b].iter().zip(sources).all(|(factor, source)| !factor.turned || loaded(factor, source))
+                && [a, b].iter().zip(sources).all(|(factor, source)| !factor.transposed || loaded(factor, source))
         })?;
         Some((mul, slice, stages))
     }
 
     /// Slices, whether they are widened, and stages, where each element is summed by itself.
     fn singles(&mut self, mul: MulAdd, sources: &[Source; 2], room: u32) -> (MulAdd, u32, bool, u32) {
-        let depth = mul.a.band.shape.cols;
+        let depth = mul.a.placement.shape.cols;
         let mut longest = |wide: bool, stages: u32, most: u32| {
             let fits = |slice: &u32| {
                 let (a, b) = self.factors(mul, sources, *slice, wide);
@@ -305,7 +305,7 @@ impl Lower<'_, '_> {
             fills.push((fill, range));
         }
         types.push(mul.c.ty);
-        let label = format!("coop_product_{}_{}", mul.d.label(), mul.a.band.shape.cols);
+        let label = format!("coop_product_{}_{}", mul.d.label(), mul.a.placement.shape.cols);
         let mut f = FunctionBuilder::new(self.m, &mut self.g, &label, mul.d.ty, &types);
         let b = &mut f;
         let (arena, lanes) = (&mut self.arena, &mut self.lanes);
@@ -353,7 +353,7 @@ impl Lower<'_, '_> {
                         let factor = staged.factor;
                         let stage = |b: &mut FunctionBuilder<'_>, value: Id| factor.staged(b, mul, value);
                         let mat = how.as_ref().map_or(factor.mat, |h| h.from);
-                        let held = Held { mat, how: how.as_deref(), stage: &stage };
+                        let held = Fragment { mat, how: how.as_deref(), stage: &stage };
                         held.put(b, arena, &staged, plan.slice, (lane, k), params[range.start]);
                     }
                     (Fill::There, _) => {}
@@ -437,7 +437,7 @@ impl Lower<'_, '_> {
         if mul.keeps_sums() {
             return mul.d.ty;
         }
-        let len = mul.d.band.len();
+        let len = mul.d.placement.len();
         if mul.pairs {
             let pair = self.g.vector(self.m, sum, 2);
             return self.g.array(self.m, pair, len / 2);
@@ -461,11 +461,11 @@ impl Lower<'_, '_> {
                 let value = b.ids(Op::CompositeConstruct, sums, &parts);
                 return f.finish(Some(value));
             }
-            let how = unroll(mul.c.band.len());
+            let how = unroll(mul.c.placement.len());
             let c = Array::new(b, mul.c, c, how != Unroll::Now);
             let sum = b.globals.scalar(b.module, mul.sum());
-            let mut sink = Sink::of(b, sums, sum, mul.c.band.len(), how != Unroll::Now);
-            b.repeat(mul.c.band.len(), how, &mut |b, at| {
+            let mut sink = Sink::of(b, sums, sum, mul.c.placement.len(), how != Unroll::Now);
+            b.repeat(mul.c.placement.len(), how, &mut |b, at| {
                 let value = c.get(b, at);
                 let first = mul.begin(b, value);
                 sink.set(b, at, first);
@@ -489,17 +489,17 @@ impl Lower<'_, '_> {
             let sum = b.globals.scalar(b.module, mul.sum());
             let (all, c) = (b.param(0), b.param(1));
             if mul.pairs {
-                let parts: Vec<Id> = (0..mul.d.band.len())
+                let parts: Vec<Id> = (0..mul.d.placement.len())
                     .map(|n| b.op(Op::CompositeExtract, sum, [all.into(), (n / 2).into(), (n % 2).into()]))
                     .collect();
                 let value = b.ids(Op::CompositeConstruct, mul.d.ty, &parts);
                 return f.finish(Some(value));
             }
-            let how = unroll(mul.d.band.len());
+            let how = unroll(mul.d.placement.len());
             let all = Array::of(b, sums, sum, all, how != Unroll::Now);
             let c = Array::new(b, mul.c, c, how != Unroll::Now);
             let mut sink = Sink::new(b, mul.d, how != Unroll::Now);
-            b.repeat(mul.d.band.len(), how, &mut |b, at| {
+            b.repeat(mul.d.placement.len(), how, &mut |b, at| {
                 let sum = all.get(b, at);
                 let c = c.get(b, at);
                 let value = mul.end(b, sum, c);
@@ -521,7 +521,7 @@ fn paired(b: &mut FunctionBuilder<'_>, mul: MulAdd, c: Id) -> Vec<Id> {
     let half = mul.c.elem;
     let pair = b.globals.vector(b.module, half, 2);
     let mut pairs = Vec::new();
-    for at in (0..mul.c.band.len()).step_by(2) {
+    for at in (0..mul.c.placement.len()).step_by(2) {
         let two = [at, at + 1].map(|n| b.op(Op::CompositeExtract, half, [c.into(), n.into()]));
         pairs.push(b.ids(Op::CompositeConstruct, pair, &two));
     }

@@ -6,14 +6,14 @@
 
 use super::array::{Array, Sink, unroll_much, visit};
 use super::exchange::Passage;
-use super::spot::{At, Spot, both};
 use super::stage::{Loose, where_};
 use super::{Key, Lower, Mat};
 use crate::Refusal;
 use crate::matrix::arena::{Arena, Region, Zone};
 use crate::matrix::bits::{gather, small_type, spread};
 use crate::matrix::lanes::LaneSource;
-use crate::matrix::placement::{Cut, Line};
+use crate::matrix::placement::{AxisSplit, Line};
+use crate::matrix::position::{At, LanePosition, both};
 use crate::matrix::row_uniform::{Combine, combine as what};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::hash::FxHashMap;
@@ -32,8 +32,8 @@ impl Lower<'_, '_> {
         let to = inst.ty.and_then(|t| self.mats.get(&t)).copied();
         let (Some(matrix), Some(combine), Some(to)) = (matrix, combine, to) else { return malformed(r) };
         let Some(from) = self.mat_of(matrix) else { return malformed(r) };
-        let (rows, columns) = (from.band.shape.rows, from.band.shape.cols);
-        let (to_rows, to_columns) = (to.band.shape.rows, to.band.shape.cols);
+        let (rows, columns) = (from.placement.shape.rows, from.placement.shape.cols);
+        let (to_rows, to_columns) = (to.placement.shape.rows, to.placement.shape.cols);
         let fits = match mask {
             ROW => rows == to_rows,
             COLUMN => columns == to_columns,
@@ -49,7 +49,7 @@ impl Lower<'_, '_> {
             types: vec![to.ty, from.ty],
             extra: vec![mask.into(), combine.into()],
         };
-        let same = self.alike.contains(&matrix) && mask == ROW && what(self.m, combine) == Combine::Idempotent;
+        let same = self.row_uniform.contains(&matrix) && mask == ROW && what(self.m, combine) == Combine::Idempotent;
         let plan = Reduction { from, to, mask, combine, same };
         key.extra.push(u32::from(same).into());
         self.call(r, key, &[matrix], &mut |this| plan.make(this, r))
@@ -81,14 +81,14 @@ struct Reduction {
 #[derive(Clone, Copy)]
 struct Lines {
     /// How the lines are divided, and how the elements of a line are.
-    across: Cut,
-    along: Cut,
+    across: AxisSplit,
+    along: AxisSplit,
     by_row: bool,
 }
 
 /// Groups of lanes that hold anything real.
-fn busy(cut: Cut) -> u32 {
-    cut.extent.div_ceil(cut.piece).min(cut.groups)
+fn busy(split: AxisSplit) -> u32 {
+    split.extent.div_ceil(split.piece).min(split.groups)
 }
 
 /// Returns true if reductions of a matrix along a line can be made by the lanes of a subgroup, if those of the
@@ -142,8 +142,8 @@ impl Reduction {
         let (from, to) = (self.from, self.to);
         let by_row = self.mask == ROW;
         let lines = Lines {
-            across: if by_row { from.band.rows } else { from.band.cols },
-            along: if by_row { from.band.cols } else { from.band.rows },
+            across: if by_row { from.placement.rows } else { from.placement.cols },
+            along: if by_row { from.placement.cols } else { from.placement.rows },
             by_row,
         };
         let line = self.line(&this.lanes);
@@ -160,9 +160,10 @@ impl Reduction {
         let begin = sources.begin(b, arena, region);
         let loose = Loose::new(b, zone, begin, from.element());
         let lane = sources.lane(b, from.workgroup);
-        let (source, target) = (Spot::of_lane(b, from, lane), Spot::of_lane(b, to, lane));
+        let (source, target) =
+            (LanePosition::of_lane(b, from.placement, lane), LanePosition::of_lane(b, to.placement, lane));
         let value = b.param(0);
-        let how = unroll_much(from.band.len());
+        let how = unroll_much(from.placement.len());
         let array = Array::new(b, from, value, how != Unroll::Now);
 
         arena.barrier(b, zone);
@@ -196,7 +197,7 @@ impl Reduction {
         }
         arena.barrier(b, zone);
         if parts > 1 {
-            let count = from.grid.lanes();
+            let count = from.placement.grid.lanes();
             let extent = lines.across.extent;
             b.repeat(extent.div_ceil(count), Unroll::No, &mut |b, t| {
                 let skipped = b.mul(t, Index::Const(count));
@@ -211,22 +212,22 @@ impl Reduction {
             arena.barrier(b, zone);
         }
         // A line of the result is a line of the source: read once, and given to all its elements.
-        let cut = if by_row { to.band.rows } else { to.band.cols };
-        let how = unroll_much(to.band.len());
+        let split = if by_row { to.placement.rows } else { to.placement.cols };
+        let how = unroll_much(to.placement.len());
         let mut sink = Sink::new(b, to, how != Unroll::Now);
         if how == Unroll::Now {
             let mut totals = Vec::new();
-            for i in 0..cut.held {
+            for i in 0..split.held {
                 totals.push(Reduction::total(b, arena, &loose, lines, &target, Index::Const(i)));
             }
-            visit(b, to.band, how, &mut |b, i, j, at| {
+            visit(b, to.placement, how, &mut |b, i, j, at| {
                 let Index::Const(line) = (if by_row { i } else { j }) else {
                     unreachable!("the loops are written out")
                 };
                 sink.set(b, at, totals[line as usize]);
             });
         } else {
-            visit(b, to.band, how, &mut |b, i, j, at| {
+            visit(b, to.placement, how, &mut |b, i, j, at| {
                 let line = if by_row { i } else { j };
                 let total = Reduction::total(b, arena, &loose, lines, &target, line);
                 sink.set(b, at, total);
@@ -239,17 +240,17 @@ impl Reduction {
     /// The lanes that have parts of a line, where they can fold them without shared memory: nothing is held twice, and no
     /// lane is without a part.
     fn line(&self, lanes: &LaneSource) -> Option<Line> {
-        let Mat { grid, band, workgroup, scalar, .. } = self.from;
-        let line = grid.line(self.mask == ROW)?;
-        let fits = !band.copies(grid) && scalar.width() <= 32 && lanes.can_shuffle(line, workgroup);
+        let Mat { placement, workgroup, scalar, .. } = self.from;
+        let line = placement.grid.line(self.mask == ROW)?;
+        let fits = !placement.copies() && scalar.width() <= 32 && lanes.can_shuffle(line, workgroup);
         fits.then_some(line)
     }
 
     /// Returns true if a lane has the same lines of the result as of the source.
     fn stays(&self, lines: Lines) -> bool {
         let (from, to) = (self.from, self.to);
-        let across = if lines.by_row { to.band.rows } else { to.band.cols };
-        from.grid == to.grid && lines.across == across
+        let across = if lines.by_row { to.placement.rows } else { to.placement.cols };
+        from.placement.grid == to.placement.grid && lines.across == across
     }
 
     /// The reduction of lines that lanes have of both matrices, without shared memory.
@@ -259,9 +260,9 @@ impl Reduction {
         let mut f = FunctionBuilder::new(this.m, &mut this.g, &label, to.ty, &[from.ty]);
         let b = &mut f;
         let lane = this.lanes.lane(b, from.workgroup);
-        let source = Spot::of_lane(b, from, lane);
+        let source = LanePosition::of_lane(b, from.placement, lane);
         let value = b.param(0);
-        let how = unroll_much(from.band.len().max(to.band.len()));
+        let how = unroll_much(from.placement.len().max(to.placement.len()));
         let array = Array::new(b, from, value, how != Unroll::Now);
         let mut sink = Sink::new(b, to, how != Unroll::Now);
         let lanes = &mut this.lanes;
@@ -275,10 +276,10 @@ impl Reduction {
         if lines.by_row {
             sink.rows(b, to, how, &mut |b, i, _| fold(b, i));
         } else {
-            b.repeat(to.band.cols.held, how, &mut |b, j| {
+            b.repeat(to.placement.cols.held, how, &mut |b, j| {
                 let total = fold(b, j);
-                b.repeat(to.band.rows.held, how, &mut |b, i| {
-                    let row = b.mul(i, Index::Const(to.band.cols.held));
+                b.repeat(to.placement.rows.held, how, &mut |b, i| {
+                    let row = b.mul(i, Index::Const(to.placement.cols.held));
                     let at = b.add(row, j);
                     sink.set(b, at, total);
                 });
@@ -334,7 +335,7 @@ impl Reduction {
         arena: &mut Arena,
         loose: &Loose,
         lines: Lines,
-        target: &Spot,
+        target: &LanePosition,
         line: Index,
     ) -> Id {
         let (line, _) = lines.line(b, target, line);
@@ -347,15 +348,15 @@ impl Reduction {
         &self,
         b: &mut FunctionBuilder<'_>,
         lines: Lines,
-        spot: &Spot,
+        lane_position: &LanePosition,
         array: &Array,
         i: Index,
         how: Unroll,
     ) -> Id {
-        let band = self.from.band;
+        let placement = self.from.placement;
         let at = |b: &mut FunctionBuilder<'_>, j: Index| {
             let (row, col) = if lines.by_row { (i, j) } else { (j, i) };
-            let line = b.mul(row, Index::Const(band.cols.held));
+            let line = b.mul(row, Index::Const(placement.cols.held));
             b.add(line, col)
         };
         let begin = at(b, Index::Const(0));
@@ -368,7 +369,7 @@ impl Reduction {
             for j in 1..lines.along.held {
                 let index = at(b, Index::Const(j));
                 let value = array.get(b, index);
-                let (_, real) = lines.element(b, spot, Index::Const(j));
+                let (_, real) = lines.element(b, lane_position, Index::Const(j));
                 sum = self.fold_if(b, real, sum, value);
             }
             return sum;
@@ -379,7 +380,7 @@ impl Reduction {
             let j = b.add(j, Index::Const(1));
             let index = at(b, j);
             let value = array.get(b, index);
-            let (_, real) = lines.element(b, spot, j);
+            let (_, real) = lines.element(b, lane_position, j);
             let before = b.ids(Op::Load, self.from.elem, &[sum]);
             let after = self.fold_if(b, real, before, value);
             b.effect(Op::Store, [sum, after].map(Operand::Id));
@@ -426,7 +427,7 @@ impl Reduction {
     /// each; then all lanes fold the chunks, in one order, so that they agree in every bit.
     fn all(self, this: &mut Lower<'_, '_>, r: InstRef) -> Result<Id, Refusal> {
         let (from, to) = (self.from, self.to);
-        let (rows, cols) = (busy(from.band.rows), busy(from.band.cols));
+        let (rows, cols) = (busy(from.placement.rows), busy(from.placement.cols));
         let parts = rows * cols;
         let chunk = if parts <= 8 { parts } else { (f64::from(parts)).sqrt().ceil() as u32 };
         let chunks = parts.div_ceil(chunk);
@@ -437,17 +438,17 @@ impl Reduction {
         let begin = sources.begin(b, arena, region);
         let loose = Loose::new(b, zone, begin, from.element());
         let lane = sources.lane(b, from.workgroup);
-        let source = Spot::of_lane(b, from, lane);
+        let source = LanePosition::of_lane(b, from.placement, lane);
         let value = b.param(0);
-        let how = unroll_much(from.band.len());
+        let how = unroll_much(from.placement.len());
         let array = Array::new(b, from, value, how != Unroll::Now);
 
         arena.barrier(b, zone);
-        let below = |b: &mut FunctionBuilder<'_>, group: Index, busy: u32, cut: Cut| {
-            (busy < cut.groups).then(|| b.compare(Op::ULessThan, group, Index::Const(busy)))
+        let below = |b: &mut FunctionBuilder<'_>, group: Index, busy: u32, split: AxisSplit| {
+            (busy < split.groups).then(|| b.compare(Op::ULessThan, group, Index::Const(busy)))
         };
-        let in_rows = below(b, source.row_group, rows, from.band.rows);
-        let in_cols = below(b, source.col_group, cols, from.band.cols);
+        let in_rows = below(b, source.row_group, rows, from.placement.rows);
+        let in_cols = below(b, source.col_group, cols, from.placement.cols);
         let some = both(b, in_rows, in_cols);
         let first = source.first(b);
         let mine = both(b, some, first);
@@ -455,7 +456,7 @@ impl Reduction {
             let sum = b.variable(from.elem);
             let first = array.get(b, Index::Const(0));
             b.effect(Op::Store, [sum, first].map(Operand::Id));
-            visit(b, from.band, how, &mut |b, i, j, at| {
+            visit(b, from.placement, how, &mut |b, i, j, at| {
                 if at == Index::Const(0) {
                     return;
                 }
@@ -471,8 +472,8 @@ impl Reduction {
                 let after = self.fold_if(b, counts, before, value);
                 b.effect(Op::Store, [sum, after].map(Operand::Id));
             });
-            let row = if from.band.rows.groups == 1 { Index::Const(0) } else { source.row_group };
-            let col = if from.band.cols.groups == 1 { Index::Const(0) } else { source.col_group };
+            let row = if from.placement.rows.groups == 1 { Index::Const(0) } else { source.row_group };
+            let col = if from.placement.cols.groups == 1 { Index::Const(0) } else { source.col_group };
             let line = b.mul(row, Index::Const(cols));
             let place = b.add(line, col);
             let sum = b.ids(Op::Load, from.elem, &[sum]);
@@ -482,7 +483,7 @@ impl Reduction {
         if chunks > 1 {
             // The last chunk may be shorter; it has at least one.
             let last = parts - (chunks - 1) * chunk;
-            let count = from.grid.lanes();
+            let count = from.placement.grid.lanes();
             b.repeat(chunks.div_ceil(count), Unroll::No, &mut |b, t| {
                 let skipped = b.mul(t, Index::Const(count));
                 let mine = b.add(lane, skipped);
@@ -507,9 +508,9 @@ impl Reduction {
         } else {
             self.fold_places(b, arena, &loose, Index::Const(0), parts, 1)
         };
-        let how = unroll_much(to.band.len());
+        let how = unroll_much(to.placement.len());
         let mut sink = Sink::new(b, to, how != Unroll::Now);
-        visit(b, to.band, how, &mut |b, _, _, at| sink.set(b, at, total));
+        visit(b, to.placement, how, &mut |b, _, _, at| sink.set(b, at, total));
         let result = sink.finish(b);
         Ok(f.finish(Some(result)))
     }
@@ -518,7 +519,7 @@ impl Reduction {
     fn quarters(self, this: &mut Lower<'_, '_>, r: InstRef) -> Result<Id, Refusal> {
         let (from, to, label) = (self.from, self.to, self.label("2x2"));
         let way = Passage { label: &label, from, to, elem: from.element(), step: 2 };
-        let cols = from.band.shape.cols;
+        let cols = from.placement.shape.cols;
         this.pass(r, &way, &|_, value| value, &|row, col| (row.times(2), col.times(2)), &|b, arena, loose, corner| {
             let mut sum = loose.get(b, arena, corner);
             for offset in [1, cols, cols + 1] {
@@ -533,12 +534,22 @@ impl Reduction {
 
 impl Lines {
     /// Which line a lane's `i`th one is, and whether it exists where that is not sure.
-    fn line(self, b: &mut FunctionBuilder<'_>, spot: &Spot, i: Index) -> (crate::matrix::linear::Lin, Option<Id>) {
-        if self.by_row { spot.row(b, i) } else { spot.col(b, i) }
+    fn line(
+        self,
+        b: &mut FunctionBuilder<'_>,
+        lane_position: &LanePosition,
+        i: Index,
+    ) -> (crate::matrix::linear::Lin, Option<Id>) {
+        if self.by_row { lane_position.row(b, i) } else { lane_position.col(b, i) }
     }
 
     /// The same for the `j`th element of a line.
-    fn element(self, b: &mut FunctionBuilder<'_>, spot: &Spot, j: Index) -> (crate::matrix::linear::Lin, Option<Id>) {
-        if self.by_row { spot.col(b, j) } else { spot.row(b, j) }
+    fn element(
+        self,
+        b: &mut FunctionBuilder<'_>,
+        lane_position: &LanePosition,
+        j: Index,
+    ) -> (crate::matrix::linear::Lin, Option<Id>) {
+        if self.by_row { lane_position.col(b, j) } else { lane_position.row(b, j) }
     }
 }

@@ -34,7 +34,11 @@ impl Lower<'_, '_> {
         let zone = self.zone(r, true)?;
         let room = MOST_BYTES.min(self.arena.room(zone) / 2);
         let wide = Elem { scalar: float, ty: self.g.scalar(self.m, float) };
-        let (tile, depth) = if is_a { (d.band.rows, mat.band.shape.cols) } else { (d.band.cols, mat.band.shape.rows) };
+        let (tile, depth) = if is_a {
+            (d.placement.rows, mat.placement.shape.cols)
+        } else {
+            (d.placement.cols, mat.placement.shape.rows)
+        };
         let mut factor = Factor::new(mat, (is_a, false, false), tile.piece, depth, wide);
         if factor.k_along || !factor.can_wait() || factor.bytes() > room {
             return Ok(false);

@@ -1,12 +1,12 @@
 //! Tensor loads and stores: each lane for the elements that it holds, in runs of neighbours where it holds those.
 
 use super::array::{Array, Sink, unroll_much};
-use super::spot::{At, Spot, both};
 use super::stage::where_;
 use super::{Deferred, Key, Lower, Mat};
 use crate::Refusal;
 use crate::matrix::bits::small_type;
-use crate::matrix::placement::{Cut, whole_pieces};
+use crate::matrix::placement::{AxisSplit, whole_pieces};
+use crate::matrix::position::{At, LanePosition, both};
 use crate::tensor::Access;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, InstRef, Op};
@@ -50,8 +50,8 @@ impl Lower<'_, '_> {
         let label = format!("coop_load_{}", mat.label());
         let mut f = FunctionBuilder::new(self.m, &mut self.g, &label, mat.ty, &types);
         let b = &mut f;
-        let spot = Spot::new(b, &mut self.lanes, mat);
-        let how = unroll_much(mat.band.len());
+        let lane_position = LanePosition::new(b, &mut self.lanes, mat.placement, mat.workgroup);
+        let how = unroll_much(mat.placement.len());
         let old = access.clips.then(|| {
             let object = b.param(types.len() - 1);
             Array::new(b, mat, object, how != Unroll::Now)
@@ -59,7 +59,7 @@ impl Lower<'_, '_> {
         let mut visit = access.begin(b, 0);
         let mut sink = Sink::new(b, mat, how != Unroll::Now);
         each_run(b, access, mat, how, &mut |b, places, i, j| {
-            let At { row, col, .. } = spot.place(b, i, j);
+            let At { row, col, .. } = lane_position.place(b, i, j);
             let (row, col) = (row.emit(b), col.emit(b));
             let loaded = match places {
                 [_] => vec![visit.load(b, row, col)],
@@ -88,15 +88,15 @@ impl Lower<'_, '_> {
         let void = self.g.void(self.m);
         let mut f = FunctionBuilder::new(self.m, &mut self.g, &label, void, &types);
         let b = &mut f;
-        let spot = Spot::new(b, &mut self.lanes, mat);
-        let how = unroll_much(mat.band.len());
+        let lane_position = LanePosition::new(b, &mut self.lanes, mat.placement, mat.workgroup);
+        let how = unroll_much(mat.placement.len());
         let object = b.param(types.len() - 1);
         let array = Array::new(b, mat, object, how != Unroll::Now);
         let mut visit = access.begin(b, 0);
-        let first = spot.first(b);
+        let first = lane_position.first(b);
         where_(b, first, &mut |b| {
             each_run(b, access, mat, how, &mut |b, places, i, j| {
-                let At { row, col, real } = spot.place(b, i, j);
+                let At { row, col, real } = lane_position.place(b, i, j);
                 let real = both(b, real, None);
                 where_(b, real, &mut |b| {
                     let (row, col) = (row.emit(b), col.emit(b));
@@ -126,10 +126,10 @@ type EachRun<'a> = dyn FnMut(&mut FunctionBuilder<'_>, &[Index], Index, Index) +
 /// Visits the lane's elements in runs: the places of a run in the lane's array, and row and column, as the lane counts
 /// them, of its first element.
 fn each_run(b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat, how: Unroll, body: &mut EachRun<'_>) {
-    let (rows, cols) = (mat.band.rows, mat.band.cols);
+    let (rows, cols) = (mat.placement.rows, mat.placement.cols);
     let most = RUN_BITS / mat.scalar.width();
     // A run has to be inside of the matrix and to begin at a multiple of its length.
-    let run = |cut: Cut| if cut.pads() { 1 } else { whole_pieces(cut.piece, most) };
+    let run = |split: AxisSplit| if split.pads() { 1 } else { whole_pieces(split.piece, most) };
     let (down, right) = if access.runs_down { (run(rows), 1) } else { (1, run(cols)) };
     let (outer, inner) = (rows.held / down, cols.held / right);
     b.repeat(outer, how, &mut |b, i| {

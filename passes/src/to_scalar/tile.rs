@@ -4,11 +4,11 @@ use super::arith::MulAdd;
 use super::array::{Array, Sink};
 use super::factor::Staged;
 use super::product::Plan;
-use super::spot::Spot;
 use super::{Key, Lower};
 use crate::matrix::arena::Arena;
 use crate::matrix::linear::Lin;
 use crate::matrix::placement::whole_pieces;
+use crate::matrix::position::LanePosition;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::hash::FxHashMap;
 use coop_ir::{Id, Op, Operand};
@@ -48,10 +48,10 @@ impl Lower<'_, '_> {
         let b = &mut f;
         let stage = if plan.stages > 1 { Index::Value(b.param(1)) } else { Index::Const(0) };
         let (arena, lanes) = (&mut self.arena, &mut self.lanes);
-        let spot = Spot::new(b, lanes, plan.mul.d);
+        let lane_position = LanePosition::new(b, lanes, plan.mul.d.placement, plan.mul.d.workgroup);
         let k = plan.has_resident().then(|| Index::Value(b.param(types.len() - 1)));
         let [x, y] = plan.staged(b, lanes, arena).map(|s| s.stage(b, stage).from(b, k));
-        let tile = Tile { spot };
+        let tile = Tile { lane_position };
         let before = b.param(0);
         let after = if plan.mul.sums_in_registers() {
             tile.in_registers(b, arena, plan, [&x, &y], before, sums)
@@ -65,13 +65,13 @@ impl Lower<'_, '_> {
 impl MulAdd {
     /// Returns true if the sums of a lane stay in registers.
     pub(super) fn sums_in_registers(&self) -> bool {
-        self.d.band.len() <= IN_REGISTERS
+        self.d.placement.len() <= IN_REGISTERS
     }
 }
 
 /// The tile of a lane.
 struct Tile {
-    spot: Spot,
+    lane_position: LanePosition,
 }
 
 impl Tile {
@@ -84,16 +84,16 @@ impl Tile {
         before: Id,
         sums: Id,
     ) -> Id {
-        let band = plan.mul.d.band;
+        let placement = plan.mul.d.placement;
         let sum_type = b.globals.scalar(b.module, plan.mul.sum());
         let pairs = plan.mul.pairs;
-        let width = if pairs { 2 } else { whole_pieces(band.cols.held, 4) };
+        let width = if pairs { 2 } else { whole_pieces(placement.cols.held, 4) };
         let vector = if width == 1 { sum_type } else { b.globals.vector(b.module, sum_type, width) };
         let extract = |b: &mut FunctionBuilder<'_>, from: Id, at: u32| {
             b.op(Op::CompositeExtract, sum_type, [from.into(), Operand::Word(at)])
         };
         let mut variables = Vec::new();
-        for at in (0..band.len()).step_by(width as usize) {
+        for at in (0..placement.len()).step_by(width as usize) {
             let first = if pairs {
                 b.op(Op::CompositeExtract, vector, [before.into(), Operand::Word(at / 2)])
             } else {
@@ -137,9 +137,13 @@ impl Tile {
     ) -> Vec<Vec<Id>> {
         let factor = staged.factor;
         let is_a = factor.is_a;
-        let cut = if is_a { plan.mul.d.band.rows } else { plan.mul.d.band.cols };
+        let split = if is_a { plan.mul.d.placement.rows } else { plan.mul.d.placement.cols };
         let place = |b: &mut FunctionBuilder<'_>, i: u32| {
-            let (lin, _) = if is_a { self.spot.row(b, Index::Const(i)) } else { self.spot.col(b, Index::Const(i)) };
+            let (lin, _) = if is_a {
+                self.lane_position.row(b, Index::Const(i))
+            } else {
+                self.lane_position.col(b, Index::Const(i))
+            };
             lin
         };
         let mut out: Vec<Vec<Id>> = Vec::new();
@@ -162,7 +166,7 @@ impl Tile {
             return out;
         }
         // Together what the lane has together, as far as the factor was written so.
-        let whole = if factor.packed { whole_pieces(cut.piece, factor.together) } else { 1 };
+        let whole = if factor.packed { whole_pieces(split.piece, factor.together) } else { 1 };
         out.resize(range.len(), Vec::new());
         for n in 0..count {
             let line = k.clone().plus(&Lin::constant(n));
@@ -218,10 +222,10 @@ impl Tile {
         (sums, vector, width): (&mut [Id], Id, u32),
         known: &mut FxHashMap<Lin, Index>,
     ) {
-        let band = plan.mul.d.band;
+        let placement = plan.mul.d.placement;
         let float = !plan.mul.sum().is_int();
         let (mul_op, add_op) = if float { (Op::FMul, Op::FAdd) } else { (Op::IMul, Op::IAdd) };
-        let rows = self.read(b, arena, plan, x, k, 0..band.rows.held, known);
+        let rows = self.read(b, arena, plan, x, k, 0..placement.rows.held, known);
         // As vectors where that is not the multiplication of a vector by a number.
         let splats: Vec<Vec<Id>> = if float || width == 1 {
             Vec::new()
@@ -230,12 +234,12 @@ impl Tile {
                 |b: &mut FunctionBuilder<'_>, v: &Id| b.ids(Op::CompositeConstruct, vector, &vec![*v; width as usize]);
             rows.iter().map(|row| row.iter().map(|v| splat(b, v)).collect()).collect()
         };
-        let columns = band.cols.held / width;
+        let columns = placement.cols.held / width;
         // As many columns at a time as were written together.
-        let step = y.factor.together.min(band.cols.piece).max(width).min(band.cols.held);
+        let step = y.factor.together.min(placement.cols.piece).max(width).min(placement.cols.held);
         let step = if y.factor.k_along || !step.is_multiple_of(width) { width } else { step };
-        for first in (0..band.cols.held).step_by(step as usize) {
-            let last = (first + step).min(band.cols.held);
+        for first in (0..placement.cols.held).step_by(step as usize) {
+            let last = (first + step).min(placement.cols.held);
             let values = self.read(b, arena, plan, y, k, first..last, known);
             for j in (first..last).step_by(width as usize) {
                 let these = &values[(j - first) as usize..(j - first + width) as usize];
@@ -245,7 +249,7 @@ impl Tile {
                         if width == 1 { parts[0] } else { put_together(b, vector, &parts) }
                     })
                     .collect();
-                for i in 0..band.rows.held {
+                for i in 0..placement.rows.held {
                     let sum = &mut sums[(i * columns + j / width) as usize];
                     for (n, line) in lines.iter().enumerate() {
                         let product = if width == 1 {
@@ -273,21 +277,21 @@ impl Tile {
         sums: Id,
     ) -> Id {
         let mul = plan.mul;
-        let band = mul.d.band;
+        let placement = mul.d.placement;
         let sum_type = b.globals.scalar(b.module, mul.sum());
         let all = Array::of(b, sums, sum_type, before, true);
-        let mut sink = Sink::of(b, sums, sum_type, band.len(), true);
+        let mut sink = Sink::of(b, sums, sum_type, placement.len(), true);
         let one = |b: &mut FunctionBuilder<'_>, arena: &mut Arena, staged: &Staged, k: Index, other: Index| {
             let (line, at) = if staged.factor.k_along { (other, k) } else { (k, other) };
             staged.one(b, arena, mul, line, at)
         };
-        b.repeat(band.rows.held, Unroll::No, &mut |b, i| {
-            let (row, _) = self.spot.row(b, i);
+        b.repeat(placement.rows.held, Unroll::No, &mut |b, i| {
+            let (row, _) = self.lane_position.row(b, i);
             let row = row.emit(b);
-            b.repeat(band.cols.held, Unroll::No, &mut |b, j| {
-                let (col, _) = self.spot.col(b, j);
+            b.repeat(placement.cols.held, Unroll::No, &mut |b, j| {
+                let (col, _) = self.lane_position.col(b, j);
                 let col = col.emit(b);
-                let line = b.mul(i, Index::Const(band.cols.held));
+                let line = b.mul(i, Index::Const(placement.cols.held));
                 let at = b.add(line, j);
                 let sum = b.variable(sum_type);
                 let before = all.get(b, at);

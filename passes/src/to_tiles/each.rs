@@ -1,25 +1,26 @@
 //! Callbacks for each element, and coordinates.
 //!
 //! Which element of a tile an invocation holds is not known, but two tiles of one type hold theirs alike. So where a
-//! *ruler*, the numbers 0, 1, 2, .. in shared memory, is loaded as a tile with stride 0, down the columns or along the
+//! *iota table*, the numbers 0, 1, 2, .. in shared memory, is loaded as a tile with stride 0, down the columns or along the
 //! rows, element `i` of it is the row (column) of element `i` of every tile of that type.
 //!
 //! A callback that only computes is called for the elements that an invocation holds, where they are. One that does
 //! more is called exactly once for each element, which the device does not promise of the elements that invocations
-//! hold: its tiles go through a sheet of the subgroup, of which each invocation takes its share. Of subgroups that hold
+//! hold: its tiles go through a staging buffer of the subgroup, of which each invocation takes its share. Of subgroups that hold
 //! the same tiles the first calls, and where the result is used, the others get it from there.
 
+use super::elements;
 use super::exchange::{Change, Move};
-use super::held;
 use super::inst::{Slot, malformed};
 use super::shape::Mat;
-use super::sheet::{Layout, Sheet};
+use super::staging::{Layout, StagingBuffer};
 use super::tensor::{Guard, Inside, Key};
 use super::{Parts, Tiles};
 use crate::Refusal;
 use crate::matrix::arena::{Elem, QUAD, Zone};
 use crate::matrix::callback::has_effects;
 use crate::matrix::linear::Lin;
+use crate::matrix::placement::{AxisSplit, Placement};
 use crate::matrix::row_uniform::takes_place;
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::spv::{BuiltIn, StorageClass};
@@ -110,13 +111,13 @@ impl Tiles<'_, '_> {
         let places = places_wanted(b.module, function, mat).contains(&true);
         let effects = has_effects(b.module, function);
         let result = if self.calls_natively(mat) && !effects {
-            let alike = self.is_alike(inst.result);
-            self.native_each(b, &mut slot, mat, &callback, (&parts, alike))
+            let row_uniform = self.is_row_uniform(inst.result);
+            self.native_each(b, &mut slot, mat, &callback, (&parts, row_uniform))
         } else if effects || (places && !counts(mat)) {
             self.each_once(b, r, &mut slot, inst, mat, &callback, &parts)?
         } else {
-            let alike = self.is_alike(inst.result);
-            self.each_held(b, r, &mut slot, mat, &callback, (&parts, alike))?
+            let row_uniform = self.is_row_uniform(inst.result);
+            self.each_held(b, r, &mut slot, mat, &callback, (&parts, row_uniform))?
         };
         self.define(inst, mat, result);
         Ok(())
@@ -130,29 +131,29 @@ impl Tiles<'_, '_> {
         slot: &mut Slot,
         mat: Mat,
         callback: &Callback,
-        (parts, alike): (&Parts, bool),
+        (parts, row_uniform): (&Parts, bool),
     ) -> Result<Parts, Refusal> {
-        let rulers = self.rulers(b, r, mat, places_wanted(b.module, callback.function, mat))?;
+        let iota_tables = self.iota_tables(b, r, mat, places_wanted(b.module, callback.function, mat))?;
         let (others, guarded) = (callback.others(), is_guarded(mat));
         // Like tiles at unlike places are called for alone.
         let mut result = parts.clone();
-        for spot in self.spots(b, mat) {
-            let column = spot.index as u32 % mat.cols;
-            if alike && column > 0 {
-                result[spot.index] = result[spot.index - column as usize];
+        for position in self.tile_positions(b, mat) {
+            let column = position.index as u32 % mat.cols();
+            if row_uniform && column > 0 {
+                result[position.index] = result[position.index - column as usize];
                 continue;
             }
-            let tiles = [parts].into_iter().chain(callback.matrices()).map(|p| p[spot.index]);
-            let tiles: Vec<Id> = tiles.chain(rulers.into_iter().flatten()).collect();
+            let tiles = [parts].into_iter().chain(callback.matrices()).map(|p| p[position.index]);
+            let tiles: Vec<Id> = tiles.chain(iota_tables.into_iter().flatten()).collect();
             let types = (mat.tile, mat.elem.ty);
-            result[spot.index] = held::map(b, Some(slot), types, &tiles, &mut |b, values| {
+            result[position.index] = elements::map(b, Some(slot), types, &tiles, &mut |b, values| {
                 let mut rest = values[1 + callback.matrices().len()..].iter();
-                let mut place = |b: &mut FunctionBuilder<'_>, ruler: Option<Id>, origin: &Lin| {
-                    let Some(at) = ruler.and_then(|_| rest.next()) else { return Index::Const(0) };
+                let mut place = |b: &mut FunctionBuilder<'_>, iota_table: Option<Id>, origin: &Lin| {
+                    let Some(at) = iota_table.and_then(|_| rest.next()) else { return Index::Const(0) };
                     let at = as_word(b, mat.elem, *at);
                     Lin::scaled(Index::Value(at), 1).plus(origin).emit(b)
                 };
-                let at = (place(b, rulers[0], &spot.row), place(b, rulers[1], &spot.col));
+                let at = (place(b, iota_tables[0], &position.row), place(b, iota_tables[1], &position.col));
                 if !guarded {
                     return callback.call(b, mat.elem, at, values, &others);
                 }
@@ -164,7 +165,7 @@ impl Tiles<'_, '_> {
         Ok(result)
     }
 
-    /// Calls exactly once for each element, by way of sheets.
+    /// Calls exactly once for each element, by way of staging buffers.
     #[allow(clippy::too_many_arguments, reason = "what a per-element operation consists of")]
     fn each_once(
         &mut self,
@@ -181,17 +182,17 @@ impl Tiles<'_, '_> {
         let matrices = callback.matrices();
         let images = 1 + matrices.len() as u32;
         let batches = self.batches(b, r, mat, false, images)?;
-        let sheets: Vec<Sheet> = (0..images)
+        let staging_buffers: Vec<StagingBuffer> = (0..images)
             .map(|n| {
-                let mut sheet = batches.sheet;
-                sheet.region.at += n * sheet.layout.quads();
-                sheet
+                let mut staging = batches.staging;
+                staging.region.at += n * staging.layout.quads();
+                staging
             })
             .collect();
         let others = callback.others();
-        let function = self.once_function(b, mat, callback, &sheets, &others, used);
+        let function = self.once_function(b, mat, callback, &staging_buffers, &others, used);
         let subgroup = self.subgroup(b);
-        let begins: Vec<Index> = sheets.iter().map(|s| s.begin(b, &mut self.arena, subgroup)).collect();
+        let begins: Vec<Index> = staging_buffers.iter().map(|s| s.begin(b, &mut self.arena, subgroup)).collect();
         let owner = self.owner(b, mat);
         let alone = owner.is_some();
         let mut own = Slot::new(r);
@@ -199,10 +200,10 @@ impl Tiles<'_, '_> {
         let void = b.globals.void(b.module);
         for (n, batch) in batches.of(mat).into_iter().enumerate() {
             self.enter(b, mat, n == 0);
-            for ((sheet, begin), tiles) in
-                sheets.iter().zip(&begins).zip([parts].into_iter().chain(matrices.iter().copied()))
+            for ((staging, begin), tiles) in
+                staging_buffers.iter().zip(&begins).zip([parts].into_iter().chain(matrices.iter().copied()))
             {
-                self.put_batch(b, *sheet, *begin, mat, batch, tiles);
+                self.put_batch(b, *staging, *begin, mat, batch, tiles);
             }
             self.arena.barrier(b, Zone::Subgroup);
             let (row, col) = self.origin(b, mat, batch);
@@ -222,7 +223,7 @@ impl Tiles<'_, '_> {
                     // The id of the result is for what all agree on.
                     target.skip();
                 }
-                self.get_batch(b, target, sheets[0], begins[0], mat, batch, &mut result);
+                self.get_batch(b, target, staging_buffers[0], begins[0], mat, batch, &mut result);
             }
         }
         self.arena.release(mark);
@@ -243,7 +244,7 @@ impl Tiles<'_, '_> {
         b: &mut FunctionBuilder<'_>,
         mat: Mat,
         callback: &Callback,
-        sheets: &[Sheet],
+        staging_buffers: &[StagingBuffer],
         others: &[Id],
         used: bool,
     ) -> Id {
@@ -251,7 +252,7 @@ impl Tiles<'_, '_> {
         let mut types: Vec<Id> = others.iter().filter_map(|id| b.module.type_of(*id)).collect();
         let key = Key {
             op: Op::CooperativeMatrixPerElementOpNV,
-            sheets: sheets.to_vec(),
+            staging_buffers: staging_buffers.to_vec(),
             types: [mat.ty].into_iter().chain(types.iter().copied()).collect(),
             extra: [Operand::Id(callback.function), Operand::Word(u32::from(used))]
                 .into_iter()
@@ -267,22 +268,22 @@ impl Tiles<'_, '_> {
         let mut f = FunctionBuilder::new(b.module, b.globals, &label, void, &types);
         let values: Vec<Id> = (0..others.len()).map(|n| f.param(n)).collect();
         let (row0, col0) = (Index::Value(f.param(others.len())), Index::Value(f.param(others.len() + 1)));
-        let sheet = sheets[0];
-        let guard = Guard::new(mat, sheet);
-        let (arena, begin, lane, count) = self.lanes_of(&mut f, sheet);
-        sheet.sweep(&mut f, begin, (lane, count), &mut |f, line, at, word| {
-            let (row, col) = sheet.row_col(line, at);
+        let staging = staging_buffers[0];
+        let guard = Guard::new(mat, staging);
+        let (arena, begin, lane, count) = self.lanes_of(&mut f, staging);
+        staging.sweep(&mut f, begin, (lane, count), &mut |f, line, at, word| {
+            let (row, col) = staging.row_col(line, at);
             let (row, col) = (f.add(row0, row), f.add(col0, col));
             let inside = guard.unit(f, row, col);
             let mut unit = |f: &mut FunctionBuilder<'_>| {
                 let mut images = Vec::new();
-                for other in sheets {
-                    let skip = (other.region.at - sheet.region.at) * 4;
+                for other in staging_buffers {
+                    let skip = (other.region.at - staging.region.at) * 4;
                     let word = f.add(word, Index::Const(skip));
                     images.push(other.load_unit(f, arena, word));
                 }
                 let mut results = Vec::new();
-                for n in 0..sheet.layout.unit() {
+                for n in 0..staging.layout.unit() {
                     let at = guard.along(f, row, col, n);
                     let elements: Vec<Id> = images.iter().map(|i| i[n as usize]).collect();
                     results.push(if matches!(inside, Inside::Each) {
@@ -296,7 +297,7 @@ impl Tiles<'_, '_> {
                     });
                 }
                 if used {
-                    sheet.store_unit(f, arena, word, &results);
+                    staging.store_unit(f, arena, word, &results);
                 }
             };
             match inside {
@@ -326,21 +327,20 @@ impl Tiles<'_, '_> {
         let constants = &self.constants;
         let index = crate::matrix::address::narrow(b, index, &|id| constants.get(id).fixed());
         let (tile, element) = (b.rem(index, mat.tiles()), b.div(index, mat.tiles()));
-        let (row_tile, col_tile) = (b.div(tile, mat.cols), b.rem(tile, mat.cols));
-        let (row_groups, col_groups) = mat.groups();
+        let (row_tile, col_tile) = (b.div(tile, mat.cols()), b.rem(tile, mat.cols()));
+        let Placement { rows, cols, .. } = mat.placement;
         let (group_row, group_col) = self.group.filter(|_| mat.workgroup).unwrap_or((Index::Const(0), Index::Const(0)));
         let element = b.index(element);
         let [row, col] = self.in_tile(b, r, mat, matrix, (ty, component), element)?;
         let word = b.u32_type();
-        let mut place = |value: Id, groups: u32, group: Index, held: u32, at: Index, extent: u32| {
-            let group = if groups == 1 { Index::Const(0) } else { group };
-            let lin = Lin::scaled(group, held * extent).plus(&Lin::scaled(at, extent));
+        let mut place = |value: Id, split: AxisSplit, group: Index, at: Index, tile: u32| {
+            let lin = split.unclamped(b, group, at).times(tile);
             let lin = lin.plus(&Lin::scaled(Index::Value(value), 1)).emit(b);
             let lin = b.index(lin);
             if component == word { lin } else { b.ids(Op::Bitcast, component, &[lin]) }
         };
-        let row = place(row, row_groups, group_row, mat.rows, row_tile, mat.tile_rows);
-        let col = place(col, col_groups, group_col, mat.cols, col_tile, mat.tile_cols);
+        let row = place(row, rows, group_row, row_tile, mat.tile_rows);
+        let col = place(col, cols, group_col, col_tile, mat.tile_cols);
         Slot::new(r).op(b, Op::CompositeConstruct, ty, [row, col].map(Operand::Id));
         Ok(())
     }
@@ -365,7 +365,7 @@ impl Tiles<'_, '_> {
                 if component == word { at } else { b.ids(Op::Bitcast, word, &[at]) }
             }));
         }
-        let [Some(rows), Some(cols)] = self.rulers(b, r, mat, [true; 2])? else {
+        let [Some(rows), Some(cols)] = self.iota_tables(b, r, mat, [true; 2])? else {
             return malformed(r, "coordinates of nothing");
         };
         let pointer = b.globals.pointer(b.module, StorageClass::Function, mat.elem.ty);
@@ -378,8 +378,8 @@ impl Tiles<'_, '_> {
         }))
     }
 
-    /// Takes room for the rulers that the module's instructions need, never to be given back.
-    pub(super) fn take_rulers(&mut self, m: &Module) -> Result<(), Refusal> {
+    /// Takes room for the iota tables that the module's instructions need, never to be given back.
+    pub(super) fn take_iota_tables(&mut self, m: &Module) -> Result<(), Refusal> {
         let used: Vec<(InstRef, Mat)> = m
             .functions
             .iter()
@@ -401,18 +401,18 @@ impl Tiles<'_, '_> {
         let extent = |mat: &Mat| mat.tile_rows.max(mat.tile_cols);
         let length = used.iter().map(|(_, mat)| extent(mat)).max().unwrap_or(0);
         for (r, mat) in used {
-            if self.rulers.iter().any(|s| s.layout.elem == mat.elem) {
+            if self.iota_tables.iter().any(|s| s.layout.elem == mat.elem) {
                 continue;
             }
             let layout = Layout::new(mat.elem, (1, length), (1, length), false, 0);
             let region = self.arena.take(r, "the coordinates of elements", Zone::Workgroup, layout.quads() * QUAD)?;
-            self.rulers.push(Sheet { layout, region, each: 0 });
+            self.iota_tables.push(StagingBuffer { layout, region, each: 0 });
         }
         Ok(())
     }
 
     /// A tile of row numbers and one of column numbers, as far as they are wanted.
-    fn rulers(
+    fn iota_tables(
         &mut self,
         b: &mut FunctionBuilder<'_>,
         r: InstRef,
@@ -422,23 +422,23 @@ impl Tiles<'_, '_> {
         if !wanted.contains(&true) {
             return Ok([None; 2]);
         }
-        let Some(ruler) = self.rulers.iter().find(|s| s.layout.elem == mat.elem).copied() else {
+        let Some(iota_table) = self.iota_tables.iter().find(|s| s.layout.elem == mat.elem).copied() else {
             return malformed(r, "coordinates of a matrix that was none");
         };
-        let begin = ruler.begin(b, &mut self.arena, Index::Const(0));
+        let begin = iota_table.begin(b, &mut self.arena, Index::Const(0));
         Ok([0, 1].map(|n| {
             if !wanted[n] {
                 return None;
             }
             let down = n == 0;
-            let operands = ruler.spread_operands(b, &mut self.arena, begin, (0, &Lin::default()), down);
+            let operands = iota_table.spread_operands(b, &mut self.arena, begin, (0, &Lin::default()), down);
             Some(b.op(Op::CooperativeMatrixLoadKHR, mat.tile, operands))
         }))
     }
 
-    /// The function that writes the rulers, to be called at the beginning of every entry point.
-    pub(super) fn write_rulers(&mut self, m: &mut Module, g: &mut coop_ir::builder::Globals) -> Option<Id> {
-        if self.rulers.is_empty() {
+    /// The function that writes the iota tables, to be called at the beginning of every entry point.
+    pub(super) fn write_iota_tables(&mut self, m: &mut Module, g: &mut coop_ir::builder::Globals) -> Option<Id> {
+        if self.iota_tables.is_empty() {
             return None;
         }
         let void = g.void(m);
@@ -450,17 +450,17 @@ impl Tiles<'_, '_> {
             let (behind, begin, word) = (f.u32(u32::MAX), f.u32(0), f.u32_type());
             lane = Index::Value(f.ids(Op::Select, word, &[others, behind, begin]));
         }
-        for ruler in self.rulers.clone() {
-            let begin = ruler.begin(&mut f, &mut self.arena, Index::Const(0));
+        for iota_table in self.iota_tables.clone() {
+            let begin = iota_table.begin(&mut f, &mut self.arena, Index::Const(0));
             let count = self.invocations.unwrap_or(1);
             let arena = &mut self.arena;
-            ruler.sweep(&mut f, begin, (lane, count), &mut |f, _, at, word| {
+            iota_table.sweep(&mut f, begin, (lane, count), &mut |f, _, at, word| {
                 let mut values = Vec::new();
-                for n in 0..ruler.layout.unit() {
+                for n in 0..iota_table.layout.unit() {
                     let at = f.add(at, Index::Const(n));
-                    values.push(from_word(f, ruler.layout.elem, at));
+                    values.push(from_word(f, iota_table.layout.elem, at));
                 }
-                ruler.store_unit(f, arena, word, &values);
+                iota_table.store_unit(f, arena, word, &values);
             });
         }
         self.arena.barrier(&mut f, Zone::Workgroup);

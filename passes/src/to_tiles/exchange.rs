@@ -1,15 +1,15 @@
 //! What moves elements between tiles: conversions of use, transposition, folding 2x2 blocks.
 //!
-//! A sheet holds rows of the source as they are in memory; every subgroup stores its tiles there, and loads those of
+//! A staging buffer holds rows of the source as they are in memory; every subgroup stores its tiles there, and loads those of
 //! the result from there, column by column where it is transposed. Where elements change on the way, or where the
-//! padding of the result must become zero, invocations make a second sheet of the first. What does not fit goes in
+//! padding of the result must become zero, invocations make a second staging buffer of the first. What does not fit goes in
 //! slices of rows; every invocation of the scope takes part in every slice.
 
 use super::inst::{Slot, malformed};
 use super::memory::both;
 use super::native::TRANSPOSE;
 use super::shape::{self, Mat};
-use super::sheet::{Layout, Sheet};
+use super::staging::{Layout, StagingBuffer};
 use super::tensor::{Batch, Key};
 use super::{Parts, Tiles, tile_type};
 use crate::Refusal;
@@ -44,7 +44,7 @@ pub(super) struct Move {
 }
 
 impl Move {
-    /// Rows of the source for each row of the second sheet.
+    /// Rows of the source for each row of the second staging buffer.
     fn ratio(&self) -> u32 {
         if matches!(self.change, Change::Fold(_)) { 2 } else { 1 }
     }
@@ -55,10 +55,10 @@ impl Move {
     }
 }
 
-/// The sheets of an exchange.
+/// The staging buffers of an exchange.
 struct Plan {
-    first: Sheet,
-    second: Option<Sheet>,
+    first: StagingBuffer,
+    second: Option<StagingBuffer>,
     /// Rows of the source in a slice, and how many slices there are.
     lines: u32,
     count: u32,
@@ -147,22 +147,23 @@ impl Tiles<'_, '_> {
         let last = plan.second.unwrap_or(plan.first);
         let last_begin = last.begin(b, &mut self.arena, subgroup);
         let owner = self.owner(b, from);
-        let from_spots = self.spots(b, from);
-        let to_spots = self.spots(b, to);
+        let from_spots = self.tile_positions(b, from);
+        let to_spots = self.tile_positions(b, to);
         // Tiles of different subgroups come in different slices: variables hold what has come.
         let sliced: Option<Vec<Id>> = (plan.count > 1).then(|| (0..to.tiles()).map(|_| b.variable(to.tile)).collect());
         let mut result = vec![to.tile; to.tiles() as usize];
         for s in 0..plan.count {
             let row = s * plan.lines;
             self.arena.barrier(b, zone);
-            for spot in &from_spots {
-                let (line, inside) = in_slice(b, &spot.row, row, plan.lines, plan.count);
+            for position in &from_spots {
+                let (line, inside) = in_slice(b, &position.row, row, plan.lines, plan.count);
                 let Some(line) = line else { continue };
-                let real = both(b, owner, spot.inside);
+                let real = both(b, owner, position.inside);
                 let condition = both(b, inside, real);
-                let tile = parts[spot.index];
+                let tile = parts[position.index];
                 let arena = &mut self.arena;
-                let mut put = |b: &mut FunctionBuilder<'_>| plan.first.put(b, arena, begin, tile, (&line, &spot.col));
+                let mut put =
+                    |b: &mut FunctionBuilder<'_>| plan.first.put(b, arena, begin, tile, (&line, &position.col));
                 match condition {
                     Some(condition) => b.when(condition, &mut put),
                     None => put(b),
@@ -176,19 +177,19 @@ impl Tiles<'_, '_> {
                 self.arena.barrier(b, zone);
             }
             let (row, lines) = (row / how.ratio(), plan.lines / how.ratio());
-            for spot in &to_spots {
-                let along = if how.transposed { &spot.col } else { &spot.row };
+            for position in &to_spots {
+                let along = if how.transposed { &position.col } else { &position.row };
                 let (line, inside) = in_slice(b, along, row, lines, plan.count);
                 let Some(line) = line else { continue };
-                let mut sheet = last;
-                sheet.layout.down = how.transposed;
-                let place = if how.transposed { (&spot.row, &line) } else { (&line, &spot.col) };
+                let mut staging = last;
+                staging.layout.down = how.transposed;
+                let place = if how.transposed { (&position.row, &line) } else { (&line, &position.col) };
                 let arena = &mut self.arena;
                 match (&sliced, inside) {
                     (Some(variables), condition) => {
-                        let variable = variables[spot.index];
+                        let variable = variables[position.index];
                         let mut get = |b: &mut FunctionBuilder<'_>| {
-                            let operands = sheet.load_operands(b, arena, last_begin, place);
+                            let operands = staging.load_operands(b, arena, last_begin, place);
                             let tile = b.op(Op::CooperativeMatrixLoadKHR, to.tile, operands);
                             b.effect(Op::Store, [variable, tile].map(Operand::Id));
                         };
@@ -198,8 +199,8 @@ impl Tiles<'_, '_> {
                         }
                     }
                     (None, _) => {
-                        let operands = sheet.load_operands(b, arena, last_begin, place);
-                        result[spot.index] = slot.op(b, Op::CooperativeMatrixLoadKHR, to.tile, operands);
+                        let operands = staging.load_operands(b, arena, last_begin, place);
+                        result[position.index] = slot.op(b, Op::CooperativeMatrixLoadKHR, to.tile, operands);
                     }
                 }
             }
@@ -213,7 +214,7 @@ impl Tiles<'_, '_> {
         Ok(result)
     }
 
-    /// Where a subgroup of many holds the same rows and columns before and after: through a sheet of its own.
+    /// Where a subgroup of many holds the same rows and columns before and after: through a staging buffer of its own.
     fn exchange_alone(
         &mut self,
         b: &mut FunctionBuilder<'_>,
@@ -223,7 +224,7 @@ impl Tiles<'_, '_> {
         parts: &Parts,
     ) -> Option<Parts> {
         let (from, to) = (how.from, how.to);
-        let held = |m: &Mat| (m.groups(), m.rows * m.tile_rows, m.cols * m.tile_cols);
+        let held = |m: &Mat| (m.groups(), m.rows() * m.tile_rows, m.cols() * m.tile_cols);
         let plain = how.change == Change::None && !how.transposed && !how.clears();
         if !plain || !from.workgroup || held(&from) != held(&to) {
             return None;
@@ -234,15 +235,15 @@ impl Tiles<'_, '_> {
         let mark = self.arena.mark();
         let what = b.module.inst(r).op.to_string();
         let region = self.arena.take(r, &what, Zone::Subgroup, bytes).ok()?;
-        let sheet = Sheet { layout, region, each: 0 };
+        let staging = StagingBuffer { layout, region, each: 0 };
         let subgroup = self.subgroup(b);
-        let begin = sheet.begin(b, &mut self.arena, subgroup);
-        let whole = |m: Mat| Batch { row: 0, col: 0, rows: m.rows, cols: m.cols };
+        let begin = staging.begin(b, &mut self.arena, subgroup);
+        let whole = |m: Mat| Batch { row: 0, col: 0, rows: m.rows(), cols: m.cols() };
         self.arena.barrier(b, Zone::Subgroup);
-        self.put_batch(b, sheet, begin, from, whole(from), parts);
+        self.put_batch(b, staging, begin, from, whole(from), parts);
         self.arena.barrier(b, Zone::Subgroup);
         let mut result = vec![to.tile; to.tiles() as usize];
-        self.get_batch(b, slot, sheet, begin, to, whole(to), &mut result);
+        self.get_batch(b, slot, staging, begin, to, whole(to), &mut result);
         self.arena.release(mark);
         Some(result)
     }
@@ -276,17 +277,17 @@ impl Tiles<'_, '_> {
         let lines = steps.div_ceil(count) * row_step;
         let (first, second) = layouts(lines);
         let what = b.module.inst(r).op.to_string();
-        let mut take = |layout: Layout| -> Result<Sheet, Refusal> {
+        let mut take = |layout: Layout| -> Result<StagingBuffer, Refusal> {
             let region = self.arena.take(r, &what, zone, layout.quads().saturating_mul(QUAD))?;
-            Ok(Sheet { layout, region, each: 0 })
+            Ok(StagingBuffer { layout, region, each: 0 })
         };
         let first = take(first)?;
         let second = second.map(take).transpose()?;
         Ok(Plan { first, second, lines, count })
     }
 
-    /// The function that makes the second sheet of the first; its parameter is the first row of the second.
-    fn change(&mut self, b: &mut FunctionBuilder<'_>, how: &Move, first: Sheet, second: Sheet) -> Id {
+    /// The function that makes the second staging buffer of the first; its parameter is the first row of the second.
+    fn change(&mut self, b: &mut FunctionBuilder<'_>, how: &Move, first: StagingBuffer, second: StagingBuffer) -> Id {
         let (op, mut extra) = match &how.change {
             Change::None => (Op::CopyObject, Vec::new()),
             Change::Convert(op, decorations) => {
@@ -297,7 +298,7 @@ impl Tiles<'_, '_> {
         };
         let shape = how.to.shape;
         extra.extend([shape.rows, shape.cols, u32::from(how.transposed)].map(Operand::Word));
-        let key = Key { op, sheets: vec![first, second], types: Vec::new(), extra };
+        let key = Key { op, staging_buffers: vec![first, second], types: Vec::new(), extra };
         if let Some(function) = self.functions.get(&key) {
             return *function;
         }
@@ -308,7 +309,7 @@ impl Tiles<'_, '_> {
         let row0 = Index::Value(f.param(0));
         let (_, first_begin, ..) = self.lanes_of(&mut f, first);
         let (arena, begin, lane, count) = self.lanes_of(&mut f, second);
-        let source = Source { how, sheet: first, begin: first_begin };
+        let source = Source { how, staging: first, begin: first_begin };
         let to = how.to.elem;
         let zero = f.globals.null(f.module, to.ty);
         let padded = !rows.is_multiple_of(second.layout.lines) || second.layout.length != cols;
@@ -337,20 +338,20 @@ impl Tiles<'_, '_> {
     }
 }
 
-/// Where the elements of a second sheet come from.
+/// Where the elements of a second staging buffer come from.
 struct Source<'a> {
     how: &'a Move,
-    sheet: Sheet,
+    staging: StagingBuffer,
     begin: Index,
 }
 
 impl Source<'_> {
     fn read(&self, f: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index) -> Id {
-        let byte = self.sheet.byte(f, self.begin, line, at);
-        arena.load_element(f, self.sheet.zone(), self.sheet.layout.elem, byte)
+        let byte = self.staging.byte(f, self.begin, line, at);
+        arena.load_element(f, self.staging.zone(), self.staging.layout.elem, byte)
     }
 
-    /// The element of the second sheet.
+    /// The element of the second staging buffer.
     fn element(&self, f: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index) -> Id {
         match &self.how.change {
             Change::None => self.read(f, arena, line, at),

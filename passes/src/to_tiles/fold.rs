@@ -1,17 +1,17 @@
 //! Reductions along lines that stay with the subgroup.
 //!
 //! Element `i` of a tile lies in the same row as element `i` of the tiles beside it. So the tiles of a row of tiles are
-//! folded into one, element by element and in registers; that one goes to a sheet of the subgroup, whose invocations
+//! folded into one, element by element and in registers; that one goes to a staging buffer of the subgroup, whose invocations
 //! fold a line each, and what comes of that is loaded as the rows of a tile with stride 0. Where several subgroups have
 //! parts of a line, each writes its fold to a vector of its own, and what was loaded of those is folded last.
 //!
 //! It is done so where all that a subgroup holds of a line is elements of the matrix, and where the result is cut like
 //! the source. The other way is in [`super::reduce`].
 
-use super::held;
+use super::elements;
 use super::inst::Slot;
 use super::shape::Mat;
-use super::sheet::{Layout, Sheet};
+use super::staging::{Layout, StagingBuffer};
 use super::tensor::Key;
 use super::{Parts, Tiles};
 use crate::matrix::arena::{QUAD, Zone, words_of};
@@ -34,9 +34,9 @@ pub(super) struct Fold {
 /// Where a fold goes through.
 struct Way {
     /// The subgroup's folded tiles.
-    sheet: Sheet,
-    /// What is folded of the lines: a line of the sheet for each group of subgroups along the lines.
-    vector: Sheet,
+    staging: StagingBuffer,
+    /// What is folded of the lines: a line of the staging buffer for each group of subgroups along the lines.
+    vector: StagingBuffer,
 }
 
 impl Fold {
@@ -44,16 +44,16 @@ impl Fold {
     fn along(&self) -> (u32, u32, u32, u32) {
         let (m, (row_groups, col_groups)) = (&self.from, self.from.groups());
         if self.by_row {
-            (m.cols, m.tile_cols, col_groups, m.shape.cols)
+            (m.cols(), m.tile_cols, col_groups, m.shape.cols)
         } else {
-            (m.rows, m.tile_rows, row_groups, m.shape.rows)
+            (m.rows(), m.tile_rows, row_groups, m.shape.rows)
         }
     }
 
     /// Tiles held, extent of a tile and groups: across the lines.
     fn across(&self, m: &Mat) -> (u32, u32, u32) {
         let (row_groups, col_groups) = m.groups();
-        if self.by_row { (m.rows, m.tile_rows, row_groups) } else { (m.cols, m.tile_cols, col_groups) }
+        if self.by_row { (m.rows(), m.tile_rows, row_groups) } else { (m.cols(), m.tile_cols, col_groups) }
     }
 
     fn fits(&self) -> bool {
@@ -96,11 +96,11 @@ impl Tiles<'_, '_> {
         let what = combine(b.module, fold.function);
         let (lines, line_tile, _) = fold.across(&from);
         let (held, ..) = fold.along();
-        if fold.by_row && what == Combine::Idempotent && self.is_alike(Some(value)) && from.tile == to.tile {
+        if fold.by_row && what == Combine::Idempotent && self.is_row_uniform(Some(value)) && from.tile == to.tile {
             let mut result = vec![to.tile; to.tiles() as usize];
-            for i in 0..to.rows {
+            for i in 0..to.rows() {
                 let tile = slot.op(b, Op::CopyObject, to.tile, [parts[from.at(i, 0)].into()]);
-                (0..to.cols).for_each(|j| result[to.at(i, j)] = tile);
+                (0..to.cols()).for_each(|j| result[to.at(i, j)] = tile);
             }
             return Some(result);
         }
@@ -127,13 +127,13 @@ impl Tiles<'_, '_> {
         let zone = way.vector.zone();
         self.arena.barrier(b, zone);
         let subgroup = self.subgroup(b);
-        let begin = way.sheet.begin(b, &mut self.arena, subgroup);
+        let begin = way.staging.begin(b, &mut self.arena, subgroup);
         for i in 0..lines {
             let tile = fold_tiles(b, fold, from.tile, what, &held_of(i));
             let at = Lin::constant(i * line_tile);
             let zero = Lin::default();
             let place = if fold.by_row { (&at, &zero) } else { (&zero, &at) };
-            way.sheet.put(b, &mut self.arena, begin, tile, place);
+            way.staging.put(b, &mut self.arena, begin, tile, place);
         }
         self.arena.barrier(b, Zone::Subgroup);
         let function = self.line_folds(b, fold, &way);
@@ -188,13 +188,13 @@ impl Tiles<'_, '_> {
             let bytes = quads.checked_mul(QUAD).filter(|bytes| *bytes <= self.arena.room(zone))?;
             self.arena.take(r, &what, zone, bytes).ok()
         };
-        let sheet = Sheet { layout, region: take(Zone::Subgroup, layout.quads())?, each: 0 };
+        let staging = StagingBuffer { layout, region: take(Zone::Subgroup, layout.quads())?, each: 0 };
         let alone = groups == 1;
         let zone = if alone { Zone::Subgroup } else { Zone::of_scope(from.workgroup) };
         let length = lines * line_tile * if alone { 1 } else { line_groups };
         let layout = Layout::new(from.elem, (groups, length), (1, to_tile), false, 0);
-        let vector = Sheet { layout, region: take(zone, layout.quads())?, each: 0 };
-        Some(Way { sheet, vector })
+        let vector = StagingBuffer { layout, region: take(zone, layout.quads())?, each: 0 };
+        Some(Way { staging, vector })
     }
 
     /// The line of the vector that the subgroup writes, and where in it its lines begin.
@@ -210,12 +210,12 @@ impl Tiles<'_, '_> {
         (along, Lin::scaled(across, lines * tile))
     }
 
-    /// The function that folds the lines of the subgroup's sheet into a line of the vector, from a place on.
+    /// The function that folds the lines of the subgroup's staging buffer into a line of the vector, from a place on.
     fn line_folds(&mut self, b: &mut FunctionBuilder<'_>, fold: &Fold, way: &Way) -> Id {
-        let Way { sheet, vector } = *way;
+        let Way { staging, vector } = *way;
         let key = Key {
             op: Op::CooperativeMatrixReduceNV,
-            sheets: vec![sheet, vector],
+            staging_buffers: vec![staging, vector],
             types: vec![fold.from.elem.ty],
             extra: vec![Operand::Id(fold.function)],
         };
@@ -229,10 +229,10 @@ impl Tiles<'_, '_> {
         small_type(f.module, elem.scalar);
         let (group, first) = (Index::Value(f.param(0)), Index::Value(f.param(1)));
         let subgroup = self.subgroup(&mut f);
-        let (arena, begin, lane, count) = self.lanes_of(&mut f, sheet);
+        let (arena, begin, lane, count) = self.lanes_of(&mut f, staging);
         let vector_begin = vector.begin(&mut f, arena, subgroup);
         let each = (32 / elem.scalar.width()).max(1);
-        let layout = sheet.layout;
+        let layout = staging.layout;
         let end = Index::Const(layout.lines / each);
         let mut body = |f: &mut FunctionBuilder<'_>, n: Index| {
             let line = f.mul(n, Index::Const(each));
@@ -241,9 +241,9 @@ impl Tiles<'_, '_> {
                 let line = f.add(line, Index::Const(k));
                 let mut elements = Vec::new();
                 for at in (0..layout.length).step_by(layout.unit() as usize) {
-                    let byte = sheet.byte(f, begin, line, Index::Const(at));
+                    let byte = staging.byte(f, begin, line, Index::Const(at));
                     let word = f.div(byte, 4);
-                    elements.extend(sheet.load_unit(f, arena, word));
+                    elements.extend(staging.load_unit(f, arena, word));
                 }
                 let mut elements = elements.into_iter();
                 let sum = elements.next().unwrap_or_else(|| unreachable!("a line has elements"));
@@ -276,7 +276,7 @@ fn fold_tiles(b: &mut FunctionBuilder<'_>, fold: &Fold, ty: Id, what: Combine, t
         return rest.iter().fold(*first, |sum, tile| b.ids(op, ty, &[sum, *tile]));
     }
     let elem = fold.from.elem.ty;
-    held::map(b, None, (ty, elem), tiles, &mut |b, values| {
+    elements::map(b, None, (ty, elem), tiles, &mut |b, values| {
         values[1..].iter().fold(values[0], |x, y| b.ids(Op::FunctionCall, elem, &[fold.function, x, *y]))
     })
 }

@@ -2,17 +2,17 @@
 //!
 //! A matrix of workgroup scope that is loaded for one product, in the same block and with nothing between that could
 //! change what is in memory, is never held. The product goes in *slices* of K: all invocations of the workgroup
-//! together bring a slice of each such factor into one sheet (so each element is read from memory once, however many
+//! together bring a slice of each such factor into one staging buffer (so each element is read from memory once, however many
 //! subgroups need it), and each subgroup then loads the tiles of one step of K at a time, right before it multiplies
 //! them. A factor that is loaded tile by tile from where it is (a plain load, from shared memory as a rule) needs no
-//! sheet and is loaded at each step as well.
+//! staging buffer and is loaded at each step as well.
 //!
-//! Lines of sheets are a quad longer than they have to be, so that the lines of a tile are in different banks.
+//! Lines of staging buffers are a quad longer than they have to be, so that the lines of a tile are in different banks.
 
 use super::Tiles;
-use super::memory::{Memory, Spot};
+use super::memory::{Memory, TilePosition};
 use super::shape::Mat;
-use super::sheet::{Layout, Sheet};
+use super::staging::{Layout, StagingBuffer};
 use crate::Refusal;
 use crate::matrix::arena::{QUAD, Zone};
 use crate::matrix::callback::has_effects;
@@ -30,8 +30,8 @@ use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
 pub(super) enum Factor {
     /// They are values.
     Held(Vec<Id>),
-    /// A sheet, which is filled by an access.
-    Sheet { access: Box<Access>, sheet: Sheet },
+    /// A staging buffer, which is filled by an access.
+    StagingBuffer { access: Box<Access>, staging: StagingBuffer },
     /// Memory.
     Memory(Box<Memory>),
 }
@@ -47,7 +47,7 @@ pub(super) struct Slices {
 /// How the factors of a product are to be brought.
 pub(super) struct SlicePlan {
     pub(super) steps: u32,
-    /// How the left and the right one are loaded, and what of them is in a sheet at a time.
+    /// How the left and the right one are loaded, and what of them is in a staging buffer at a time.
     pub(super) factors: [Option<(Access, Layout)>; 2],
 }
 
@@ -121,12 +121,12 @@ impl Slices {
 }
 
 impl Tiles<'_, '_> {
-    /// How the factors of a product are brought: in how many steps of K at a time, and what goes through sheets.
+    /// How the factors of a product are brought: in how many steps of K at a time, and what goes through staging buffers.
     pub(super) fn plan_slices(&self, (x, a): (Id, Mat), (y, bm): (Id, Mat)) -> SlicePlan {
         let zone = Zone::of_scope(a.workgroup);
         let from_tensor = |id: Id| self.accesses.get(self.deferred.get(&id)?).cloned();
         let accesses = [(from_tensor(x), a), (from_tensor(y), bm)];
-        let total = a.cols;
+        let total = a.cols();
         let layout = |(access, mat): &(Option<Access>, Mat), steps: u32| {
             let access = access.as_ref()?;
             let (rows, cols) = match mat.shape.use_ {
@@ -149,7 +149,7 @@ impl Tiles<'_, '_> {
         SlicePlan { steps, factors }
     }
 
-    /// The factors of a product, and in how many slices it goes. What sheets need is taken from the arena.
+    /// The factors of a product, and in how many slices it goes. What staging buffers need is taken from the arena.
     pub(super) fn slices(
         &mut self,
         b: &mut FunctionBuilder<'_>,
@@ -173,8 +173,8 @@ impl Tiles<'_, '_> {
         if let Some((access, layout)) = plan {
             let bytes = layout.quads().saturating_mul(QUAD);
             let region = self.arena.take(r, "a product of matrices", Zone::of_scope(mat.workgroup), bytes)?;
-            let sheet = Sheet { layout, region, each: 0 };
-            return Ok(Factor::Sheet { access: Box::new(access), sheet });
+            let staging = StagingBuffer { layout, region, each: 0 };
+            return Ok(Factor::StagingBuffer { access: Box::new(access), staging });
         }
         if let Some((load, inst)) = self.deferred.get(&id).and_then(|load| Some((*load, self.loads.get(load)?.clone())))
         {
@@ -183,7 +183,7 @@ impl Tiles<'_, '_> {
         Ok(Factor::Held(self.tiles_of(b.module, r, id)?.1))
     }
 
-    /// Brings the slice of K that begins with step `first` into the sheets.
+    /// Brings the slice of K that begins with step `first` into the staging buffers.
     pub(super) fn bring(
         &mut self,
         b: &mut FunctionBuilder<'_>,
@@ -194,14 +194,14 @@ impl Tiles<'_, '_> {
     ) {
         let zone = Zone::of_scope(mats.0.workgroup);
         let factors = [(&slices.left, mats.0), (&slices.right, mats.1)];
-        if !factors.iter().any(|f| matches!(f.0, Factor::Sheet { .. })) {
+        if !factors.iter().any(|f| matches!(f.0, Factor::StagingBuffer { .. })) {
             return;
         }
         self.arena.barrier(b, zone);
         let fetched = self.put_fetched(b, r, slices);
         for ((factor, mat), _) in factors.into_iter().zip(fetched).filter(|(_, fetched)| !fetched) {
-            let Factor::Sheet { access, sheet } = factor else { continue };
-            let function = self.fill(b, access, mat, *sheet);
+            let Factor::StagingBuffer { access, staging } = factor else { continue };
+            let function = self.fill(b, access, mat, *staging);
             let (row, col) = match mat.shape.use_ {
                 Use::A => (0, first * mat.tile_cols),
                 _ => (first * mat.tile_rows, 0),
@@ -232,20 +232,20 @@ impl Tiles<'_, '_> {
                 }
                 Index::Value(_) => unreachable!("a step that is not known is of factors that are nowhere held"),
             },
-            Factor::Sheet { sheet, .. } => {
-                let spot = self.spot(b, mat, line);
+            Factor::StagingBuffer { staging, .. } => {
+                let position = self.position(b, mat, line);
                 let along = Lin::scaled(k, step);
-                let begin = sheet.begin(b, &mut self.arena, Index::Const(0));
-                let place = if left { (&spot, &along) } else { (&along, &spot) };
-                let operands = sheet.load_operands(b, &mut self.arena, begin, place);
+                let begin = staging.begin(b, &mut self.arena, Index::Const(0));
+                let place = if left { (&position, &along) } else { (&along, &position) };
+                let operands = staging.load_operands(b, &mut self.arena, begin, place);
                 Ok(b.op(Op::CooperativeMatrixLoadKHR, mat.tile, operands))
             }
             Factor::Memory(memory) => {
                 let along = Lin::scaled(k, step).plus(&Lin::constant(first * step));
-                let spot = self.spot(b, mat, line);
-                let (row, col) = if left { (spot, along) } else { (along, spot) };
-                let spot = Spot { index: 0, row, col, inside: None };
-                let (pointer, operands) = self.tile_in_memory(b, r, memory, mat, &spot)?;
+                let position = self.position(b, mat, line);
+                let (row, col) = if left { (position, along) } else { (along, position) };
+                let position = TilePosition { index: 0, row, col, inside: None };
+                let (pointer, operands) = self.tile_in_memory(b, r, memory, mat, &position)?;
                 let fixed = [pointer, memory.layout, memory.stride].map(Operand::Id);
                 Ok(b.op(Op::CooperativeMatrixLoadKHR, mat.tile, fixed.into_iter().chain(operands)))
             }
@@ -253,13 +253,13 @@ impl Tiles<'_, '_> {
     }
 
     /// The row of A (the column of B) at which a line of tiles of the subgroup begins.
-    fn spot(&self, b: &mut FunctionBuilder<'_>, mat: Mat, line: u32) -> Lin {
+    fn position(&self, b: &mut FunctionBuilder<'_>, mat: Mat, line: u32) -> Lin {
         let (row, col) = self.group.unwrap_or((Index::Const(0), Index::Const(0)));
-        let (row_groups, col_groups) = mat.groups();
-        match mat.shape.use_ {
-            Use::A => self.along(b, (row, row_groups), mat.rows, line, mat.tile_rows, mat.shape.rows).0,
-            _ => self.along(b, (col, col_groups), mat.cols, line, mat.tile_cols, mat.shape.cols).0,
-        }
+        let (split, group, tile) = match mat.shape.use_ {
+            Use::A => (mat.placement.rows, row, mat.tile_rows),
+            _ => (mat.placement.cols, col, mat.tile_cols),
+        };
+        split.position(b, group, Index::Const(line)).0.times(tile)
     }
 
     /// Forgets names of loads that are no more.

@@ -366,10 +366,10 @@ impl Tiles<'_, '_> {
         let from: Vec<(Id, Id)> = inst.incoming().collect();
         let mut slot = Slot::new(r);
         let mut parts = Parts::new();
-        let alike = self.is_alike(inst.result);
+        let row_uniform = self.is_row_uniform(inst.result);
         for tile in 0..mat.tiles() as usize {
-            let column = tile % mat.cols as usize;
-            if alike && column > 0 {
+            let column = tile % mat.cols() as usize;
+            if row_uniform && column > 0 {
                 parts.push(parts[tile - column]);
                 continue;
             }
@@ -408,11 +408,11 @@ impl Tiles<'_, '_> {
         let mut fork = b.fork(condition);
         b.other(&mut fork);
         let from = b.join(fork);
-        let alike = self.is_alike(inst.result);
+        let row_uniform = self.is_row_uniform(inst.result);
         let (mut slot, mut parts) = (Slot::new(r), Parts::new());
         for (at, (yes, no)) in yes.into_iter().zip(no).enumerate() {
-            let column = mat.map_or(0, |mat| at % mat.cols as usize);
-            let part = match parts.get(at - column).filter(|_| alike && column > 0) {
+            let column = mat.map_or(0, |mat| at % mat.cols() as usize);
+            let part = match parts.get(at - column).filter(|_| row_uniform && column > 0) {
                 Some(first) => *first,
                 None => slot.op(b, Op::Phi, tile, [yes, from.0, no, from.1].map(Operand::Id)),
             };
@@ -457,9 +457,9 @@ impl Tiles<'_, '_> {
         let mut parts = Parts::new();
         // Tiles that are the same may stand at several places.
         let mut made: FxHashMap<Vec<Operand>, Id> = FxHashMap::default();
-        let alike = self.is_alike(inst.result);
+        let row_uniform = self.is_row_uniform(inst.result);
         for tile in 0..mat.tiles() as usize {
-            let at = if alike { tile - tile % mat.cols as usize } else { tile };
+            let at = if row_uniform { tile - tile % mat.cols() as usize } else { tile };
             let operand = |(o, parts): &(Operand, Option<Parts>)| match parts {
                 Some(parts) => Operand::Id(parts[at]),
                 None => *o,

@@ -9,8 +9,9 @@ use super::shape::Mat;
 use crate::Refusal;
 use crate::matrix::address::narrow;
 use crate::matrix::linear::Lin;
-use crate::matrix::placement::Use;
+use crate::matrix::placement::{AxisSplit, Placement};
 use crate::matrix::pointer::{Place, place, steppable};
+use crate::matrix::position::LanePosition;
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::spv::{MemoryAccess, StorageClass};
 use coop_ir::types::{self, Scalar};
@@ -28,7 +29,7 @@ pub(super) struct Memory {
 
 /// A tile among those of the subgroup, and where it begins in the matrix.
 #[derive(Clone)]
-pub(super) struct Spot {
+pub(super) struct TilePosition {
     pub(super) index: usize,
     pub(super) row: Lin,
     pub(super) col: Lin,
@@ -46,8 +47,8 @@ impl Tiles<'_, '_> {
         let memory = self.memory_of_load(b, r, inst)?;
         let mut slot = Slot::new(r);
         let mut parts = Vec::new();
-        for spot in self.spots(b, mat) {
-            let (pointer, operands) = self.tile_in_memory(b, r, &memory, mat, &spot)?;
+        for position in self.tile_positions(b, mat) {
+            let (pointer, operands) = self.tile_in_memory(b, r, &memory, mat, &position)?;
             let all = [pointer, memory.layout, memory.stride].map(Operand::Id).into_iter().chain(operands);
             parts.push(slot.op(b, Op::CooperativeMatrixLoadKHR, mat.tile, all));
         }
@@ -69,11 +70,11 @@ impl Tiles<'_, '_> {
         let operands = inst.operands.get(a.memory..).unwrap_or_default();
         let memory = self.memory(b, r, a.pointer, a.layout, a.stride, operands)?;
         let owner = self.owner(b, mat);
-        for spot in self.spots(b, mat) {
-            let (pointer, operands) = self.tile_in_memory(b, r, &memory, mat, &spot)?;
-            let fixed = [pointer, parts[spot.index], memory.layout, memory.stride].map(Operand::Id);
+        for position in self.tile_positions(b, mat) {
+            let (pointer, operands) = self.tile_in_memory(b, r, &memory, mat, &position)?;
+            let fixed = [pointer, parts[position.index], memory.layout, memory.stride].map(Operand::Id);
             let all: Vec<Operand> = fixed.into_iter().chain(operands).collect();
-            let condition = both(b, owner, spot.inside);
+            let condition = both(b, owner, position.inside);
             let mut store = |b: &mut FunctionBuilder<'_>| b.effect(Op::CooperativeMatrixStoreKHR, all.iter().copied());
             match condition {
                 Some(condition) => b.when(condition, &mut store),
@@ -113,58 +114,29 @@ impl Tiles<'_, '_> {
 
     /// Where the subgroup's tiles begin. Tiles beyond the matrix are moved to its last row and column of tiles, where
     /// they can be loaded.
-    pub(super) fn spots(&self, b: &mut FunctionBuilder<'_>, mat: Mat) -> Vec<Spot> {
-        let (row_groups, col_groups) = mat.groups();
+    pub(super) fn tile_positions(&self, b: &mut FunctionBuilder<'_>, mat: Mat) -> Vec<TilePosition> {
         let (group_row, group_col) = self.group.unwrap_or((Index::Const(0), Index::Const(0)));
-        let rows: Vec<_> = (0..mat.rows)
-            .map(|i| self.along(b, (group_row, row_groups), mat.rows, i, mat.tile_rows, mat.shape.rows))
-            .collect();
-        let cols: Vec<_> = (0..mat.cols)
-            .map(|j| self.along(b, (group_col, col_groups), mat.cols, j, mat.tile_cols, mat.shape.cols))
-            .collect();
+        let Placement { rows, cols, .. } = mat.placement;
+        let mut along = |split: AxisSplit, group: Index, tile: u32| -> Vec<(Lin, Option<Id>)> {
+            let positions = (0..split.held).map(|i| split.position(b, group, Index::Const(i)));
+            positions.map(|(begin, inside)| (begin.times(tile), inside)).collect()
+        };
+        let rows = along(rows, group_row, mat.tile_rows);
+        let cols = along(cols, group_col, mat.tile_cols);
         let mut out = Vec::new();
         for (i, (row, row_inside)) in (0..).zip(rows) {
             for (j, (col, col_inside)) in (0..).zip(&cols) {
                 let inside = both(b, row_inside, *col_inside);
-                out.push(Spot { index: mat.at(i, j), row: row.clone(), col: col.clone(), inside });
+                out.push(TilePosition { index: mat.at(i, j), row: row.clone(), col: col.clone(), inside });
             }
         }
         out
     }
 
-    /// Where tile `at` of the `held` of a group begins, in rows or columns, and whether it is inside the matrix where
-    /// that is not sure.
-    pub(super) fn along(
-        &self,
-        b: &mut FunctionBuilder<'_>,
-        (group, groups): (Index, u32),
-        held: u32,
-        at: u32,
-        tile: u32,
-        extent: u32,
-    ) -> (Lin, Option<Id>) {
-        let group = if groups == 1 { Index::Const(0) } else { group };
-        let tiles = extent.div_ceil(tile);
-        let lin = Lin::scaled(group, held).plus(&Lin::constant(at));
-        if held * groups <= tiles {
-            return (lin.times(tile), None);
-        }
-        let index = lin.emit(b);
-        let inside = b.compare(Op::ULessThan, index, Index::Const(tiles));
-        let (ty, index, last) = (b.u32_type(), b.index(index), b.u32(tiles - 1));
-        let clamped = b.ids(Op::Select, ty, &[inside, index, last]);
-        (Lin::scaled(Index::Value(clamped), tile), Some(inside))
-    }
-
     /// Of subgroups that hold the same tiles, the first stores them: what tells it.
     pub(super) fn owner(&self, b: &mut FunctionBuilder<'_>, mat: Mat) -> Option<Id> {
-        let (row, col) = self.group?;
-        let group = match mat.shape.use_ {
-            Use::A if mat.workgroup && mat.grid.cols > 1 => col,
-            Use::B if mat.workgroup && mat.grid.rows > 1 => row,
-            _ => return None,
-        };
-        Some(b.compare(Op::IEqual, group, Index::Const(0)))
+        let (row_group, col_group) = self.group.filter(|_| mat.workgroup)?;
+        LanePosition { placement: mat.placement, row_group, col_group }.first(b)
     }
 
     /// The pointer to a tile, and the memory operands for it.
@@ -174,9 +146,10 @@ impl Tiles<'_, '_> {
         r: InstRef,
         memory: &Memory,
         mat: Mat,
-        spot: &Spot,
+        position: &TilePosition,
     ) -> Result<(Id, Vec<Operand>), Refusal> {
-        let (line, along) = if memory.row_major { (&spot.row, &spot.col) } else { (&spot.col, &spot.row) };
+        let (line, along) =
+            if memory.row_major { (&position.row, &position.col) } else { (&position.col, &position.row) };
         if line.known() == Some(0) && along.known() == Some(0) {
             return Ok((memory.pointer, memory.operands.clone()));
         }

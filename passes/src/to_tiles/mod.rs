@@ -16,13 +16,12 @@
 //! Refuses: instructions of other matrix extensions, scopes other than subgroup and workgroup, types that the profile
 //! does not list.
 
-mod alike;
 mod each;
+mod elements;
 mod exchange;
 mod factors;
 mod fold;
 mod fused;
-mod held;
 mod inst;
 mod memory;
 mod muladd;
@@ -30,9 +29,10 @@ mod native;
 mod padding;
 mod plain;
 mod reduce;
+mod row_uniform;
 mod shape;
-mod sheet;
 mod software_pipeline;
+mod staging;
 mod tensor;
 
 use crate::builtins::Builtins;
@@ -42,7 +42,7 @@ use crate::kernel;
 use crate::matrix::arena::{Arena, Elem};
 use crate::matrix::lanes::unknown_size;
 use crate::matrix::logical::{Logical, logical};
-use crate::matrix::placement::{Grid, Use};
+use crate::matrix::placement::{Shape, ThreadGrid, Use};
 use crate::matrix::{observe, sweep};
 use crate::pipeline::PassCx;
 use crate::tensor::{Access, Tensors};
@@ -56,8 +56,8 @@ use coop_ir::spv::{BuiltIn, Capability, Scope};
 use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
 use native::Native;
 use shape::{Choice, Mat};
-use sheet::Sheet;
 use software_pipeline::{Carried, Pipeline};
+use staging::StagingBuffer;
 use tensor::Key;
 
 /// The opcodes that no module has afterwards, whatever the device is.
@@ -119,14 +119,14 @@ struct Tiles<'a, 'cx> {
     functions: FxHashMap<Key, Id>,
     tile_types: TileTypes,
     /// For each component type that needs one, the numbers 0, 1, 2, .. in shared memory.
-    rulers: Vec<Sheet>,
+    iota_tables: Vec<StagingBuffer>,
     /// In the function that is being changed: loads that are left to the products that use them.
     deferred: FxHashMap<Id, InstRef>,
     /// Its loops whose products are fetched ahead, and the phis of what is fetched.
     pipelines: Vec<Pipeline>,
     carried: Vec<Carried>,
     /// Values whose rows hold one value each.
-    alike: FxHashSet<Id>,
+    row_uniform: FxHashSet<Id>,
     /// Factors that may hold something beyond the end of K.
     filled: FxHashSet<Id>,
     /// What the device does to tiles by itself.
@@ -203,11 +203,11 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         accesses,
         functions: FxHashMap::default(),
         tile_types,
-        rulers: Vec::new(),
+        iota_tables: Vec::new(),
         deferred: FxHashMap::default(),
         pipelines: Vec::new(),
         carried: Vec::new(),
-        alike: FxHashSet::default(),
+        row_uniform: FxHashSet::default(),
         filled,
         native,
         loads: FxHashMap::default(),
@@ -216,8 +216,8 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         selected: selected(m),
     };
     tiles.decorated = tiles.take_decorations(m);
-    tiles.alike = tiles.find_alike(m);
-    tiles.take_rulers(m)?;
+    tiles.row_uniform = tiles.find_row_uniform(m);
+    tiles.take_iota_tables(m)?;
     tiles.report(&logical);
     tiles.globals(m);
     for i in 0..m.functions.len() {
@@ -273,8 +273,8 @@ fn places(m: &Module, cx: &PassCx<'_>, mats: &FxHashMap<Id, Mat>) -> Result<(), 
         let alike =
             (from.tile_rows, from.tile_cols) == (to.tile_rows, to.tile_cols) && from.shape.use_ == to.shape.use_;
         let own = !kernel && from.is_kept() && to.is_kept();
-        let same =
-            (from.tile_rows, from.tile_cols, from.rows, from.cols) == (to.tile_rows, to.tile_cols, to.rows, to.cols);
+        let same = (from.tile_rows, from.tile_cols, from.rows(), from.cols())
+            == (to.tile_rows, to.tile_cols, to.rows(), to.cols());
         if !(alike || own || promised && same) {
             let why = format!(
                 "elements of {} become elements of {} of the same index, and the device's matrices have other places for them",
@@ -323,7 +323,7 @@ fn cut(
     (workgroup, size): (&Workgroup, u32),
 ) -> Result<(FxHashMap<Id, Mat>, TileTypes), Refusal> {
     let of_workgroup: Vec<Logical> = logical.iter().filter(|l| l.workgroup).copied().collect();
-    let mut workgroup_grid = Grid::new(1, 1);
+    let mut workgroup_grid = ThreadGrid::new(1, 1);
     if let Some(first) = of_workgroup.first() {
         let Some(invocations) = workgroup.invocations else { return Err(workgroup.refusal(Some(first.at))) };
         workgroup_grid = shape::grid(invocations.div_ceil(size), &of_workgroup, shapes, keeps_rows(m));
@@ -340,14 +340,19 @@ fn cut(
     for l in logical {
         let (tile_rows, tile_cols) = shapes[&l.ty.id];
         let use_ = l.shape.use_ as u32;
-        let grid = if l.workgroup { workgroup_grid } else { Grid::new(1, 1) };
+        let grid = if l.workgroup { workgroup_grid } else { ThreadGrid::new(1, 1) };
         let tile = if kept(l, (tile_rows, tile_cols)) {
             l.ty.id
         } else {
             tile_type(m, g, &mut types, (l.ty.component, tile_rows, tile_cols, use_))
         };
         let elem = Elem { scalar: l.scalar, ty: l.ty.component };
-        let mut mat = Mat {
+        let in_tiles = Shape {
+            rows: l.shape.rows.div_ceil(tile_rows),
+            cols: l.shape.cols.div_ceil(tile_cols),
+            use_: l.shape.use_,
+        };
+        let mat = Mat {
             ty: l.ty.id,
             elem,
             shape: l.shape,
@@ -355,15 +360,10 @@ fn cut(
             tile,
             tile_rows,
             tile_cols,
-            grid,
-            rows: 1,
-            cols: 1,
+            placement: grid.placement(in_tiles),
         };
-        let (row_groups, col_groups) = mat.groups();
-        mat.rows = l.shape.rows.div_ceil(tile_rows).div_ceil(row_groups).max(1);
-        mat.cols = l.shape.cols.div_ceil(tile_cols).div_ceil(col_groups).max(1);
-        if mat.rows.saturating_mul(mat.cols) > MOST_TILES {
-            let tiles = u64::from(mat.rows) * u64::from(mat.cols);
+        if mat.tiles() > MOST_TILES {
+            let tiles = u64::from(mat.rows()) * u64::from(mat.cols());
             let shape = (l.shape.rows, l.shape.cols);
             let why = format!(
                 "each subgroup would hold {tiles} tiles of {tile_rows}x{tile_cols} of a {}x{} matrix, more than {MOST_TILES}",
@@ -409,9 +409,9 @@ impl Tiles<'_, '_> {
                 id: mat.ty.get(),
                 matrix: mat.name() + if mat.workgroup { " workgroup" } else { "" },
                 tile: Some([mat.tile_rows, mat.tile_cols]),
-                grid: [mat.grid.rows, mat.grid.cols],
-                per_lane: [mat.rows, mat.cols],
-                replicated: row_groups * col_groups != mat.grid.lanes(),
+                grid: [mat.placement.grid.rows, mat.placement.grid.cols],
+                per_lane: [mat.rows(), mat.cols()],
+                replicated: row_groups * col_groups != mat.placement.grid.lanes(),
             });
         }
     }
@@ -547,7 +547,7 @@ impl Tiles<'_, '_> {
 
     /// The place of the subgroup, for all of the function.
     fn prologue(&mut self, b: &mut FunctionBuilder<'_>) {
-        let grid = self.mats.values().find(|m| m.workgroup).map(|m| m.grid);
+        let grid = self.mats.values().find(|m| m.workgroup).map(|m| m.placement.grid);
         let Some(grid) = grid else { return };
         self.group = Some(if grid.lanes() == 1 {
             (Index::Const(0), Index::Const(0))
@@ -610,16 +610,16 @@ impl Tiles<'_, '_> {
         Ok(())
     }
 
-    /// Has every entry point write the rulers before anything else.
+    /// Has every entry point write the iota tables before anything else.
     fn begin_entries(&mut self, m: &mut Module, g: &mut Globals) {
-        let Some(rulers) = self.write_rulers(m, g) else { return };
+        let Some(iota_tables) = self.write_iota_tables(m, g) else { return };
         let entries: Vec<Id> = m.globals_with(Op::EntryPoint).filter_map(|r| m.inst(r).entry_function()).collect();
         for f in 0..m.functions.len() {
             if !m.inst(m.functions[f].def).result.is_some_and(|id| entries.contains(&id)) {
                 continue;
             }
             let (void, id) = (g.void(m), m.fresh_id());
-            let call = m.add(Inst::new(Op::FunctionCall, Some(void), Some(id), [rulers.into()]));
+            let call = m.add(Inst::new(Op::FunctionCall, Some(void), Some(id), [iota_tables.into()]));
             let Some(block) = m.functions[f].blocks.first() else { continue };
             let at = block.insts.iter().rposition(|r| m.inst(*r).op == Op::Variable).map_or(0, |at| at + 1);
             m.functions[f].blocks[0].insts.insert(at, call);

@@ -56,7 +56,7 @@ impl Tiles<'_, '_> {
         let bits = inst.matrix_operands();
         // Sums of floats have no limits to saturate at: the bit means nothing there.
         let saturates = saturates(inst) && d.elem.scalar.is_int();
-        let steps = a.cols;
+        let steps = a.cols();
         let by_device = saturates && steps == 1 && self.device_saturates([a, bm, c, d], bits);
         let plain = if by_device { bits } else { bits - Bits::SaturatingAccumulationKHR };
         let mut sums = c_parts.clone();
@@ -144,12 +144,12 @@ impl Tiles<'_, '_> {
         let Product { r, slices, mats: [a, bm, d], ty, bits } = *product;
         let mut out = sums.to_vec();
         let mut left = Vec::new();
-        for i in 0..d.rows {
+        for i in 0..d.rows() {
             left.push(self.factor_tile(b, r, &slices.left, a, (i, k, first))?);
         }
-        for j in 0..d.cols {
+        for j in 0..d.cols() {
             let right = self.factor_tile(b, r, &slices.right, bm, (j, k, first))?;
-            for i in 0..d.rows {
+            for i in 0..d.rows() {
                 let at = d.at(i, j);
                 let mut operands: Vec<Operand> = [left[i as usize], right, out[at]].map(Operand::Id).to_vec();
                 if !bits.is_empty() {
@@ -222,7 +222,7 @@ fn check(r: InstRef, [a, b, c, d]: [Mat; 4]) -> Result<(), Refusal> {
         && b.shape.cols == d.shape.cols
         && a.shape.cols == b.shape.rows
         && c.shape == d.shape
-        && (a.rows, a.cols, b.cols) == (d.rows, b.rows, d.cols)
+        && (a.rows(), a.cols(), b.cols()) == (d.rows(), b.rows(), d.cols())
         && (c.tile_rows, c.tile_cols) == (d.tile_rows, d.tile_cols)
         && [a, b, c].iter().all(|m| m.workgroup == d.workgroup);
     if fits { Ok(()) } else { malformed(r, "the shapes or uses of the operands don't fit together") }

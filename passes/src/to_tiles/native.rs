@@ -58,29 +58,30 @@ impl Tiles<'_, '_> {
         slot: &mut Slot,
         mat: Mat,
         callback: &Callback,
-        (parts, alike): (&Parts, bool),
+        (parts, row_uniform): (&Parts, bool),
     ) -> Parts {
         let placed = places_wanted(b.module, callback.function, mat).contains(&true);
         let mut result = parts.clone();
-        for spot in self.spots(b, mat) {
-            let column = spot.index as u32 % mat.cols;
-            if alike && column > 0 {
-                result[spot.index] = result[spot.index - column as usize];
+        for position in self.tile_positions(b, mat) {
+            let column = position.index as u32 % mat.cols();
+            if row_uniform && column > 0 {
+                result[position.index] = result[position.index - column as usize];
                 continue;
             }
-            let at_origin = spot.row.known() == Some(0) && spot.col.known() == Some(0);
-            let mut operands = vec![parts[spot.index], callback.function];
-            operands.extend(callback.extras.iter().map(|(id, tiles)| tiles.as_ref().map_or(*id, |t| t[spot.index])));
+            let at_origin = position.row.known() == Some(0) && position.col.known() == Some(0);
+            let mut operands = vec![parts[position.index], callback.function];
+            operands
+                .extend(callback.extras.iter().map(|(id, tiles)| tiles.as_ref().map_or(*id, |t| t[position.index])));
             if placed && !at_origin {
                 operands[1] = self.moved(b, mat, callback);
-                let [row, col] = [&spot.row, &spot.col].map(|at| {
+                let [row, col] = [&position.row, &position.col].map(|at| {
                     let at = at.emit(b);
                     b.index(at)
                 });
                 operands.extend([row, col]);
             }
             let operands = operands.into_iter().map(Operand::Id);
-            result[spot.index] = slot.op(b, Op::CooperativeMatrixPerElementOpNV, mat.tile, operands);
+            result[position.index] = slot.op(b, Op::CooperativeMatrixPerElementOpNV, mat.tile, operands);
         }
         result
     }
@@ -89,7 +90,7 @@ impl Tiles<'_, '_> {
     fn moved(&mut self, b: &mut FunctionBuilder<'_>, mat: Mat, callback: &Callback) -> Id {
         let mut types = callback.params.clone();
         let extra = vec![Operand::Id(callback.function)];
-        let key = Key { op: Op::FunctionCall, sheets: Vec::new(), types: types.clone(), extra };
+        let key = Key { op: Op::FunctionCall, staging_buffers: Vec::new(), types: types.clone(), extra };
         if let Some(function) = self.functions.get(&key) {
             return *function;
         }
@@ -127,7 +128,7 @@ impl Tiles<'_, '_> {
         if !self.native.convert || how.change != Change::None || how.clears() || sums(&from) == sums(&to) {
             return None;
         }
-        let held = |m: &Mat| (m.groups(), (m.rows, m.cols), (m.tile_rows, m.tile_cols));
+        let held = |m: &Mat| (m.groups(), (m.rows(), m.cols()), (m.tile_rows, m.tile_cols));
         let turned = |(groups, (rows, cols), (tile_rows, tile_cols))| (groups, (cols, rows), (tile_cols, tile_rows));
         if how.transposed {
             if !sums(&from) || from.groups() != (1, 1) || turned(held(&from)) != held(&to) {
@@ -137,8 +138,8 @@ impl Tiles<'_, '_> {
             return None;
         }
         let mut result = vec![to.tile; to.tiles() as usize];
-        for i in 0..to.rows {
-            for j in 0..to.cols {
+        for i in 0..to.rows() {
+            for j in 0..to.cols() {
                 let part = parts[if how.transposed { from.at(j, i) } else { from.at(i, j) }];
                 let id = slot.op(b, Op::CooperativeMatrixConvertNV, to.tile, [part.into()]);
                 if how.transposed {

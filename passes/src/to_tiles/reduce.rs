@@ -1,6 +1,6 @@
 //! Reductions.
 //!
-//! Along lines (rows, or columns), where [`super::fold`] does not do it: each subgroup stores some of its tiles to a sheet of its own, and its invocations
+//! MajorOrder lines (rows, or columns), where [`super::fold`] does not do it: each subgroup stores some of its tiles to a staging buffer of its own, and its invocations
 //! fold each what it holds of a line; these *partial* folds go to words of the scope's zone. Then the folds of a line
 //! are folded, into a vector with an element for each line, packed as tiles want it. A load with stride 0 makes the
 //! vector the rows (columns) of a whole tile, whatever the extent of the result is in the other direction.
@@ -15,7 +15,7 @@ use super::exchange::{Change, Move};
 use super::fold::Fold;
 use super::inst::{Slot, malformed};
 use super::shape::Mat;
-use super::sheet::{Layout, Sheet};
+use super::staging::{Layout, StagingBuffer};
 use super::tensor::{Batches, Key};
 use super::{Parts, Tiles};
 use crate::Refusal;
@@ -90,15 +90,15 @@ struct Plan {
     by_row: bool,
     all: bool,
     combine: Id,
-    /// The sheet of a subgroup.
-    sheet: Sheet,
+    /// The staging buffer of a subgroup.
+    staging: StagingBuffer,
     /// Partial folds of a line.
     parts: u32,
     partial: Loose,
     /// Folds of chunks, where all elements are folded.
     chunks: Loose,
     chunk: u32,
-    vector: Sheet,
+    vector: StagingBuffer,
 }
 
 impl Plan {
@@ -115,7 +115,7 @@ impl Plan {
     fn key(&self, step: u32) -> Key {
         Key {
             op: Op::CooperativeMatrixReduceNV,
-            sheets: vec![self.sheet, self.vector],
+            staging_buffers: vec![self.staging, self.vector],
             types: vec![self.from.ty, self.to.ty],
             extra: [step, u32::from(self.by_row), u32::from(self.all), self.partial.region.at, self.chunks.region.at]
                 .into_iter()
@@ -203,13 +203,13 @@ impl Tiles<'_, '_> {
         let (plan, batches) = self.plan_reduction(b, r, (from, to), (mask, combine))?;
         let zone = Zone::of_scope(from.workgroup);
         let subgroup = self.subgroup(b);
-        let begin = plan.sheet.begin(b, &mut self.arena, subgroup);
+        let begin = plan.staging.begin(b, &mut self.arena, subgroup);
         let owner = self.owner(b, from);
         let void = b.globals.void(b.module);
         let lines = self.partial_folds(b, &plan);
         for (n, batch) in batches.of(from).into_iter().enumerate() {
             self.enter(b, from, n == 0);
-            self.put_batch(b, plan.sheet, begin, from, batch, parts);
+            self.put_batch(b, plan.staging, begin, from, batch, parts);
             self.arena.barrier(b, Zone::Subgroup);
             let (row, col) = self.origin(b, from, batch);
             let (row, col) = (b.index(row), b.index(col));
@@ -261,7 +261,7 @@ impl Tiles<'_, '_> {
             (false, false) => (to.shape.cols.next_multiple_of(to.tile_cols), to.tile_cols),
         };
         let layout = Layout::new(elem, (1, vector_length), (1, vector_piece), false, 0);
-        let vector = Sheet { layout, region: take(self, layout.quads() * QUAD)?, each: 0 };
+        let vector = StagingBuffer { layout, region: take(self, layout.quads() * QUAD)?, each: 0 };
         let total = lines * most_parts;
         let chunk = (f64::from(total).sqrt().ceil() as u32).max(1);
         let chunks = Loose { region: take(self, if all { total.div_ceil(chunk) * word_bytes } else { 0 })?, elem };
@@ -274,7 +274,7 @@ impl Tiles<'_, '_> {
             by_row,
             all,
             combine,
-            sheet: batches.sheet,
+            staging: batches.staging,
             parts,
             partial,
             chunks,
@@ -304,7 +304,7 @@ impl Tiles<'_, '_> {
         function
     }
 
-    /// The function that folds what a subgroup's sheet has of each line, from a row and a column on.
+    /// The function that folds what a subgroup's staging buffer has of each line, from a row and a column on.
     fn partial_folds(&mut self, b: &mut FunctionBuilder<'_>, plan: &Plan) -> Id {
         let label = format!("coop_fold_{}", plan.from.label());
         self.reduction_function(b, plan.key(0), &label, 2, &mut |this, f| {
@@ -312,8 +312,8 @@ impl Tiles<'_, '_> {
             let (row0, col0) = (Index::Value(f.param(0)), Index::Value(f.param(1)));
             let (line0, at0) = if plan.by_row { (row0, col0) } else { (col0, row0) };
             let subgroup = this.subgroup(f);
-            let (arena, begin, lane, count) = this.lanes_of(f, plan.sheet);
-            let layout = plan.sheet.layout;
+            let (arena, begin, lane, count) = this.lanes_of(f, plan.staging);
+            let layout = plan.staging.layout;
             let some = f.compare(Op::ULessThan, at0, Index::Const(plan.length()));
             f.when(some, &mut |f| {
                 // Not beyond the end of the line.
@@ -326,8 +326,8 @@ impl Tiles<'_, '_> {
                     let real = f.compare(Op::ULessThan, at, Index::Const(plan.lines()));
                     f.when(real, &mut |f| {
                         let sum = plan.fold_all(f, length, &mut |f, i| {
-                            let byte = plan.sheet.byte(f, begin, line, i);
-                            arena.load_element(f, plan.sheet.zone(), plan.from.elem, byte)
+                            let byte = plan.staging.byte(f, begin, line, i);
+                            arena.load_element(f, plan.staging.zone(), plan.from.elem, byte)
                         });
                         let place = f.mul(at, Index::Const(plan.parts));
                         let place = f.add(place, part);
@@ -416,20 +416,20 @@ impl Tiles<'_, '_> {
         }
         // The vector lies down each column when it has an element for each row.
         let down = plan.by_row;
-        let spots = self.spots(b, to);
+        let tile_positions = self.tile_positions(b, to);
         let mut loaded: Vec<(u32, Id)> = Vec::new();
         let mut result = vec![to.tile; to.tiles() as usize];
-        for spot in spots {
-            let (i, j) = (spot.index as u32 / to.cols, spot.index as u32 % to.cols);
-            let (which, at) = if plan.by_row { (i, spot.row.clone()) } else { (j, spot.col.clone()) };
+        for position in tile_positions {
+            let (i, j) = (position.index as u32 / to.cols(), position.index as u32 % to.cols());
+            let (which, at) = if plan.by_row { (i, position.row.clone()) } else { (j, position.col.clone()) };
             if let Some((_, tile)) = loaded.iter().find(|(w, _)| *w == which) {
-                result[spot.index] = *tile;
+                result[position.index] = *tile;
                 continue;
             }
             let operands = plan.vector.spread_operands(b, &mut self.arena, begin, (0, &at), down);
             let tile = slot.op(b, Op::CooperativeMatrixLoadKHR, to.tile, operands);
             loaded.push((which, tile));
-            result[spot.index] = tile;
+            result[position.index] = tile;
         }
         result
     }

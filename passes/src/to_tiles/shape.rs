@@ -1,7 +1,7 @@
 //! Which matrices of the device stand for which of the module, and which subgroup holds which.
 //!
 //! A matrix is cut into *tiles*, each a matrix of the device: all of one shape, in a grid that begins at row 0 and
-//! column 0. The subgroups of its scope are a grid too ([`Grid`], one for all matrices of a scope): A is cut by rows
+//! column 0. The subgroups of its scope are a grid too ([`ThreadGrid`], one for all matrices of a scope): A is cut by rows
 //! of tiles among grid rows, B by columns of tiles among grid columns, C both ways, as [`crate::placement`] says with
 //! "lane" read as "subgroup" and "element" as "tile".
 //!
@@ -18,7 +18,7 @@
 use crate::Refusal;
 use crate::matrix::arena::Elem;
 use crate::matrix::logical::Logical;
-use crate::matrix::placement::{Grid, Shape, Use, choose};
+use crate::matrix::placement::{Placement, Shape, ThreadGrid, Use, choose};
 use coop_device::{ComponentType, MatrixProperties, Profile, Scope};
 use coop_ir::hash::FxHashMap;
 use coop_ir::spv::CooperativeMatrixOperands as Bits;
@@ -38,17 +38,24 @@ pub(super) struct Mat {
     /// Rows and columns of a tile.
     pub(super) tile_rows: u32,
     pub(super) tile_cols: u32,
-    /// The subgroups of the scope.
-    pub(super) grid: Grid,
-    /// How many rows and columns of tiles a subgroup holds.
-    pub(super) rows: u32,
-    pub(super) cols: u32,
+    /// Which subgroup of the scope holds which tile: its rows and columns count tiles.
+    pub(super) placement: Placement,
 }
 
 impl Mat {
     /// The number of tiles that a subgroup holds.
     pub(super) fn tiles(&self) -> u32 {
-        self.rows * self.cols
+        self.placement.len()
+    }
+
+    /// The number of rows of tiles that a subgroup holds.
+    pub(super) fn rows(&self) -> u32 {
+        self.placement.rows.held
+    }
+
+    /// The number of columns of tiles that a subgroup holds.
+    pub(super) fn cols(&self) -> u32 {
+        self.placement.cols.held
     }
 
     /// Returns true if the type stays what it is.
@@ -58,22 +65,18 @@ impl Mat {
 
     /// The index of the tile in row `i` and column `j` of those held.
     pub(super) fn at(&self, i: u32, j: u32) -> usize {
-        (i * self.cols + j) as usize
+        (i * self.cols() + j) as usize
     }
 
     /// Groups of subgroups among which rows and columns of tiles are divided.
     pub(super) fn groups(&self) -> (u32, u32) {
-        match self.shape.use_ {
-            Use::A => (self.grid.rows, 1),
-            Use::B => (1, self.grid.cols),
-            Use::Accumulator => (self.grid.rows, self.grid.cols),
-        }
+        self.placement.groups()
     }
 
     /// Rows and columns of elements that all tiles together cover.
     pub(super) fn covered(&self) -> (u32, u32) {
         let (row_groups, col_groups) = self.groups();
-        (self.rows * self.tile_rows * row_groups, self.cols * self.tile_cols * col_groups)
+        (self.rows() * self.tile_rows * row_groups, self.cols() * self.tile_cols * col_groups)
     }
 
     /// The name in the names of functions.
@@ -357,7 +360,7 @@ pub(super) fn has_tile(profile: &Profile, scalar: Scalar, use_: Use, tile: (u32,
 /// The grid of `subgroups` subgroups of a scope's matrices.
 ///
 /// With `rows`, rows are best held by one subgroup each.
-pub(super) fn grid(subgroups: u32, mats: &[Logical], shapes: &Shapes, rows: bool) -> Grid {
+pub(super) fn grid(subgroups: u32, mats: &[Logical], shapes: &Shapes, rows: bool) -> ThreadGrid {
     let in_tiles: Vec<Shape> = mats
         .iter()
         .filter_map(|l| {
@@ -368,21 +371,21 @@ pub(super) fn grid(subgroups: u32, mats: &[Logical], shapes: &Shapes, rows: bool
         .collect();
     let grid = choose(subgroups, &in_tiles, &[]);
     // As long as nobody has more of the sums to compute.
-    let sums = |grid: Grid| -> u64 {
+    let sums = |grid: ThreadGrid| -> u64 {
         let sums = in_tiles.iter().filter(|s| s.use_ == Use::Accumulator);
-        sums.map(|s| u64::from(grid.band(*s).len())).sum()
+        sums.map(|s| u64::from(grid.placement(*s).len())).sum()
     };
     if rows {
         let grids = (1..=subgroups).filter(|cols| subgroups.is_multiple_of(*cols));
-        let grids: Vec<Grid> = grids.map(|cols| Grid::new(subgroups / cols, cols)).collect();
+        let grids: Vec<ThreadGrid> = grids.map(|cols| ThreadGrid::new(subgroups / cols, cols)).collect();
         let least = grids.iter().map(|g| sums(*g)).min();
         if let Some(grid) = grids.into_iter().find(|g| Some(sums(*g)) == least) {
             return grid;
         }
     }
     // Of two that hold as much, the one that reads longer pieces of columns: fewer rows of subgroups.
-    let turned = Grid::new(grid.cols, grid.rows);
-    let held = |grid: Grid| in_tiles.iter().map(|s| u64::from(grid.band(*s).len())).sum::<u64>();
+    let turned = ThreadGrid::new(grid.cols, grid.rows);
+    let held = |grid: ThreadGrid| in_tiles.iter().map(|s| u64::from(grid.placement(*s).len())).sum::<u64>();
     if turned.rows < grid.rows && held(turned) <= held(grid) { turned } else { grid }
 }
 

@@ -1,11 +1,11 @@
 //! Factors that are fetched a product ahead.
 //!
-//! In a loop whose products bring their factors into sheets, an invocation's share of the next factors is on its way
+//! In a loop whose products bring their factors into staging buffers, an invocation's share of the next factors is on its way
 //! from memory into registers while the present ones are multiplied:
 //!
 //! ```text
 //! before the loop    fetch the first, if there is one
-//! each product       barrier; put what was fetched into the sheets; barrier; fetch the next, if there is one; multiply
+//! each product       barrier; put what was fetched into the staging buffers; barrier; fetch the next, if there is one; multiply
 //! ```
 //!
 //! What the next product loads by is known ahead where it is plain arithmetic on the loop's phis and on what does not
@@ -18,7 +18,7 @@
 //!    behind them.
 //! 2. All products are in one block, which every round passes.
 //! 3. Nothing in the loop writes memory or waits: what is read a round early is what would have been read.
-//! 4. The factors fit their sheets as a whole, of which each invocation brings an equal share.
+//! 4. The factors fit their staging buffers as a whole, of which each invocation brings an equal share.
 //!
 //! 5. One factor of each product is held, as in attention. Products of two factors from memory keep the device busy as
 //!    they are, and what is fetched would cost them registers: an H100 multiplied 128x128x64 of bfloat16 with 224 TFLOP/s
@@ -28,7 +28,7 @@
 
 use super::Tiles;
 use super::fused::{Factor, Slices, writes};
-use super::sheet::{Layout, Sheet};
+use super::staging::{Layout, StagingBuffer};
 use super::tensor::Key;
 use crate::matrix::arena::words_of;
 use crate::tensor::Access;
@@ -250,7 +250,7 @@ impl Pipeline {
     }
 }
 
-/// A factor that is fetched: how it is loaded, and the sheet that it goes to.
+/// A factor that is fetched: how it is loaded, and the staging buffer that it goes to.
 #[derive(Clone)]
 struct Fetch {
     access: Access,
@@ -259,13 +259,13 @@ struct Fetch {
 }
 
 impl Tiles<'_, '_> {
-    /// What of the factors of a product is fetched. `None` if they do not fit their sheets as a whole.
+    /// What of the factors of a product is fetched. `None` if they do not fit their staging buffers as a whole.
     fn fetches(&self, m: &Module, product: InstRef) -> Option<[Option<Fetch>; 2]> {
         let inst = m.inst(product);
         let (x, y) = (inst.id(0)?, inst.id(1)?);
         let (a, b) = (self.mat_of(m, x)?, self.mat_of(m, y)?);
         let plan = self.plan_slices((x, a), (y, b));
-        if plan.steps != a.cols {
+        if plan.steps != a.cols() {
             return None;
         }
         let invocations = self.invocations?;
@@ -398,7 +398,8 @@ impl Tiles<'_, '_> {
         let types = access.param_types(b.module);
         let mut extra = access.key();
         extra.extend([u32::from(layout.down), layout.lines, layout.length, layout.pitch].map(Operand::Word));
-        let key = Key { op: Op::CooperativeMatrixLoadTensorNV, sheets: Vec::new(), types: types.clone(), extra };
+        let key =
+            Key { op: Op::CooperativeMatrixLoadTensorNV, staging_buffers: Vec::new(), types: types.clone(), extra };
         if let Some(function) = self.functions.get(&key) {
             return *function;
         }
@@ -438,7 +439,7 @@ impl Tiles<'_, '_> {
         function
     }
 
-    /// Before the barrier of a product: puts what was fetched for it into the sheets. Answers which factors were.
+    /// Before the barrier of a product: puts what was fetched for it into the staging buffers. Answers which factors were.
     pub(super) fn put_fetched(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, slices: &Slices) -> [bool; 2] {
         let Some(n) = self.pipelines.iter().position(|p| p.live && p.products.contains(&r)) else {
             return [false; 2];
@@ -449,23 +450,23 @@ impl Tiles<'_, '_> {
         let layouts = pipeline.plans[at].each_ref().map(|f| f.as_ref().map(|f| f.layout));
         let mut done = [false; 2];
         for (n, factor) in [&slices.left, &slices.right].into_iter().enumerate() {
-            let Factor::Sheet { sheet, .. } = factor else { continue };
-            if !fetched[n].is_empty() && layouts[n] == Some(sheet.layout) {
-                self.put_words(b, *sheet, &fetched[n]);
+            let Factor::StagingBuffer { staging, .. } = factor else { continue };
+            if !fetched[n].is_empty() && layouts[n] == Some(staging.layout) {
+                self.put_words(b, *staging, &fetched[n]);
                 done[n] = true;
             }
         }
         done
     }
 
-    fn put_words(&mut self, b: &mut FunctionBuilder<'_>, sheet: Sheet, quads: &[Id]) {
+    fn put_words(&mut self, b: &mut FunctionBuilder<'_>, staging: StagingBuffer, quads: &[Id]) {
         let lane = self.builtins.load(b, BuiltIn::LocalInvocationIndex);
-        let begin = sheet.begin(b, &mut self.arena, Index::Const(0));
+        let begin = staging.begin(b, &mut self.arena, Index::Const(0));
         let step = self.invocations.unwrap_or(1);
-        let places = sheet.layout.places(b, begin, (lane, step), MOST).unwrap_or_default();
+        let places = staging.layout.places(b, begin, (lane, step), MOST).unwrap_or_default();
         for ((_, _, word), value) in places.into_iter().zip(quads) {
             let quad = b.div(word, 4);
-            self.arena.store_quad(b, sheet.zone(), quad, *value);
+            self.arena.store_quad(b, staging.zone(), quad, *value);
         }
     }
 

@@ -1,41 +1,42 @@
-//! Tensor loads and stores, and others that go element by element: each subgroup fills a sheet for some of its tiles
+//! Tensor loads and stores, and others that go element by element: each subgroup fills a staging buffer for some of its tiles
 //! and loads them from there, or stores them there and takes the elements from there.
 //!
-//! The sheet is the subgroup's own. The subgroups of a workgroup matrix have theirs in the zone of the workgroup, which
+//! The staging buffer is the subgroup's own. The subgroups of a workgroup matrix have theirs in the zone of the workgroup, which
 //! is free for it once all have arrived; so a barrier of the workgroup comes first, and then only some of the subgroup.
 
 use super::inst::{Slot, malformed};
-use super::memory::{Spot, both};
+use super::memory::{TilePosition, both};
 use super::shape::Mat;
-use super::sheet::{Layout, Sheet};
+use super::staging::{Layout, StagingBuffer};
 use super::{Parts, Tiles};
 use crate::Refusal;
 use crate::matrix::arena::{Arena, QUAD, Zone};
 use crate::matrix::linear::Lin;
+use crate::matrix::placement::Placement;
 use crate::tensor::{Access, Loaded, Visit};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::spv::BuiltIn;
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
-/// A subgroup's sheet is not made larger than this: more shared memory would only keep other workgroups out.
+/// A subgroup's staging buffer is not made larger than this: more shared memory would only keep other workgroups out.
 const MOST: u32 = 4096;
 
-/// Up to so many units of a sheet are brought by an invocation in code without a loop.
+/// Up to so many units of a staging buffer are brought by an invocation in code without a loop.
 const WRITTEN_OUT: u32 = 8;
 
 /// A function of the output, by what its body depends on.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Key {
     pub(super) op: Op,
-    pub(super) sheets: Vec<Sheet>,
+    pub(super) staging_buffers: Vec<StagingBuffer>,
     pub(super) types: Vec<Id>,
     pub(super) extra: Vec<Operand>,
 }
 
-/// The tiles of a subgroup in batches, each of which fills a sheet.
+/// The tiles of a subgroup in batches, each of which fills a staging buffer.
 pub(super) struct Batches {
-    pub(super) sheet: Sheet,
+    pub(super) staging: StagingBuffer,
     /// Rows and columns of tiles of a batch.
     pub(super) rows: u32,
     pub(super) cols: u32,
@@ -51,13 +52,13 @@ pub(super) struct Batch {
 }
 
 /// Tiles with the operands of plain loads of them.
-type Plain = Vec<(Spot, Vec<Operand>)>;
+type Plain = Vec<(TilePosition, Vec<Operand>)>;
 
 impl Batches {
     pub(super) fn of(&self, mat: Mat) -> Vec<Batch> {
         let mut out = Vec::new();
-        for row in (0..mat.rows).step_by(self.rows as usize) {
-            for col in (0..mat.cols).step_by(self.cols as usize) {
+        for row in (0..mat.rows()).step_by(self.rows as usize) {
+            for col in (0..mat.cols()).step_by(self.cols as usize) {
                 out.push(Batch { row, col, rows: self.rows, cols: self.cols });
             }
         }
@@ -66,7 +67,7 @@ impl Batches {
 }
 
 impl Batch {
-    /// The tiles: index among those of the subgroup, row and column in the sheet.
+    /// The tiles: index among those of the subgroup, row and column in the staging buffer.
     pub(super) fn tiles(self, mat: Mat) -> Vec<(usize, Lin, Lin)> {
         let mut out = Vec::new();
         for i in 0..self.rows {
@@ -80,7 +81,7 @@ impl Batch {
 }
 
 impl Tiles<'_, '_> {
-    /// Takes a sheet for as many tiles at a time as there is room for, `images` of them side by side.
+    /// Takes a staging buffer for as many tiles at a time as there is room for, `images` of them side by side.
     pub(super) fn batches(
         &mut self,
         b: &FunctionBuilder<'_>,
@@ -90,7 +91,7 @@ impl Tiles<'_, '_> {
         images: u32,
     ) -> Result<Batches, Refusal> {
         let zone = Zone::of_scope(mat.workgroup);
-        let subgroups = if mat.workgroup { mat.grid.lanes() } else { 1 };
+        let subgroups = if mat.workgroup { mat.placement.grid.lanes() } else { 1 };
         let layout = |rows: u32, cols: u32| {
             let extents = (rows * mat.tile_rows, cols * mat.tile_cols);
             Layout::new(mat.elem, extents, (mat.tile_rows, mat.tile_cols), down, 0)
@@ -100,9 +101,9 @@ impl Tiles<'_, '_> {
         let halves = |n: u32| (1..=n).rev().filter(move |d| n.is_multiple_of(*d));
         // As many tiles as possible along the lines first.
         let choices: Vec<(u32, u32)> = if down {
-            halves(mat.cols).map(|c| (mat.rows, c)).chain(halves(mat.rows).map(|r| (r, 1))).collect()
+            halves(mat.cols()).map(|c| (mat.rows(), c)).chain(halves(mat.rows()).map(|r| (r, 1))).collect()
         } else {
-            halves(mat.rows).map(|r| (r, mat.cols)).chain(halves(mat.cols).map(|c| (1, c))).collect()
+            halves(mat.rows()).map(|r| (r, mat.cols())).chain(halves(mat.cols()).map(|c| (1, c))).collect()
         };
         let fits = |(rows, cols): &&(u32, u32)| {
             let bytes = bytes(&layout(*rows, *cols));
@@ -113,10 +114,10 @@ impl Tiles<'_, '_> {
         let what = b.module.inst(r).op.to_string();
         let region = self.arena.take(r, &what, zone, bytes(&layout).saturating_mul(subgroups))?;
         let each = if mat.workgroup { layout.quads() * images } else { 0 };
-        Ok(Batches { sheet: Sheet { layout, region, each }, rows, cols })
+        Ok(Batches { staging: StagingBuffer { layout, region, each }, rows, cols })
     }
 
-    /// Waits until the sheets of a matrix's scope are free: for all subgroups before the first batch, and for the
+    /// Waits until the staging buffers of a matrix's scope are free: for all subgroups before the first batch, and for the
     /// subgroup itself before the others.
     pub(super) fn enter(&self, b: &mut FunctionBuilder<'_>, mat: Mat, first: bool) {
         let zone = if first { Zone::of_scope(mat.workgroup) } else { Zone::Subgroup };
@@ -125,14 +126,10 @@ impl Tiles<'_, '_> {
 
     /// Row and column at which a batch begins.
     pub(super) fn origin(&self, b: &mut FunctionBuilder<'_>, mat: Mat, batch: Batch) -> (Index, Index) {
-        let (row_groups, col_groups) = mat.groups();
         let (row, col) = self.group.filter(|_| mat.workgroup).unwrap_or((Index::Const(0), Index::Const(0)));
-        let along = |b: &mut FunctionBuilder<'_>, group: Index, groups: u32, held: u32, at: u32, tile: u32| {
-            let group = if groups == 1 { Index::Const(0) } else { group };
-            Lin::scaled(group, held * tile).plus(&Lin::constant(at * tile)).emit(b)
-        };
-        let row = along(b, row, row_groups, mat.rows, batch.row, mat.tile_rows);
-        let col = along(b, col, col_groups, mat.cols, batch.col, mat.tile_cols);
+        let Placement { rows, cols, .. } = mat.placement;
+        let row = rows.unclamped(b, row, Index::Const(batch.row)).times(mat.tile_rows).emit(b);
+        let col = cols.unclamped(b, col, Index::Const(batch.col)).times(mat.tile_cols).emit(b);
         (row, col)
     }
 
@@ -149,36 +146,36 @@ impl Tiles<'_, '_> {
         if self.subgroups == Some(1) { Index::Const(0) } else { self.builtins.load(b, BuiltIn::SubgroupId) }
     }
 
-    /// Loads the tiles of a batch from a sheet.
+    /// Loads the tiles of a batch from a staging buffer.
     #[allow(clippy::too_many_arguments, reason = "what a batch consists of")]
     pub(super) fn get_batch(
         &mut self,
         b: &mut FunctionBuilder<'_>,
         slot: &mut Slot,
-        sheet: Sheet,
+        staging: StagingBuffer,
         begin: Index,
         mat: Mat,
         batch: Batch,
         parts: &mut Parts,
     ) {
         for (index, row, col) in batch.tiles(mat) {
-            let operands = sheet.load_operands(b, &mut self.arena, begin, (&row, &col));
+            let operands = staging.load_operands(b, &mut self.arena, begin, (&row, &col));
             parts[index] = slot.op(b, Op::CooperativeMatrixLoadKHR, mat.tile, operands);
         }
     }
 
-    /// Stores the tiles of a batch to a sheet.
+    /// Stores the tiles of a batch to a staging buffer.
     pub(super) fn put_batch(
         &mut self,
         b: &mut FunctionBuilder<'_>,
-        sheet: Sheet,
+        staging: StagingBuffer,
         begin: Index,
         mat: Mat,
         batch: Batch,
         parts: &Parts,
     ) {
         for (index, row, col) in batch.tiles(mat) {
-            sheet.put(b, &mut self.arena, begin, parts[index], (&row, &col));
+            staging.put(b, &mut self.arena, begin, parts[index], (&row, &col));
         }
     }
 
@@ -198,9 +195,9 @@ impl Tiles<'_, '_> {
         };
         let load = |b: &mut FunctionBuilder<'_>, slot: &mut Slot| -> Parts {
             let mut parts = vec![mat.tile; mat.tiles() as usize];
-            for (spot, operands) in &tiles {
+            for (position, operands) in &tiles {
                 let operands = operands.iter().copied();
-                parts[spot.index] = slot.op(b, Op::CooperativeMatrixLoadKHR, mat.tile, operands);
+                parts[position.index] = slot.op(b, Op::CooperativeMatrixLoadKHR, mat.tile, operands);
             }
             parts
         };
@@ -241,18 +238,18 @@ impl Tiles<'_, '_> {
         let zero = Index::Const(0);
         let whole = visit.direct(b, (zero, zero), (mat.shape.rows, mat.shape.cols), align)?;
         let mut tiles = Vec::new();
-        for spot in self.spots(b, mat) {
-            let (row, col) = (spot.row.emit(b), spot.col.emit(b));
+        for position in self.tile_positions(b, mat) {
+            let (row, col) = (position.row.emit(b), position.col.emit(b));
             // What holds for the whole matrix holds for its tiles.
             let direct = visit.direct(b, (row, col), (mat.tile_rows, mat.tile_cols), align)?;
             let layout = b.u32(u32::from(direct.col_major));
             let operands = [direct.pointer, layout, direct.stride].map(Operand::Id);
-            tiles.push((spot, operands.into_iter().chain(direct.operands).collect()));
+            tiles.push((position, operands.into_iter().chain(direct.operands).collect()));
         }
         Some((tiles, whole.unless))
     }
 
-    /// A tensor load by way of sheets.
+    /// A tensor load by way of staging buffers.
     fn load_staged(
         &mut self,
         b: &mut FunctionBuilder<'_>,
@@ -264,21 +261,21 @@ impl Tiles<'_, '_> {
         let old = if access.clips { Some(self.tiles_of(b.module, r, access.object)?.1) } else { None };
         let mark = self.arena.mark();
         let batches = self.batches(b, r, mat, access.runs_down, 1)?;
-        let sheet = batches.sheet;
-        let function = self.fill(b, access, mat, sheet);
+        let staging = batches.staging;
+        let function = self.fill(b, access, mat, staging);
         let subgroup = self.subgroup(b);
-        let begin = sheet.begin(b, &mut self.arena, subgroup);
+        let begin = staging.begin(b, &mut self.arena, subgroup);
         let mut parts = vec![function; mat.tiles() as usize];
         for (n, batch) in batches.of(mat).into_iter().enumerate() {
             self.enter(b, mat, n == 0);
             if let Some(old) = &old {
-                self.put_batch(b, sheet, begin, mat, batch, old);
+                self.put_batch(b, staging, begin, mat, batch, old);
                 self.arena.barrier(b, Zone::Subgroup);
             }
             let (row, col) = self.origin(b, mat, batch);
             call(b, function, &access.args, row, col);
             self.arena.barrier(b, Zone::Subgroup);
-            self.get_batch(b, slot, sheet, begin, mat, batch, &mut parts);
+            self.get_batch(b, slot, staging, begin, mat, batch, &mut parts);
         }
         self.arena.release(mark);
         Ok(parts)
@@ -306,10 +303,10 @@ impl Tiles<'_, '_> {
 
     fn store_plain(&self, b: &mut FunctionBuilder<'_>, mat: Mat, tiles: &Plain, parts: &Parts) {
         let owner = self.owner(b, mat);
-        for (spot, operands) in tiles {
+        for (position, operands) in tiles {
             let mut operands = operands.clone();
-            operands.insert(1, parts[spot.index].into());
-            let condition = both(b, owner, spot.inside);
+            operands.insert(1, parts[position.index].into());
+            let condition = both(b, owner, position.inside);
             let mut store = |b: &mut FunctionBuilder<'_>| {
                 b.effect(Op::CooperativeMatrixStoreKHR, operands.iter().copied());
             };
@@ -320,7 +317,7 @@ impl Tiles<'_, '_> {
         }
     }
 
-    /// A tensor store by way of sheets.
+    /// A tensor store by way of staging buffers.
     fn store_staged(
         &mut self,
         b: &mut FunctionBuilder<'_>,
@@ -331,14 +328,14 @@ impl Tiles<'_, '_> {
     ) -> Result<(), Refusal> {
         let mark = self.arena.mark();
         let batches = self.batches(b, r, mat, access.runs_down, 1)?;
-        let sheet = batches.sheet;
-        let function = self.drain(b, access, mat, sheet);
+        let staging = batches.staging;
+        let function = self.drain(b, access, mat, staging);
         let subgroup = self.subgroup(b);
-        let begin = sheet.begin(b, &mut self.arena, subgroup);
+        let begin = staging.begin(b, &mut self.arena, subgroup);
         let owner = self.owner(b, mat);
         for (n, batch) in batches.of(mat).into_iter().enumerate() {
             self.enter(b, mat, n == 0);
-            self.put_batch(b, sheet, begin, mat, batch, parts);
+            self.put_batch(b, staging, begin, mat, batch, parts);
             self.arena.barrier(b, Zone::Subgroup);
             let (row, col) = self.origin(b, mat, batch);
             let mut take = |b: &mut FunctionBuilder<'_>| call(b, function, &access.args, row, col);
@@ -351,18 +348,24 @@ impl Tiles<'_, '_> {
         Ok(())
     }
 
-    /// The function that fills a subgroup's sheet with what a tensor load gives, from a row and a column on.
-    pub(super) fn fill(&mut self, b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat, sheet: Sheet) -> Id {
-        self.element_function(b, access, mat, sheet, &mut |this, f, row0, col0| {
+    /// The function that fills a subgroup's staging buffer with what a tensor load gives, from a row and a column on.
+    pub(super) fn fill(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        access: &Access,
+        mat: Mat,
+        staging: StagingBuffer,
+    ) -> Id {
+        self.element_function(b, access, mat, staging, &mut |this, f, row0, col0| {
             let mut visit = access.begin(f, 0);
-            let guard = Guard::new(mat, sheet);
-            let (arena, begin, lane, size) = this.lanes_of(f, sheet);
+            let guard = Guard::new(mat, staging);
+            let (arena, begin, lane, size) = this.lanes_of(f, staging);
             let zero = f.globals.null(f.module, mat.elem.ty);
-            let count = sheet.layout.unit();
+            let count = staging.layout.unit();
             let mut unit = |f: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index, word: Index| {
-                let (row, col) = sheet.row_col(line, at);
+                let (row, col) = staging.row_col(line, at);
                 let (row, col) = (f.add(row0, row), f.add(col0, col));
-                let old = access.clips.then(|| sheet.load_unit(f, arena, word));
+                let old = access.clips.then(|| staging.load_unit(f, arena, word));
                 let keep = |f: &mut FunctionBuilder<'_>, n: usize, got: Loaded| match (got.keep, &old) {
                     (Some(keep), Some(old)) => f.ids(Op::Select, mat.elem.ty, &[keep, old[n], got.value]),
                     _ => got.value,
@@ -392,7 +395,7 @@ impl Tiles<'_, '_> {
                 }
             };
             let most = if access.decodes() { WRITTEN_OUT / 2 } else { WRITTEN_OUT };
-            let places = if sheet.is_shared() { sheet.layout.places(f, begin, (lane, size), most) } else { None };
+            let places = if staging.is_shared() { staging.layout.places(f, begin, (lane, size), most) } else { None };
             match places {
                 // All at once, so that many loads are on their way together.
                 Some(places) => {
@@ -401,37 +404,37 @@ impl Tiles<'_, '_> {
                         got.push((word, unit(f, arena, line, at, word)));
                     }
                     for (word, values) in got {
-                        sheet.store_unit(f, arena, word, &values);
+                        staging.store_unit(f, arena, word, &values);
                     }
                 }
-                None => sheet.sweep(f, begin, (lane, size), &mut |f, line, at, word| {
+                None => staging.sweep(f, begin, (lane, size), &mut |f, line, at, word| {
                     let values = unit(f, arena, line, at, word);
-                    sheet.store_unit(f, arena, word, &values);
+                    staging.store_unit(f, arena, word, &values);
                 }),
             }
         })
     }
 
-    /// The function that does a tensor store with what is in a subgroup's sheet.
-    fn drain(&mut self, b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat, sheet: Sheet) -> Id {
-        self.element_function(b, access, mat, sheet, &mut |this, f, row0, col0| {
+    /// The function that does a tensor store with what is in a subgroup's staging buffer.
+    fn drain(&mut self, b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat, staging: StagingBuffer) -> Id {
+        self.element_function(b, access, mat, staging, &mut |this, f, row0, col0| {
             let mut visit = access.begin(f, 0);
-            let guard = Guard::new(mat, sheet);
-            let (arena, begin, lane, size) = this.lanes_of(f, sheet);
-            sheet.sweep(f, begin, (lane, size), &mut |f, line, at, word| {
-                let (row, col) = sheet.row_col(line, at);
+            let guard = Guard::new(mat, staging);
+            let (arena, begin, lane, size) = this.lanes_of(f, staging);
+            staging.sweep(f, begin, (lane, size), &mut |f, line, at, word| {
+                let (row, col) = staging.row_col(line, at);
                 let (row, col) = (f.add(row0, row), f.add(col0, col));
                 match guard.unit(f, row, col) {
                     Inside::Always => {
-                        let values = sheet.load_unit(f, arena, word);
+                        let values = staging.load_unit(f, arena, word);
                         visit.store_run(f, row, col, &values);
                     }
                     Inside::Together(inside) => f.when(inside, &mut |f| {
-                        let values = sheet.load_unit(f, arena, word);
+                        let values = staging.load_unit(f, arena, word);
                         visit.store_run(f, row, col, &values);
                     }),
                     Inside::Each => {
-                        let values = sheet.load_unit(f, arena, word);
+                        let values = staging.load_unit(f, arena, word);
                         for (n, value) in (0..).zip(values) {
                             let (row, col) = guard.along(f, row, col, n);
                             let inside = guard.element(f, row, col);
@@ -443,18 +446,18 @@ impl Tiles<'_, '_> {
         })
     }
 
-    /// A function for an access and a sheet, with first row and column as its last parameters; made when first needed.
+    /// A function for an access and a staging buffer, with first row and column as its last parameters; made when first needed.
     fn element_function(
         &mut self,
         b: &mut FunctionBuilder<'_>,
         access: &Access,
         mat: Mat,
-        sheet: Sheet,
+        staging: StagingBuffer,
         body: &mut dyn FnMut(&mut Self, &mut FunctionBuilder<'_>, Index, Index),
     ) -> Id {
         let mut types = access.param_types(b.module);
         let op = b.module.inst(access.at).op;
-        let key = Key { op, sheets: vec![sheet], types: types.clone(), extra: access.key() };
+        let key = Key { op, staging_buffers: vec![staging], types: types.clone(), extra: access.key() };
         if let Some(function) = self.functions.get(&key) {
             return *function;
         }
@@ -470,11 +473,15 @@ impl Tiles<'_, '_> {
         function
     }
 
-    /// For the invocations that share a sheet: where it begins, which one this is, and how many they are.
-    pub(super) fn lanes_of(&mut self, b: &mut FunctionBuilder<'_>, sheet: Sheet) -> (&mut Arena, Index, Index, u32) {
+    /// For the invocations that share a staging buffer: where it begins, which one this is, and how many they are.
+    pub(super) fn lanes_of(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        staging: StagingBuffer,
+    ) -> (&mut Arena, Index, Index, u32) {
         let subgroup = self.subgroup(b);
-        let begin = sheet.begin(b, &mut self.arena, subgroup);
-        let shared = sheet.is_shared();
+        let begin = staging.begin(b, &mut self.arena, subgroup);
+        let shared = staging.is_shared();
         let lane = if shared {
             self.builtins.load(b, BuiltIn::LocalInvocationIndex)
         } else {
@@ -491,11 +498,11 @@ pub(super) fn call(b: &mut FunctionBuilder<'_>, function: Id, args: &[Id], row: 
     b.ids(Op::FunctionCall, void, &operands);
 }
 
-/// Which elements of a sheet are the matrix's.
+/// Which elements of a staging buffer are the matrix's.
 #[derive(Clone, Copy)]
 pub(super) struct Guard {
     mat: Mat,
-    sheet: Sheet,
+    staging: StagingBuffer,
 }
 
 /// Whether the elements of a unit are inside the matrix.
@@ -508,14 +515,14 @@ pub(super) enum Inside {
 }
 
 impl Guard {
-    pub(super) fn new(mat: Mat, sheet: Sheet) -> Guard {
-        Guard { mat, sheet }
+    pub(super) fn new(mat: Mat, staging: StagingBuffer) -> Guard {
+        Guard { mat, staging }
     }
 
     pub(super) fn unit(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index) -> Inside {
         let shape = self.mat.shape;
-        // One sheet for all goes no farther than the last tile that is the matrix's.
-        let over = if self.sheet.is_shared() {
+        // One staging buffer for all goes no farther than the last tile that is the matrix's.
+        let over = if self.staging.is_shared() {
             self.mat.has_partial_tiles()
         } else {
             self.mat.covered() != (shape.rows, shape.cols)
@@ -523,8 +530,8 @@ impl Guard {
         if !over {
             return Inside::Always;
         }
-        let along = if self.sheet.layout.down { shape.rows } else { shape.cols };
-        if along.is_multiple_of(self.sheet.layout.unit()) {
+        let along = if self.staging.layout.down { shape.rows } else { shape.cols };
+        if along.is_multiple_of(self.staging.layout.unit()) {
             return Inside::Together(self.element(b, row, col));
         }
         Inside::Each
@@ -541,6 +548,6 @@ impl Guard {
     /// Row and column of the `n`th element of a unit.
     pub(super) fn along(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, n: u32) -> (Index, Index) {
         let n = Index::Const(n);
-        if self.sheet.layout.down { (b.add(row, n), col) } else { (row, b.add(col, n)) }
+        if self.staging.layout.down { (b.add(row, n), col) } else { (row, b.add(col, n)) }
     }
 }

@@ -9,11 +9,11 @@ use coop_ir::{Id, Inst, Module, Op};
 
 impl Tiles<'_, '_> {
     /// The values of matrix types whose rows hold one value each, as far as their definitions tell.
-    pub(super) fn find_alike(&self, m: &Module) -> FxHashSet<Id> {
-        find(m, &|inst| self.alike_if(m, inst))
+    pub(super) fn find_row_uniform(&self, m: &Module) -> FxHashSet<Id> {
+        find(m, &|inst| self.row_uniform_if(m, inst))
     }
 
-    fn alike_if(&self, m: &Module, inst: &Inst) -> Option<Vec<Id>> {
+    fn row_uniform_if(&self, m: &Module, inst: &Inst) -> Option<Vec<Id>> {
         let mat = inst.ty.and_then(|t| self.mats.get(&t)).filter(|mat| !mat.is_kept())?;
         let matrices: Vec<Id> = inst.ids().filter(|id| self.mat_of(m, *id).is_some()).collect();
         match inst.op {
@@ -29,7 +29,7 @@ impl Tiles<'_, '_> {
     }
 
     /// Returns true if the rows of a value hold one value each.
-    pub(super) fn is_alike(&self, value: Option<Id>) -> bool {
-        value.is_some_and(|id| self.alike.contains(&id))
+    pub(super) fn is_row_uniform(&self, value: Option<Id>) -> bool {
+        value.is_some_and(|id| self.row_uniform.contains(&id))
     }
 }

@@ -7,16 +7,16 @@ use super::Mat;
 use super::array::{Array, unroll, unroll_much};
 use super::exchange::Move;
 use super::factor::Staged;
-use super::spot::{At, Spot, both};
 use super::stage::where_;
 use crate::matrix::arena::Arena;
-use crate::matrix::placement::{Along, whole_pieces};
+use crate::matrix::placement::{MajorOrder, whole_pieces};
+use crate::matrix::position::{At, LanePosition, both};
 use coop_ir::Id;
 use coop_ir::Op;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 
 /// What lanes hold that goes into shared memory.
-pub(super) struct Held<'a> {
+pub(super) struct Fragment<'a> {
     /// The matrix that they hold.
     pub(super) mat: Mat,
     /// How it becomes the factor, if it is another one.
@@ -32,7 +32,7 @@ struct Range {
     count: u32,
 }
 
-impl Held<'_> {
+impl Fragment<'_> {
     /// Writes the slice from `k` on.
     pub(super) fn put(
         &self,
@@ -43,15 +43,15 @@ impl Held<'_> {
         (lane, k): (Index, Index),
         value: Id,
     ) {
-        let (factor, band) = (to.factor, self.mat.band);
-        let depth = if factor.is_a { factor.mat.band.shape.cols } else { factor.mat.band.shape.rows };
+        let (factor, placement) = (to.factor, self.mat.placement);
+        let depth = if factor.is_a { factor.mat.placement.shape.cols } else { factor.mat.placement.shape.rows };
         let whole = slice == depth;
-        let spot = Spot::of_lane(b, self.mat, lane);
+        let lane_position = LanePosition::of_lane(b, self.mat.placement, lane);
         // Lines of the factor in memory, which those in shared memory go along, or across.
-        let along = factor.mat.along;
+        let along = factor.mat.order;
         let (in_line, lines) = match along {
-            Along::Row => (band.cols, band.rows),
-            Along::Column => (band.rows, band.cols),
+            MajorOrder::Row => (placement.cols, placement.rows),
+            MajorOrder::Column => (placement.rows, placement.cols),
         };
         let deep = if factor.along_memory() { in_line } else { lines };
         let all = |held: u32| Range { first: Index::Const(0), count: held };
@@ -76,15 +76,15 @@ impl Held<'_> {
         let known = matches!((along_line.first, across.first), (Index::Const(_), Index::Const(_)));
         let array = Array::new(b, self.mat, value, !known || how != Unroll::Now);
         // Neighbours that are written together: in a line, where lanes hold them together; across, if lines are turned.
-        let run = if factor.packed && !factor.turned {
+        let run = if factor.packed && !factor.transposed {
             factor.piece.min(whole_pieces(in_line.piece, factor.piece))
         } else {
             1
         };
-        let four = factor.turned && whole_pieces(lines.piece, 4) == 4 && !lines.pads();
+        let four = factor.transposed && whole_pieces(lines.piece, 4) == 4 && !lines.pads();
         let thick = if four { 4 } else { 1 };
-        let at = |i: Index, j: Index| if along == Along::Row { (i, j) } else { (j, i) };
-        let first = spot.first(b);
+        let at = |i: Index, j: Index| if along == MajorOrder::Row { (i, j) } else { (j, i) };
+        let first = lane_position.first(b);
         where_(b, first, &mut |b| {
             b.repeat(across.count / thick, how, &mut |b, line| {
                 let line = b.mul(line, Index::Const(thick));
@@ -93,9 +93,9 @@ impl Held<'_> {
                     let n = b.mul(n, Index::Const(run));
                     let n = b.add(n, along_line.first);
                     let (i, j) = at(line, n);
-                    let At { row, col, real } = spot.place(b, i, j);
+                    let At { row, col, real } = lane_position.place(b, i, j);
                     let (row, col) = (row.emit(b), col.emit(b));
-                    let (line_at, place) = if along == Along::Row { (row, col) } else { (col, row) };
+                    let (line_at, place) = if along == MajorOrder::Row { (row, col) } else { (col, row) };
                     let (deep, other) = if factor.along_memory() { (place, line_at) } else { (line_at, place) };
                     let (deep, inside) = if whole {
                         (deep, None)
@@ -115,7 +115,7 @@ impl Held<'_> {
                                 (line, b.add(n, Index::Const(t)))
                             };
                             let (i, j) = at(line, n);
-                            let row = b.mul(i, Index::Const(band.cols.held));
+                            let row = b.mul(i, Index::Const(placement.cols.held));
                             let index = b.add(row, j);
                             let value = array.get(b, index);
                             let value = self.how.map_or(value, |how| how.convert(b, value));

@@ -1,7 +1,7 @@
 //! Images of parts of matrices in shared memory: what tiles are stored to and loaded from, and what invocations fill
 //! and read element by element.
 //!
-//! A *sheet* is a rectangle of elements, in lines: rows, or columns where it is `down`. A line is a sequence of *pieces*,
+//! A *staging buffer* is a rectangle of elements, in lines: rows, or columns where it is `down`. A line is a sequence of *pieces*,
 //! each as long as a tile is in that direction and padded to whole quads, so that a tile begins at a quad and its
 //! lines are a whole number of quads apart. Invocations write whole *units*: a quad of elements where pieces need no
 //! padding, else a word.
@@ -15,7 +15,7 @@ use coop_ir::{Id, Op, Operand};
 
 const WORD: Scalar = Scalar::Int { width: 32, signed: false };
 
-/// How a sheet is laid out.
+/// How a staging buffer is laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Layout {
     pub(super) elem: Elem,
@@ -30,12 +30,12 @@ pub(super) struct Layout {
     pub(super) pitch: u32,
 }
 
-/// Where a sheet is: one for the zone, or one for each subgroup in a region of the workgroup.
+/// Where a staging buffer is: one for the zone, or one for each subgroup in a region of the workgroup.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Sheet {
+pub(super) struct StagingBuffer {
     pub(super) layout: Layout,
     pub(super) region: Region,
-    /// Quads from the sheet of one subgroup to that of the next; 0 where all share one.
+    /// Quads from the staging buffer of one subgroup to that of the next; 0 where all share one.
     pub(super) each: u32,
 }
 
@@ -76,7 +76,7 @@ impl Layout {
         self.lines * (self.length / self.unit())
     }
 
-    /// The quad at which a tile begins, counted from the first of the sheet. Row and column are those of a tile.
+    /// The quad at which a tile begins, counted from the first of the staging buffer. Row and column are those of a tile.
     fn quad(&self, row: &Lin, col: &Lin) -> Lin {
         let (line, at) = if self.down { (col, row) } else { (row, col) };
         let line = line.clone().times(self.pitch);
@@ -124,12 +124,12 @@ impl Layout {
         Some(out)
     }
 
-    /// Row and column of an element of a line, counted from the first of the sheet.
+    /// Row and column of an element of a line, counted from the first of the staging buffer.
     pub(super) fn row_col(&self, line: Index, at: Index) -> (Index, Index) {
         if self.down { (at, line) } else { (line, at) }
     }
 
-    /// Line and first element of a unit, and its first word in the sheet.
+    /// Line and first element of a unit, and its first word in the staging buffer.
     pub(super) fn place(&self, b: &mut FunctionBuilder<'_>, unit: Index) -> (Index, Index, Index) {
         let per_line = self.length / self.unit();
         let (line, x) = (b.div(unit, per_line), b.rem(unit, per_line));
@@ -147,7 +147,7 @@ impl Layout {
     }
 }
 
-impl Sheet {
+impl StagingBuffer {
     pub(super) fn zone(&self) -> Zone {
         self.region.zone
     }
@@ -157,7 +157,7 @@ impl Sheet {
         self.each == 0 && self.zone() == Zone::Workgroup
     }
 
-    /// The quad at which the sheet begins; `subgroup` is the invocation's.
+    /// The quad at which the staging buffer begins; `subgroup` is the invocation's.
     pub(super) fn begin(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, subgroup: Index) -> Index {
         let begin = arena.begin(b, self.region, Some(subgroup));
         let mine = b.mul(subgroup, Index::Const(self.each));
@@ -220,7 +220,7 @@ impl Sheet {
         b.u32(self.layout.pitch * arena.units_of_quad(self.layout.elem))
     }
 
-    /// Visits the units of the sheet, one in `step` of them from `first` on: line, first element, first word of the
+    /// Visits the units of the staging buffer, one in `step` of them from `first` on: line, first element, first word of the
     /// array.
     pub(super) fn sweep(
         &self,
@@ -257,7 +257,7 @@ impl Sheet {
         b.add(begin, offset)
     }
 
-    /// Row and column of an element of a line, counted from the first of the sheet.
+    /// Row and column of an element of a line, counted from the first of the staging buffer.
     pub(super) fn row_col(&self, line: Index, at: Index) -> (Index, Index) {
         self.layout.row_col(line, at)
     }

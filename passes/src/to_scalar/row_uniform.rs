@@ -12,7 +12,7 @@ use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::{Id, Inst, Module, Op};
 
 /// The values of matrix types whose rows hold one value each, as far as their definitions tell.
-pub(super) fn rows_alike(m: &Module, mats: &FxHashMap<Id, Mat>) -> FxHashSet<Id> {
+pub(super) fn row_uniform_values(m: &Module, mats: &FxHashMap<Id, Mat>) -> FxHashSet<Id> {
     let mat_of = |id: Id| mats.get(&m.type_of(id)?);
     find(m, &|inst: &Inst| {
         let mat = inst.ty.and_then(|t| mats.get(&t))?;
@@ -23,7 +23,7 @@ pub(super) fn rows_alike(m: &Module, mats: &FxHashMap<Id, Mat>) -> FxHashSet<Id>
                 (!has_effects(m, function) && !takes_place(m, function)[1]).then_some(matrices)
             }
             op if op.is_elementwise() => {
-                let same = |id: &Id| mat_of(*id).is_some_and(|from| from.band == mat.band && from.grid == mat.grid);
+                let same = |id: &Id| mat_of(*id).is_some_and(|from| from.placement == mat.placement);
                 matrices.iter().all(same).then_some(matrices)
             }
             _ => given(inst, matrices),
@@ -33,6 +33,6 @@ pub(super) fn rows_alike(m: &Module, mats: &FxHashMap<Id, Mat>) -> FxHashSet<Id>
 
 /// Which of a lane's elements stands for its element `at`, in row `i` as it counts: of a matrix whose rows are alike the
 /// first of the row.
-pub(super) fn standing(b: &mut FunctionBuilder<'_>, alike: bool, mat: Mat, i: Index, at: Index) -> Index {
-    if alike { b.mul(i, Index::Const(mat.band.cols.held)) } else { at }
+pub(super) fn standing(b: &mut FunctionBuilder<'_>, row_uniform: bool, mat: Mat, i: Index, at: Index) -> Index {
+    if row_uniform { b.mul(i, Index::Const(mat.placement.cols.held)) } else { at }
 }
