@@ -72,7 +72,7 @@ impl Callback {
 
 impl Tiles<'_, '_> {
     pub(super) fn per_element(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
-        let to = inst.ty.and_then(|t| self.mats.get(&t)).copied();
+        let to = inst.ty.and_then(|t| self.analysis.mats.get(&t)).copied();
         let (Some(to), Some(value), Some(function)) = (to, inst.id(0), inst.id(1)) else {
             return malformed(r, "a per-element operation on no matrix");
         };
@@ -177,7 +177,7 @@ impl Tiles<'_, '_> {
         callback: &Callback,
         parts: &Parts,
     ) -> Result<Parts, Refusal> {
-        let used = inst.result.is_some_and(|id| self.uses.contains_key(&id));
+        let used = inst.result.is_some_and(|id| self.analysis.uses.contains_key(&id));
         let mark = self.arena.mark();
         let matrices = callback.matrices();
         let images = 1 + matrices.len() as u32;
@@ -320,16 +320,17 @@ impl Tiles<'_, '_> {
             Some(Type::Vector { elem, len: 2 }) => elem,
             _ => return malformed(r, "coordinates that are no pair"),
         };
-        if !self.native.coordinate && !counts(mat) {
+        if !self.analysis.native.coordinate && !counts(mat) {
             let why = format!("a matrix of {} can't hold the numbers of its rows and columns", mat.elem.scalar);
             return Err(Refusal::new("refused-instruction", Some(r), why, "lower to scalar code (--target scalar)"));
         }
-        let constants = &self.constants;
+        let constants = &self.analysis.constants;
         let index = crate::matrix::address::narrow(b, index, &|id| constants.get(id).fixed());
         let (tile, element) = (b.rem(index, mat.tiles()), b.div(index, mat.tiles()));
         let (row_tile, col_tile) = (b.div(tile, mat.cols()), b.rem(tile, mat.cols()));
         let Placement { rows, cols, .. } = mat.placement;
-        let (group_row, group_col) = self.group.filter(|_| mat.workgroup).unwrap_or((Index::Const(0), Index::Const(0)));
+        let (group_row, group_col) =
+            self.function.group.filter(|_| mat.workgroup).unwrap_or((Index::Const(0), Index::Const(0)));
         let element = b.index(element);
         let [row, col] = self.in_tile(b, r, mat, matrix, (ty, component), element)?;
         let word = b.u32_type();
@@ -356,7 +357,7 @@ impl Tiles<'_, '_> {
         element: Id,
     ) -> Result<[Id; 2], Refusal> {
         let word = b.u32_type();
-        if self.native.coordinate {
+        if self.analysis.native.coordinate {
             // All tiles of a type have theirs in the same places.
             let (_, parts) = self.tiles_of(b.module, r, matrix)?;
             let pair = b.ids(Op::CooperativeMatrixGetCoordinateEXT, ty, &[parts[0], element]);
@@ -387,7 +388,7 @@ impl Tiles<'_, '_> {
             .filter_map(|r| {
                 let i = m.inst(r);
                 let asks = match i.op {
-                    Op::CooperativeMatrixGetCoordinateEXT => !self.native.coordinate,
+                    Op::CooperativeMatrixGetCoordinateEXT => !self.analysis.native.coordinate,
                     Op::CooperativeMatrixPerElementOpNV => i.id(1).zip(i.id(0)).is_some_and(|(f, value)| {
                         let wanted = |mat: Mat| !self.calls_natively(mat) && places_wanted(m, f, mat).contains(&true);
                         !has_effects(m, f) && self.mat_of(m, value).is_some_and(wanted)
@@ -444,7 +445,7 @@ impl Tiles<'_, '_> {
         let void = g.void(m);
         let mut f = FunctionBuilder::new(m, g, "coop_rulers", void, &[]);
         let mut lane = self.builtins.load(&mut f, BuiltIn::LocalInvocationIndex);
-        if self.invocations.is_none() {
+        if self.analysis.invocations.is_none() {
             // How many there are is not known: the first one writes all, the others begin behind the end.
             let others = f.compare(Op::INotEqual, lane, Index::Const(0));
             let (behind, begin, word) = (f.u32(u32::MAX), f.u32(0), f.u32_type());
@@ -452,7 +453,7 @@ impl Tiles<'_, '_> {
         }
         for iota_table in self.iota_tables.clone() {
             let begin = iota_table.begin(&mut f, &mut self.arena, Index::Const(0));
-            let count = self.invocations.unwrap_or(1);
+            let count = self.analysis.invocations.unwrap_or(1);
             let arena = &mut self.arena;
             iota_table.sweep(&mut f, begin, (lane, count), &mut |f, _, at, word| {
                 let mut values = Vec::new();

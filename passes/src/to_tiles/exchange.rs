@@ -67,7 +67,7 @@ struct Plan {
 impl Tiles<'_, '_> {
     /// `OpCooperativeMatrixConvertNV`, `OpCooperativeMatrixTransposeNV`, and conversions of components that are more.
     pub(super) fn convert(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
-        let to = inst.ty.and_then(|t| self.mats.get(&t)).copied();
+        let to = inst.ty.and_then(|t| self.analysis.mats.get(&t)).copied();
         let (Some(to), Some(value)) = (to, inst.id(0)) else { return malformed(r, "a conversion of no matrix") };
         let (from, parts) = self.tiles_of(b.module, r, value)?;
         let transposed =
@@ -76,7 +76,7 @@ impl Tiles<'_, '_> {
         if shape != (to.shape.rows, to.shape.cols) || from.workgroup != to.workgroup {
             return malformed(r, format!("{} changes the shape or the scope of a matrix", inst.op));
         }
-        let decorations = inst.result.and_then(|id| self.decorated.get(&id)).cloned().unwrap_or_default();
+        let decorations = inst.result.and_then(|id| self.analysis.decorated.get(&id)).cloned().unwrap_or_default();
         let change = match inst.op {
             Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixTransposeNV if from.elem == to.elem => Change::None,
             Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixTransposeNV => {

@@ -172,7 +172,7 @@ impl Tiles<'_, '_> {
         let (from, to) = (fold.from, fold.to);
         let (_, _, groups, _) = fold.along();
         let alike = fold.across(&from) == fold.across(&to) && from.shape.use_ == to.shape.use_;
-        self.native.reduce && groups == 1 && alike
+        self.analysis.native.reduce && groups == 1 && alike
     }
 
     fn way(&mut self, b: &FunctionBuilder<'_>, r: InstRef, fold: &Fold) -> Option<Way> {
@@ -203,7 +203,7 @@ impl Tiles<'_, '_> {
         if way.vector.zone() == Zone::Subgroup {
             return (zero, Lin::default());
         }
-        let (row, col) = self.group.filter(|_| fold.from.workgroup).unwrap_or((zero, zero));
+        let (row, col) = self.function.group.filter(|_| fold.from.workgroup).unwrap_or((zero, zero));
         let (lines, tile, groups) = fold.across(&fold.from);
         let (along, across) = if fold.by_row { (col, row) } else { (row, col) };
         let across = if groups == 1 { zero } else { across };

@@ -124,7 +124,7 @@ impl Tiles<'_, '_> {
     /// How the factors of a product are brought: in how many steps of K at a time, and what goes through staging buffers.
     pub(super) fn plan_slices(&self, (x, a): (Id, Mat), (y, bm): (Id, Mat)) -> SlicePlan {
         let zone = Zone::of_scope(a.workgroup);
-        let from_tensor = |id: Id| self.accesses.get(self.deferred.get(&id)?).cloned();
+        let from_tensor = |id: Id| self.analysis.accesses.get(self.function.deferred.get(&id)?).cloned();
         let accesses = [(from_tensor(x), a), (from_tensor(y), bm)];
         let total = a.cols();
         let layout = |(access, mat): &(Option<Access>, Mat), steps: u32| {
@@ -176,7 +176,8 @@ impl Tiles<'_, '_> {
             let staging = StagingBuffer { layout, region, each: 0 };
             return Ok(Factor::StagingBuffer { access: Box::new(access), staging });
         }
-        if let Some((load, inst)) = self.deferred.get(&id).and_then(|load| Some((*load, self.loads.get(load)?.clone())))
+        if let Some((load, inst)) =
+            self.function.deferred.get(&id).and_then(|load| Some((*load, self.function.loads.get(load)?.clone())))
         {
             return Ok(Factor::Memory(Box::new(self.memory_of_load(b, load, &inst)?)));
         }
@@ -254,7 +255,7 @@ impl Tiles<'_, '_> {
 
     /// The row of A (the column of B) at which a line of tiles of the subgroup begins.
     fn position(&self, b: &mut FunctionBuilder<'_>, mat: Mat, line: u32) -> Lin {
-        let (row, col) = self.group.unwrap_or((Index::Const(0), Index::Const(0)));
+        let (row, col) = self.function.group.unwrap_or((Index::Const(0), Index::Const(0)));
         let (split, group, tile) = match mat.shape.use_ {
             Use::A => (mat.placement.rows, row, mat.tile_rows),
             _ => (mat.placement.cols, col, mat.tile_cols),

@@ -58,7 +58,7 @@ type Through = Option<(usize, Mat)>;
 impl Tiles<'_, '_> {
     /// Returns true if an instruction has to do with a matrix that becomes an array.
     pub(super) fn touches(&self, m: &Module, inst: &Inst) -> bool {
-        let cut = |t: Id| self.mats.get(&t).is_some_and(|m| !m.is_kept());
+        let cut = |t: Id| self.analysis.mats.get(&t).is_some_and(|m| !m.is_kept());
         let cut_value = |id: Id| self.mat_of(m, id).is_some_and(|m| !m.is_kept());
         match inst.op {
             Op::CooperativeMatrixLengthKHR => inst.id(0).is_some_and(cut),
@@ -66,10 +66,10 @@ impl Tiles<'_, '_> {
                 matches!(self.chain_through(m, inst), Some((_, mat)) if !mat.is_kept())
             }
             Op::CooperativeMatrixMulAddKHR if self.must_saturate(m, inst) || self.must_widen(m, inst) => true,
-            Op::Select if inst.ty.is_some_and(|t| self.selected.contains(&t)) => true,
+            Op::Select if inst.ty.is_some_and(|t| self.analysis.selected.contains(&t)) => true,
             op if super::REMOVED.contains(&op) => true,
             op if op.is_elementwise()
-                && inst.ty.and_then(|t| self.mats.get(&t)).is_some_and(|to| self.moves(m, inst, *to)) =>
+                && inst.ty.and_then(|t| self.analysis.mats.get(&t)).is_some_and(|to| self.moves(m, inst, *to)) =>
             {
                 true
             }
@@ -90,7 +90,7 @@ impl Tiles<'_, '_> {
             return Ok(());
         }
         self.cx.within_limits(b.module, Some(r))?;
-        let result = inst.ty.and_then(|t| self.mats.get(&t)).copied();
+        let result = inst.ty.and_then(|t| self.analysis.mats.get(&t)).copied();
         match inst.op {
             Op::CooperativeMatrixLoadKHR => self.load_khr(b, r, &inst),
             Op::CooperativeMatrixStoreKHR => self.store_khr(b, r, &inst),
@@ -204,7 +204,7 @@ impl Tiles<'_, '_> {
     }
 
     fn length(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
-        let mat = inst.id(0).and_then(|t| self.mats.get(&t)).copied();
+        let mat = inst.id(0).and_then(|t| self.analysis.mats.get(&t)).copied();
         let (Some(mat), Some(ty)) = (mat, inst.ty) else { return malformed(r, "a length of no matrix") };
         let Some(scalar) = types::scalar(b.module, ty).filter(|s| s.is_int()) else {
             return malformed(r, "a length that is no integer");
@@ -221,12 +221,12 @@ impl Tiles<'_, '_> {
         let first = if inst.op.is_element_chain() { 2 } else { 1 };
         let mut ty = pointee;
         for (n, index) in inst.ids_from(first).enumerate() {
-            if let Some(mat) = self.mats.get(&ty) {
+            if let Some(mat) = self.analysis.mats.get(&ty) {
                 return Some((first + n, *mat));
             }
             ty = match Type::of(m, ty)? {
                 Type::Array { elem, .. } | Type::RuntimeArray { elem } | Type::Vector { elem, .. } => elem,
-                Type::Struct { members } => *members.get(self.constants.get(index).value()? as usize)?,
+                Type::Struct { members } => *members.get(self.analysis.constants.get(index).value()? as usize)?,
                 Type::Matrix { column, .. } => column,
                 _ => return None,
             };
@@ -240,7 +240,7 @@ impl Tiles<'_, '_> {
         let composite = inst.id(first - 1)?;
         let mut ty = self.mat_of(m, composite).map(|mat| mat.ty).or_else(|| m.type_of(composite))?;
         for (n, index) in inst.operands.iter().enumerate().skip(first) {
-            if let Some(mat) = self.mats.get(&ty) {
+            if let Some(mat) = self.analysis.mats.get(&ty) {
                 return Some((n, *mat));
             }
             ty = match Type::of(m, ty)? {
@@ -259,7 +259,7 @@ impl Tiles<'_, '_> {
         let Some(index) = inst.id(at).filter(|_| inst.operands.len() == at + 1) else {
             return malformed(r, "a chain of accesses goes on behind an element");
         };
-        let constants = &self.constants;
+        let constants = &self.analysis.constants;
         let index = narrow(b, index, &|id| constants.get(id).fixed());
         let (tile, element) = (b.rem(index, mat.tiles()), b.div(index, mat.tiles()));
         let (tile, element) = (b.index(tile), b.index(element));
@@ -285,7 +285,7 @@ impl Tiles<'_, '_> {
             return Ok(());
         }
         b.keep(r);
-        if let (Some(mat), Some(id)) = (self.mats.get(&ty).copied().filter(|m| !m.is_kept()), inst.result) {
+        if let (Some(mat), Some(id)) = (self.analysis.mats.get(&ty).copied().filter(|m| !m.is_kept()), inst.result) {
             self.unbox(b, id, mat);
         }
         Ok(())
@@ -376,7 +376,7 @@ impl Tiles<'_, '_> {
             let id = slot.op(b, Op::Phi, mat.tile, []);
             let at = if tile == 0 { Some(r) } else { b.module.def(id) };
             if let Some(at) = at {
-                self.phis.push(Phi { at, tile, from: from.clone() });
+                self.function.phis.push(Phi { at, tile, from: from.clone() });
             }
             parts.push(id);
         }
@@ -452,7 +452,7 @@ impl Tiles<'_, '_> {
             }
             arguments.push((*o, Some(parts)));
         }
-        let decorations = inst.result.and_then(|id| self.decorated.get(&id)).cloned().unwrap_or_default();
+        let decorations = inst.result.and_then(|id| self.analysis.decorated.get(&id)).cloned().unwrap_or_default();
         let mut slot = Slot::new(r);
         let mut parts = Parts::new();
         // Tiles that are the same may stand at several places.

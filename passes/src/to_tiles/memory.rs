@@ -39,7 +39,7 @@ pub(super) struct TilePosition {
 
 impl Tiles<'_, '_> {
     pub(super) fn load_khr(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
-        let mat = inst.ty.and_then(|t| self.mats.get(&t)).copied();
+        let mat = inst.ty.and_then(|t| self.analysis.mats.get(&t)).copied();
         let Some(mat) = mat else { return malformed(r, "a load of no matrix") };
         if self.defers(r, inst) {
             return Ok(());
@@ -93,7 +93,7 @@ impl Tiles<'_, '_> {
         stride: Option<Id>,
         operands: &[Operand],
     ) -> Result<Memory, Refusal> {
-        let row_major = match self.constants.get(layout).fixed() {
+        let row_major = match self.analysis.constants.get(layout).fixed() {
             Some(0) => true,
             Some(1) => false,
             other => {
@@ -103,7 +103,7 @@ impl Tiles<'_, '_> {
             }
         };
         let Some(stride) = stride else { return malformed(r, "the stride is missing") };
-        let place = place(b.module, &self.constants, r, pointer)?;
+        let place = place(b.module, &self.analysis.constants, r, pointer)?;
         let integer =
             |id: &Id| b.module.type_of(*id).and_then(|t| types::scalar(b.module, t)).is_some_and(Scalar::is_int);
         if !place.indices.iter().chain(&place.component).chain([&stride]).all(integer) {
@@ -115,7 +115,7 @@ impl Tiles<'_, '_> {
     /// Where the subgroup's tiles begin. Tiles beyond the matrix are moved to its last row and column of tiles, where
     /// they can be loaded.
     pub(super) fn tile_positions(&self, b: &mut FunctionBuilder<'_>, mat: Mat) -> Vec<TilePosition> {
-        let (group_row, group_col) = self.group.unwrap_or((Index::Const(0), Index::Const(0)));
+        let (group_row, group_col) = self.function.group.unwrap_or((Index::Const(0), Index::Const(0)));
         let Placement { rows, cols, .. } = mat.placement;
         let mut along = |split: AxisSplit, group: Index, tile: u32| -> Vec<(Lin, Option<Id>)> {
             let positions = (0..split.held).map(|i| split.position(b, group, Index::Const(i)));
@@ -135,7 +135,7 @@ impl Tiles<'_, '_> {
 
     /// Of subgroups that hold the same tiles, the first stores them: what tells it.
     pub(super) fn owner(&self, b: &mut FunctionBuilder<'_>, mat: Mat) -> Option<Id> {
-        let (row_group, col_group) = self.group.filter(|_| mat.workgroup)?;
+        let (row_group, col_group) = self.function.group.filter(|_| mat.workgroup)?;
         LanePosition { placement: mat.placement, row_group, col_group }.first(b)
     }
 
@@ -163,7 +163,7 @@ impl Tiles<'_, '_> {
             );
             return Err(Refusal::new("refused-pointer", Some(r), why, "declare the memory in smaller units"));
         };
-        let constants = &self.constants;
+        let constants = &self.analysis.constants;
         let known = |id: Id| constants.get(id).fixed();
         let offset = match narrow(b, memory.stride, &known) {
             Index::Const(s) => line.clone().times(s),

@@ -97,50 +97,65 @@ struct Split {
     continues: Option<Id>,
 }
 
-struct Tiles<'a, 'cx> {
-    cx: &'a mut PassCx<'cx>,
+/// What is known of a module before its functions change. Nothing of it changes afterwards.
+struct Analysis {
     constants: Constants,
     mats: FxHashMap<Id, Mat>,
-    parts: FxHashMap<Id, (Mat, Parts)>,
-    /// Values of matrix types that are arrays under their own id.
-    boxed: FxHashSet<Id>,
-    phis: Vec<Phi>,
-    builtins: Builtins,
-    arena: Arena,
-    /// In the function that is being changed: the place of the subgroup in the grid of workgroup matrices.
-    group: Option<(Index, Index)>,
-    /// Invocations of a subgroup.
+    /// The number of invocations of a subgroup.
     size: u32,
-    /// Invocations of a workgroup, and its subgroups.
+    /// The numbers of invocations and of subgroups of a workgroup.
     invocations: Option<u32>,
     subgroups: Option<u32>,
     /// Tensor loads and stores.
     accesses: FxHashMap<InstRef, Access>,
-    functions: FxHashMap<Key, Id>,
-    tile_types: TileTypes,
-    /// For each component type that needs one, the numbers 0, 1, 2, .. in shared memory.
-    iota_tables: Vec<StagingBuffer>,
-    /// In the function that is being changed: loads that are left to the products that use them.
-    deferred: FxHashMap<Id, InstRef>,
-    /// Its loops whose products are fetched ahead, and the phis of what is fetched.
-    pipelines: Vec<Pipeline>,
-    carried: Vec<Carried>,
     /// Values whose rows hold one value each.
     row_uniform: FxHashSet<Id>,
     /// Factors that may hold something beyond the end of K.
     filled: FxHashSet<Id>,
     /// What the device does to tiles by itself.
     native: Native,
-    /// Those of the loads that were met.
-    loads: FxHashMap<InstRef, Inst>,
-    /// What they would have loaded.
-    gone: Vec<Id>,
     /// How often instructions use each value.
     uses: FxHashMap<Id, u32>,
     /// The types of what `OpSelect` gives that are matrices or have some.
     selected: FxHashSet<Id>,
     /// How the operations compute that gave matrices, where they become others.
     decorated: FxHashMap<Id, Vec<Decorated>>,
+}
+
+/// The state of the function that is being changed.
+#[derive(Default)]
+struct FunctionState {
+    /// The row and the column of the subgroup in the grid of workgroup matrices.
+    group: Option<(Index, Index)>,
+    /// Phis of tiles whose operands are not there yet.
+    phis: Vec<Phi>,
+    /// Loads that are left to the products that use them.
+    deferred: FxHashMap<Id, InstRef>,
+    /// Those of them that were met.
+    loads: FxHashMap<InstRef, Inst>,
+    /// Loops whose products are fetched ahead, and the phis of what is fetched.
+    pipelines: Vec<Pipeline>,
+    carried: Vec<Carried>,
+}
+
+/// The lowering: what is known of the module, what was made of it so far, and the function that is being changed.
+struct Tiles<'a, 'cx> {
+    cx: &'a mut PassCx<'cx>,
+    analysis: Analysis,
+    function: FunctionState,
+    /// The tiles of values of matrix types.
+    parts: FxHashMap<Id, (Mat, Parts)>,
+    /// Values of matrix types that are arrays under their own id.
+    boxed: FxHashSet<Id>,
+    builtins: Builtins,
+    arena: Arena,
+    /// Functions that were made, by what they do.
+    functions: FxHashMap<Key, Id>,
+    tile_types: TileTypes,
+    /// For each component type that needs one, the numbers 0, 1, 2, .. in shared memory.
+    iota_tables: Vec<StagingBuffer>,
+    /// The results of loads that were left to products.
+    gone: Vec<Id>,
 }
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
@@ -186,37 +201,35 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     }
     let filled = padding::filled(m, &constants, &mats);
     let native = Native::new(cx);
-    let mut tiles = Tiles {
-        arena: Arena::new(m, &constants, Some(profile), parts),
-        builtins: Builtins::new(m),
+    let analysis = Analysis {
         decorated: FxHashMap::default(),
-        cx,
         constants,
         mats,
-        parts: FxHashMap::default(),
-        boxed: FxHashSet::default(),
-        phis: Vec::new(),
-        group: None,
         size,
         invocations,
         subgroups,
         accesses,
-        functions: FxHashMap::default(),
-        tile_types,
-        iota_tables: Vec::new(),
-        deferred: FxHashMap::default(),
-        pipelines: Vec::new(),
-        carried: Vec::new(),
         row_uniform: FxHashSet::default(),
         filled,
         native,
-        loads: FxHashMap::default(),
-        gone: Vec::new(),
         uses: fused::uses(m),
         selected: selected(m),
     };
-    tiles.decorated = tiles.take_decorations(m);
-    tiles.row_uniform = tiles.find_row_uniform(m);
+    let mut tiles = Tiles {
+        arena: Arena::new(m, &analysis.constants, Some(profile), parts),
+        builtins: Builtins::new(m),
+        cx,
+        analysis,
+        function: FunctionState::default(),
+        parts: FxHashMap::default(),
+        boxed: FxHashSet::default(),
+        functions: FxHashMap::default(),
+        tile_types,
+        iota_tables: Vec::new(),
+        gone: Vec::new(),
+    };
+    tiles.analysis.decorated = tiles.take_decorations(m);
+    tiles.analysis.row_uniform = tiles.find_row_uniform(m);
     tiles.take_iota_tables(m)?;
     tiles.report(&logical);
     tiles.globals(m);
@@ -403,7 +416,7 @@ fn selected(m: &Module) -> FxHashSet<Id> {
 impl Tiles<'_, '_> {
     fn report(&mut self, logical: &[Logical]) {
         for l in logical {
-            let mat = self.mats[&l.ty.id];
+            let mat = self.analysis.mats[&l.ty.id];
             let (row_groups, col_groups) = mat.groups();
             self.cx.report.matrices.push(LoweredMatrix {
                 id: mat.ty.get(),
@@ -419,7 +432,8 @@ impl Tiles<'_, '_> {
     /// Takes the decorations of operations that become others.
     fn take_decorations(&self, m: &mut Module) -> FxHashMap<Id, Vec<Decorated>> {
         let insts = m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r));
-        let matrices = insts.filter(|i| i.ty.is_some_and(|ty| self.mats.contains_key(&ty)) && self.touches(m, i));
+        let matrices =
+            insts.filter(|i| i.ty.is_some_and(|ty| self.analysis.mats.contains_key(&ty)) && self.touches(m, i));
         let ids: FxHashSet<Id> = matrices.filter_map(|i| i.result).collect();
         decorations::take(m, &|_, id| ids.contains(&id))
     }
@@ -429,7 +443,7 @@ impl Tiles<'_, '_> {
         // The instruction behind the id may have become one for a tile.
         match self.parts.get(&value) {
             Some((mat, _)) => Some(*mat),
-            None => self.mats.get(&m.type_of(value)?).copied(),
+            None => self.analysis.mats.get(&m.type_of(value)?).copied(),
         }
     }
 
@@ -437,7 +451,9 @@ impl Tiles<'_, '_> {
     fn globals(&mut self, m: &mut Module) {
         for r in m.globals.clone() {
             let inst = m.inst(r).clone();
-            let Some(mat) = inst.ty.and_then(|t| self.mats.get(&t)).copied().filter(|m| !m.is_kept()) else { continue };
+            let Some(mat) = inst.ty.and_then(|t| self.analysis.mats.get(&t)).copied().filter(|m| !m.is_kept()) else {
+                continue;
+            };
             let (Some(result), true) = (inst.result, inst.op.is_constant() || inst.op == Op::Undef) else { continue };
             let tile = m.fresh_id();
             let operands = inst.operands.iter().copied();
@@ -465,8 +481,10 @@ impl Tiles<'_, '_> {
         if !function.insts().any(|r| self.touches(m, m.inst(r))) {
             return Ok(());
         }
-        self.deferred = fused::deferred(m, &function, &self.mats, &self.accesses, &self.uses);
-        self.pipelines = software_pipeline::find(m, &function, &self.deferred, &self.accesses);
+        self.function.deferred =
+            fused::deferred(m, &function, &self.analysis.mats, &self.analysis.accesses, &self.analysis.uses);
+        self.function.pipelines =
+            software_pipeline::find(m, &function, &self.function.deferred, &self.analysis.accesses);
         m.functions[index].blocks.clear();
         let Some(mut b) = FunctionBuilder::rebuild(m, g, &function) else { return Ok(()) };
         let mut last: FxHashMap<Id, Id> = FxHashMap::default();
@@ -503,7 +521,7 @@ impl Tiles<'_, '_> {
         let old: Vec<InstRef> = old.collect();
         self.mend_phis(m, &old, &last)?;
         m.functions[index].blocks = blocks;
-        self.group = None;
+        self.function = FunctionState::default();
         Ok(())
     }
 
@@ -547,9 +565,9 @@ impl Tiles<'_, '_> {
 
     /// The place of the subgroup, for all of the function.
     fn prologue(&mut self, b: &mut FunctionBuilder<'_>) {
-        let grid = self.mats.values().find(|m| m.workgroup).map(|m| m.placement.grid);
+        let grid = self.analysis.mats.values().find(|m| m.workgroup).map(|m| m.placement.grid);
         let Some(grid) = grid else { return };
-        self.group = Some(if grid.lanes() == 1 {
+        self.function.group = Some(if grid.lanes() == 1 {
             (Index::Const(0), Index::Const(0))
         } else {
             let subgroup = self.builtins.load(b, BuiltIn::SubgroupId);
@@ -558,7 +576,7 @@ impl Tiles<'_, '_> {
     }
 
     fn check_signature(&self, m: &Module, function: &Function) -> Result<(), Refusal> {
-        let is_mat = |t: Option<Id>| t.and_then(|t| self.mats.get(&t)).is_some_and(|m| !m.is_kept());
+        let is_mat = |t: Option<Id>| t.and_then(|t| self.analysis.mats.get(&t)).is_some_and(|m| !m.is_kept());
         let refused = |at: InstRef| {
             let why = "a function takes or returns a matrix that the device does not have";
             Err(Refusal::new(
@@ -579,7 +597,7 @@ impl Tiles<'_, '_> {
 
     /// Fills in the operands of phis of tiles, and mends the blocks that the other phis of the input (`old`) name.
     fn mend_phis(&mut self, m: &mut Module, old: &[InstRef], last: &FxHashMap<Id, Id>) -> Result<(), Refusal> {
-        for r in old.iter().copied().filter(|r| self.phis.iter().all(|p| p.at != *r)) {
+        for r in old.iter().copied().filter(|r| self.function.phis.iter().all(|p| p.at != *r)) {
             let moved = |id: Id| last.get(&id).copied().filter(|l| *l != id);
             let any = m.inst(r).ids_from(0).skip(1).step_by(2).any(|id| moved(id).is_some());
             if any {
@@ -590,12 +608,12 @@ impl Tiles<'_, '_> {
                 }
             }
         }
-        for Carried { at, first, next } in std::mem::take(&mut self.carried) {
+        for Carried { at, first, next } in std::mem::take(&mut self.function.carried) {
             let block = |label: Id| last.get(&label).copied().unwrap_or(label);
             let operands = [first.0, block(first.1), next.0, block(next.1)];
             m.inst_mut(at).operands = operands.into_iter().map(Operand::Id).collect();
         }
-        for phi in std::mem::take(&mut self.phis) {
+        for phi in std::mem::take(&mut self.function.phis) {
             let mut operands = Vec::new();
             for (value, block) in phi.from {
                 let tile = self.parts.get(&value).and_then(|(_, p)| p.get(phi.tile)).copied();
@@ -628,7 +646,7 @@ impl Tiles<'_, '_> {
 
     /// Matrix types become arrays, under the same ids.
     fn types(&mut self, m: &mut Module, g: &mut Globals) {
-        let mut mats: Vec<Mat> = self.mats.values().copied().filter(|m| !m.is_kept()).collect();
+        let mut mats: Vec<Mat> = self.analysis.mats.values().copied().filter(|m| !m.is_kept()).collect();
         mats.sort_by_key(|m| m.ty);
         for mat in mats {
             let Some(r) = m.def(mat.ty) else { continue };

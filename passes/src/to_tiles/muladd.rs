@@ -36,7 +36,7 @@ struct Product<'a> {
 
 impl Tiles<'_, '_> {
     pub(super) fn muladd(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
-        let result = inst.ty.and_then(|t| self.mats.get(&t)).copied();
+        let result = inst.ty.and_then(|t| self.analysis.mats.get(&t)).copied();
         let (Some(d), Some(x), Some(y), Some(z)) = (result, inst.id(0), inst.id(1), inst.id(2)) else {
             return malformed(r, "the operands are not three matrices");
         };
@@ -122,7 +122,7 @@ impl Tiles<'_, '_> {
         r: InstRef,
         (id, mat): (Id, Mat),
     ) -> Result<Option<Vec<Id>>, Refusal> {
-        if !ends_inside(mat) || !self.filled.contains(&id) {
+        if !ends_inside(mat) || !self.analysis.filled.contains(&id) {
             return Ok(None);
         }
         let (_, parts) = self.tiles_of(b.module, r, id)?;
@@ -194,7 +194,7 @@ impl Tiles<'_, '_> {
     /// The matrices that an instruction multiplies and adds, and that of the result.
     fn operands_and_result(&self, m: &Module, inst: &Inst) -> Option<[Mat; 4]> {
         let operand = |at: usize| self.mat_of(m, inst.id(at)?);
-        Some([operand(0)?, operand(1)?, operand(2)?, *self.mats.get(&inst.ty?)?])
+        Some([operand(0)?, operand(1)?, operand(2)?, *self.analysis.mats.get(&inst.ty?)?])
     }
 
     /// Returns true if the device has a product of tiles like these that saturates.

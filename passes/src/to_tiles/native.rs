@@ -48,7 +48,7 @@ impl Native {
 impl Tiles<'_, '_> {
     /// Returns true if a function is called for each element of tiles by the device.
     pub(super) fn calls_natively(&self, mat: Mat) -> bool {
-        self.native.per_element && !is_guarded(mat)
+        self.analysis.native.per_element && !is_guarded(mat)
     }
 
     /// Has the device call a function for each element of the tiles.
@@ -125,7 +125,7 @@ impl Tiles<'_, '_> {
     ) -> Option<Parts> {
         let (from, to) = (how.from, how.to);
         let sums = |m: &Mat| m.shape.use_ == Use::Accumulator;
-        if !self.native.convert || how.change != Change::None || how.clears() || sums(&from) == sums(&to) {
+        if !self.analysis.native.convert || how.change != Change::None || how.clears() || sums(&from) == sums(&to) {
             return None;
         }
         let held = |m: &Mat| (m.groups(), (m.rows(), m.cols()), (m.tile_rows, m.tile_cols));

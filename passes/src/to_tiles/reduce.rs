@@ -154,7 +154,7 @@ impl Plan {
 
 impl Tiles<'_, '_> {
     pub(super) fn reduce(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
-        let to = inst.ty.and_then(|t| self.mats.get(&t)).copied();
+        let to = inst.ty.and_then(|t| self.analysis.mats.get(&t)).copied();
         let (Some(to), Some(value), Some(combine)) = (to, inst.id(0), inst.id(2)) else {
             return malformed(r, "a reduction of no matrix");
         };

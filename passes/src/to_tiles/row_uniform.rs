@@ -14,7 +14,7 @@ impl Tiles<'_, '_> {
     }
 
     fn row_uniform_if(&self, m: &Module, inst: &Inst) -> Option<Vec<Id>> {
-        let mat = inst.ty.and_then(|t| self.mats.get(&t)).filter(|mat| !mat.is_kept())?;
+        let mat = inst.ty.and_then(|t| self.analysis.mats.get(&t)).filter(|mat| !mat.is_kept())?;
         let matrices: Vec<Id> = inst.ids().filter(|id| self.mat_of(m, *id).is_some()).collect();
         match inst.op {
             Op::CooperativeMatrixPerElementOpNV => {
@@ -30,6 +30,6 @@ impl Tiles<'_, '_> {
 
     /// Returns true if the rows of a value hold one value each.
     pub(super) fn is_row_uniform(&self, value: Option<Id>) -> bool {
-        value.is_some_and(|id| self.row_uniform.contains(&id))
+        value.is_some_and(|id| self.analysis.row_uniform.contains(&id))
     }
 }

@@ -268,7 +268,7 @@ impl Tiles<'_, '_> {
         if plan.steps != a.cols() {
             return None;
         }
-        let invocations = self.invocations?;
+        let invocations = self.analysis.invocations?;
         let [left, right] = plan.factors;
         if left.is_some() && right.is_some() {
             return None;
@@ -305,17 +305,17 @@ impl Tiles<'_, '_> {
 
     /// At the end of a block: fetches for the first product of a loop that begins behind it.
     pub(super) fn prime(&mut self, b: &mut FunctionBuilder<'_>, label: Id) {
-        for n in 0..self.pipelines.len() {
-            if self.pipelines[n].entry != label {
+        for n in 0..self.function.pipelines.len() {
+            if self.function.pipelines[n].entry != label {
                 continue;
             }
-            let Some(plans) = self.plans(b.module, &self.pipelines[n]) else { continue };
-            let mut pipeline = std::mem::replace(&mut self.pipelines[n], Pipeline::nothing(label));
+            let Some(plans) = self.plans(b.module, &self.function.pipelines[n]) else { continue };
+            let mut pipeline = std::mem::replace(&mut self.function.pipelines[n], Pipeline::nothing(label));
             pipeline.plans = plans;
             let ask = pipeline.exit.before.then_some(Round::First);
             pipeline.fetched = self.fetch(b, &pipeline, 0, Round::First, ask);
             pipeline.live = true;
-            self.pipelines[n] = pipeline;
+            self.function.pipelines[n] = pipeline;
         }
     }
 
@@ -323,13 +323,13 @@ impl Tiles<'_, '_> {
     pub(super) fn carry(&mut self, b: &mut FunctionBuilder<'_>, label: Id) {
         let word = b.u32_type();
         let quad = b.globals.vector(b.module, word, 4);
-        for pipeline in self.pipelines.iter_mut().filter(|p| p.live && p.header == label) {
+        for pipeline in self.function.pipelines.iter_mut().filter(|p| p.live && p.header == label) {
             for factor in &mut pipeline.fetched {
                 for value in factor {
                     let phi = b.ids(Op::Phi, quad, &[]);
                     let Some(at) = b.module.def(phi) else { continue };
                     let nothing = (*value, pipeline.latch);
-                    self.carried.push(Carried { at, first: (*value, pipeline.entry), next: nothing });
+                    self.function.carried.push(Carried { at, first: (*value, pipeline.entry), next: nothing });
                     *value = phi;
                 }
             }
@@ -407,7 +407,7 @@ impl Tiles<'_, '_> {
         let mut f = FunctionBuilder::new(b.module, b.globals, &label, array, &types);
         let mut visit = access.begin(&mut f, 0);
         let lane = self.builtins.load(&mut f, BuiltIn::LocalInvocationIndex);
-        let step = self.invocations.unwrap_or(1);
+        let step = self.analysis.invocations.unwrap_or(1);
         let mut quad_at = |f: &mut FunctionBuilder<'_>, line: Index, at: Index| {
             let (row, col) = layout.row_col(line, at);
             let run = visit.load_run(f, row, col, layout.unit());
@@ -441,10 +441,10 @@ impl Tiles<'_, '_> {
 
     /// Before the barrier of a product: puts what was fetched for it into the staging buffers. Answers which factors were.
     pub(super) fn put_fetched(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, slices: &Slices) -> [bool; 2] {
-        let Some(n) = self.pipelines.iter().position(|p| p.live && p.products.contains(&r)) else {
+        let Some(n) = self.function.pipelines.iter().position(|p| p.live && p.products.contains(&r)) else {
             return [false; 2];
         };
-        let pipeline = &self.pipelines[n];
+        let pipeline = &self.function.pipelines[n];
         let fetched = pipeline.fetched.clone();
         let at = pipeline.products.iter().position(|p| *p == r).unwrap_or(0);
         let layouts = pipeline.plans[at].each_ref().map(|f| f.as_ref().map(|f| f.layout));
@@ -462,7 +462,7 @@ impl Tiles<'_, '_> {
     fn put_words(&mut self, b: &mut FunctionBuilder<'_>, staging: StagingBuffer, quads: &[Id]) {
         let lane = self.builtins.load(b, BuiltIn::LocalInvocationIndex);
         let begin = staging.begin(b, &mut self.arena, Index::Const(0));
-        let step = self.invocations.unwrap_or(1);
+        let step = self.analysis.invocations.unwrap_or(1);
         let places = staging.layout.places(b, begin, (lane, step), MOST).unwrap_or_default();
         for ((_, _, word), value) in places.into_iter().zip(quads) {
             let quad = b.div(word, 4);
@@ -472,9 +472,9 @@ impl Tiles<'_, '_> {
 
     /// Behind the barrier of a product: fetches for the next.
     pub(super) fn fetch_next(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef) {
-        let Some(n) = self.pipelines.iter().position(|p| p.live && p.products.contains(&r)) else { return };
-        let entry = self.pipelines[n].entry;
-        let mut pipeline = std::mem::replace(&mut self.pipelines[n], Pipeline::nothing(entry));
+        let Some(n) = self.function.pipelines.iter().position(|p| p.live && p.products.contains(&r)) else { return };
+        let entry = self.function.pipelines[n].entry;
+        let mut pipeline = std::mem::replace(&mut self.function.pipelines[n], Pipeline::nothing(entry));
         let at = pipeline.products.iter().position(|p| *p == r).unwrap_or(0);
         pipeline.fetched = match at + 1 < pipeline.products.len() {
             true => self.fetch(b, &pipeline, at + 1, Round::This, None),
@@ -485,16 +485,19 @@ impl Tiles<'_, '_> {
                 next
             }
         };
-        self.pipelines[n] = pipeline;
+        self.function.pipelines[n] = pipeline;
     }
 
     /// Hands what was fetched in the last product to the phis of the header.
     fn close(&mut self, pipeline: &Pipeline, next: &[Vec<Id>; 2]) {
-        let phis: Vec<usize> = (0..self.carried.len())
-            .filter(|n| self.carried[*n].next.1 == pipeline.latch && self.carried[*n].first.1 == pipeline.entry)
+        let phis: Vec<usize> = (0..self.function.carried.len())
+            .filter(|n| {
+                self.function.carried[*n].next.1 == pipeline.latch
+                    && self.function.carried[*n].first.1 == pipeline.entry
+            })
             .collect();
         for (n, value) in phis.into_iter().zip(next.iter().flatten()) {
-            self.carried[n].next.0 = *value;
+            self.function.carried[n].next.0 = *value;
         }
     }
 }

@@ -126,7 +126,7 @@ impl Tiles<'_, '_> {
 
     /// Row and column at which a batch begins.
     pub(super) fn origin(&self, b: &mut FunctionBuilder<'_>, mat: Mat, batch: Batch) -> (Index, Index) {
-        let (row, col) = self.group.filter(|_| mat.workgroup).unwrap_or((Index::Const(0), Index::Const(0)));
+        let (row, col) = self.function.group.filter(|_| mat.workgroup).unwrap_or((Index::Const(0), Index::Const(0)));
         let Placement { rows, cols, .. } = mat.placement;
         let row = rows.unclamped(b, row, Index::Const(batch.row)).times(mat.tile_rows).emit(b);
         let col = cols.unclamped(b, col, Index::Const(batch.col)).times(mat.tile_cols).emit(b);
@@ -135,15 +135,15 @@ impl Tiles<'_, '_> {
 
     /// Returns true if a load is left to the product that uses it.
     pub(super) fn defers(&mut self, r: InstRef, inst: &Inst) -> bool {
-        let Some(id) = inst.result.filter(|id| self.deferred.get(id) == Some(&r)) else { return false };
-        self.loads.insert(r, inst.clone());
+        let Some(id) = inst.result.filter(|id| self.function.deferred.get(id) == Some(&r)) else { return false };
+        self.function.loads.insert(r, inst.clone());
         self.gone.push(id);
         true
     }
 
     /// The number of the subgroup in the workgroup.
     pub(super) fn subgroup(&mut self, b: &mut FunctionBuilder<'_>) -> Index {
-        if self.subgroups == Some(1) { Index::Const(0) } else { self.builtins.load(b, BuiltIn::SubgroupId) }
+        if self.analysis.subgroups == Some(1) { Index::Const(0) } else { self.builtins.load(b, BuiltIn::SubgroupId) }
     }
 
     /// Loads the tiles of a batch from a staging buffer.
@@ -180,8 +180,8 @@ impl Tiles<'_, '_> {
     }
 
     pub(super) fn load_tensor(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
-        let mat = inst.ty.and_then(|t| self.mats.get(&t)).copied();
-        let (Some(mat), Some(access)) = (mat, self.accesses.get(&r).cloned()) else {
+        let mat = inst.ty.and_then(|t| self.analysis.mats.get(&t)).copied();
+        let (Some(mat), Some(access)) = (mat, self.analysis.accesses.get(&r).cloned()) else {
             return malformed(r, "a tensor load of no matrix");
         };
         if self.defers(r, inst) {
@@ -282,7 +282,7 @@ impl Tiles<'_, '_> {
     }
 
     pub(super) fn store_tensor(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef) -> Result<(), Refusal> {
-        let Some(access) = self.accesses.get(&r).cloned() else {
+        let Some(access) = self.analysis.accesses.get(&r).cloned() else {
             return malformed(r, "a tensor store of no matrix");
         };
         let (mat, parts) = self.tiles_of(b.module, r, access.object)?;
@@ -487,7 +487,7 @@ impl Tiles<'_, '_> {
         } else {
             self.builtins.load(b, BuiltIn::SubgroupLocalInvocationId)
         };
-        let count = if shared { self.invocations.unwrap_or(1) } else { self.size };
+        let count = if shared { self.analysis.invocations.unwrap_or(1) } else { self.analysis.size };
         (&mut self.arena, begin, lane, count)
     }
 }
