@@ -27,6 +27,7 @@ mod product;
 mod reduce;
 mod resident;
 mod row_uniform;
+mod slices;
 mod stage;
 mod tensors;
 mod tile;

@@ -20,10 +20,8 @@ use super::arith::{HALF, MulAdd};
 use super::array::{Array, Sink, unroll};
 use super::exchange::Move;
 use super::factor::{Factor, Staged};
-use super::fetch::{Fetch, fetched};
-use super::fragment::Fragment;
 use super::memory::Access;
-use super::stage::where_;
+use super::slices::{Fill, Filling, Slices, call};
 use super::{Key, Lower, Mat};
 use crate::Refusal;
 use crate::matrix::arena::{Arena, Elem, Region};
@@ -31,8 +29,9 @@ use crate::matrix::bits::small_type;
 use crate::matrix::lanes::LaneSource;
 use crate::matrix::placement::whole_pieces;
 use crate::tensor;
-use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::builder::{FunctionBuilder, Unroll};
 use coop_ir::{Id, InstRef, Op, Operand};
+use std::ops::Range;
 
 /// Multiplications of a lane that are written out at most, unless a single block of `k` has more.
 const WRITTEN_OUT: u32 = 1024;
@@ -54,7 +53,7 @@ const SHORTEST_WIDE: u32 = 8;
 const PAIRED_SLICES: [(u32, u32); 5] = [(32, 2), (32, 1), (16, 2), (16, 1), (8, 1)];
 
 /// Slices of what lanes hold that are written out at most.
-const WRITTEN_OUT_SLICES: u32 = 4;
+pub(super) const WRITTEN_OUT_SLICES: u32 = 4;
 
 /// The `k` that are multiplied at once at most.
 const LONGEST_BLOCK: u32 = 16;
@@ -111,18 +110,6 @@ impl Plan {
             begin: lanes.begin(b, arena, region),
         })
     }
-}
-
-/// How a factor comes into shared memory, in the function of a product.
-enum Fill {
-    /// From an array that the lanes hold: the factor, or a matrix that becomes it.
-    Array(Option<Box<Move>>),
-    /// From memory in two steps, with time in between.
-    Fetch(Fetch),
-    /// From memory, by a function that takes what the load goes by, and the first `k`.
-    Function(Id),
-    /// It is there.
-    There,
 }
 
 impl Lower<'_, '_> {
@@ -281,6 +268,27 @@ impl Lower<'_, '_> {
         let begin = self.begin_sums(mul, sums);
         let multiply = self.multiply(plan, sums);
         let end = self.end_sums(mul, sums);
+        let (fills, mut types) = self.fills(plan, sources);
+        types.push(mul.c.ty);
+        let label = format!("coop_product_{}_{}", mul.d.label(), mul.a.placement.shape.cols);
+        let mut f = FunctionBuilder::new(self.m, &mut self.g, &label, mul.d.ty, &types);
+        let b = &mut f;
+        let lane = self.lanes.lane(b, mul.d.workgroup);
+        let staged = plan.staged(b, &mut self.lanes, &mut self.arena);
+        let params: Vec<Id> = (0..types.len()).map(|n| b.param(n)).collect();
+        let c = params[types.len() - 1];
+        let first = begin.map_or(c, |begin| call(b, begin, sums, &[c]));
+        let fills = fills.into_iter().zip(staged);
+        let fills = fills.map(|((fill, range), staged)| Filling::new(b, plan, fill, params[range].to_vec(), staged));
+        let slices = Slices { plan, lane, sums, multiply, fills: fills.collect() };
+        let last = slices.multiply_all(b, &mut self.arena, first);
+        let result = end.map_or(last, |end| call(b, end, mul.d.ty, &[last, c]));
+        Ok(f.finish(Some(result)))
+    }
+
+    /// How each factor comes into shared memory, and which of the parameters of the product's function that takes; their
+    /// types.
+    fn fills(&mut self, plan: Plan, sources: &[Source; 2]) -> (Vec<(Fill, Range<usize>)>, Vec<Id>) {
         let mut types = Vec::new();
         let mut fills = Vec::new();
         for (source, factor) in sources.iter().zip([plan.a, plan.b]) {
@@ -304,130 +312,7 @@ impl Lower<'_, '_> {
             };
             fills.push((fill, range));
         }
-        types.push(mul.c.ty);
-        let label = format!("coop_product_{}_{}", mul.d.label(), mul.a.placement.shape.cols);
-        let mut f = FunctionBuilder::new(self.m, &mut self.g, &label, mul.d.ty, &types);
-        let b = &mut f;
-        let (arena, lanes) = (&mut self.arena, &mut self.lanes);
-        let lane = lanes.lane(b, mul.d.workgroup);
-        let zone = plan.at[0].zone;
-        let staged = plan.staged(b, lanes, arena);
-        let params: Vec<Id> = (0..types.len()).map(|n| b.param(n)).collect();
-        let c = params[types.len() - 1];
-        let call = |b: &mut FunctionBuilder<'_>, function: Id, ret: Id, args: &[Id]| {
-            let all: Vec<Id> = [function].into_iter().chain(args.iter().copied()).collect();
-            b.ids(Op::FunctionCall, ret, &all)
-        };
-        let first = begin.map_or(c, |begin| call(b, begin, sums, &[c]));
-        let zero = b.u32(0);
-        // What waits to be put into shared memory, in variables where there is a next slice.
-        let mut waiting: Vec<Option<Id>> = Vec::new();
-        for (fill, range) in &fills {
-            waiting.push(match fill {
-                Fill::Fetch(fetch) => {
-                    let args: Vec<Id> = params[range.clone()].iter().copied().chain([zero]).collect();
-                    let value = call(b, fetch.function, fetch.ret, &args);
-                    Some(if plan.slices == 1 { value } else { kept(b, fetch.ret, value) })
-                }
-                _ => None,
-            });
-        }
-        // Puts the slice from `k` on where it belongs.
-        let put = |b: &mut FunctionBuilder<'_>, arena: &mut Arena, stage: Index, (k, k_id): (Index, Id)| {
-            for (((fill, range), staged), waits) in fills.iter().zip(&staged).zip(&waiting) {
-                let staged = staged.stage(b, stage);
-                match (fill, waits) {
-                    (Fill::Fetch(fetch), Some(waits)) => {
-                        let value = if plan.slices == 1 { *waits } else { b.ids(Op::Load, fetch.ret, &[*waits]) };
-                        fetched(b, arena, fetch, &staged, mul, lane, value);
-                    }
-                    (Fill::Function(function), _) => {
-                        let void = b.globals.void(b.module);
-                        let mut args: Vec<Id> = params[range.clone()].iter().copied().chain([k_id]).collect();
-                        if plan.stages > 1 {
-                            args.push(b.index(stage));
-                        }
-                        call(b, *function, void, &args);
-                    }
-                    (Fill::Array(how), _) => {
-                        let factor = staged.factor;
-                        let stage = |b: &mut FunctionBuilder<'_>, value: Id| factor.staged(b, mul, value);
-                        let mat = how.as_ref().map_or(factor.mat, |h| h.from);
-                        let held = Fragment { mat, how: how.as_deref(), stage: &stage };
-                        held.put(b, arena, &staged, plan.slice, (lane, k), params[range.start]);
-                    }
-                    (Fill::There, _) => {}
-                    (Fill::Fetch(_), None) => unreachable!("what is fetched waits"),
-                }
-            }
-        };
-        // Asks memory for the slice from `k` on.
-        let ask = |b: &mut FunctionBuilder<'_>, k: Id| {
-            for ((fill, range), waits) in fills.iter().zip(&waiting) {
-                if let (Fill::Fetch(fetch), Some(waits)) = (fill, waits) {
-                    let args: Vec<Id> = params[range.clone()].iter().copied().chain([k]).collect();
-                    let value = call(b, fetch.function, fetch.ret, &args);
-                    b.effect(Op::Store, [*waits, value].map(Operand::Id));
-                }
-            }
-        };
-        let last = if plan.slices == 1 {
-            arena.barrier(b, zone);
-            put(b, arena, Index::Const(0), (Index::Const(0), zero));
-            arena.barrier(b, zone);
-            call(b, multiply, sums, &[first])
-        } else {
-            let total = kept(b, sums, first);
-            if plan.stages > 1 {
-                arena.barrier(b, zone);
-                put(b, arena, Index::Const(0), (Index::Const(0), zero));
-                arena.barrier(b, zone);
-            }
-            // What lanes hold is found by indices that are known, or else it would have to be in memory.
-            let held = fills.iter().any(|(fill, _)| matches!(fill, Fill::Array(_)));
-            let how = if held && plan.slices <= WRITTEN_OUT_SLICES { Unroll::Now } else { Unroll::No };
-            let end = plan.slice * plan.slices;
-            b.repeat(plan.slices, how, &mut |b, slice| {
-                let k = b.mul(slice, Index::Const(plan.slice));
-                if plan.stages == 1 {
-                    let k_id = b.index(k);
-                    arena.barrier(b, zone);
-                    put(b, arena, Index::Const(0), (k, k_id));
-                    arena.barrier(b, zone);
-                }
-                let next = b.add(k, Index::Const(plan.slice));
-                let next_id = b.index(next);
-                // Whether there is a next slice, where that is not known.
-                let more = match next {
-                    Index::Const(_) => None,
-                    next => Some(b.compare(Op::ULessThan, next, Index::Const(end))),
-                };
-                let last = next == Index::Const(end);
-                if waiting.iter().any(Option::is_some) && !last {
-                    where_(b, more, &mut |b| ask(b, next_id));
-                }
-                let mut args = vec![b.ids(Op::Load, sums, &[total])];
-                let stage = if plan.stages == 1 { Index::Const(0) } else { b.rem(slice, 2) };
-                if plan.stages > 1 {
-                    args.push(b.index(stage));
-                }
-                if plan.has_resident() {
-                    args.push(b.index(k));
-                }
-                let after = call(b, multiply, sums, &args);
-                b.effect(Op::Store, [total, after].map(Operand::Id));
-                if plan.stages > 1 && !last {
-                    where_(b, more, &mut |b| {
-                        let other = b.u32_op(Op::BitwiseXor, stage, Index::Const(1));
-                        put(b, arena, other, (next, next_id));
-                        arena.barrier(b, zone);
-                    });
-                }
-            });
-            b.ids(Op::Load, sums, &[total])
-        };
-        let result = end.map_or(last, |end| call(b, end, mul.d.ty, &[last, c]));
-        Ok(f.finish(Some(result)))
+        (fills, types)
     }
 
     /// The type of a lane's sums: an array of them.
@@ -526,11 +411,4 @@ fn paired(b: &mut FunctionBuilder<'_>, mul: MulAdd, c: Id) -> Vec<Id> {
         pairs.push(b.ids(Op::CompositeConstruct, pair, &two));
     }
     pairs
-}
-
-/// A variable with a value.
-fn kept(b: &mut FunctionBuilder<'_>, ty: Id, value: Id) -> Id {
-    let variable = b.variable(ty);
-    b.effect(Op::Store, [variable, value].map(Operand::Id));
-    variable
 }

@@ -1,0 +1,191 @@
+//! The body of a product's function: slice after slice of the factors is put into shared memory and multiplied.
+//!
+//! With one stage, lanes wait, put a slice, wait and multiply it. With two, they put the next slice into one stage while
+//! the other is multiplied, and wait once. What comes from memory in two steps is asked for before the slice in front of
+//! it is multiplied.
+
+use super::exchange::Move;
+use super::factor::Staged;
+use super::fetch::{Fetch, fetched};
+use super::fragment::Fragment;
+use super::product::{Plan, WRITTEN_OUT_SLICES};
+use super::stage::where_;
+use crate::matrix::arena::Arena;
+use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::{Id, Op, Operand};
+
+/// How a factor comes into shared memory, in the function of a product.
+pub(super) enum Fill {
+    /// From an array that the lanes hold: the factor, or a matrix that becomes it.
+    Array(Option<Box<Move>>),
+    /// From memory in two steps, with time in between.
+    Fetch(Fetch),
+    /// From memory, by a function that takes what the load goes by, and the first `k`.
+    Function(Id),
+    /// It is there.
+    There,
+}
+
+/// A factor on its way into shared memory.
+pub(super) struct Filling {
+    fill: Fill,
+    /// What it takes of the function's parameters.
+    args: Vec<Id>,
+    staged: Staged,
+    /// What was fetched and waits to be put into shared memory: the value, or a variable where there is a next slice.
+    waiting: Option<Id>,
+}
+
+/// The first `k` of a slice, as an index and as a value.
+type First = (Index, Id);
+
+impl Filling {
+    /// Fetches the first slice, if the factor is fetched.
+    pub(super) fn new(b: &mut FunctionBuilder<'_>, plan: Plan, fill: Fill, args: Vec<Id>, staged: Staged) -> Filling {
+        let zero = b.u32(0);
+        let waiting = match &fill {
+            Fill::Fetch(fetch) => {
+                let value = call(b, fetch.function, fetch.ret, &with(&args, zero));
+                Some(if plan.slices == 1 { value } else { kept(b, fetch.ret, value) })
+            }
+            _ => None,
+        };
+        Filling { fill, args, staged, waiting }
+    }
+}
+
+/// The slices of a product.
+pub(super) struct Slices {
+    pub(super) plan: Plan,
+    pub(super) lane: Index,
+    /// The type of a lane's sums.
+    pub(super) sums: Id,
+    /// The function that adds the products of a slice to the sums.
+    pub(super) multiply: Id,
+    pub(super) fills: Vec<Filling>,
+}
+
+impl Slices {
+    /// The sums after all slices, which begin as `first`.
+    pub(super) fn multiply_all(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, first: Id) -> Id {
+        let (plan, zero) = (self.plan, b.u32(0));
+        if plan.slices == 1 {
+            self.put_between_barriers(b, arena, (Index::Const(0), zero));
+            return call(b, self.multiply, self.sums, &[first]);
+        }
+        let total = kept(b, self.sums, first);
+        if plan.stages > 1 {
+            self.put_between_barriers(b, arena, (Index::Const(0), zero));
+        }
+        // What lanes hold is found by indices that are known, or else it would have to be in memory.
+        let held = self.fills.iter().any(|f| matches!(f.fill, Fill::Array(_)));
+        let how = if held && plan.slices <= WRITTEN_OUT_SLICES { Unroll::Now } else { Unroll::No };
+        b.repeat(plan.slices, how, &mut |b, slice| self.multiply_slice(b, arena, slice, total));
+        b.ids(Op::Load, self.sums, &[total])
+    }
+
+    /// Multiplies a slice, adds that to the variable `total`, and brings the next slice on its way.
+    fn multiply_slice(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, slice: Index, total: Id) {
+        let plan = self.plan;
+        let k = b.mul(slice, Index::Const(plan.slice));
+        if plan.stages == 1 {
+            let k_id = b.index(k);
+            self.put_between_barriers(b, arena, (k, k_id));
+        }
+        let next = b.add(k, Index::Const(plan.slice));
+        let next_id = b.index(next);
+        let end = Index::Const(plan.slice * plan.slices);
+        // Holds if there is a next slice; `None` where that is known.
+        let more = match next {
+            Index::Const(_) => None,
+            next => Some(b.compare(Op::ULessThan, next, end)),
+        };
+        let last = next == end;
+        if self.fills.iter().any(|f| f.waiting.is_some()) && !last {
+            where_(b, more, &mut |b| self.ask(b, next_id));
+        }
+        let mut args = vec![b.ids(Op::Load, self.sums, &[total])];
+        let stage = if plan.stages == 1 { Index::Const(0) } else { b.rem(slice, 2) };
+        if plan.stages > 1 {
+            args.push(b.index(stage));
+        }
+        if plan.has_resident() {
+            args.push(b.index(k));
+        }
+        let after = call(b, self.multiply, self.sums, &args);
+        b.effect(Op::Store, [total, after].map(Operand::Id));
+        if plan.stages > 1 && !last {
+            where_(b, more, &mut |b| {
+                let other = b.u32_op(Op::BitwiseXor, stage, Index::Const(1));
+                self.put(b, arena, other, (next, next_id));
+                arena.barrier(b, plan.at[0].zone);
+            });
+        }
+    }
+
+    /// Puts the slice from `k` on into the first stage, where nobody reads it.
+    fn put_between_barriers(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, k: First) {
+        let zone = self.plan.at[0].zone;
+        arena.barrier(b, zone);
+        self.put(b, arena, Index::Const(0), k);
+        arena.barrier(b, zone);
+    }
+
+    /// Puts the slice from `k` on where it belongs.
+    fn put(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, stage: Index, (k, k_id): First) {
+        let (plan, mul) = (self.plan, self.plan.mul);
+        for Filling { fill, args, staged, waiting } in &self.fills {
+            let staged = staged.stage(b, stage);
+            match (fill, waiting) {
+                (Fill::Fetch(fetch), Some(waiting)) => {
+                    let value = if plan.slices == 1 { *waiting } else { b.ids(Op::Load, fetch.ret, &[*waiting]) };
+                    fetched(b, arena, fetch, &staged, mul, self.lane, value);
+                }
+                (Fill::Function(function), _) => {
+                    let void = b.globals.void(b.module);
+                    let mut args = with(args, k_id);
+                    if plan.stages > 1 {
+                        args.push(b.index(stage));
+                    }
+                    call(b, *function, void, &args);
+                }
+                (Fill::Array(how), _) => {
+                    let factor = staged.factor;
+                    let stage = |b: &mut FunctionBuilder<'_>, value: Id| factor.staged(b, mul, value);
+                    let mat = how.as_ref().map_or(factor.mat, |h| h.from);
+                    let held = Fragment { mat, how: how.as_deref(), stage: &stage };
+                    held.put(b, arena, &staged, plan.slice, (self.lane, k), args[0]);
+                }
+                (Fill::There, _) => {}
+                (Fill::Fetch(_), None) => unreachable!("what is fetched waits"),
+            }
+        }
+    }
+
+    /// Fetches the slice from `k` on.
+    fn ask(&self, b: &mut FunctionBuilder<'_>, k: Id) {
+        for Filling { fill, args, waiting, .. } in &self.fills {
+            if let (Fill::Fetch(fetch), Some(waiting)) = (fill, waiting) {
+                let value = call(b, fetch.function, fetch.ret, &with(args, k));
+                b.effect(Op::Store, [*waiting, value].map(Operand::Id));
+            }
+        }
+    }
+}
+
+/// Calls a function of the output.
+pub(super) fn call(b: &mut FunctionBuilder<'_>, function: Id, ret: Id, args: &[Id]) -> Id {
+    let all: Vec<Id> = [function].into_iter().chain(args.iter().copied()).collect();
+    b.ids(Op::FunctionCall, ret, &all)
+}
+
+fn with(args: &[Id], last: Id) -> Vec<Id> {
+    args.iter().copied().chain([last]).collect()
+}
+
+/// A variable with a value.
+fn kept(b: &mut FunctionBuilder<'_>, ty: Id, value: Id) -> Id {
+    let variable = b.variable(ty);
+    b.effect(Op::Store, [variable, value].map(Operand::Id));
+    variable
+}
