@@ -14,7 +14,7 @@ use coop_ir::needs::each_need;
 use coop_ir::spv::Capability;
 use coop_ir::{Kind, Module, Op};
 
-/// Which kind of module it is: that is not taken back, whatever the grammar finds.
+/// The kinds of a module, which are never taken back.
 const KINDS: [Capability; 2] = [Capability::Shader, Capability::Kernel];
 
 /// Declares what the declared capabilities imply.

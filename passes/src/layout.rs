@@ -1,4 +1,4 @@
-//! How OpenCL lays out types in memory: each at a multiple of its alignment, vectors of three like those of four.
+//! The layout of OpenCL's types in memory: each at a multiple of its alignment, vectors of three like those of four.
 //!
 //! Matrices have no layout that anything says; compilers of kernels count them as pointers where they are in structs and
 //! arrays ([`Layout::with_matrices`]).

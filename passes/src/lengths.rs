@@ -18,7 +18,7 @@ use coop_ir::types::{self, Scalar};
 use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, InstRef, Kind, Module, Op, Operand};
 
-/// What asks for a length.
+/// The instructions that ask for a length.
 const LENGTHS: [Op; 2] = [Op::CooperativeMatrixLengthKHR, Op::CooperativeMatrixLengthNV];
 
 /// Computes such constants in functions.

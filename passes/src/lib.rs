@@ -45,7 +45,7 @@ pub use pipeline::{PASSES, Pass, lower, lower_with};
 pub use refusals::{REFUSALS, RefusalRule, refusal_rule};
 pub use report::{Argument, KernelArguments, LoweredMatrix, Report, Size, SizeSource, SubgroupSize, Timing, Warning};
 
-/// What the output may contain.
+/// The instructions that the output may contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
     /// No cooperative-matrix type or instruction at all.
@@ -74,7 +74,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// What a lane of a subgroup-scope matrix is.
+/// The meaning of a lane of a subgroup-scope matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Lanes {
     /// An invocation of a subgroup of the device, which must have the size that was said.
@@ -85,24 +85,24 @@ pub enum Lanes {
     LocalIndex,
 }
 
-/// What holds where texts and hardware differ.
+/// The behavior to assume where texts and hardware differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Semantics {
     /// The specifications.
     #[default]
     Spec,
-    /// What was observed on an NVIDIA H100.
+    /// The behavior of an NVIDIA H100, as observed.
     Nvidia,
 }
 
-/// How kernels become Vulkan compute shaders.
+/// Options for kernels that become Vulkan compute shaders.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Vulkan {
     /// Bytes of shared memory behind arguments that point to it, by the argument's number.
     pub local_arguments: BTreeMap<u32, u32>,
 }
 
-/// What offsets and bounds of SPV_INTEL_joint_matrix's checked accesses count.
+/// The unit of offsets and bounds of SPV_INTEL_joint_matrix's checked accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Checked {
     /// Lines of memory and elements of a line, as every implementation has it.
@@ -112,7 +112,7 @@ pub enum Checked {
     Prose,
 }
 
-/// How numbers are read that a multiplication takes as tf32.
+/// The bits read of numbers that a multiplication takes as tf32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Tf32 {
     /// With all their bits: what numbers that are tf32 already need.
@@ -124,10 +124,10 @@ pub enum Tf32 {
     Rne,
 }
 
-/// How to lower.
+/// Options of a lowering.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
-    /// What the output may contain.
+    /// The instructions that the output may contain.
     pub target: Target,
     /// Values of spec constants.
     pub spec: Specialization,
@@ -141,17 +141,17 @@ pub struct Options<'a> {
     /// The subgroup size that the pipeline will require. Without it a kernel's own is taken; else the one for which the module
     /// is specialised, if that shows, or the profile's, and the report warns of what was assumed.
     pub subgroup_size: Option<u32>,
-    /// What a lane is.
+    /// The meaning of a lane.
     pub lanes: Lanes,
-    /// What holds where texts and hardware differ.
+    /// The behavior to assume where texts and hardware differ.
     pub semantics: Semantics,
     /// Make Vulkan compute shaders of OpenCL kernels.
     pub vulkan: Option<Vulkan>,
     /// The size of a workgroup, where a kernel says none.
     pub local_size: Option<[u32; 3]>,
-    /// What offsets and bounds of checked accesses count.
+    /// The unit of offsets and bounds of checked accesses.
     pub checked: Checked,
-    /// How a multiplication reads tf32.
+    /// The bits that a multiplication reads of tf32.
     pub tf32: Tf32,
     /// The function that `OpCooperativeMatrixApplyFunctionINTEL` means, by name.
     pub apply_function: Option<String>,
@@ -198,19 +198,19 @@ impl Options<'_> {
 /// Why a module was not lowered. Nothing is written then.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// What it is called: `refused-unknown-dimension`.
+    /// The id of the reason: `refused-unknown-dimension`.
     pub rule: &'static str,
     /// The instruction, of the module that was given to [`lower`].
     pub at: Option<InstRef>,
     /// Why: lower case, no final period.
     pub reason: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
-    /// What another attempt may do something about.
+    /// The cause, where another attempt may do something about it.
     pub cause: Cause,
 }
 
-/// What another attempt, with other options or another plan, may do something about.
+/// A cause that another attempt, with other options or another plan, may do something about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Cause {
@@ -252,7 +252,7 @@ impl std::error::Error for Refusal {}
 pub struct Lowered {
     /// The module.
     pub module: Module,
-    /// What was done, and what the output needs.
+    /// The record of the lowering and the needs of the output.
     pub report: Report,
 }
 
@@ -265,7 +265,7 @@ pub enum Error {
     Bug {
         /// The pass.
         pass: &'static str,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
 }

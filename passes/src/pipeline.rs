@@ -14,7 +14,7 @@ use coop_ir::spv::{Capability, Decoration};
 use coop_ir::{InstRef, Module, Op, binary};
 use std::time::Instant;
 
-/// What a pass works with, besides the module.
+/// The context of a pass: what it works with besides the module.
 pub(crate) struct PassCx<'a> {
     pub(crate) options: &'a Options<'a>,
     pub(crate) report: &'a mut Report,
@@ -55,7 +55,7 @@ pub(crate) fn too_many(m: &Module, at: Option<InstRef>) -> Refusal {
 pub struct Pass {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// A summary in a line.
     pub summary: &'static str,
     /// The targets that it is run for.
     pub targets: &'static [Target],

@@ -1,4 +1,4 @@
-//! What a lowering did, and what its output needs from the pipeline.
+//! The report of a lowering: its record, and the needs of its output.
 
 use coop_ir::decorate::Decorations;
 use coop_ir::hash::FxHashSet;
@@ -65,7 +65,7 @@ pub struct KernelArguments {
     pub arguments: Vec<Argument>,
 }
 
-/// What a module takes as SPIR-V words, before and after.
+/// The size of a module in SPIR-V words, before and after.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Size {
@@ -123,7 +123,7 @@ fn touches(m: &Module, r: InstRef) -> bool {
     inst.ty.into_iter().chain(inst.ids().filter_map(|id| m.type_of(id))).any(is_mat)
 }
 
-/// Who says a subgroup size.
+/// The source of a subgroup size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SizeSource {
@@ -143,7 +143,7 @@ pub enum SizeSource {
 pub struct SubgroupSize {
     /// Invocations.
     pub size: u32,
-    /// Who says it.
+    /// The source of the size.
     pub source: SizeSource,
 }
 
@@ -151,11 +151,11 @@ pub struct SubgroupSize {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Warning {
-    /// What it is called: `subgroup-size-assumed`.
+    /// The id: `subgroup-size-assumed`.
     pub id: &'static str,
-    /// What is assumed: lower case, no final period.
+    /// The assumption: lower case, no final period.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -165,7 +165,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What a lowering did, and what its output needs. Serialises to the JSON of `cooplower --report`.
+/// The record of a lowering and the needs of its output. Serializes to the JSON of `cooplower --report`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -175,7 +175,7 @@ pub struct Report {
     pub profile: Option<String>,
     /// True if anything was lowered; if not, the output is the input.
     pub changed: bool,
-    /// How large input and output are, where anything was lowered.
+    /// The sizes of input and output, where anything was lowered.
     pub size: Size,
     /// The passes that ran.
     pub passes: Vec<Timing>,
@@ -189,7 +189,7 @@ pub struct Report {
     /// True if the output has subgroups that it counts itself.
     #[serde(skip)]
     pub(crate) counts_subgroups: bool,
-    /// What to look at before the output is run.
+    /// Warnings to look at before the output is run.
     pub warnings: Vec<Warning>,
     /// True if the pipeline must require full subgroups.
     pub full_subgroups: bool,
@@ -219,7 +219,7 @@ pub struct Report {
     /// Cache controls that were dropped.
     #[serde(skip_serializing_if = "is_zero")]
     pub dropped_cache_controls: u32,
-    /// What is not exactly as it was, in words: precision, ordering.
+    /// Differences from the input, in words: precision, ordering.
     pub approximations: Vec<String>,
 }
 

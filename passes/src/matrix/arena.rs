@@ -38,7 +38,7 @@ pub(crate) const QUAD: u32 = 16;
 /// Bytes that every Vulkan device has at least; what is assumed where no device is named.
 const PORTABLE: u32 = 16384;
 
-/// Who shares a region.
+/// The invocations that share a region.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Zone {
     /// The invocations of the workgroup.
@@ -64,18 +64,18 @@ impl Zone {
 /// A range of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Region {
-    /// Who shares it.
+    /// The invocations that share it.
     pub(crate) zone: Zone,
     /// Where it begins, in quads from the beginning of the zone or part.
     pub(crate) at: u32,
-    /// How long it is, in quads.
+    /// The length in quads.
     pub(crate) quads: u32,
 }
 
 /// The type of an element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Elem {
-    /// What it is.
+    /// The component type.
     pub(crate) scalar: Scalar,
     /// Its id.
     pub(crate) ty: Id,
@@ -89,7 +89,7 @@ struct Use {
     most: u32,
 }
 
-/// How much was taken at some moment.
+/// The amount taken at some moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     workgroup: u32,
@@ -198,7 +198,7 @@ impl Arena {
         Refusal::new("refused-shared-memory", Some(at), why, remedy).caused_by(Cause::OutOfSharedMemory)
     }
 
-    /// How much is taken now.
+    /// Returns the amount taken now.
     pub(crate) fn mark(&self) -> Mark {
         Mark { workgroup: self.workgroup.now, subgroup: self.subgroup.now }
     }
@@ -227,7 +227,7 @@ impl Arena {
         *self.variable.get_or_insert_with(|| m.fresh_id())
     }
 
-    /// What a matrix is loaded from and stored to at a quad: its stride is in quads, or in components in kernels, whose
+    /// Returns the pointer for loads and stores of a matrix at a quad: its stride is in quads, or in components in kernels, whose
     /// compilers count those whatever the pointer points to.
     pub(crate) fn matrix_pointer(&mut self, b: &mut FunctionBuilder<'_>, quad: Index, elem: Elem) -> Id {
         let pointer = self.quad_pointer(b, quad);
@@ -238,7 +238,7 @@ impl Arena {
         b.ids(Op::Bitcast, ty, &[pointer])
     }
 
-    /// How many of what such a pointer points to are a quad.
+    /// Returns the number of pointees of such a pointer in a quad.
     pub(crate) fn units_of_quad(&self, elem: Elem) -> u32 {
         if self.kernel { QUAD / elem.scalar.bytes() } else { 1 }
     }

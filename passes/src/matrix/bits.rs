@@ -28,7 +28,7 @@ pub(crate) fn gather(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, parts:
     }
 }
 
-/// What numbers were taken out of, all of them and in order, if that is a value of type `to`.
+/// Returns the value of type `to` that the numbers are all the parts of, in order, if there is one.
 fn taken_apart(m: &Module, parts: &[Id], to: Id) -> Option<Id> {
     let extracted = |(at, part): (usize, &Id)| {
         let inst = m.def_inst(*part).filter(|i| i.op == Op::CompositeExtract && i.operands.len() == 2)?;

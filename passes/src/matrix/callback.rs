@@ -1,4 +1,4 @@
-//! What callbacks and other instructions do besides computing values.
+//! Effects of callbacks and of other instructions.
 
 use coop_ir::effects::{self, Written};
 use coop_ir::grammar::Effects;

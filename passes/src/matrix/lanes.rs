@@ -99,7 +99,7 @@ impl LaneSource {
         Ok(this)
     }
 
-    /// What [`Lanes::LocalIndex`] asks of the module.
+    /// Checks the requirements of [`Lanes::LocalIndex`].
     fn local_index(&mut self, m: &Module, constants: &Constants, options: &Options<'_>) -> Result<(), Refusal> {
         let subgroup = self.subgroup.unwrap_or(1);
         match self.workgroup.invocations {
@@ -172,7 +172,7 @@ impl LaneSource {
         self.by_subgroups = true;
     }
 
-    /// What the lane has whose number differs in these bits.
+    /// The value of the lane whose number differs in these bits.
     pub(crate) fn shuffle(&mut self, b: &mut FunctionBuilder<'_>, value: Id, mask: u32) -> Id {
         self.shuffles = true;
         let ty = b.u32_type();
@@ -318,7 +318,7 @@ fn works_on_subgroup(m: &Module, constants: &Constants, inst: &Inst) -> bool {
     }
 }
 
-/// What tells about subgroups and is not answered.
+/// Built-ins about subgroups that are not answered.
 struct Untold {
     /// Masks, by variable.
     masks: FxHashMap<Id, BuiltIn>,

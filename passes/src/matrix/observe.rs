@@ -20,7 +20,7 @@ use coop_ir::spv::{CooperativeMatrixUse, StorageClass};
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op};
 
-/// What is observed.
+/// The observed types.
 #[derive(Default)]
 pub(crate) struct Observed {
     /// The types that are observed, and those that are given elements of others.
@@ -29,7 +29,7 @@ pub(crate) struct Observed {
     pub(crate) copies: FxHashSet<(Id, Id)>,
 }
 
-/// What is observed of the types `uses`.
+/// Returns those of the types `uses` that are observed.
 pub(crate) fn observed(m: &Module, uses: &FxHashMap<Id, Use>) -> Observed {
     let mut out = Observed::default();
     for f in 0..m.functions.len() {
@@ -119,7 +119,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// What a value depends on.
+    /// The types whose elements a value depends on.
     fn of(&self, id: Id) -> &[Id] {
         self.values.get(&id).map_or(&[], Vec::as_slice)
     }

@@ -1,4 +1,4 @@
-//! Which invocation holds which element: the maps between (lane, index) and (row, column).
+//! The invocations that hold each element of a matrix: the maps between (lane, index) and (row, column).
 //!
 //! The lanes of a scope (a subgroup, or a workgroup) are arranged as a grid of `rows` x `cols`, and a matrix is split by
 //! the grid's rows and columns. There are three ways:
@@ -23,7 +23,7 @@
 //! 5. Exactly one lane is the owner of an element: the one that stores it.
 //! 6. The row of (lane, index) depends on the lane's grid row alone, the column on its grid column alone.
 
-/// What a matrix is used for.
+/// The use of a matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub(crate) enum Use {
     /// The left factor.
@@ -52,7 +52,7 @@ pub(crate) struct Shape {
     pub(crate) use_: Use,
 }
 
-/// What a subgroup holds of a matrix in blocks.
+/// A matrix whose fragments are blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Holding {
     /// The matrix.
@@ -70,7 +70,7 @@ impl From<Shape> for Holding {
 /// Lanes that run together, on most devices.
 const BLOCK_LANES: u32 = 32;
 
-/// How the lanes of a scope are arranged.
+/// The arrangement of the lanes of a scope.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ThreadGrid {
     /// Groups of lanes among which rows are divided.
@@ -84,13 +84,13 @@ pub(crate) struct ThreadGrid {
 /// Lanes in an aligned range.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Line {
-    /// How many they are.
+    /// The number of lanes.
     pub(crate) count: u32,
-    /// How far they are from each other.
+    /// The distance of neighbors.
     pub(crate) step: u32,
 }
 
-/// How an extent is divided among groups of lanes: dealt out in pieces of neighbours, in turn.
+/// The division of an extent among groups of lanes: pieces of neighbors, dealt out in turn.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct AxisSplit {
     /// Rows or columns of the matrix.
@@ -103,21 +103,22 @@ pub(crate) struct AxisSplit {
     pub(crate) piece: u32,
 }
 
-/// Who holds which element of a matrix: the map between (lane, index) and (row, column). The part that one lane holds is
-/// its *fragment*. Rows and columns are those of elements, or of tiles where subgroups hold whole tiles.
+/// The map between (lane, index) and (row, column) of a matrix. The part that one lane holds is its *fragment*. Rows and
+/// columns are those of elements, or of tiles where subgroups hold whole tiles.
 ///
-/// The invariants are at the top of this file. [`Placement::transposed`] is its own inverse and swaps what `rows` and `cols`
-/// say; two matrices with equal placements hold equal positions at equal indices, so that element-wise operations on them
-/// move nothing.
+/// The row of an element depends on `rows`, the lane's row in the grid and the row in the fragment alone, and the column
+/// likewise: an operation along one axis asks the [`AxisSplit`] of that axis. Matrices of equal placements hold equal
+/// positions at equal indices, so that element-wise operations on them move nothing. The other invariants are at the
+/// top of this file; [`super::position`] has the same map as code.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Placement {
     /// The matrix.
     pub(crate) shape: Shape,
-    /// How the lanes are arranged.
+    /// The arrangement of the lanes.
     pub(crate) grid: ThreadGrid,
-    /// How its rows are divided.
+    /// The division of the rows.
     pub(crate) rows: AxisSplit,
-    /// How its columns are divided.
+    /// The division of the columns.
     pub(crate) cols: AxisSplit,
 }
 
@@ -171,7 +172,7 @@ impl ThreadGrid {
         if fits { ThreadGrid { block: (rows, self.cols), ..self } } else { self.in_blocks() }
     }
 
-    /// How the lanes that hold a row (or else a column) stand: `count` of them, a power of two, `step` apart, in an
+    /// The lanes that hold a row (or else a column): `count` of them, a power of two, `step` apart, in an
     /// aligned range of `count * step` lanes. `None` where they stand otherwise.
     pub(crate) fn line(self, by_row: bool) -> Option<Line> {
         let (down, right) = self.block;
@@ -194,14 +195,14 @@ impl ThreadGrid {
         self.rows * self.cols
     }
 
-    /// What a lane holds of a matrix in blocks, or in both directions where each element is held once.
+    /// The placement of a matrix in blocks, split in both directions where each element is held once.
     pub(crate) fn held(self, holding: Holding) -> Placement {
         let Holding { shape, once } = holding;
         let split_as = if once { Shape { use_: Use::Accumulator, ..shape } } else { shape };
         Placement { shape, ..self.placement(split_as) }
     }
 
-    /// What a lane holds of a matrix in blocks.
+    /// The placement of a matrix in blocks.
     pub(crate) fn placement(self, shape: Shape) -> Placement {
         let (row_groups, col_groups) = match shape.use_ {
             Use::A => (self.rows, 1),
@@ -328,7 +329,7 @@ pub(crate) struct Run {
     pub(crate) shape: Shape,
     /// True if neighbours in memory are neighbours in a row (else in a column).
     pub(crate) along_row: bool,
-    /// How many elements are written at once.
+    /// The number of elements written at once.
     pub(crate) len: u32,
 }
 

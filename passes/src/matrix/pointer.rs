@@ -1,4 +1,4 @@
-//! What the pointer of a load or store points to, and where the chain of accesses to it begins.
+//! Pointer operands of loads and stores: the memory they point to, and the root of their access chains.
 
 use crate::Refusal;
 use crate::kernel::is_physical;
@@ -8,7 +8,7 @@ use coop_ir::spv::{Capability, Decoration, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op};
 
-/// What a pointer operand points to.
+/// The memory that a pointer operand points to.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     /// The variable or pointer value where the chain of accesses begins.
@@ -159,7 +159,7 @@ fn array_stride(m: &Module, ty: Id) -> Option<u32> {
         .and_then(|i| i.word(2))
 }
 
-/// How far `OpPtrAccessChain` steps: kernels take the number as signed, so there it is made wide enough not to be negative.
+/// The step of an `OpPtrAccessChain`: kernels take the number as signed, so there it is made wide enough not to be negative.
 pub(crate) fn step(b: &mut FunctionBuilder<'_>, place: &Place, count: Index) -> Id {
     let id = b.index(count);
     if !place.physical || matches!(count, Index::Const(_)) {

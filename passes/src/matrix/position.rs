@@ -97,6 +97,19 @@ pub(crate) fn both(b: &mut FunctionBuilder<'_>, one: Option<Id>, other: Option<I
     }
 }
 
+impl Placement {
+    /// The index of the element in row `i` and column `j` of a fragment.
+    pub(crate) fn index(self, b: &mut FunctionBuilder<'_>, i: Index, j: Index) -> Index {
+        let line = b.mul(i, Index::Const(self.cols.held));
+        b.add(line, j)
+    }
+
+    /// The row and the column, in the fragment, of the element at an index.
+    pub(crate) fn row_and_column(self, b: &mut FunctionBuilder<'_>, index: Index) -> (Index, Index) {
+        (b.div(index, self.cols.held), b.rem(index, self.cols.held))
+    }
+}
+
 impl AxisSplit {
     /// The row or column of a group's `i`th one: at least the extent if there is none.
     pub(crate) fn unclamped(self, b: &mut FunctionBuilder<'_>, group: Index, i: Index) -> Lin {
@@ -123,5 +136,92 @@ impl AxisSplit {
         let inside = b.compare(Op::ULessThan, at, Index::Const(self.extent));
         let (ty, at, end) = (b.u32_type(), b.index(at), b.u32(self.extent - 1));
         (Lin::scaled(Index::Value(b.ids(Op::Select, ty, &[inside, at, end])), 1), Some(inside))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::placement::{MajorOrder, Shape, ThreadGrid, Use, spread_within, tile};
+    use super::*;
+    use coop_ir::builder::Globals;
+    use coop_ir::text;
+
+    fn placements() -> Vec<Placement> {
+        let mut out = Vec::new();
+        let shapes = [(16, 16), (16, 8), (5, 7), (64, 33), (1, 100)];
+        for (rows, cols) in shapes {
+            for use_ in [Use::A, Use::B, Use::Accumulator] {
+                let shape = Shape { rows, cols, use_ };
+                for lanes in [1, 6, 32, 64] {
+                    out.extend(
+                        (1..=lanes).filter(|r| lanes % r == 0).map(|r| ThreadGrid::new(r, lanes / r).placement(shape)),
+                    );
+                    for piece in [1, 2, 4] {
+                        out.push(tile(lanes, shape, (1, piece), piece == 2));
+                        for order in [MajorOrder::Row, MajorOrder::Column] {
+                            out.push(spread_within(lanes, shape, order, piece, 16));
+                        }
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// Of a lane and an index that are constants, the code folds to what [`super::super::placement`] says.
+    #[test]
+    fn code_of_known_positions_is_the_placement() {
+        let mut m = text::parse("OpCapability Shader\nOpMemoryModel Logical GLSL450").expect("it is text");
+        let mut g = Globals::new(&m);
+        let void = g.void(&mut m);
+        let mut f = FunctionBuilder::new(&mut m, &mut g, "positions", void, &[]);
+        let b = &mut f;
+        let placements = placements();
+        assert!(placements.len() > 500, "{}", placements.len());
+        for placement in placements {
+            let Placement { grid, rows, cols, .. } = placement;
+            for lane in 0..grid.lanes() {
+                let at = LanePosition::of_lane(b, placement, Index::Const(lane));
+                let (grid_row, grid_col) = grid.position(lane);
+                assert_eq!(
+                    (at.row_group, at.col_group),
+                    (Index::Const(grid_row), Index::Const(grid_col)),
+                    "{placement:?}"
+                );
+                for index in 0..placement.len() {
+                    let (i, j) = placement.row_and_column(b, Index::Const(index));
+                    assert_eq!(placement.index(b, i, j), Index::Const(index), "{placement:?}");
+                    for (split, group, code, n) in
+                        [(rows, grid_row, at.row_group, i), (cols, grid_col, at.col_group, j)]
+                    {
+                        let Index::Const(number) = n else { panic!("{n:?} is not folded") };
+                        let place = split.place(if split.groups == 1 { 0 } else { group }, number);
+                        assert_eq!(split.unclamped(b, code, n).known(), Some(place), "{placement:?}");
+                        // What does not pad needs no test.
+                        assert!(split.pads() || place < split.extent, "{placement:?}");
+                        assert_eq!(split.pads(), split.held * split.groups != split.extent);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Positions in equal fragments are equal: element-wise operations move nothing.
+    #[test]
+    fn matrices_of_a_shape_that_are_held_once_have_equal_positions() {
+        for lanes in [4, 32] {
+            for grid in (1..=lanes).filter(|r| lanes % r == 0).map(|r| ThreadGrid::new(r, lanes / r)) {
+                let of = |use_| {
+                    grid.held(super::super::placement::Holding {
+                        shape: Shape { rows: 16, cols: 16, use_ },
+                        once: true,
+                    })
+                };
+                let [a, b, c] = [Use::A, Use::B, Use::Accumulator].map(of);
+                assert_eq!((a.rows, a.cols), (c.rows, c.cols));
+                assert_eq!((b.rows, b.cols), (c.rows, c.cols));
+                assert_eq!((a.copies(), a.groups()), (c.copies(), c.groups()));
+            }
+        }
     }
 }

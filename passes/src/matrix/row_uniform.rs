@@ -32,7 +32,7 @@ pub(crate) fn find(m: &Module, given: &dyn Fn(&Inst) -> Option<Vec<Id>>) -> FxHa
     needs.into_keys().collect()
 }
 
-/// What [`find`] asks, of instructions that every lowering treats so; the `matrices` are the operands that are.
+/// The answer to [`find`] for instructions that every lowering treats so; the `matrices` are the operands that are.
 pub(crate) fn given(inst: &Inst, matrices: Vec<Id>) -> Option<Vec<Id>> {
     match inst.op {
         op if op.is_constant() => Some(Vec::new()),
@@ -59,7 +59,7 @@ fn params(m: &Module, f: &Function) -> Vec<Id> {
     f.params.iter().filter_map(|p| m.inst(*p).result).collect()
 }
 
-/// What a function of two elements is, where that is plain to see.
+/// The kind of a function of two elements, where that is plain to see.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Combine {
     /// An operation that matrices have too.
@@ -70,7 +70,7 @@ pub(crate) enum Combine {
     Other,
 }
 
-/// What the function of a reduction is.
+/// Returns the kind of a reduction's function.
 pub(crate) fn combine(m: &Module, function: Id) -> Combine {
     let of = || {
         let f = m.functions.iter().find(|f| m.inst(f.def).result == Some(function))?;

@@ -1,4 +1,4 @@
-//! What nothing reads: before matrices become arrays.
+//! Removes matrices that nothing reads, before matrices become arrays.
 //!
 //! Front ends give a tensor load the matrix that it replaces as an operand, whose elements stay where a view clips.
 //! Where there is no clip nothing of it stays, yet through it every load of a loop depends on the one before, in phis.

@@ -25,7 +25,7 @@ use coop_ir::spv::Decoration;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
-/// What is summed in pairs, if anything.
+/// The type that may be summed in pairs.
 pub(super) const HALF: Scalar = Scalar::Float { width: 16 };
 
 /// The decoration CooperativeMatrixTransposeEXT.

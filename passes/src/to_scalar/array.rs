@@ -6,7 +6,7 @@ use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::spv::StorageClass;
 use coop_ir::{Id, Op, Operand};
 
-/// How a lane's elements are visited.
+/// Chooses how a loop over a lane's elements is unrolled.
 pub(super) fn unroll(elements: u32) -> Unroll {
     match elements {
         0..=64 => Unroll::Now,

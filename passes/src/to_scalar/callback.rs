@@ -107,7 +107,7 @@ impl Lower<'_, '_> {
             let lane_position = LanePosition::new(b, &mut this.lanes, mat.placement, mat.workgroup);
             let index = b.param(0);
             let index = Index::Value(as_type(b, index, index_type));
-            let (i, j) = (b.div(index, mat.placement.cols.held), b.rem(index, mat.placement.cols.held));
+            let (i, j) = mat.placement.row_and_column(b, index);
             let At { row, col, .. } = lane_position.place(b, i, j);
             let parts = [row, col].map(|at| {
                 let at = at.emit(b);
@@ -150,7 +150,7 @@ struct PerElement {
     size: u32,
     /// True if only the owner may call.
     alone: bool,
-    /// Whether the rows of the matrix, and of each extra operand, hold one value each.
+    /// True for the matrix, and for each extra operand, if it is row-uniform.
     row_uniform: Vec<bool>,
     /// True if those of the result do.
     result_is_row_uniform: bool,

@@ -1,4 +1,4 @@
-//! What moves elements between lanes: conversions of use, transposition. Reductions are in [`super::reduce`].
+//! Operations that move elements between lanes: conversions of use, transposition. Reductions are in [`super::reduce`].
 //!
 //! They go through shared memory: a barrier, since others may still read what was there; each lane writes the elements
 //! that it owns; a barrier; each lane reads what it holds of the result. A matrix for which there is no room goes in
@@ -17,13 +17,13 @@ use crate::matrix::position::{At, LanePosition, both};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, InstRef, Op, Operand};
 
-/// How a matrix becomes another one of other use, placement or orientation.
+/// A conversion of a matrix to another use, placement or orientation.
 #[derive(Clone)]
 pub(super) struct Move {
     pub(super) from: Mat,
     pub(super) to: Mat,
     pub(super) transposed: bool,
-    /// What is done to each element on the way.
+    /// The operation on each element.
     pub(super) op: Option<(Op, Vec<Decorated>)>,
     /// True if that cuts off what does not fit.
     pub(super) truncates: bool,
@@ -126,18 +126,18 @@ impl Lower<'_, '_> {
 
 /// A way of a matrix through shared memory, in slices of rows.
 pub(super) struct Passage<'a> {
-    /// What the function is called.
+    /// The name of the function.
     pub(super) label: &'a str,
     pub(super) from: Mat,
     pub(super) to: Mat,
-    /// What lies in shared memory.
+    /// The type of an element in shared memory.
     pub(super) elem: Elem,
     /// Rows that are needed together.
     pub(super) step: u32,
 }
 
 impl Move {
-    /// What tells the code for it apart.
+    /// The key of the function for it.
     pub(super) fn key(&self) -> Key {
         let words = self.op.iter().flat_map(|(o, d)| {
             let more = d.iter().flat_map(|(d, more)| [d.0].into_iter().chain(more.iter().copied()));

@@ -22,7 +22,7 @@ pub(super) struct Factor {
     pub(super) mat: Mat,
     pub(super) is_a: bool,
     pub(super) signed: bool,
-    /// What is in shared memory: elements as the matrix has them, or widened to the type of the sums already.
+    /// The type of an element in shared memory: elements as the matrix has them, or widened to the type of the sums already.
     pub(super) elem: Elem,
     /// True if lines go along K.
     pub(super) k_along: bool,
@@ -118,12 +118,12 @@ impl Factor {
         }
     }
 
-    /// What goes into shared memory for an element.
+    /// The value put into shared memory for an element.
     pub(super) fn staged(&self, b: &mut FunctionBuilder<'_>, mul: MulAdd, value: Id) -> Id {
         if self.elem.ty == self.mat.elem { value } else { mul.widen(b, value, self.mat, self.signed) }
     }
 
-    /// What goes into shared memory for the elements that words of memory consist of.
+    /// The values put into shared memory for the elements of words of memory.
     pub(super) fn widened(&self, b: &mut FunctionBuilder<'_>, mul: MulAdd, words: &[Id]) -> Vec<Id> {
         let element = self.mat.element();
         if element.scalar == Scalar::BF16 && self.elem.scalar == (Scalar::Float { width: 32 }) {

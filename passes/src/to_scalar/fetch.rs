@@ -25,7 +25,7 @@ const MOST_ROUNDS: u32 = 8;
 pub(super) struct Fetch {
     /// It takes what the load goes by, and the first `k` of the slice.
     pub(super) function: Id,
-    /// What it gives: an array of words, vectors of words, or elements.
+    /// The type of its result: an array of words, vectors of words, or elements.
     pub(super) ret: Id,
     rounds: Rounds,
 }
@@ -34,7 +34,7 @@ pub(super) struct Fetch {
 #[derive(Clone, Copy)]
 struct Rounds {
     count: u32,
-    /// What an entry of the array holds: some words, or an element.
+    /// An entry of the array: some words, or an element.
     kept: Id,
     /// Words in an entry; 0: an element.
     words: u32,
@@ -46,7 +46,7 @@ struct Rounds {
 struct Piece {
     line: Index,
     at: Index,
-    /// Whether there is such a piece, where that is not sure.
+    /// Holds if there is such a piece; `None` if there always is.
     real: Option<Id>,
 }
 

@@ -15,13 +15,13 @@ use coop_ir::Id;
 use coop_ir::Op;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 
-/// What lanes hold that goes into shared memory.
+/// Fragments of a matrix that are put into shared memory.
 pub(super) struct Fragment<'a> {
     /// The matrix that they hold.
     pub(super) mat: Mat,
-    /// How it becomes the factor, if it is another one.
+    /// The conversion to the factor, if the matrix is another one.
     pub(super) how: Option<&'a Move>,
-    /// What goes into shared memory for an element of the factor.
+    /// Computes the value put into shared memory for an element of the factor.
     pub(super) stage: &'a dyn Fn(&mut FunctionBuilder<'_>, Id) -> Id,
 }
 
@@ -115,8 +115,7 @@ impl Fragment<'_> {
                                 (line, b.add(n, Index::Const(t)))
                             };
                             let (i, j) = at(line, n);
-                            let row = b.mul(i, Index::Const(placement.cols.held));
-                            let index = b.add(row, j);
+                            let index = placement.index(b, i, j);
                             let value = array.get(b, index);
                             let value = self.how.map_or(value, |how| how.convert(b, value));
                             values.push((self.stage)(b, value));

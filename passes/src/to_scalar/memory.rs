@@ -189,7 +189,7 @@ impl Lower<'_, '_> {
         Ok(access)
     }
 
-    /// What tells apart the function for an access from others, and the arguments of its call (without the object).
+    /// The key of the function for an access, and the arguments of its call (without the object).
     pub(super) fn signature(&mut self, access: &Access, op: Op) -> (Key, Vec<Id>) {
         let mut args = Vec::new();
         let p = &access.place;
@@ -264,8 +264,7 @@ impl Lower<'_, '_> {
                 b.repeat(mat.placement.cols.held, inner, &mut |b, j| {
                     v.forget();
                     let value = v.load(b, i, j);
-                    let line = b.mul(i, Index::Const(mat.placement.cols.held));
-                    let at = b.add(line, j);
+                    let at = mat.placement.index(b, i, j);
                     let at = b.index(at);
                     let slot = b.ids(Op::AccessChain, pointer, &[array, at]);
                     b.effect(Op::Store, [slot.into(), value.into()]);
@@ -591,8 +590,7 @@ impl Visit {
 
 /// Element (`i`, `j`) of a lane's array: extracted where the index is known, read from `array` else.
 fn element(b: &mut FunctionBuilder<'_>, mat: &Mat, object: Id, array: Option<Id>, i: Index, j: Index) -> Id {
-    let line = b.mul(i, Index::Const(mat.placement.cols.held));
-    let at = b.add(line, j);
+    let at = mat.placement.index(b, i, j);
     match (at, array) {
         (Index::Const(at), None) => b.op(Op::CompositeExtract, mat.elem, [object.into(), at.into()]),
         (at, array) => {

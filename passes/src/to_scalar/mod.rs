@@ -6,7 +6,7 @@
 //! on the arrays, one function for each combination of types, layouts and operands. Which lane holds which element is
 //! said in [`crate::placement`].
 //!
-//! What moves elements between lanes (products of workgroup scope, conversions of use, reductions, and stores of words
+//! Operations that move elements between lanes (products of workgroup scope, conversions of use, reductions, and stores of words
 //! that no lane holds whole) goes through shared memory ([`crate::arena`]), with barriers that all lanes of the scope
 //! execute. All of these stand where the scope's control flow is uniform, by the rules of SPIR-V; nothing else in the
 //! output communicates, and nothing has to be uniform that was not.
@@ -71,7 +71,7 @@ struct Mat {
     /// The type of an element.
     elem: Id,
     scalar: Scalar,
-    /// Who holds which element.
+    /// The lanes that hold each element.
     placement: Placement,
     workgroup: bool,
     /// The direction in which it mostly lies in memory.
@@ -125,11 +125,11 @@ struct Lower<'a, 'cx> {
     residents: FxHashMap<Id, product::Resident>,
     /// Matrices whose rows hold one value each.
     row_uniform: FxHashSet<Id>,
-    /// How the operations compute that gave matrices.
+    /// The decorations of operations that gave matrices.
     decorated: FxHashMap<Id, Vec<Decorated>>,
-    /// How matrices are held while they are stored by whole words.
+    /// The types of matrices that are being stored by whole words.
     words: FxHashMap<(Id, Run), Mat>,
-    /// How factors of which each element is held once are held while they are multiplied.
+    /// The types that factors of which each element is held once have in products.
     replicated: FxHashMap<Id, Mat>,
 }
 

@@ -1,4 +1,4 @@
-//! How each matrix is held, decided for the module as a whole.
+//! Chooses the placement of each matrix type, for the module as a whole.
 //!
 //! Matrices of subgroup scope are small, and held in bands of one grid. Those of workgroup scope are held without
 //! copies: factors in spreads along the direction in which they mostly lie in memory, accumulators in tiles whose
@@ -90,7 +90,7 @@ const SPAN: u32 = 16;
 /// Bits that are read and written together.
 const QUAD_BITS: u32 = 128;
 
-/// What a factor that is loaded is defined by; a variable holds one, mostly.
+/// The instructions that define a factor that is loaded; a variable holds one, mostly.
 const LOADS: [Op; 3] = [Op::CooperativeMatrixLoadKHR, Op::CooperativeMatrixLoadTensorNV, Op::Load];
 
 /// The direction in which each type's matrices mostly lie in memory.
@@ -193,7 +193,7 @@ impl Pieces {
     }
 }
 
-/// What matrices of a type are used for, if they are of workgroup scope.
+/// The use of matrices of a type, if they are of workgroup scope.
 fn use_of(mats: &FxHashMap<Id, Mat>, ty: Id) -> Option<Use> {
     mats.get(&ty).filter(|mat| mat.workgroup).map(|mat| mat.placement.shape.use_)
 }

@@ -79,7 +79,7 @@ pub(super) struct Resident {
     pub(super) at: Region,
 }
 
-/// How a product is made.
+/// The plan of a product.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
     pub(super) mul: MulAdd,
@@ -132,7 +132,7 @@ impl Lower<'_, '_> {
         self.call(r, key, &args, &mut |this| this.make_product(r, mul, &sources))
     }
 
-    /// What tells the code for a source apart from others, and what it takes.
+    /// The key of the code for a source, and its arguments.
     pub(super) fn source_key(&mut self, source: &Source) -> (Key, Vec<Id>) {
         match source {
             Source::Value(id) => (Key { op: Op::Nop, types: vec![], extra: vec![] }, vec![*id]),
@@ -286,7 +286,7 @@ impl Lower<'_, '_> {
         Ok(f.finish(Some(result)))
     }
 
-    /// How each factor comes into shared memory, and which of the parameters of the product's function that takes; their
+    /// The way of each factor into shared memory, and which of the parameters of the product's function that takes; their
     /// types.
     fn fills(&mut self, plan: Plan, sources: &[Source; 2]) -> (Vec<(Fill, Range<usize>)>, Vec<Id>) {
         let mut types = Vec::new();

@@ -80,7 +80,7 @@ struct Reduction {
 /// The lines along which a reduction goes: rows, or columns.
 #[derive(Clone, Copy)]
 struct Lines {
-    /// How the lines are divided, and how the elements of a line are.
+    /// The division of the lines, and of the elements of a line.
     across: AxisSplit,
     along: AxisSplit,
     by_row: bool,
@@ -279,8 +279,7 @@ impl Reduction {
             b.repeat(to.placement.cols.held, how, &mut |b, j| {
                 let total = fold(b, j);
                 b.repeat(to.placement.rows.held, how, &mut |b, i| {
-                    let row = b.mul(i, Index::Const(to.placement.cols.held));
-                    let at = b.add(row, j);
+                    let at = to.placement.index(b, i, j);
                     sink.set(b, at, total);
                 });
             });
@@ -356,8 +355,7 @@ impl Reduction {
         let placement = self.from.placement;
         let at = |b: &mut FunctionBuilder<'_>, j: Index| {
             let (row, col) = if lines.by_row { (i, j) } else { (j, i) };
-            let line = b.mul(row, Index::Const(placement.cols.held));
-            b.add(line, col)
+            placement.index(b, row, col)
         };
         let begin = at(b, Index::Const(0));
         let first = array.get(b, begin);
@@ -533,7 +531,7 @@ impl Reduction {
 }
 
 impl Lines {
-    /// Which line a lane's `i`th one is, and whether it exists where that is not sure.
+    /// The lane's `i`th line, and what holds if it exists; `None` if it always does.
     fn line(
         self,
         b: &mut FunctionBuilder<'_>,

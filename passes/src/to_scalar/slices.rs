@@ -14,7 +14,7 @@ use crate::matrix::arena::Arena;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, Op, Operand};
 
-/// How a factor comes into shared memory, in the function of a product.
+/// The way of a factor into shared memory, in the function of a product.
 pub(super) enum Fill {
     /// From an array that the lanes hold: the factor, or a matrix that becomes it.
     Array(Option<Box<Move>>),
@@ -29,10 +29,10 @@ pub(super) enum Fill {
 /// A factor on its way into shared memory.
 pub(super) struct Filling {
     fill: Fill,
-    /// What it takes of the function's parameters.
+    /// Its arguments, of the function's parameters.
     args: Vec<Id>,
     staged: Staged,
-    /// What was fetched and waits to be put into shared memory: the value, or a variable where there is a next slice.
+    /// The fetched value that waits to be put into shared memory: the value, or a variable where there is a next slice.
     waiting: Option<Id>,
 }
 

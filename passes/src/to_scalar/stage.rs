@@ -74,12 +74,12 @@ impl Loose {
     }
 }
 
-/// How many lines of a matrix go through shared memory at a time.
+/// The number of lines of a matrix that go through shared memory at a time.
 #[derive(Clone, Copy)]
 pub(super) struct Slices {
     /// The lines of a slice.
     pub(super) lines: u32,
-    /// How often.
+    /// The number of times.
     pub(super) count: u32,
     pub(super) region: Region,
 }

@@ -38,7 +38,7 @@ impl Lower<'_, '_> {
         self.call(r, key, &args, &mut |this| Ok(this.make_tensor_store(&access, mat)))
     }
 
-    /// What tells the code of accesses apart.
+    /// The key of the code for an access.
     pub(super) fn tensor_key(&self, op: Op, access: &Access) -> Key {
         Key { op, types: access.param_types(self.m), extra: access.key() }
     }
@@ -120,7 +120,7 @@ fn malformed(r: InstRef) -> Result<(), Refusal> {
     Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"))
 }
 
-/// What is done with a run: the places of its elements in the lane's array, and row and column of its first element.
+/// Visits a run: the places of its elements in the lane's array, and row and column of its first element.
 type EachRun<'a> = dyn FnMut(&mut FunctionBuilder<'_>, &[Index], Index, Index) + 'a;
 
 /// Visits the lane's elements in runs: the places of a run in the lane's array, and row and column, as the lane counts

@@ -1,4 +1,4 @@
-//! What a lane multiplies between two barriers: a slice of both factors out of shared memory, into its sums.
+//! Register tiles: what a lane multiplies between two barriers, a slice of both factors out of shared memory, into its sums.
 
 use super::arith::MulAdd;
 use super::array::{Array, Sink};
@@ -291,8 +291,7 @@ impl Tile {
             b.repeat(placement.cols.held, Unroll::No, &mut |b, j| {
                 let (col, _) = self.lane_position.col(b, j);
                 let col = col.emit(b);
-                let line = b.mul(i, Index::Const(placement.cols.held));
-                let at = b.add(line, j);
+                let at = placement.index(b, i, j);
                 let sum = b.variable(sum_type);
                 let before = all.get(b, at);
                 b.effect(Op::Store, [sum, before].map(Operand::Id));

@@ -1,4 +1,4 @@
-//! What moves elements between tiles: conversions of use, transposition, folding 2x2 blocks.
+//! Operations that move elements between tiles: conversions of use, transposition, folding 2x2 blocks.
 //!
 //! A staging buffer holds rows of the source as they are in memory; every subgroup stores its tiles there, and loads those of
 //! the result from there, column by column where it is transposed. Where elements change on the way, or where the
@@ -23,7 +23,7 @@ use coop_ir::rewrite::remove_globals;
 use coop_ir::spv::Capability;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
-/// What becomes of the elements on the way.
+/// The change of the elements.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Change {
     /// Nothing.
@@ -34,7 +34,7 @@ pub(super) enum Change {
     Fold(Id),
 }
 
-/// How a matrix becomes another one.
+/// A conversion of a matrix to another one.
 #[derive(Clone, Debug)]
 pub(super) struct Move {
     pub(super) from: Mat,

@@ -63,7 +63,7 @@ fn sum(m: &Module, product: InstRef) -> Option<Scalar> {
     component(m, m.type_of(m.inst(product).id(2)?)?)
 }
 
-/// What A and B of a product that the device lacks were converted from, where it can multiply that.
+/// Returns the matrices that A and B of a product that the device lacks were converted from, where it can multiply those.
 fn narrow(m: &Module, constants: &Constants, profile: &Profile, product: InstRef) -> Option<[Id; 2]> {
     lacking(m, profile, product)?;
     let inst = m.inst(product);

@@ -35,7 +35,7 @@ pub(super) struct Fold {
 struct Way {
     /// The subgroup's folded tiles.
     staging: StagingBuffer,
-    /// What is folded of the lines: a line of the staging buffer for each group of subgroups along the lines.
+    /// The folded lines: a line of the staging buffer for each group of subgroups along the lines.
     vector: StagingBuffer,
 }
 

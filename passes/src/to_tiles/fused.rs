@@ -36,7 +36,7 @@ pub(super) enum Factor {
     Memory(Box<Memory>),
 }
 
-/// How a product goes.
+/// The way a product is computed.
 pub(super) struct Slices {
     pub(super) left: Factor,
     pub(super) right: Factor,
@@ -44,10 +44,10 @@ pub(super) struct Slices {
     pub(super) steps: u32,
 }
 
-/// How the factors of a product are to be brought.
+/// The way the factors of a product are brought.
 pub(super) struct SlicePlan {
     pub(super) steps: u32,
-    /// How the left and the right one are loaded, and what of them is in a staging buffer at a time.
+    /// The loads of the left and the right one, and the part of them that is in a staging buffer at a time.
     pub(super) factors: [Option<(Access, Layout)>; 2],
 }
 
@@ -101,7 +101,7 @@ pub(super) fn writes(m: &Module, inst: &Inst) -> bool {
     }
 }
 
-/// How often instructions use each value; names and debug information don't count.
+/// The number of uses of each value by instructions; names and debug information don't count.
 pub(super) fn uses(m: &Module) -> FxHashMap<Id, u32> {
     let mut out: FxHashMap<Id, u32> = FxHashMap::default();
     for r in m.functions.iter().flat_map(|f| f.blocks.iter().flat_map(|b| b.insts.iter())) {
@@ -121,7 +121,7 @@ impl Slices {
 }
 
 impl Tiles<'_, '_> {
-    /// How the factors of a product are brought: in how many steps of K at a time, and what goes through staging buffers.
+    /// Chooses how the factors of a product are brought: in how many steps of K at a time, and what goes through staging buffers.
     pub(super) fn plan_slices(&self, (x, a): (Id, Mat), (y, bm): (Id, Mat)) -> SlicePlan {
         let zone = Zone::of_scope(a.workgroup);
         let from_tensor = |id: Id| self.analysis.accesses.get(self.function.deferred.get(&id)?).cloned();

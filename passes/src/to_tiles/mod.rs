@@ -90,14 +90,14 @@ struct Phi {
     from: Vec<(Id, Id)>,
 }
 
-/// What was taken off the head of a loop.
+/// The instructions taken off the head of a loop.
 struct Split {
     kept: Vec<InstRef>,
     /// The block that the loop continues from, if it is a new one.
     continues: Option<Id>,
 }
 
-/// What is known of a module before its functions change. Nothing of it changes afterwards.
+/// The analysis of a module, made before its functions change and constant afterwards.
 struct Analysis {
     constants: Constants,
     mats: FxHashMap<Id, Mat>,
@@ -112,13 +112,13 @@ struct Analysis {
     row_uniform: FxHashSet<Id>,
     /// Factors that may hold something beyond the end of K.
     filled: FxHashSet<Id>,
-    /// What the device does to tiles by itself.
+    /// The operations on tiles that the device has.
     native: Native,
-    /// How often instructions use each value.
+    /// The number of uses of each value by instructions.
     uses: FxHashMap<Id, u32>,
     /// The types of what `OpSelect` gives that are matrices or have some.
     selected: FxHashSet<Id>,
-    /// How the operations compute that gave matrices, where they become others.
+    /// The decorations of operations that gave matrices, where these become others.
     decorated: FxHashMap<Id, Vec<Decorated>>,
 }
 
@@ -327,7 +327,7 @@ fn keeps_rows(m: &Module) -> bool {
     })
 }
 
-/// How each matrix type is cut, with the types of the tiles.
+/// Splits each matrix type into tiles, and makes the types of these.
 fn cut(
     m: &mut Module,
     g: &mut Globals,

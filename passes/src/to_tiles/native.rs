@@ -1,4 +1,4 @@
-//! What SPV_EXT_cooperative_matrix_maintenance1 lets the device do to a tile by itself.
+//! Operations on tiles that a device with SPV_EXT_cooperative_matrix_maintenance1 has.
 //!
 //! With `--target ext`, and as far as the profile has the features, what a subgroup can do with its own tiles needs no
 //! shared memory: tiles are folded, called for and relabelled one by one, by the instructions that the whole matrix had.
@@ -21,7 +21,7 @@ use coop_ir::{Id, Inst, Op, Operand};
 /// The decoration CooperativeMatrixTransposeEXT.
 pub(super) const TRANSPOSE: u32 = Decoration::CooperativeMatrixTransposeEXT.0;
 
-/// What of the extension may be used.
+/// The parts of the extension that may be used.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Native {
     pub(super) reduce: bool,

@@ -1,4 +1,4 @@
-//! Which factors may hold something beyond their last row or column.
+//! Finds the factors that may hold something beyond their last row or column.
 //!
 //! A product of tiles adds up whole tiles, also where K ends inside one. What tiles of A and B hold there must be zero, and is
 //! for what is loaded, exchanged or computed of such ([`super::shape`], invariant 3). Constants, splats, quotients and elements
@@ -44,7 +44,7 @@ struct Padding<'a> {
     m: &'a Module,
     constants: &'a Constants,
     mats: &'a FxHashMap<Id, Mat>,
-    /// Whether types are such matrices, or contain them.
+    /// True for types that are such matrices, or contain them.
     holders: FxHashMap<Id, bool>,
     filled: FxHashSet<Id>,
 }

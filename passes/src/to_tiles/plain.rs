@@ -16,7 +16,7 @@ use coop_ir::hash::FxHashMap;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
-/// What the new instructions share.
+/// The operands that the new instructions share.
 struct Plain<'a> {
     constants: &'a Constants,
     decorations: Decorations,

@@ -1,4 +1,4 @@
-//! Which matrices of the device stand for which of the module, and which subgroup holds which.
+//! Chooses the tiles that matrices of the module are split into, and the subgroups that hold them.
 //!
 //! A matrix is cut into *tiles*, each a matrix of the device: all of one shape, in a grid that begins at row 0 and
 //! column 0. The subgroups of its scope are a grid too ([`ThreadGrid`], one for all matrices of a scope): A is cut by rows
@@ -38,7 +38,7 @@ pub(super) struct Mat {
     /// Rows and columns of a tile.
     pub(super) tile_rows: u32,
     pub(super) tile_cols: u32,
-    /// Which subgroup of the scope holds which tile: its rows and columns count tiles.
+    /// The subgroups of the scope that hold each tile: its rows and columns count tiles.
     pub(super) placement: Placement,
 }
 
@@ -150,14 +150,14 @@ struct Product {
 /// Rows and columns of a tile, by matrix type.
 pub(super) type Shapes = FxHashMap<Id, (u32, u32)>;
 
-/// What the choice of tiles works with.
+/// The input of the choice of tiles.
 pub(super) struct Choice<'a> {
     profile: &'a Profile,
     by_id: FxHashMap<Id, Logical>,
     products: Vec<Product>,
     /// Types that meet in an instruction that works tile by tile.
     partners: Vec<(Id, Id)>,
-    /// What is left of the search.
+    /// The steps that are left to the search.
     steps: u32,
 }
 
@@ -389,7 +389,7 @@ pub(super) fn grid(subgroups: u32, mats: &[Logical], shapes: &Shapes, rows: bool
     if turned.rows < grid.rows && held(turned) <= held(grid) { turned } else { grid }
 }
 
-/// What messages call the device.
+/// The name of the device in messages.
 fn device(profile: &Profile) -> &str {
     if profile.name.is_empty() { &profile.device } else { &profile.name }
 }

@@ -55,18 +55,18 @@ pub(super) struct Pipeline {
     products: Vec<InstRef>,
     /// The header's phis: what they begin with and what they get from each round.
     phis: FxHashMap<Id, (Id, Id)>,
-    /// What is defined in the loop.
+    /// The ids that are defined in the loop.
     inside: FxHashSet<Id>,
     exit: Exit,
-    /// What was fetched for the next product: words of the left and of the right factor. Empty before the loop, and
+    /// The data fetched for the next product: words of the left and of the right factor. Empty before the loop, and
     /// for what is not fetched.
     fetched: [Vec<Id>; 2],
-    /// What is fetched for each product.
+    /// The data fetched for each product.
     plans: Vec<[Option<Fetch>; 2]>,
     live: bool,
 }
 
-/// How a loop ends.
+/// The exit of a loop.
 #[derive(Clone, Copy)]
 struct Exit {
     condition: Id,
@@ -259,7 +259,7 @@ struct Fetch {
 }
 
 impl Tiles<'_, '_> {
-    /// What of the factors of a product is fetched. `None` if they do not fit their staging buffers as a whole.
+    /// The factors of a product that are fetched. `None` if they do not fit their staging buffers as a whole.
     fn fetches(&self, m: &Module, product: InstRef) -> Option<[Option<Fetch>; 2]> {
         let inst = m.inst(product);
         let (x, y) = (inst.id(0)?, inst.id(1)?);
@@ -283,7 +283,7 @@ impl Tiles<'_, '_> {
         fetches.iter().any(Option::is_some).then_some(fetches)
     }
 
-    /// What is fetched for each product of a pipeline, if all that it needs is there.
+    /// The fetches for each product of a pipeline, if all that they need is there.
     fn plans(&self, m: &Module, pipeline: &Pipeline) -> Option<Vec<[Option<Fetch>; 2]>> {
         let exit = pipeline.exit;
         let rounds = if exit.before { [Round::First, Round::Next] } else { [Round::This, Round::This] };
@@ -503,7 +503,7 @@ impl Tiles<'_, '_> {
 }
 
 impl Pipeline {
-    /// What stands in for a pipeline while that is worked with.
+    /// An empty pipeline, which stands in for one that is being changed.
     fn nothing(entry: Id) -> Pipeline {
         Pipeline {
             entry,

@@ -15,7 +15,7 @@ use coop_ir::{Id, Op, Operand};
 
 const WORD: Scalar = Scalar::Int { width: 32, signed: false };
 
-/// How a staging buffer is laid out.
+/// The layout of a staging buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Layout {
     pub(super) elem: Elem,

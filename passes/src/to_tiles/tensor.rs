@@ -498,14 +498,14 @@ pub(super) fn call(b: &mut FunctionBuilder<'_>, function: Id, args: &[Id], row: 
     b.ids(Op::FunctionCall, void, &operands);
 }
 
-/// Which elements of a staging buffer are the matrix's.
+/// The elements of a staging buffer that are the matrix's.
 #[derive(Clone, Copy)]
 pub(super) struct Guard {
     mat: Mat,
     staging: StagingBuffer,
 }
 
-/// Whether the elements of a unit are inside the matrix.
+/// The test that the elements of a unit are inside the matrix.
 pub(super) enum Inside {
     Always,
     /// All or none.
