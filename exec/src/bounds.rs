@@ -1,20 +1,20 @@
 //! How far outputs of a module may be from each other on implementations that are all right: derived, not guessed.
 //!
 //! The reference interpreter runs the module once and follows how far every value may be from what another implementation
-//! computes (`interp/spread.rs` says from what, and how). What is not touched by an inexact operation is the same everywhere: moves,
+//! computes (`interp/error_bound.rs` says from what, and how). What is not touched by an inexact operation is the same everywhere: moves,
 //! integers, clamps, exact conversions, sums of small integers.
 
 use coop_ir::Module;
 
-use crate::Case;
+use crate::case::Case;
 use crate::error::Error;
-use crate::interp::{Config, Distance, Interpreted, MulAddMode};
+use crate::interp::{Config, ErrorBound, Interpreted, MulAddMode};
 
 /// How far each output may be from the interpreter's.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Bounds {
     /// By buffer, in the order of the case.
-    buffers: Vec<Vec<Distance>>,
+    buffers: Vec<Vec<ErrorBound>>,
     /// Why no bound can be had.
     void: Option<String>,
 }
@@ -22,11 +22,11 @@ pub struct Bounds {
 impl Bounds {
     /// Runs the module. What can't be run has no bounds, and says why.
     pub fn derive(module: &Module, case: &Case, config: Config) -> Bounds {
-        let interpreter = Interpreted { config: Config { spread: true, mul_add: MulAddMode::Exact, ..config } };
+        let interpreter = Interpreted { config: Config { error_bounds: true, mul_add: MulAddMode::Exact, ..config } };
         match interpreter.run_module(module, case).map(|(_, report)| report) {
             Ok(report) if report.is_undefined() => Bounds::void("its behaviour is undefined"),
-            Ok(report) => match report.spread {
-                Some(spread) => Bounds { buffers: spread.buffers, void: spread.depends.map(|(_, why)| why) },
+            Ok(report) => match report.error_bounds {
+                Some(bounds) => Bounds { buffers: bounds.buffers, void: bounds.depends.map(|(_, why)| why) },
                 None => Bounds::void("the interpreter has not looked"),
             },
             Err(error @ (Error::Unsupported { .. } | Error::Case(_) | Error::Module(_))) => {
@@ -53,7 +53,7 @@ impl Bounds {
         let mut touching = list[from..].iter().take_while(|d| d.offset < offset + size);
         match (touching.next(), touching.next()) {
             (None, _) => 0.0,
-            (Some(d), None) if d.offset == offset && usize::from(d.bytes) == size => d.by * f64::from(sides),
+            (Some(d), None) if d.offset == offset && usize::from(d.bytes) == size => d.bound * f64::from(sides),
             // Numbers of another size were stored here: nothing is known about the element as the case has it.
             _ => f64::NAN,
         }
@@ -155,7 +155,7 @@ mod tests {
     fn small_integers_have_no_bounds() {
         let (bounds, without, _) = lowest(STORE, "'half-integers'");
         // But for the sign of a zero.
-        let none = bounds.buffers.iter().flatten().all(|distance| distance.by < 2e-45);
+        let none = bounds.buffers.iter().flatten().all(|distance| distance.bound < 2e-45);
         assert!(without.is_empty() && none, "{bounds:?}");
     }
 

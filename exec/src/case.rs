@@ -13,12 +13,12 @@ use coop_device::{ComponentType, Limits};
 use coop_ir::constant::{SpecValue, Specialization, parse_spec_id};
 use serde::Deserialize;
 
-use crate::compare::Tolerance;
 use crate::error::Error;
 use crate::file::{self, MAX_TEXT};
 use crate::fill::Fill;
 use crate::number::{self, Value};
 use crate::reference::Expect;
+use crate::tolerance::Tolerance;
 
 /// The most bytes that the buffers of a case may have together.
 const MAX_TOTAL_BYTES: u64 = 4 << 30;

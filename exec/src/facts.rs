@@ -8,7 +8,7 @@ use coop_ir::types::Type;
 use coop_ir::{Id, Module, Op};
 
 use crate::error::Error;
-use crate::layout::Layout;
+use crate::type_layout::TypeLayout;
 
 /// A compute entry point.
 #[derive(Clone, PartialEq, Debug)]
@@ -101,7 +101,7 @@ impl Facts {
         let constants = Constants::new(module, specialization);
         let reader = Reader { module, decorations: &decorations, constants };
         let push = reader.push();
-        let layout = Layout::new(module, &decorations, &reader.constants);
+        let layout = TypeLayout::new(module, &decorations, &reader.constants);
         Facts {
             version: module.header.version_pair(),
             capabilities: module.capabilities().collect(),

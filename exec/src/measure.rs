@@ -6,12 +6,12 @@
 use std::time::Duration;
 
 use crate::case::{Buffer, Case};
-use crate::compare::compare;
+use crate::compare::{Difference, compare};
 use crate::error::Error;
+use crate::executor::{Outcome, RunOptions};
 use crate::number;
 use crate::random::Random;
 use crate::reference::Expect;
-use crate::{Difference, Outcome, RunOptions};
 
 /// How to measure.
 #[derive(Clone, PartialEq, Debug)]

@@ -35,9 +35,10 @@ use opencl3::platform::get_platforms;
 use opencl3::program::Program;
 use opencl3::types::{CL_BLOCKING, cl_device_id};
 
+use crate::case::Case;
 use crate::error::Error;
+use crate::executor::{Executor, Outcome, RunOptions, Timer};
 use crate::facts::{Facts, SpecConstant};
-use crate::{Case, Executor, Outcome, RunOptions, Timer};
 
 /// What lies behind each buffer, and how much of it: what a kernel writes there is found.
 const GUARD: (u8, usize) = (0xa5, 4096);

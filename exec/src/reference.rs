@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::number::{self, Value};
 pub use attention::Attention;
 pub use convolution::Convolution;
-pub use gemm::{Gemm, Layout, Step, View};
+pub use gemm::{ElementOp, Gemm, MajorOrder, MatrixView};
 pub use map::Map;
 
 /// A statement about the buffers after the run.

@@ -27,9 +27,11 @@ use coop_device::vulkan as query;
 use coop_device::{Feature, Profile};
 use coop_ir::Module;
 
+use crate::case::Case;
 use crate::error::Error;
+use crate::executor::{Executor, Outcome, RunOptions};
 use crate::measure::{Measure, MeasureOptions, Measured};
-use crate::{Case, Executor, Outcome, RunOptions, respell};
+use crate::respell;
 use device::{Device, Needs};
 use instance::Instance;
 

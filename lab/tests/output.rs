@@ -258,13 +258,13 @@ fn generated_modules() {
     let maintenance = lavapipe.clone().with_maintenance1();
     let lowered = Count::default();
     let dialects = Dialect::ALL.into_iter().chain([Dialect::Kernel]);
-    let profiles: Vec<generator::Profile> = dialects
+    let profiles: Vec<generator::GeneratorProfile> = dialects
         .flat_map(|dialect| {
-            [Limits::Any, Limits::Tiles, Limits::Nvidia].map(|limits| generator::Profile { dialect, limits })
+            [Limits::Any, Limits::Tiles, Limits::Nvidia].map(|limits| generator::GeneratorProfile { dialect, limits })
         })
         .filter(|p| p.dialect.has(p.limits))
         .collect();
-    let seeds: Vec<(generator::Profile, u64)> =
+    let seeds: Vec<(generator::GeneratorProfile, u64)> =
         profiles.into_iter().flat_map(|profile| (0..24).map(move |seed| (profile, seed))).collect();
     none(&in_parallel(&seeds, |(profile, seed)| {
         let made = generate(*profile, &entropy(*seed, 500));

@@ -4,7 +4,7 @@
 //! makes such a pointer of: integers are followed from there to the block that they are loaded from, through sums and variables
 //! of functions.
 
-use coop_exec::layout::Layout;
+use coop_exec::type_layout::TypeLayout;
 use coop_ir::constant::Constants;
 use coop_ir::spv::StorageClass;
 use coop_ir::types::{Scalar, Type};
@@ -58,14 +58,14 @@ pub(super) enum What {
 /// Finds what the blocks of a module hold.
 pub(super) struct Blocks<'a> {
     module: &'a Module,
-    layout: Layout<'a>,
+    layout: TypeLayout<'a>,
     constants: &'a Constants,
     /// Integers that are addresses: the block's type, the offset, and the type of what is there.
     integers: BTreeMap<(Id, u32), Id>,
 }
 
 impl<'a> Blocks<'a> {
-    pub(super) fn new(module: &'a Module, layout: Layout<'a>, constants: &'a Constants) -> Blocks<'a> {
+    pub(super) fn new(module: &'a Module, layout: TypeLayout<'a>, constants: &'a Constants) -> Blocks<'a> {
         let mut this = Blocks { module, layout, constants, integers: BTreeMap::new() };
         this.integers = this.find_integers();
         this

@@ -11,7 +11,7 @@ use clap::Args;
 use coop_device::subgroup::{Specialised, specialised_for};
 use coop_exec::Error;
 use coop_exec::facts::{Binding, BindingKind, Facts, SpecConstant};
-use coop_exec::layout::Layout;
+use coop_exec::type_layout::TypeLayout;
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::types::{Scalar, Type};
@@ -73,7 +73,7 @@ struct Writer<'a> {
     module: &'a Module,
     facts: &'a Facts,
     decorations: &'a Decorations,
-    layout: Layout<'a>,
+    layout: TypeLayout<'a>,
     blocks: Blocks<'a>,
     /// The names that buffers have got.
     named: Vec<String>,
@@ -89,7 +89,7 @@ fn write_case(
 ) -> Result<String, Error> {
     let decorations = Decorations::new(module);
     let constants = Constants::new(module, &Specialization::new());
-    let layout = Layout::new(module, &decorations, &constants);
+    let layout = TypeLayout::new(module, &decorations, &constants);
     let blocks = Blocks::new(module, layout, &constants);
     let named = Vec::new();
     Writer { module, facts, decorations: &decorations, layout, blocks, named, text: String::new() }

@@ -91,12 +91,12 @@ pub(super) enum Ins {
     Load {
         dst: Row,
         ptr: Row,
-        access: Box<Access>,
+        access: Box<ValueLayout>,
     },
     Store {
         src: Row,
         ptr: Row,
-        access: Box<Access>,
+        access: Box<ValueLayout>,
     },
     /// Copies so many bytes.
     CopyBytes {
@@ -296,7 +296,7 @@ pub(super) struct Step {
 
 /// How a value lies in memory.
 #[derive(Clone, Debug)]
-pub(super) struct Access {
+pub(super) struct ValueLayout {
     /// In memory with bytes; `None`: it can't be there.
     pub leaves: Option<Box<[Leaf]>>,
     /// Bytes from the first to behind the last.

@@ -1,6 +1,6 @@
 //! Which invocations executed what together.
 
-use super::regs::Mask;
+use super::registers::Mask;
 use coop_ir::InstRef;
 
 /// The sets of invocations of a workgroup that executed each instruction. Of instructions that do nothing when executed,

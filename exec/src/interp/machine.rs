@@ -7,12 +7,13 @@ use coop_ir::{InstRef, Module, Op};
 use super::Coverage;
 use super::buffer_race::BufferRace;
 use super::code::{Edge, Func, Ins, NO_ROW, Row, Term};
+use super::error_bound;
+use super::findings::{self, FindingKind, Findings, History};
+use super::memory_bounds::MemoryBounds;
 use super::program::{Argument, Program};
-use super::pure;
-use super::race::Race;
-use super::regs::{Mask, Regs, Unfit};
-use super::shade::Shade;
-use super::ub::{self, FindingKind, Findings, History};
+use super::registers::{Mask, Regs, Unfit};
+use super::shared_race::Race;
+use super::taint::Taint;
 use super::{Config, Memory, Reconvergence, base_address};
 
 /// Why a run ended before its end.
@@ -32,6 +33,15 @@ const CLOCK_STEPS: u64 = 1024;
 /// Calls within calls; SPIR-V has no recursion, so only a broken module has more.
 const MAX_DEPTH: usize = 128;
 
+/// Buffers that are used again and again.
+#[derive(Default)]
+pub(super) struct Scratch {
+    pub values: [Vec<u64>; 3],
+    pub taint: [Vec<Taint>; 3],
+    pub floats: [Vec<f64>; 3],
+    pub offsets: Vec<Option<i64>>,
+}
+
 /// A run.
 pub(super) struct Machine<'p> {
     pub m: &'p Module,
@@ -43,7 +53,7 @@ pub(super) struct Machine<'p> {
     pub shared_set: Vec<bool>,
     /// The memory of each invocation, one after the other.
     pub own: Vec<u8>,
-    pub own_shade: Vec<Shade>,
+    pub own_taint: Vec<Taint>,
     /// Arguments by value: where they are in each invocation's memory.
     values: Vec<(usize, Vec<u8>)>,
     pub race: Race,
@@ -67,10 +77,10 @@ pub(super) struct Machine<'p> {
     pub depth: usize,
     /// One matrix, element by element, and what is known about them besides (empty: all are sure).
     pub tile: Vec<u64>,
-    pub tile_shade: Vec<Shade>,
+    pub tile_taint: Vec<Taint>,
     /// Distances in memory, and what they decided.
-    pub afar: super::spread::Afar,
-    pub scratch: super::coop::Scratch,
+    pub memory_bounds: MemoryBounds,
+    pub scratch: Scratch,
     pub workgroup: [u32; 3],
     /// Who executes what, if that is wanted.
     pub coverage: Option<Coverage>,
@@ -91,7 +101,7 @@ impl<'p> Machine<'p> {
         let at = p.functions[p.entry].at.first().copied().or(m.globals.first().copied());
         let at = at.unwrap_or_else(|| unreachable!("a program with an entry point has instructions"));
         let mut regs = Regs::new(p.lanes, p.rows as usize);
-        regs.near = config.spread.then(super::spread::Probe::new);
+        regs.probe = config.error_bounds.then(error_bound::probe);
         Machine {
             m,
             p,
@@ -100,7 +110,7 @@ impl<'p> Machine<'p> {
             shared: Vec::new(),
             shared_set: Vec::new(),
             own: Vec::new(),
-            own_shade: Vec::new(),
+            own_taint: Vec::new(),
             values: Vec::new(),
             race: Race::default(),
             buffer_race: BufferRace::default(),
@@ -118,9 +128,9 @@ impl<'p> Machine<'p> {
             ended: 0,
             depth: 0,
             tile: Vec::new(),
-            tile_shade: Vec::new(),
-            afar: super::spread::Afar::default(),
-            scratch: super::coop::Scratch::default(),
+            tile_taint: Vec::new(),
+            memory_bounds: MemoryBounds::default(),
+            scratch: Scratch::default(),
             workgroup: [0; 3],
             coverage: config.coverage.then(|| Coverage::new(m.arena_len())),
             turns: match config.reconvergence {
@@ -194,7 +204,7 @@ impl<'p> Machine<'p> {
                 _ => {
                     let (n, _) = size(argument);
                     at = at.next_multiple_of(n);
-                    let value = self.push.get(at..at + n).map(super::access::number);
+                    let value = self.push.get(at..at + n).map(super::num::number);
                     self.regs.fill(*row, value.unwrap_or(0), value.is_none());
                     at += n;
                 }
@@ -217,8 +227,8 @@ impl<'p> Machine<'p> {
         let own = self.p.own_size as usize;
         self.own.clear();
         self.own.resize(own * self.p.lanes, 0);
-        self.own_shade.clear();
-        self.own_shade.resize(own * self.p.lanes, Shade::Undefined);
+        self.own_taint.clear();
+        self.own_taint.resize(own * self.p.lanes, Taint::Undefined);
         for lane in 0..self.p.lanes {
             for (offset, leaves, init) in &self.p.own_globals {
                 let Some(init) = init else { continue };
@@ -230,19 +240,19 @@ impl<'p> Machine<'p> {
                     let first = lane * own + (*offset + leaf.offset) as usize;
                     let value = init.v.get(slot).copied().unwrap_or(0).to_le_bytes();
                     self.own[first..first + bytes].copy_from_slice(&value[..bytes]);
-                    self.own_shade[first..first + bytes].fill(Shade::Sure);
+                    self.own_taint[first..first + bytes].fill(Taint::Exact);
                 }
             }
             for (offset, value) in &self.values {
                 let range = lane * own + offset..lane * own + offset + value.len();
                 self.own[range.clone()].copy_from_slice(value);
-                self.own_shade[range].fill(Shade::Sure);
+                self.own_taint[range].fill(Taint::Exact);
             }
         }
         for v in self.p.shared.iter().filter(|v| v.zero) {
             self.shared_set[v.offset as usize..(v.offset + v.size) as usize].fill(true);
         }
-        self.afar.forget_shared();
+        self.memory_bounds.forget_shared();
         self.race.reset(size, self.p.lanes.div_ceil(self.p.subgroup));
         for (row, n, init) in &self.p.privates {
             match init {
@@ -260,7 +270,7 @@ impl<'p> Machine<'p> {
                 for lane in 0..self.p.lanes {
                     let v = self.built_in(*built_in, i as usize, lane, workgroups);
                     self.regs.put(row + i, lane, v.unwrap_or(0));
-                    self.regs.set_shade(row + i, lane, Shade::undefined_if(v.is_none()));
+                    self.regs.set_taint(row + i, lane, Taint::undefined_if(v.is_none()));
                 }
             }
         }
@@ -307,7 +317,7 @@ impl<'p> Machine<'p> {
     pub(super) fn call(&mut self, index: usize, mask: &Mask) -> Result<(), Stop> {
         let f = &self.p.functions[index];
         if let Some(why) = &f.fail {
-            return Err(Stop::Unsupported(format!("function {}: {why}", ub::name_of(self.m, self.p.ids[index]))));
+            return Err(Stop::Unsupported(format!("function {}: {why}", findings::name_of(self.m, self.p.ids[index]))));
         }
         if self.depth >= MAX_DEPTH {
             return Err(Stop::Unsupported("calls are nested too deeply".into()));
@@ -323,7 +333,7 @@ impl<'p> Machine<'p> {
         for (offset, size) in &f.own {
             for lane in self.regs.act.list.iter().map(|l| *l as usize) {
                 let first = lane * self.p.own_size as usize + *offset as usize;
-                self.own_shade[first..first + *size as usize].fill(Shade::Undefined);
+                self.own_taint[first..first + *size as usize].fill(Taint::Undefined);
             }
         }
         match self.config.reconvergence {
@@ -485,7 +495,7 @@ impl<'p> Machine<'p> {
 
     /// Executes one instruction.
     fn step(&mut self, ins: &Ins) -> Result<(), Stop> {
-        if pure::execute(&mut self.regs, ins) {
+        if error_bound::execute(&mut self.regs, ins) {
             if self.regs.divided_by_zero {
                 self.regs.divided_by_zero = false;
                 self.find(FindingKind::Undefined, || "an integer is divided by zero".into());
@@ -561,7 +571,7 @@ impl<'p> Machine<'p> {
 
     fn placed(&self, message: String) -> String {
         let op = self.m.inst(self.at);
-        let result = op.result.map(|id| format!(" {}", ub::name_of(self.m, id))).unwrap_or_default();
+        let result = op.result.map(|id| format!(" {}", findings::name_of(self.m, id))).unwrap_or_default();
         let [x, y, z] = self.workgroup;
         format!("{}{result} (workgroup {x} {y} {z}): {message}", op.op)
     }
@@ -571,7 +581,7 @@ impl<'p> Machine<'p> {
         if !self.regs.dirty[row as usize] {
             return;
         }
-        if self.regs.act.list.iter().any(|l| self.regs.shade(row, *l as usize).is_near()) {
+        if self.regs.act.list.iter().any(|l| self.regs.taint(row, *l as usize).is_inexact()) {
             self.depends(what);
         }
         let bad = self.regs.act.list.iter().copied().find(|l| self.regs.is_undefined(row, *l as usize));
@@ -582,9 +592,9 @@ impl<'p> Machine<'p> {
 
     /// Something hangs on a value that other implementations may round differently.
     pub(super) fn depends(&mut self, what: &str) {
-        if self.afar.depends.is_none() {
+        if self.memory_bounds.depends.is_none() {
             let message = self.placed(format!("{what} depends on how a value is rounded"));
-            self.afar.depends = Some((self.at, message));
+            self.memory_bounds.depends = Some((self.at, message));
         }
     }
 
@@ -598,7 +608,7 @@ impl<'p> Machine<'p> {
 
     fn over_budget(&mut self) {
         let (steps, active) = (self.config.step_budget, self.regs.act.list.len());
-        let lanes = ub::lane_list(self.regs.act.list.iter().map(|l| *l as usize));
+        let lanes = findings::lane_list(self.regs.act.list.iter().map(|l| *l as usize));
         self.find(FindingKind::InfiniteLoop, || {
             format!("after {steps} instructions the workgroup has not ended; {active} invocations are here: {lanes}")
         });
@@ -638,8 +648,8 @@ impl<'p> Machine<'p> {
             "executed by {} of the {} invocations of {name}: {}; not by {}",
             here().count(),
             range.len(),
-            ub::lane_list(here()),
-            ub::lane_list(away()),
+            findings::lane_list(here()),
+            findings::lane_list(away()),
         );
         let mut notes = Vec::new();
         let (Some(a), Some(b)) = (here().next(), away().next()) else { return (message, notes) };
@@ -650,8 +660,8 @@ impl<'p> Machine<'p> {
                 Some(c) if inst.op != Op::Branch => format!(
                     "{} on {} sent invocations {a} and {b} to different blocks; its value comes from {}",
                     inst.op,
-                    ub::name_of(self.m, c),
-                    ub::sources(self.m, &self.p.decorations, c)
+                    findings::name_of(self.m, c),
+                    findings::sources(self.m, &self.p.decorations, c)
                 ),
                 _ => format!("invocations {a} and {b} parted here"),
             };
@@ -668,7 +678,7 @@ impl<'p> Machine<'p> {
         let active = range.clone().filter(|l| self.regs.act.mask.has(*l));
         match self.regs.uniform(row, active) {
             Ok(v) => {
-                if self.regs.any_shade(row..row + 1) && range.clone().any(|l| self.regs.shade(row, l).is_near()) {
+                if self.regs.any_taint(row..row + 1) && range.clone().any(|l| self.regs.taint(row, l).is_inexact()) {
                     self.depends(what);
                 }
                 if self.regs.dirty[row as usize] && range.clone().any(|l| self.regs.is_undefined(row, l)) {

@@ -13,43 +13,50 @@
 //!   Undefined values are followed through registers and memory; they are reported where they matter: when they
 //!   decide a branch, are an address or a uniform operand, or are written to a buffer.
 //! - What can't be run is an error that names the instruction, when it is reached; never a guess.
+//!
+//! A run has two steps. `program` and the files `translate_*` make a [`Program`] of a module: instructions on rows of the
+//! register file (`code`). `machine` runs it, with an `impl Machine` for each kind of instruction: `memory`, `subgroup`,
+//! `matrix`, `muladd`, `callback`. Instructions on registers alone are in `eval` (`eval_lane`, `glsl_std_450`); constants are
+//! computed with them too. `error_bound` and `taint` say how far another implementation may be from each value.
 
-mod access;
-mod adapter;
-mod apart;
-mod arith;
 mod buffer_race;
 mod callback;
 mod code;
-mod coop;
 mod coverage;
-mod extended;
-mod function;
-mod glsl;
-mod group;
-mod lane;
+mod error_bound;
+mod eval;
+mod eval_lane;
+mod executor;
+mod findings;
+mod glsl_std_450;
+mod location;
 mod machine;
 mod matrix;
+mod memory;
+mod memory_bounds;
 mod muladd;
 mod num;
-mod place;
+mod placement;
 mod program;
-mod pure;
-mod race;
-mod regs;
-mod shade;
-mod spread;
+mod promised_reconvergence;
+mod registers;
+mod shared_race;
+mod subgroup;
+mod taint;
 mod tensor;
 #[cfg(test)]
 mod tests;
+mod translate_extended;
+mod translate_function;
+mod translate_matrix;
+mod translate_values;
 mod types;
-mod ub;
 
-pub use adapter::Interpreted;
 pub use coverage::Coverage;
-pub use place::Placement;
-pub use spread::{Distance, Spread};
-pub use ub::{Finding, FindingKind};
+pub use error_bound::{ErrorBound, ErrorBounds};
+pub use executor::Interpreted;
+pub use findings::{Finding, FindingKind};
+pub use placement::Placement;
 
 use coop_ir::spv::ExecutionModel;
 use std::time::Duration;
@@ -110,7 +117,7 @@ pub struct Config {
     /// True if tensor loads call the vector form of a decode function where there is one.
     pub vector_decode: bool,
     /// True if to find out how far another implementation's results may be away.
-    pub spread: bool,
+    pub error_bounds: bool,
     /// How many instructions a workgroup may execute.
     pub step_budget: u64,
     /// How long a run may take; without it, as long as it takes.
@@ -136,7 +143,7 @@ impl Default for Config {
             mul_add: MulAddMode::default(),
             semantics: Semantics::default(),
             vector_decode: false,
-            spread: false,
+            error_bounds: false,
             step_budget: 100_000_000,
             time_limit: None,
             local_size: None,
@@ -175,8 +182,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Executed instructions, each counted once for all invocations that execute it together.
     pub steps: u64,
-    /// How far another implementation's results may be away, where [`Config::spread`] asked.
-    pub spread: Option<Spread>,
+    /// How far another implementation's results may be away, where [`Config::error_bounds`] asked.
+    pub error_bounds: Option<ErrorBounds>,
     /// Who executed which instructions, where [`Config::coverage`] asked.
     pub coverage: Option<Coverage>,
 }
@@ -217,7 +224,7 @@ impl<'m> Interpreter<'m> {
     pub fn run(&self, buffers: &mut [Memory], push: &[u8], workgroups: [u32; 3]) -> Result<Report, Error> {
         for b in &self.program.bindings {
             if !buffers.iter().any(|m| m.slot == Some((b.set, b.binding))) {
-                let name = ub::name_of(self.module, b.id);
+                let name = findings::name_of(self.module, b.id);
                 return Err(Error::case(format!("set {}, binding {} ({name}) has no buffer", b.set, b.binding)));
             }
         }
@@ -227,8 +234,14 @@ impl<'m> Interpreter<'m> {
         let mut machine = Machine::new(self.module, &self.program, self.config, buffers, push);
         match machine.dispatch(workgroups) {
             Ok(()) | Err(Stop::Budget) => {
-                let spread = self.config.spread.then(|| machine.afar.spread(machine.buffers.len()));
-                Ok(Report { findings: machine.findings.list, steps: machine.steps, spread, coverage: machine.coverage })
+                let error_bounds =
+                    self.config.error_bounds.then(|| machine.memory_bounds.error_bounds(machine.buffers.len()));
+                Ok(Report {
+                    findings: machine.findings.list,
+                    steps: machine.steps,
+                    error_bounds,
+                    coverage: machine.coverage,
+                })
             }
             Err(Stop::Unsupported(why)) => Err(unsupported(why)),
             Err(Stop::Time) => {

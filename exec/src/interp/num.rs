@@ -463,6 +463,43 @@ impl Sum {
     }
 }
 
+/// Up to eight bytes as a number.
+pub(super) fn number(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [a, b] => u64::from(u16::from_le_bytes([a, b])),
+        [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),
+        _ => {
+            let mut all = [0; 8];
+            for (slot, b) in all.iter_mut().zip(bytes) {
+                *slot = *b;
+            }
+            u64::from_le_bytes(all)
+        }
+    }
+}
+
+/// Returns `x * y + z`, rounded once.
+pub(super) fn fma(num: Num, x: u64, y: u64, z: u64) -> u64 {
+    match num {
+        Num::F64 => f64::from_bits(x).mul_add(f64::from_bits(y), f64::from_bits(z)).to_bits(),
+        Num::F32 => {
+            let [x, y, z] = [x, y, z].map(|v| f32::from_bits(v as u32));
+            u64::from(x.mul_add(y, z).to_bits())
+        }
+        num => fma_small(num, x, y, z),
+    }
+}
+
+/// f32 with 10 bits of mantissa, to the nearest, ties to even.
+pub(super) fn round_tf32(x: u64) -> u64 {
+    let bits = x as u32;
+    if bits & 0x7f80_0000 == 0x7f80_0000 {
+        return x;
+    }
+    let odd = bits >> 13 & 1;
+    u64::from(bits.wrapping_add(0xfff + odd) & !0x1fff)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,12 +7,12 @@ use coop_ir::constant::{SpecValue, Specialization};
 use coop_ir::types::Type;
 use coop_ir::{Id, IdMap, Inst, InstRef, Module, Op};
 
-use super::arith::{self, Arg, Manner};
 use super::code::{Func, Ins, Row};
+use super::eval;
 use super::num::{Num, Rounding, mask};
-use super::place::Placed;
-use super::pure;
-use super::regs::{MAX_LANES, Regs};
+use super::placement::Placed;
+use super::registers::{MAX_LANES, Regs};
+use super::translate_values::{self, Arg, Manner};
 use super::types::{Coop, Decorations, Kind, Leaf, MAX_SLOTS, MatLayout, Ty, Types};
 use super::{Config, Semantics};
 
@@ -429,7 +429,8 @@ impl<'m> Translator<'m> {
         }
         let n = self.types.slots(ty);
         let mut code = Vec::new();
-        let translated = arith::translate(&self.types, &inner, ty, next, &args, Manner::default(), &mut code);
+        let translated =
+            translate_values::translate(&self.types, &inner, ty, next, &args, Manner::default(), &mut code);
         if !matches!(translated, Ok(true)) {
             return Ok(None);
         }
@@ -441,7 +442,7 @@ impl<'m> Translator<'m> {
             }
         }
         for ins in &code {
-            if !pure::execute(&mut regs, ins) {
+            if !eval::execute(&mut regs, ins) {
                 return Ok(None);
             }
         }

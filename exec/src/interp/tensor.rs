@@ -113,7 +113,7 @@ const CLAMP_REPEAT: u32 = TensorClampMode::Repeat.0;
 
 /// A layout's values.
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
+pub(super) struct TensorLayout {
     pub clamp: u32,
     pub block: Vec<u32>,
     pub dim: Vec<u32>,
@@ -123,10 +123,10 @@ pub(super) struct Layout {
     pub value: u32,
 }
 
-impl Layout {
-    pub(super) fn new(clamp: u32, dim: usize, v: &[u64]) -> Layout {
+impl TensorLayout {
+    pub(super) fn new(clamp: u32, dim: usize, v: &[u64]) -> TensorLayout {
         let part = |k: usize| v[k * dim..(k + 1) * dim].iter().map(|x| *x as u32).collect::<Vec<u32>>();
-        Layout {
+        TensorLayout {
             clamp,
             block: part(BLOCK),
             dim: part(DIM),
@@ -140,7 +140,7 @@ impl Layout {
 
 /// A view's values.
 #[derive(Clone, Debug)]
-pub(super) struct View {
+pub(super) struct TensorView {
     pub has_dims: bool,
     pub perm: Vec<u32>,
     pub dim: Vec<u32>,
@@ -149,12 +149,12 @@ pub(super) struct View {
     pub clip: [u32; 4],
 }
 
-impl View {
-    pub(super) fn new(has_dims: bool, perm: &[u32], v: &[u64]) -> View {
+impl TensorView {
+    pub(super) fn new(has_dims: bool, perm: &[u32], v: &[u64]) -> TensorView {
         let n = perm.len();
         let part = |k: usize| v[k * n..(k + 1) * n].iter().map(|x| *x as u32).collect::<Vec<u32>>();
         let clip = [0, 1, 2, 3].map(|i| v[2 * n + i] as u32);
-        View { has_dims, perm: perm.to_vec(), dim: part(0), stride: part(1), clip }
+        TensorView { has_dims, perm: perm.to_vec(), dim: part(0), stride: part(1), clip }
     }
 }
 
@@ -185,8 +185,8 @@ pub(super) struct Coords {
 pub(super) fn locate(
     (r, c): (u32, u32),
     cols: u32,
-    layout: &Layout,
-    view: Option<&View>,
+    layout: &TensorLayout,
+    view: Option<&TensorView>,
     store: bool,
     semantics: Semantics,
     coords: &mut Coords,
@@ -239,7 +239,7 @@ pub(super) fn locate(
     Ok(Hit::At { linear: u64::from(linear) })
 }
 
-fn through_view(mut number: u32, layout: &Layout, v: &View) -> Result<u32, String> {
+fn through_view(mut number: u32, layout: &TensorLayout, v: &TensorView) -> Result<u32, String> {
     let n = v.perm.len();
     if !v.has_dims && n > layout.span.len() {
         return Err(format!(
@@ -265,7 +265,7 @@ fn through_view(mut number: u32, layout: &Layout, v: &View) -> Result<u32, Strin
 }
 
 /// The coordinate in dimension `d` after clamping.
-fn clamped(layout: &Layout, d: usize, slice: u32, store: bool) -> Result<u32, Hit> {
+fn clamped(layout: &TensorLayout, d: usize, slice: u32, store: bool) -> Result<u32, Hit> {
     let extent = layout.dim[d];
     let t = (slice as i32).wrapping_add(layout.offset[d]);
     if t >= 0 && (t as u32) < extent {
@@ -292,7 +292,7 @@ fn clamped(layout: &Layout, d: usize, slice: u32, store: bool) -> Result<u32, Hi
 mod tests {
     use super::*;
 
-    fn layout(clamp: u32, block: &[u32], dims: &[u32], slice: &[(i32, u32)]) -> Layout {
+    fn layout(clamp: u32, block: &[u32], dims: &[u32], slice: &[(i32, u32)]) -> TensorLayout {
         let n = dims.len();
         let mut v = vec![0u64; 5 * n + 1];
         let step = |op, args: &[u32], v: &mut Vec<u64>| {
@@ -304,10 +304,17 @@ mod tests {
         step(Op::TensorLayoutSetDimensionNV, dims, &mut v);
         let args: Vec<u32> = slice.iter().flat_map(|(o, s)| [*o as u32, *s]).collect();
         step(Op::TensorLayoutSliceNV, &args, &mut v);
-        Layout::new(clamp, n, &v)
+        TensorLayout::new(clamp, n, &v)
     }
 
-    fn at(r: u32, c: u32, cols: u32, l: &Layout, view: Option<&View>, semantics: Semantics) -> (Hit, Coords) {
+    fn at(
+        r: u32,
+        c: u32,
+        cols: u32,
+        l: &TensorLayout,
+        view: Option<&TensorView>,
+        semantics: Semantics,
+    ) -> (Hit, Coords) {
         let mut coords = Coords::default();
         let hit = locate((r, c), cols, l, view, false, semantics, &mut coords).unwrap();
         (hit, coords)
@@ -360,7 +367,7 @@ mod tests {
         update_view(Op::CreateTensorViewNV, 2, &[], &mut v);
         let clip: Vec<u64> = v.iter().copied().chain([1, 0xffff_ffff, 0, 0xffff_ffff]).collect();
         update_view(Op::TensorViewSetClipNV, 2, &clip, &mut v);
-        let view = View::new(false, &[0, 1], &v);
+        let view = TensorView::new(false, &[0, 1], &v);
         assert_eq!(at(2, 3, 8, &l, Some(&view), Semantics::Spec).0, Hit::Skip);
         assert_eq!(at(2, 3, 8, &l, Some(&view), Semantics::Nvidia).0, Hit::At { linear: 11 });
         assert_eq!(at(0, 3, 8, &l, Some(&view), Semantics::Nvidia).0, Hit::Skip);

@@ -3,9 +3,9 @@
 use coop_ir::Op;
 
 use super::code::{Conv, Ins, LaneFn};
+use super::eval;
 use super::num::{Num, mask, signed};
-use super::pure;
-use super::regs::Regs;
+use super::registers::Regs;
 use crate::random::Random;
 
 /// Bits that matter: zeros, ones, limits, NaN and infinities of every format, and random ones.
@@ -31,7 +31,7 @@ fn binary(op: Op, num: Num, values: &[u64]) -> Vec<(u64, u64, u64)> {
         for (lane, b) in values.iter().enumerate() {
             regs.put(1, lane, *b);
         }
-        assert!(pure::execute(&mut regs, &Ins::Each { op, num, dst: 2, args: [0, 1, 0, 0], n: 1 }), "{op}");
+        assert!(eval::execute(&mut regs, &Ins::Each { op, num, dst: 2, args: [0, 1, 0, 0], n: 1 }), "{op}");
         out.extend(values.iter().enumerate().map(|(lane, b)| (*a, *b, regs.get(2, lane))));
     }
     out
@@ -43,7 +43,7 @@ fn one(ins: impl Fn(u32, u32) -> Ins, args: &[u64], n: u32) -> Vec<u64> {
         regs.fill(row as u32, *v, false);
     }
     let dst = args.len() as u32;
-    assert!(pure::execute(&mut regs, &ins(dst, n)));
+    assert!(eval::execute(&mut regs, &ins(dst, n)));
     (dst..dst + n).map(|row| regs.get(row, 0)).collect()
 }
 
@@ -97,7 +97,7 @@ fn integers_of_every_width() {
 #[test]
 fn modulo_takes_the_sign_of_the_divisor() {
     for (a, b, wanted) in [(7i64, 3i64, 1i64), (-7, 3, 2), (7, -3, -2), (-7, -3, -1), (6, -3, 0)] {
-        let got = pure::divided(Op::SMod, 32, mask(a as u64, 32), mask(b as u64, 32));
+        let got = eval::divided(Op::SMod, 32, mask(a as u64, 32), mask(b as u64, 32));
         assert_eq!(signed(got, 32), wanted, "{a} mod {b}");
     }
 }
@@ -165,7 +165,7 @@ fn fused_multiply_add_of_halves_rounds_once() {
     let mut random = Random::new(3);
     for _ in 0..100_000 {
         let [a, b, c] = [0; 3].map(|_| random.bits() & 0xffff);
-        let got = pure::fma(Num::F16, a, b, c);
+        let got = super::num::fma(Num::F16, a, b, c);
         let mut sum = super::num::Sum::new();
         sum.add_product(Num::F16.to_f64(a), Num::F16.to_f64(b));
         sum.add(Num::F16.to_f64(c));
@@ -176,7 +176,7 @@ fn fused_multiply_add_of_halves_rounds_once() {
 
 #[test]
 fn conversions() {
-    let convert = |op, from, to, v| pure::convert(&Conv { op, from, to, saturate: false, mode: None }, v);
+    let convert = |op, from, to, v| eval::convert(&Conv { op, from, to, saturate: false, mode: None }, v);
     let int = |width, signed| Num::Int { width, signed };
     for v in samples(32, 500) {
         let f = f32::from_bits(v as u32);
@@ -197,7 +197,7 @@ fn conversions() {
         let got = convert(Op::FConvert, Num::F64, Num::F32, v);
         assert!(same(Num::F32, got, u64::from((f64::from_bits(v) as f32).to_bits())), "{v:#x}");
     }
-    let saturated = |op, from, to, v| pure::convert(&Conv { op, from, to, saturate: true, mode: None }, v);
+    let saturated = |op, from, to, v| eval::convert(&Conv { op, from, to, saturate: true, mode: None }, v);
     for v in samples(32, 500) {
         let i = v as i32;
         let clamped = i.clamp(i8::MIN.into(), i8::MAX.into()) as i8;
@@ -207,8 +207,8 @@ fn conversions() {
         assert_eq!(saturated(Op::ConvertFToU, Num::F32, int(8, false), v), u64::from(f as u8));
     }
     let saturating = Conv { op: Op::FConvert, from: Num::F32, to: Num::E4M3, saturate: true, mode: None };
-    assert_eq!(pure::convert(&saturating, 1e6f32.to_bits().into()), 0x7e);
-    assert_eq!(pure::convert(&saturating, (-1e6f32).to_bits().into()), 0xfe);
+    assert_eq!(eval::convert(&saturating, 1e6f32.to_bits().into()), 0x7e);
+    assert_eq!(eval::convert(&saturating, (-1e6f32).to_bits().into()), 0xfe);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use coop_ir::types::Type;
 use coop_ir::{Id, IdMap, Inst, Module, Op};
 
 use super::num::Num;
-use super::place::Placed;
+use super::placement::Placed;
 
 /// An index into [`Types`].
 pub(super) type Ty = u32;

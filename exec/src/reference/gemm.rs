@@ -20,14 +20,14 @@ pub struct Gemm {
     /// Columns of A, rows of B.
     pub k: u64,
     /// A, m by k.
-    pub a: View,
+    pub a: MatrixView,
     /// B, k by n.
-    pub b: View,
+    pub b: MatrixView,
     /// What is added, each m by n.
     #[serde(default)]
-    pub c: Vec<View>,
+    pub c: Vec<MatrixView>,
     /// D, m by n.
-    pub d: View,
+    pub d: MatrixView,
     /// What the product is multiplied with.
     #[serde(default = "one")]
     pub alpha: f64,
@@ -43,7 +43,7 @@ pub struct Gemm {
     pub accumulator: Option<ComponentType>,
     /// What is done to each element of the sum, in order.
     #[serde(default)]
-    pub then: Vec<Step>,
+    pub then: Vec<ElementOp>,
 }
 
 fn one() -> f64 {
@@ -53,7 +53,7 @@ fn one() -> f64 {
 /// Something done to each element.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Step {
+pub enum ElementOp {
     /// max(x, 0).
     Relu,
     /// x * factor.
@@ -76,25 +76,25 @@ pub enum Step {
     Round(ComponentType),
 }
 
-impl Step {
+impl ElementOp {
     fn apply(self, value: f64) -> f64 {
         match self {
-            Step::Relu => value.max(0.0),
-            Step::Scale(factor) => value * factor,
-            Step::Add(term) => value + term,
-            Step::LeakyRelu(slope) => {
+            ElementOp::Relu => value.max(0.0),
+            ElementOp::Scale(factor) => value * factor,
+            ElementOp::Add(term) => value + term,
+            ElementOp::LeakyRelu(slope) => {
                 if value > 0.0 {
                     value
                 } else {
                     value * slope
                 }
             }
-            Step::Clamp(low, high) => value.max(low).min(high),
-            Step::Silu => value / (1.0 + (-value).exp()),
-            Step::Exp => value.exp(),
-            Step::Tanh => value.tanh(),
-            Step::Negate => -value,
-            Step::Round(kind) => number::rounded(kind, Value::Float(value)).to_f64(),
+            ElementOp::Clamp(low, high) => value.max(low).min(high),
+            ElementOp::Silu => value / (1.0 + (-value).exp()),
+            ElementOp::Exp => value.exp(),
+            ElementOp::Tanh => value.tanh(),
+            ElementOp::Negate => -value,
+            ElementOp::Round(kind) => number::rounded(kind, Value::Float(value)).to_f64(),
         }
     }
 }
@@ -102,7 +102,7 @@ impl Step {
 /// How elements lie in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Layout {
+pub enum MajorOrder {
     /// A row's elements are neighbours.
     #[default]
     Row,
@@ -113,7 +113,7 @@ pub enum Layout {
 /// A matrix in a buffer.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct View {
+pub struct MatrixView {
     /// The buffer.
     pub buffer: String,
     /// The element where the matrix begins.
@@ -123,32 +123,32 @@ pub struct View {
     pub stride: u64,
     /// Row or column major.
     #[serde(default)]
-    pub layout: Layout,
+    pub layout: MajorOrder,
     /// Rows and columns of the blocks that the matrix is cut into, each stored whole. Within a block `stride` and
     /// `layout` hold.
     pub blocks: Option<[u64; 2]>,
     /// Whether the blocks of one row of blocks follow each other, or those of one column.
     #[serde(default)]
-    pub block_order: Layout,
+    pub block_order: MajorOrder,
     /// The buffer holds quantised numbers in blocks of their own; offset and stride count numbers. Of A and B only.
     pub format: Option<Blocks>,
 }
 
-impl View {
+impl MatrixView {
     fn element(&self, row: u64, column: u64, [rows, columns]: [u64; 2]) -> u64 {
         let (base, row, column) = match self.blocks {
             Some([height, width]) => {
                 let block = match self.block_order {
-                    Layout::Row => row / height * columns.div_ceil(width) + column / width,
-                    Layout::Column => column / width * rows.div_ceil(height) + row / height,
+                    MajorOrder::Row => row / height * columns.div_ceil(width) + column / width,
+                    MajorOrder::Column => column / width * rows.div_ceil(height) + row / height,
                 };
                 (block * height * width, row % height, column % width)
             }
             None => (0, row, column),
         };
         let (major, minor) = match self.layout {
-            Layout::Row => (row, column),
-            Layout::Column => (column, row),
+            MajorOrder::Row => (row, column),
+            MajorOrder::Column => (column, row),
         };
         self.offset + base + major * self.stride + minor
     }
@@ -280,7 +280,7 @@ impl Gemm {
             return Err(Error::case("expect: only products of floats without c can be sampled"));
         }
         let Gemm { m, n, k, .. } = *self;
-        let line = |view: &View, sizes: [u64; 2], place: &dyn Fn(u64) -> (u64, u64)| -> Result<Vec<f64>, Error> {
+        let line = |view: &MatrixView, sizes: [u64; 2], place: &dyn Fn(u64) -> (u64, u64)| -> Result<Vec<f64>, Error> {
             let (index, kind) = locate(case, &view.buffer)?;
             let steps = (0..k).filter(|&step| !self.skips(step));
             steps.map(|step| Ok(view.value(&contents[index], kind, place(step), sizes)?.to_f64())).collect()

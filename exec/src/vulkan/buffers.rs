@@ -8,8 +8,8 @@ use coop_device::Feature;
 
 use super::check;
 use super::device::Device;
+use crate::case::{BufferKind, Case};
 use crate::error::Error;
-use crate::{Case, case::BufferKind};
 
 /// Bytes behind each buffer that a shader has no business in. They are checked afterwards.
 const GUARD: usize = 4096;

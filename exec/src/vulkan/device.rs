@@ -13,9 +13,10 @@ use coop_device::{
 use super::buffers::Spares;
 use super::instance::Instance;
 use super::{Physical, check};
+use crate::case::Case;
 use crate::error::Error;
+use crate::executor::RunOptions;
 use crate::facts::{Entry, Facts};
-use crate::{Case, RunOptions};
 use coop_device::vulkan::structs::{self, Chain, FEATURE_STRUCTS};
 
 /// Features that cost nothing, that no capability announces, and that modules rely on without a word.

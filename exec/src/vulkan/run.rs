@@ -9,10 +9,11 @@ use super::buffers::Buffers;
 use super::device::{Device, Needs};
 use super::pipeline::Pipeline;
 use super::{Physical, Spent, VulkanExecutor, check, nanoseconds};
+use crate::case::Case;
 use crate::error::Error;
+use crate::executor::{Outcome, RunOptions, Timer};
 use crate::facts::{Entry, Facts};
 use crate::measure::{MeasureOptions, Measured};
-use crate::{Case, Outcome, RunOptions, Timer};
 
 pub(super) fn run(
     executor: &VulkanExecutor<'_>,

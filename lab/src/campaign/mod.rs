@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Instant;
 
-use crate::generator::{Dialect, Generated, Profile, generate};
+use crate::generator::{Dialect, Generated, GeneratorProfile, generate};
 use coop_exec::facts::Facts;
 use coop_exec::interp::{Config, Interpreted, MulAddMode, Placement};
 use coop_exec::opencl::OpenClExecutor;
@@ -86,7 +86,7 @@ pub struct Differential<'a, 'v> {
     /// What modules are lowered to.
     pub targets: Vec<Target>,
     /// The device that matrices are cut for; if none is given, that which runs them, or lavapipe.
-    pub cut_for: Option<&'a coop_device::Profile>,
+    pub tile_profile: Option<&'a coop_device::Profile>,
     /// Looks at every module as well: spirv-val.
     pub validator: Option<&'a Path>,
 }
@@ -126,7 +126,7 @@ impl Form {
 
 /// One module's runs.
 struct Session<'a> {
-    profile: Profile,
+    profile: GeneratorProfile,
     case: &'a Case,
     row: &'a mut Row,
     /// The first outcome, with whose it is.
@@ -155,7 +155,13 @@ impl Session<'_> {
 
 impl Differential<'_, '_> {
     /// Runs a module in every way; `salt` chooses among ways where there are many.
-    pub fn check(&self, profile: Profile, made: &Generated, salt: u64, tally: &mut Tally) -> Result<(), Box<Trouble>> {
+    pub fn check(
+        &self,
+        profile: GeneratorProfile,
+        made: &Generated,
+        salt: u64,
+        tally: &mut Tally,
+    ) -> Result<(), Box<Trouble>> {
         for (k, n) in &made.made {
             *tally.made.entry((*k).to_owned()).or_default() += u64::from(*n);
         }
@@ -171,7 +177,7 @@ impl Differential<'_, '_> {
     /// Runs a module with a case in every way that the profile has.
     pub fn check_case(
         &self,
-        profile: Profile,
+        profile: GeneratorProfile,
         module: &Module,
         case: &Case,
         salt: u64,
@@ -226,7 +232,7 @@ impl Differential<'_, '_> {
     }
 
     /// How to lower for a target: one way, which `salt` chooses.
-    fn forms(&self, profile: Profile, target: Target, salt: u64, one_subgroup: bool) -> Vec<Form> {
+    fn forms(&self, profile: GeneratorProfile, target: Target, salt: u64, one_subgroup: bool) -> Vec<Form> {
         let lanes = profile.lanes();
         if profile.dialect == Dialect::Kernel && target == Target::Scalar {
             // pocl's subgroups are as wide as workgroups; rusticl has a size of its own, and Intel's compiler crashes on some.
@@ -312,7 +318,7 @@ impl Differential<'_, '_> {
         }
         let usual = if dialect == Dialect::Kernel { &INTEL } else { &LAVAPIPE };
         let own = || self.device.map(|d| d.profile().clone()).or_else(|| (*usual).clone());
-        let profile = self.cut_for.cloned().or_else(own)?;
+        let profile = self.tile_profile.cloned().or_else(own)?;
         Some(if target == Target::Ext { profile.with_maintenance1() } else { profile })
     }
 
@@ -485,7 +491,7 @@ impl Differential<'_, '_> {
 }
 
 /// Returns true if the workgroups of a kernel are single subgroups.
-fn one_subgroup(profile: Profile, module: &Module, case: &Case) -> bool {
+fn one_subgroup(profile: GeneratorProfile, module: &Module, case: &Case) -> bool {
     let facts = Facts::new(module, &case.specialization().unwrap_or_default());
     let said = facts.entries.first().and_then(|e| e.local_size.iter().map(|c| c.value()).product::<Option<u64>>());
     let given = case.local_size.map(|size| size.iter().map(|n| u64::from(*n)).product());
@@ -517,7 +523,7 @@ pub fn may_end(module: &Module, spec: &Specialization, device: &str) -> Option<&
 
 /// The same of what a module becomes for a target on that device.
 pub fn may_end_lowered(
-    profile: Profile,
+    profile: GeneratorProfile,
     module: &Module,
     spec: &Specialization,
     target: Target,
@@ -548,7 +554,7 @@ pub fn salt(seed: u64) -> u64 {
 pub fn try_seed(
     differential: &Differential<'_, '_>,
     (seed, bytes): (u64, &[u8]),
-    profile: Profile,
+    profile: GeneratorProfile,
     folder: Option<(&Path, u32)>,
     tally: &mut Tally,
 ) -> Result<(), Box<Trouble>> {

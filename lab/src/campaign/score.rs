@@ -2,10 +2,8 @@
 
 use super::entropy;
 use crate::generator::mutate::{Mutator, mutators};
-use crate::generator::{Dialect, Limits, Profile, generate_fixed};
-use coop_device::{
-    ApiVersion, ComponentType, Feature, MatrixProperties, Profile as Device, Requirement, capability_requirement,
-};
+use crate::generator::{Dialect, GeneratorProfile, Limits, generate_fixed};
+use coop_device::{ApiVersion, ComponentType, Feature, MatrixProperties, Profile, Requirement, capability_requirement};
 use coop_exec::random::Random;
 use coop_ir::{Module, binary, text};
 use coop_validate::{Level, Options, RULES};
@@ -202,7 +200,7 @@ impl Scores {
 /// Breaks the rules of a generated module, each once, and asks coopcheck (and spirv-val, which gets one in `each`).
 pub fn score(dialect: Dialect, seed: u64, validator: Option<(&Path, u64)>, only: Option<&str>, scores: &mut Scores) {
     let bytes = entropy(seed, 400);
-    let base = generate_fixed(Profile::any(dialect), &bytes).module;
+    let base = generate_fixed(GeneratorProfile::any(dialect), &bytes).module;
     let said = reported(&base);
     scores.valid.modules += 1;
     said.iter().for_each(|(rule, level)| *scores.valid.reported.entry((*level, *rule)).or_default() += 1);
@@ -228,10 +226,10 @@ pub fn score(dialect: Dialect, seed: u64, validator: Option<(&Path, u64)>, only:
 
 /// Takes from a device what a module needs, once for each rule about devices, and asks coopcheck.
 pub fn score_device(dialect: Dialect, seed: u64, only: Option<&str>, scores: &mut Scores) {
-    let profile = Profile { dialect, limits: Limits::Lavapipe };
+    let profile = GeneratorProfile { dialect, limits: Limits::Lavapipe };
     let base = generate_fixed(profile, &entropy(seed, 300)).module;
-    let Some(device) = Device::builtin("mesa-lavapipe") else { return };
-    let ask = |device: Device| {
+    let Some(device) = Profile::builtin("mesa-lavapipe") else { return };
+    let ask = |device: Profile| {
         let mut options = Options::default();
         let on = coop_validate::Device { subgroup_size: Some(8), ..coop_validate::Device::new(device) };
         options.device = Some(std::sync::Arc::new(on));
@@ -261,7 +259,7 @@ pub fn score_device(dialect: Dialect, seed: u64, only: Option<&str>, scores: &mu
 }
 
 /// What is taken from a device: whether that is something that the module needs.
-type Less = fn(&mut Device, &Module, &mut Random) -> bool;
+type Less = fn(&mut Profile, &Module, &mut Random) -> bool;
 
 const LESS: &[(&str, Less)] = &[
     ("device-capability", |d, m, random| {

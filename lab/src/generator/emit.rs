@@ -5,7 +5,7 @@ use super::fun::{Fun, Var};
 use super::kernel::Argument;
 use super::memory::Buffer;
 use super::range::Range;
-use super::{Dialect, Generated, Limits, Profile};
+use super::{Dialect, Generated, GeneratorProfile, Limits};
 use coop_ir::builder::{Globals, add_global, decorate};
 use coop_ir::grammar::{Op, implied_capabilities};
 use coop_ir::hash::FxHashMap;
@@ -79,7 +79,7 @@ pub(super) struct Gen<'a> {
     pub(super) e: Entropy<'a>,
     /// For choices that came later.
     pub(super) side: Side,
-    pub(super) profile: Profile,
+    pub(super) profile: GeneratorProfile,
     /// True if there are no specialization constants.
     fixed: bool,
     pub(super) m: Module,
@@ -127,7 +127,7 @@ pub(super) struct Gen<'a> {
 }
 
 impl<'a> Gen<'a> {
-    pub(super) fn new(profile: Profile, entropy: &'a [u8], fixed: bool) -> Gen<'a> {
+    pub(super) fn new(profile: GeneratorProfile, entropy: &'a [u8], fixed: bool) -> Gen<'a> {
         // Translators of kernels read no later version.
         let version = if profile.dialect == Dialect::Kernel { 0x10400 } else { 0x10600 };
         let header = Header { version, generator: 0, bound: 1, schema: 0, big_endian: false };

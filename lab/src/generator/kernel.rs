@@ -1,7 +1,7 @@
 //! Modules as kernels of OpenCL: pointers with addresses, arguments instead of buffers and push constants, integers without
 //! signs, built-in numbers of 64 bits, and, now and then, control flow without merges.
 
-use super::access::Access;
+use super::access::AccessKind;
 use super::emit::Gen;
 use coop_ir::builder::add_global;
 use coop_ir::grammar::Op;
@@ -86,10 +86,10 @@ impl Gen<'_> {
     }
 
     /// Memory operands with their mask: there are no others in kernels.
-    pub(super) fn kernel_memory_operands(&mut self, align: u32, kind: Access) -> Vec<Operand> {
+    pub(super) fn kernel_memory_operands(&mut self, align: u32, kind: AccessKind) -> Vec<Operand> {
         let mut mask = MemoryAccess::None;
         let mut words = Vec::new();
-        if self.e.chance(20) && kind == Access::Load {
+        if self.e.chance(20) && kind == AccessKind::Load {
             mask |= MemoryAccess::Nontemporal;
         }
         if self.e.chance(60) {

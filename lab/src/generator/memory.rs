@@ -1,6 +1,6 @@
 //! Loads and stores, and the memory behind them.
 
-use super::access::Place;
+use super::access::MatrixPointer;
 use super::emit::{Gen, Mat};
 use super::range::Range;
 use coop_ir::builder::{add_global, decorate};
@@ -427,7 +427,7 @@ impl Gen<'_> {
         component: Scalar,
         unit: (Scalar, u32),
         (units, step): (u32, u32),
-    ) -> Option<Place> {
+    ) -> Option<MatrixPointer> {
         let index = self.buffer(component, unit, false);
         let mut base = step * self.e.below(20);
         let (exec, count) = (self.fun().exec[Self::which(mat)], self.fun().count[Self::which(mat)]);
@@ -449,11 +449,11 @@ impl Gen<'_> {
         let range = buffer.range();
         let (pointer, storage) = self.pointer(index, base, dynamic);
         let align = self.alignment(index, step);
-        Some(Place { pointer, storage, align, range })
+        Some(MatrixPointer { pointer, storage, align, range })
     }
 
     /// A place in an output that nothing else writes to.
-    pub(super) fn output(&mut self, mat: Mat, unit: (Scalar, u32), (units, step): (u32, u32)) -> Place {
+    pub(super) fn output(&mut self, mat: Mat, unit: (Scalar, u32), (units, step): (u32, u32)) -> MatrixPointer {
         let index = self.buffer(mat.scalar, unit, true);
         let (exec, count) = (self.fun().exec[Self::which(mat)], self.fun().count[Self::which(mat)]);
         let gap = self.e.below(3);
@@ -466,7 +466,7 @@ impl Gen<'_> {
         let range = buffer.range();
         let (pointer, storage) = self.pointer(index, base, (count > 1).then_some((exec, region)));
         let align = self.alignment(index, step);
-        Place { pointer, storage, align, range }
+        MatrixPointer { pointer, storage, align, range }
     }
 
     /// Units of an output, for stores that find their places themselves: the buffer and the first unit.

@@ -118,28 +118,28 @@ impl Limits {
 
 /// What the modules may use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Profile {
+pub struct GeneratorProfile {
     /// Instructions.
     pub dialect: Dialect,
     /// Types and sizes.
     pub limits: Limits,
 }
 
-impl Profile {
+impl GeneratorProfile {
     /// SPV_KHR_cooperative_matrix as a current lavapipe has it.
-    pub const DEVICE8: Profile = Profile { dialect: Dialect::Khr, limits: Limits::Lavapipe };
+    pub const DEVICE8: GeneratorProfile = GeneratorProfile { dialect: Dialect::Khr, limits: Limits::Lavapipe };
     /// Everything in SPV_KHR_cooperative_matrix.
-    pub const ANY: Profile = Profile { dialect: Dialect::Khr, limits: Limits::Any };
+    pub const ANY: GeneratorProfile = GeneratorProfile { dialect: Dialect::Khr, limits: Limits::Any };
 
     /// Everything in a dialect.
-    pub fn any(dialect: Dialect) -> Profile {
-        Profile { dialect, limits: Limits::Any }
+    pub fn any(dialect: Dialect) -> GeneratorProfile {
+        GeneratorProfile { dialect, limits: Limits::Any }
     }
 
     /// The profile of a name, as it is displayed.
-    pub fn from_name(name: &str) -> Option<Profile> {
+    pub fn from_name(name: &str) -> Option<GeneratorProfile> {
         let dialects = Dialect::ALL.into_iter().chain([Dialect::Kernel]);
-        let all = dialects.flat_map(|dialect| Limits::ALL.map(|limits| Profile { dialect, limits }));
+        let all = dialects.flat_map(|dialect| Limits::ALL.map(|limits| GeneratorProfile { dialect, limits }));
         all.into_iter().find(|p| p.to_string() == name)
     }
 
@@ -164,7 +164,7 @@ impl Profile {
     }
 }
 
-impl fmt::Display for Profile {
+impl fmt::Display for GeneratorProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.dialect.name())?;
         f.write_str(match self.limits {
@@ -181,7 +181,7 @@ impl fmt::Display for Profile {
 pub struct Generated {
     /// The module.
     pub module: Module,
-    /// A case file, in TOML, for subgroups of [`Profile::lanes`]; a variant `s16` is for subgroups of 16.
+    /// A case file, in TOML, for subgroups of [`GeneratorProfile::lanes`]; a variant `s16` is for subgroups of 16.
     pub case: String,
     /// How often which constructs are in it.
     pub made: BTreeMap<&'static str, u32>,
@@ -190,11 +190,11 @@ pub struct Generated {
 }
 
 /// Makes a module.
-pub fn generate(profile: Profile, entropy: &[u8]) -> Generated {
+pub fn generate(profile: GeneratorProfile, entropy: &[u8]) -> Generated {
     emit::Gen::new(profile, entropy, false).run()
 }
 
 /// Makes a module without specialization constants.
-pub fn generate_fixed(profile: Profile, entropy: &[u8]) -> Generated {
+pub fn generate_fixed(profile: GeneratorProfile, entropy: &[u8]) -> Generated {
     emit::Gen::new(profile, entropy, true).run()
 }

@@ -1,11 +1,11 @@
 //! Extended instructions that read or write through a pointer.
 
-use super::arith::Arg;
-use super::code::{Access, Chain, Ins, LaneFn, Row, Step};
-use super::function::Body;
-use super::glsl;
+use super::code::{Chain, Ins, LaneFn, Row, Step, ValueLayout};
+use super::glsl_std_450;
 use super::num::Num;
 use super::program::Translator;
+use super::translate_function::Body;
+use super::translate_values::Arg;
 use super::types::MatLayout;
 use coop_ir::{Inst, InstRef};
 
@@ -56,8 +56,8 @@ impl Translator<'_> {
                 let (x, dst, num, n) = self.first(inst)?;
                 let y = self.row(inst.id(3).ok_or("no divisor")?)?;
                 let quotient = self.new_rows(n)?;
-                body.push(Ins::Ext { op: glsl::QUOTIENT, num, dst: quotient, args: [x, y, 0], n }, r);
-                body.push(Ins::Ext { op: glsl::REMAINDER, num, dst, args: [x, y, 0], n }, r);
+                body.push(Ins::Ext { op: glsl_std_450::QUOTIENT, num, dst: quotient, args: [x, y, 0], n }, r);
+                body.push(Ins::Ext { op: glsl_std_450::REMAINDER, num, dst, args: [x, y, 0], n }, r);
                 if number == 52 {
                     self.through(r, inst, 2, quotient, n, body)?;
                 }
@@ -121,7 +121,7 @@ impl Translator<'_> {
         if self.types.slots(ty) != n {
             return Err("its operands do not fit each other".into());
         }
-        self.store(r, ptr, ty, src, super::function::Operands::PLAIN, body)
+        self.store(r, ptr, ty, src, super::translate_function::Operands::PLAIN, body)
     }
 
     /// A pointer to one of the vectors that lie side by side, and how the value `like` is read or written there.
@@ -132,7 +132,7 @@ impl Translator<'_> {
         like: coop_ir::Id,
         (offset, pointer): (usize, usize),
         body: &mut Body,
-    ) -> Result<(Row, Box<Access>), String> {
+    ) -> Result<(Row, Box<ValueLayout>), String> {
         let (index, base) = (inst.id(offset).ok_or("no offset")?, inst.id(pointer).ok_or("no pointer")?);
         let access = self.access(self.type_of(like)?, MatLayout::default(), 1);
         let width = self.types.numeric(self.type_of(index)?).ok_or("an offset that is no integer")?.0.bits();

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use coop_ir::Module;
 
+use crate::case::Case;
 use crate::error::Error;
-use crate::{Case, Executor, Outcome, RunOptions, Timer};
+use crate::executor::{Executor, Outcome, RunOptions, Timer};
 
 /// Runs cases on the interpreter.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]

@@ -1,7 +1,7 @@
 //! The register file: rows of values, which of them are undefined, and which invocations are active.
 
 use super::code::{NO_ROW, Row};
-use super::shade::Shade;
+use super::taint::Taint;
 
 /// At most this many invocations in a workgroup.
 pub(super) const MAX_LANES: usize = 1024;
@@ -82,10 +82,10 @@ pub(super) struct Regs {
     pub lanes: usize,
     pub r: Vec<u64>,
     /// What is known besides about each of `r`; in rows that are not `dirty` all are sure.
-    shades: Vec<Shade>,
+    taints: Vec<Taint>,
     pub dirty: Vec<bool>,
-    /// Distances between implementations are followed (`spread`).
-    pub near: Option<Box<super::spread::Probe>>,
+    /// Distances between implementations are followed (`error_bound`).
+    pub probe: Option<Box<Regs>>,
     pub act: Active,
     /// An integer was divided by zero.
     pub divided_by_zero: bool,
@@ -99,9 +99,9 @@ impl Regs {
         Regs {
             lanes,
             r: vec![0; rows * lanes],
-            shades: vec![Shade::Sure; rows * lanes],
+            taints: vec![Taint::Exact; rows * lanes],
             dirty: vec![false; rows],
-            near: None,
+            probe: None,
             act,
             divided_by_zero: false,
             unfit: None,
@@ -126,23 +126,23 @@ impl Regs {
         self.r[row as usize * self.lanes + lane] = v;
     }
 
-    pub(super) fn shade(&self, row: Row, lane: usize) -> Shade {
-        if self.dirty[row as usize] { self.shades[row as usize * self.lanes + lane] } else { Shade::Sure }
+    pub(super) fn taint(&self, row: Row, lane: usize) -> Taint {
+        if self.dirty[row as usize] { self.taints[row as usize * self.lanes + lane] } else { Taint::Exact }
     }
 
-    pub(super) fn set_shade(&mut self, row: Row, lane: usize, shade: Shade) {
-        if shade != Shade::Sure || self.dirty[row as usize] {
-            self.shades[row as usize * self.lanes + lane] = shade;
-            self.dirty[row as usize] |= shade != Shade::Sure;
+    pub(super) fn set_taint(&mut self, row: Row, lane: usize, taint: Taint) {
+        if taint != Taint::Exact || self.dirty[row as usize] {
+            self.taints[row as usize * self.lanes + lane] = taint;
+            self.dirty[row as usize] |= taint != Taint::Exact;
         }
     }
 
     pub(super) fn is_undefined(&self, row: Row, lane: usize) -> bool {
-        self.shade(row, lane).is_undefined()
+        self.taint(row, lane).is_undefined()
     }
 
     /// Returns true if any value of a row is not sure.
-    pub(super) fn any_shade(&self, rows: std::ops::Range<Row>) -> bool {
+    pub(super) fn any_taint(&self, rows: std::ops::Range<Row>) -> bool {
         self.dirty[rows.start as usize..rows.end as usize].contains(&true)
     }
 
@@ -150,7 +150,7 @@ impl Regs {
     pub(super) fn fill(&mut self, row: Row, v: u64, undefined: bool) {
         let at = row as usize * self.lanes;
         self.r[at..at + self.lanes].fill(v);
-        self.shades[at..at + self.lanes].fill(Shade::undefined_if(undefined));
+        self.taints[at..at + self.lanes].fill(Taint::undefined_if(undefined));
         self.dirty[row as usize] = undefined;
     }
 
@@ -160,16 +160,16 @@ impl Regs {
             let at = row as usize * self.lanes;
             self.dirty[row as usize] = true;
             if self.act.full {
-                self.shades[at..at + self.lanes].fill(Shade::Undefined);
+                self.taints[at..at + self.lanes].fill(Taint::Undefined);
             } else {
                 for l in &self.act.list {
-                    self.shades[at + *l as usize] = Shade::Undefined;
+                    self.taints[at + *l as usize] = Taint::Undefined;
                 }
             }
         }
     }
 
-    /// What is undefined in a source is undefined in the result. One source's distances are the result's (`spread` corrects that
+    /// What is undefined in a source is undefined in the result. One source's distances are the result's (`error_bound` corrects that
     /// where values change), of several nothing is known.
     pub(super) fn flow(&mut self, dst: Row, sources: &[Row]) {
         if self.dirty[dst as usize] || sources.iter().any(|s| self.dirty[*s as usize]) {
@@ -182,12 +182,12 @@ impl Regs {
         let mut any = !self.act.full && self.dirty[dst as usize];
         for i in 0..self.act.list.len() {
             let l = self.act.list[i] as usize;
-            let shade = match sources {
-                [one] => self.shade(*one, l),
-                _ => sources.iter().fold(Shade::Sure, |shade, s| shade.with(self.shade(*s, l))),
+            let taint = match sources {
+                [one] => self.taint(*one, l),
+                _ => sources.iter().fold(Taint::Exact, |taint, s| taint.with(self.taint(*s, l))),
             };
-            self.shades[dst as usize * self.lanes + l] = shade;
-            any |= shade != Shade::Sure;
+            self.taints[dst as usize * self.lanes + l] = taint;
+            any |= taint != Taint::Exact;
         }
         self.dirty[dst as usize] = any;
     }

@@ -9,11 +9,11 @@ use coop_ir::cfg::{Case, Cfg, NodeKind, Order};
 use coop_ir::grammar::{ExecutionScope, GroupOp};
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op};
 
-use super::arith::{self, Arg};
-use super::code::{Access, Chain, Conv, Edge, Func, Group, Ins, NO_ROW, Node, Row, Step, Term};
-use super::glsl;
+use super::code::{Chain, Conv, Edge, Func, Group, Ins, NO_ROW, Node, Row, Step, Term, ValueLayout};
+use super::glsl_std_450;
 use super::num::Num;
 use super::program::Translator;
+use super::translate_values::{self, Arg};
 use super::types::{Kind, MatLayout, Ty};
 
 /// Code with the instruction from which each piece comes.
@@ -242,7 +242,7 @@ impl Translator<'_> {
         match inst.op {
             Op::ExtInst if inst.id(0).is_some() && inst.id(0) == self.opencl => {
                 let number = inst.word(1).unwrap_or(0);
-                let same = glsl::of_opencl(number);
+                let same = glsl_std_450::of_opencl(number);
                 let same = same.ok_or_else(|| format!("instruction {number} of OpenCL.std is not run"))?;
                 renamed = inst.clone();
                 renamed.operands[1] = same.into();
@@ -288,7 +288,7 @@ impl Translator<'_> {
         let dst = self.row(id)?;
         let manner = self.manner(inst, r);
         let mut code = Vec::new();
-        if !arith::translate(&self.types, inst, ty, dst, &args, manner, &mut code)? {
+        if !translate_values::translate(&self.types, inst, ty, dst, &args, manner, &mut code)? {
             return Err(match (inst.op, inst.word(1)) {
                 (Op::ExtInst, Some(number)) => format!("instruction {number} of GLSL.std.450 is not supported"),
                 _ => "is not supported".into(),
@@ -356,11 +356,11 @@ impl Translator<'_> {
         }
     }
 
-    pub(super) fn access(&self, ty: Ty, mat: MatLayout, aligned: u32) -> Access {
+    pub(super) fn access(&self, ty: Ty, mat: MatLayout, aligned: u32) -> ValueLayout {
         let leaves = self.types.leaves(ty, mat);
         let extent = leaves.iter().flatten().map(|l| l.offset + u32::from(l.bytes)).max().unwrap_or(0);
         let natural = leaves.iter().flatten().map(|l| u32::from(l.bytes)).max().unwrap_or(1);
-        Access {
+        ValueLayout {
             leaves: leaves.map(Vec::into_boxed_slice),
             extent,
             slots: self.types.slots(ty),
@@ -457,12 +457,12 @@ impl Translator<'_> {
 
     /// An access through a pointer, whose memory operands say how it is aligned (0: they don't). Those of kernels may say less than
     /// the type asks for.
-    fn access_through(&self, ptr: Id, ty: Ty, aligned: u32) -> Result<Access, String> {
+    fn access_through(&self, ptr: Id, ty: Ty, aligned: u32) -> Result<ValueLayout, String> {
         let physical = self.pointee(ptr)?.1 == StorageClass::PhysicalStorageBuffer;
         let more = if physical { aligned.max(1) } else { 1 };
         let access = self.access(ty, self.mat.get(ptr).copied().unwrap_or_default(), more);
         let align = if self.is_kernel() && aligned > 0 { aligned } else { access.align };
-        Ok(Access { align, ..access })
+        Ok(ValueLayout { align, ..access })
     }
 
     /// A private variable that is bytes: undefined, or with what it begins with.

@@ -7,7 +7,7 @@ use std::fmt;
 
 use coop_ir::{Id, InstRef, Module, Op};
 
-use super::regs::Mask;
+use super::registers::Mask;
 use super::types::Decorations;
 
 /// What a finding is about.

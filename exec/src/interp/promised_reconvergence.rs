@@ -7,7 +7,7 @@
 
 use super::code::Func;
 use super::machine::{Machine, Stop};
-use super::regs::Mask;
+use super::registers::Mask;
 
 /// A construct that is being executed.
 struct Construct {

@@ -18,136 +18,62 @@
 //! Where nothing is demanded, as of a division by a subnormal or of a sum that may pass the largest value on its way, anything is
 //! right. Where no rule is known (packed bits, say), no bound is claimed. A branch or an address that depends on a value with a distance makes all distances worthless: the run says so.
 
-use std::collections::BTreeMap;
-
 use coop_ir::grammar::GroupOp;
 use coop_ir::{InstRef, Op};
 
-use super::access::Place;
 use super::code::{Conv, Ins, LaneFn, Row};
+use super::eval;
 use super::num::{Num, Rounding, mask, parts, signed};
-use super::pure;
-use super::regs::Regs;
-use super::shade::Shade;
+use super::registers::Regs;
+use super::taint::Taint;
 
 /// The lanes of the registers that instructions are computed in again: three values for each of three operands.
 const PROBES: usize = 27;
 /// Where the result goes there.
 const RESULT: Row = 4;
 
-/// Registers to compute instructions in again.
-pub(super) struct Probe(Regs);
-
-impl Probe {
-    pub(super) fn new() -> Box<Probe> {
-        Box::new(Probe(Regs::new(PROBES, RESULT as usize + 1)))
-    }
+/// Returns registers to compute instructions in again.
+pub(super) fn probe() -> Box<Regs> {
+    Box::new(Regs::new(PROBES, RESULT as usize + 1))
 }
 
 /// How far a stored number may be from another implementation's.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Distance {
+pub struct ErrorBound {
     /// The byte at which it begins.
     pub offset: usize,
     /// Its size in bytes.
     pub bytes: u8,
     /// The distance. Infinite: anything is right. NaN: none is known.
-    pub by: f64,
+    pub bound: f64,
 }
 
 /// How far the results of a run may be from another implementation's.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Spread {
+pub struct ErrorBounds {
     /// For each buffer, in order of offset; what is not listed is the same everywhere.
-    pub buffers: Vec<Vec<Distance>>,
+    pub buffers: Vec<Vec<ErrorBound>>,
     /// What in the run hangs on a rounding, so that nothing of the above counts.
     pub depends: Option<(InstRef, String)>,
 }
 
-/// Distances of what is in memory.
-#[derive(Default)]
-pub(super) struct Afar {
-    near: BTreeMap<(usize, usize), (u8, Shade)>,
-    pub depends: Option<(InstRef, String)>,
-}
-
-/// Shared memory, among the numbers of buffers.
-const SHARED: usize = usize::MAX;
-
-impl Afar {
-    fn key(place: Place, at: usize) -> Option<(usize, usize)> {
-        match place {
-            Place::Buffer(index, base) => Some((index, base + at)),
-            Place::Shared(base) => Some((SHARED, base + at)),
-            Place::Push(_) | Place::Own(_) | Place::Rows(_) => None,
-        }
+/// Executes an instruction on registers alone, with the error bounds of its result where those are tracked. Returns false
+/// for all other instructions.
+pub(super) fn execute(regs: &mut Regs, ins: &Ins) -> bool {
+    let done = eval::execute(regs, ins);
+    if done && regs.probe.is_some() {
+        refine(regs, ins);
     }
-
-    fn overlapping(&self, key: (usize, usize), bytes: u8) -> impl Iterator<Item = (usize, usize)> + '_ {
-        let range = (key.0, key.1.saturating_sub(7))..(key.0, key.1 + usize::from(bytes));
-        self.near.range(range).filter(move |(k, v)| k.1 + usize::from(v.0) > key.1).map(|(k, _)| *k)
-    }
-
-    pub(super) fn at(&self, place: Place, at: usize, bytes: u8) -> Shade {
-        if self.near.is_empty() {
-            return Shade::Sure;
-        }
-        let Some(key) = Afar::key(place, at) else { return Shade::Sure };
-        match self.near.get(&key) {
-            Some((size, shade)) if *size == bytes => *shade,
-            _ if self.overlapping(key, bytes).next().is_some() => Shade::UNKNOWN,
-            _ => Shade::Sure,
-        }
-    }
-
-    pub(super) fn put(&mut self, place: Place, at: usize, bytes: u8, shade: Shade) {
-        if self.near.is_empty() && !shade.is_near() {
-            return;
-        }
-        let Some(key) = Afar::key(place, at) else { return };
-        let before: Vec<_> = self.overlapping(key, bytes).collect();
-        for other in before {
-            let inside = self.near.get(&other).is_some_and(|(size, _)| {
-                other.1 >= key.1 && other.1 + usize::from(*size) <= key.1 + usize::from(bytes)
-            });
-            if inside {
-                self.near.remove(&other);
-            } else if let Some(part) = self.near.get_mut(&other) {
-                part.1 = Shade::UNKNOWN;
-            }
-        }
-        if shade.is_near() {
-            self.near.insert(key, (bytes, shade));
-        }
-    }
-
-    /// Shared memory is new for every workgroup.
-    pub(super) fn forget_shared(&mut self) {
-        self.near.retain(|key, _| key.0 != SHARED);
-    }
-
-    pub(super) fn spread(&self, buffers: usize) -> Spread {
-        let mut spread = Spread { buffers: vec![Vec::new(); buffers], depends: self.depends.clone() };
-        for ((buffer, offset), (bytes, shade)) in &self.near {
-            if let Some(list) = spread.buffers.get_mut(*buffer) {
-                let by = match shade {
-                    Shade::Near { by, .. } => f64::from(*by),
-                    Shade::Sure | Shade::Undefined => 0.0,
-                };
-                list.push(Distance { offset: *offset, bytes: *bytes, by });
-            }
-        }
-        spread
-    }
+    done
 }
 
 /// Corrects the distances of a result after its instruction was executed.
-pub(super) fn refine(regs: &mut Regs, ins: &Ins) {
-    let Some(mut probe) = regs.near.take() else { return };
+fn refine(regs: &mut Regs, ins: &Ins) {
+    let Some(mut probe) = regs.probe.take() else { return };
     match ins {
         Ins::Each { op, num, dst, args, n } => {
             let Some((arity, to)) = shape(*op, *num) else {
-                regs.near = Some(probe);
+                regs.probe = Some(probe);
                 return;
             };
             let again = Ins::Each { op: *op, num: *num, dst: RESULT, args: [0, 1, 2, 3], n: 1 };
@@ -185,7 +111,7 @@ pub(super) fn refine(regs: &mut Regs, ins: &Ins) {
         Ins::Select { cond, wide, dst, a, b, n, num } => {
             for i in 0..*n {
                 let cond = if *wide { cond + i } else { *cond };
-                if regs.any_shade(cond..cond + 1) {
+                if regs.any_taint(cond..cond + 1) {
                     chosen(regs, cond, [a + i, b + i], dst + i, *num);
                 }
             }
@@ -207,7 +133,7 @@ pub(super) fn refine(regs: &mut Regs, ins: &Ins) {
         }
         _ => {}
     }
-    regs.near = Some(probe);
+    regs.probe = Some(probe);
 }
 
 /// What a rounding of its own adds to the result of an instruction: of operands and result.
@@ -240,52 +166,51 @@ fn shape(op: Op, num: Num) -> Option<(usize, Num)> {
 /// Corrects the distances of one row.
 fn component(
     regs: &mut Regs,
-    probe: &mut Probe,
+    probe: &mut Regs,
     again: &Ins,
     from: &[(Row, Num)],
     (dst, to): (Row, Num),
     own: Option<&OwnFn>,
 ) {
-    let dirty = from.iter().any(|(row, _)| regs.any_shade(*row..row + 1));
+    let dirty = from.iter().any(|(row, _)| regs.any_taint(*row..row + 1));
     if !dirty && own.is_none() {
         return;
     }
     for k in 0..regs.act.list.len() {
         let l = regs.act.list[k] as usize;
-        let shades: Vec<Shade> = from.iter().map(|(row, _)| regs.shade(*row, l)).collect();
-        if shades.iter().any(|shade| shade.is_undefined()) {
+        let taints: Vec<Taint> = from.iter().map(|(row, _)| regs.taint(*row, l)).collect();
+        if taints.iter().any(|taint| taint.is_undefined()) {
             continue;
         }
         let values: Vec<u64> = from.iter().map(|(row, _)| regs.get(*row, l)).collect();
         let result = regs.get(dst, l);
         let mut by = own.map_or(0.0, |own| own(&values, result));
-        if shades.iter().any(|shade| shade.is_near()) {
-            by += farthest(probe, again, from, &values, &shades, result, to);
+        if taints.iter().any(|taint| taint.is_inexact()) {
+            by += farthest(probe, again, from, &values, &taints, result, to);
         }
-        regs.set_shade(dst, l, Shade::near(by, to.is_float()));
+        regs.set_taint(dst, l, Taint::inexact(by, to.is_float()));
     }
 }
 
 /// The farthest that an instruction gives at the ends of its operands' distances.
 fn farthest(
-    probe: &mut Probe,
+    probe: &mut Regs,
     again: &Ins,
     from: &[(Row, Num)],
     values: &[u64],
-    shades: &[Shade],
+    taints: &[Taint],
     result: u64,
     to: Num,
 ) -> f64 {
     let mut ends: Vec<Vec<u64>> = Vec::with_capacity(values.len());
-    for (((_, num), v), shade) in from.iter().zip(values).zip(shades) {
-        let by = shade.by(num.is_float());
+    for (((_, num), v), taint) in from.iter().zip(values).zip(taints) {
+        let by = taint.bound(num.is_float());
         if !by.is_finite() {
             return by;
         }
         ends.push(if by == 0.0 { vec![*v] } else { around(*num, *v, by) });
     }
     let count: usize = ends.iter().map(Vec::len).product();
-    let probe = &mut probe.0;
     probe.act.list.clear();
     probe.act.list.extend(0..count as u32);
     probe.act.full = count == PROBES;
@@ -296,7 +221,7 @@ fn farthest(
             rest /= list.len();
         }
     }
-    if !pure::values(probe, again) {
+    if !eval::execute(probe, again) {
         return f64::NAN;
     }
     (probe.divided_by_zero, probe.unfit) = (false, None);
@@ -346,22 +271,22 @@ fn apart(num: Num, a: u64, b: u64) -> f64 {
 fn chosen(regs: &mut Regs, cond: Row, either: [Row; 2], dst: Row, num: Option<Num>) {
     for k in 0..regs.act.list.len() {
         let l = regs.act.list[k] as usize;
-        if !regs.shade(cond, l).is_near() {
+        if !regs.taint(cond, l).is_inexact() {
             continue;
         }
-        let [a, b] = either.map(|row| (regs.get(row, l), regs.shade(row, l)));
+        let [a, b] = either.map(|row| (regs.get(row, l), regs.taint(row, l)));
         if a.1.is_undefined() || b.1.is_undefined() {
             continue;
         }
-        let shade = match num {
+        let taint = match num {
             _ if a == b => a.1,
             Some(num) => {
-                let by = apart(num, a.0, b.0) + larger(a.1.by(num.is_float()), b.1.by(num.is_float()));
-                Shade::near(by, num.is_float())
+                let by = apart(num, a.0, b.0) + larger(a.1.bound(num.is_float()), b.1.bound(num.is_float()));
+                Taint::inexact(by, num.is_float())
             }
-            None => Shade::UNKNOWN,
+            None => Taint::UNKNOWN,
         };
-        regs.set_shade(dst, l, shade);
+        regs.set_taint(dst, l, taint);
     }
 }
 
@@ -372,10 +297,10 @@ fn dot(regs: &mut Regs, num: Num, a: &[Row], b: &[Row], dst: Row) {
             continue;
         }
         let read = |rows: &[Row]| -> Vec<(f64, f64)> {
-            rows.iter().map(|row| (num.to_f64(regs.get(*row, l)), regs.shade(*row, l).by(true))).collect()
+            rows.iter().map(|row| (num.to_f64(regs.get(*row, l)), regs.taint(*row, l).bound(true))).collect()
         };
         let by = of_products(&read(a), &read(b), (0.0, 0.0), num);
-        regs.set_shade(dst, l, Shade::near(by, true));
+        regs.set_taint(dst, l, Taint::inexact(by, true));
     }
 }
 
@@ -628,51 +553,51 @@ fn ext_own(op: u32, num: Num) -> impl Fn(&[u64], u64) -> f64 {
 }
 
 /// Of a value that an atomic instruction writes.
-pub(super) fn of_atomic(op: Op, num: Num, old: (u64, Shade), given: (u64, Shade)) -> Shade {
+pub(super) fn of_atomic(op: Op, num: Num, old: (u64, Taint), given: (u64, Taint)) -> Taint {
     let float = num.is_float();
-    let near = old.1.is_near() || given.1.is_near();
+    let near = old.1.is_inexact() || given.1.is_inexact();
     match op {
         Op::AtomicStore | Op::AtomicExchange => given.1,
         Op::AtomicLoad => old.1,
         Op::AtomicFAddEXT => {
             // Other invocations may come first.
             let own = of_terms([num.to_f64(old.0), num.to_f64(given.0)].into_iter(), num, !near);
-            Shade::near(old.1.by(true) + given.1.by(true) + own, true)
+            Taint::inexact(old.1.bound(true) + given.1.bound(true) + own, true)
         }
-        _ if !near => Shade::Sure,
+        _ if !near => Taint::Exact,
         Op::AtomicFMinEXT | Op::AtomicFMaxEXT | Op::AtomicSMin | Op::AtomicSMax | Op::AtomicUMin | Op::AtomicUMax => {
-            Shade::near(larger(old.1.by(float), given.1.by(float)), float)
+            Taint::inexact(larger(old.1.bound(float), given.1.bound(float)), float)
         }
-        Op::AtomicIAdd | Op::AtomicISub => Shade::near(old.1.by(false) + given.1.by(false), false),
-        _ => Shade::UNKNOWN,
+        Op::AtomicIAdd | Op::AtomicISub => Taint::inexact(old.1.bound(false) + given.1.bound(false), false),
+        _ => Taint::UNKNOWN,
     }
 }
 
 /// Of the result of a group operation on some values; `all` is what is known where nothing better is.
-pub(super) fn of_group(what: GroupOp, num: Num, values: &[(u64, Shade)], all: Shade) -> Shade {
-    let by = || values.iter().map(|v| v.1.by(num.is_float()));
+pub(super) fn of_group(what: GroupOp, num: Num, values: &[(u64, Taint)], all: Taint) -> Taint {
+    let by = || values.iter().map(|v| v.1.bound(num.is_float()));
     match what {
         GroupOp::FAdd => {
-            let own = of_terms(values.iter().map(|v| num.to_f64(v.0)), num, all == Shade::Sure);
-            Shade::near(by().sum::<f64>() + own, true)
+            let own = of_terms(values.iter().map(|v| num.to_f64(v.0)), num, all == Taint::Exact);
+            Taint::inexact(by().sum::<f64>() + own, true)
         }
         GroupOp::FMul if values.len() > 1 => {
             let numbers: Vec<f64> = values.iter().map(|v| num.to_f64(v.0)).collect();
             let product: f64 = numbers.iter().product();
-            let exact = all == Shade::Sure && numbers.iter().all(|x| x.abs().log2().fract() == 0.0);
-            let relative: f64 = values.iter().map(|v| v.1.by(true) / num.to_f64(v.0).abs()).sum();
+            let exact = all == Taint::Exact && numbers.iter().all(|x| x.abs().log2().fract() == 0.0);
+            let relative: f64 = values.iter().map(|v| v.1.bound(true) / num.to_f64(v.0).abs()).sum();
             let unit = 2f64.powi(1 - num.precision() as i32) * values.len() as f64;
-            if exact || product == 0.0 && all == Shade::Sure {
+            if exact || product == 0.0 && all == Taint::Exact {
                 all
             } else {
-                Shade::near(product.abs() * (relative + unit), true)
+                Taint::inexact(product.abs() * (relative + unit), true)
             }
         }
         GroupOp::FMul => values.first().map_or(all, |v| v.1),
         GroupOp::FMin | GroupOp::FMax | GroupOp::SMin | GroupOp::SMax | GroupOp::UMin | GroupOp::UMax
-            if all.is_near() =>
+            if all.is_inexact() =>
         {
-            Shade::near(by().fold(0.0, larger), num.is_float())
+            Taint::inexact(by().fold(0.0, larger), num.is_float())
         }
         _ => all,
     }

@@ -1,9 +1,8 @@
 //! GLSL.std.450. Transcendental functions are computed in f64 and rounded once to the type.
 
 use super::code::Row;
-use super::num::{Num, mask, signed};
-use super::pure::fma;
-use super::regs::Regs;
+use super::num::{Num, fma, mask, signed};
+use super::registers::Regs;
 
 /// IEEE 754's remainder, and the last bits of the quotient, which GLSL.std.450 lacks and OpenCL.std has.
 pub(super) const REMAINDER: u32 = 0x1_0000;

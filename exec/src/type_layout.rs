@@ -23,16 +23,16 @@ pub struct Member {
 
 /// The layout of a module's types.
 #[derive(Clone, Copy)]
-pub struct Layout<'a> {
+pub struct TypeLayout<'a> {
     module: &'a Module,
     decorations: &'a Decorations,
     constants: &'a Constants,
 }
 
-impl<'a> Layout<'a> {
+impl<'a> TypeLayout<'a> {
     /// A view of a module. Lengths of arrays may depend on the specialization of the constants.
-    pub fn new(module: &'a Module, decorations: &'a Decorations, constants: &'a Constants) -> Layout<'a> {
-        Layout { module, decorations, constants }
+    pub fn new(module: &'a Module, decorations: &'a Decorations, constants: &'a Constants) -> TypeLayout<'a> {
+        TypeLayout { module, decorations, constants }
     }
 
     /// Bytes of a type; `None` if that is open (runtime arrays) or not said.

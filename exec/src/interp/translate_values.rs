@@ -3,7 +3,7 @@
 use coop_ir::{Inst, Op};
 
 use super::code::{Conv, Ins, LaneFn, NO_ROW, Row};
-use super::glsl;
+use super::glsl_std_450;
 use super::num::{Num, Rounding};
 use super::types::{Kind, Ty, Types};
 
@@ -323,20 +323,20 @@ fn ext(types: &Types, inst: &Inst, ty: Ty, dst: Row, args: &[Arg], out: &mut Vec
         Some((num, _)) => num,
         None => return Err("an extended instruction on a type that is not numeric".into()),
     };
-    if glsl::is_whole(op) {
+    if glsl_std_450::is_whole(op) {
         let sizes: Vec<u32> = args.iter().map(|a| types.slots(a.ty)).collect();
-        if !glsl::fits(op, &sizes, n) {
+        if !glsl_std_450::fits(op, &sizes, n) {
             return Err("its operands do not fit each other".into());
         }
         let num = if num.is_float() { num } else { types.numeric(ty).map_or(num, |t| t.0) };
         out.push(Ins::Lane { f: LaneFn::Glsl { op, num }, dst, n, args: whole(types, args) });
         return Ok(true);
     }
-    if !glsl::is_each(op) {
+    if !glsl_std_450::is_each(op) {
         return Ok(false);
     }
     let arity = if matches!(op, 43..=46 | 49 | 50 | 81) { 3 } else { 2 };
-    let enough = args.len() >= arity || glsl::is_unary(op);
+    let enough = args.len() >= arity || glsl_std_450::is_unary(op);
     if !enough || args.iter().any(|a| types.slots(a.ty) != n) {
         return Err("its operands do not fit each other".into());
     }
@@ -348,7 +348,7 @@ fn ext(types: &Types, inst: &Inst, ty: Ty, dst: Row, args: &[Arg], out: &mut Vec
     Ok(true)
 }
 
-/// Returns true if `pure::execute` has the instruction among those that work component by component.
+/// Returns true if `eval::execute` has the instruction among those that work component by component.
 fn is_each(op: Op) -> bool {
     op.is_comparison()
         || matches!(
