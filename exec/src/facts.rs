@@ -3,9 +3,11 @@
 use coop_ir::constant::{Const, Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{SizeSource, entry_points};
-use coop_ir::spv::{Capability, Decoration, ExecutionModel, StorageClass};
+use coop_ir::extensions::is_matrix_capability;
+use coop_ir::grammar::{ExecutionScope, Kind};
+use coop_ir::spv::{BuiltIn, Capability, Decoration, ExecutionModel, Scope, StorageClass};
 use coop_ir::types::Type;
-use coop_ir::{Id, Module, Op};
+use coop_ir::{Id, Inst, Module, Op};
 
 use crate::error::Error;
 use crate::type_layout::TypeLayout;
@@ -92,6 +94,8 @@ pub struct Facts {
     pub push: Option<Id>,
     /// Bytes of the push constant block, from its members' offsets.
     pub push_size: Option<u32>,
+    /// True if the module has matrices, instructions that a subgroup executes together, or built-ins of subgroups.
+    pub uses_subgroups: bool,
 }
 
 impl Facts {
@@ -111,13 +115,8 @@ impl Facts {
             bindings: reader.bindings(),
             push,
             push_size: push.and_then(|block| layout.size(block)),
+            uses_subgroups: reader.uses_subgroups(),
         }
-    }
-
-    /// Returns true if a capability says that the module asks about subgroups or does something in them.
-    pub fn uses_subgroups(&self) -> bool {
-        let about = ["GroupNonUniform", "Subgroup", "CooperativeMatrix", "Groups"];
-        self.capabilities.iter().any(|c| about.iter().any(|prefix| c.to_string().starts_with(prefix)))
     }
 
     /// The entry point of that name; the only one if no name is given.
@@ -141,6 +140,27 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    fn uses_subgroups(&self) -> bool {
+        let insts = self.module.functions.iter().flat_map(|f| f.insts()).map(|r| self.module.inst(r));
+        let together = |inst: &Inst| match inst.op.execution_scope() {
+            None => false,
+            Some(ExecutionScope::Subgroup) => true,
+            Some(ExecutionScope::Operand(at)) => {
+                let scope = inst.id(at).and_then(|id| self.constants.get(id).value());
+                scope != Some(Scope::Workgroup.0.into())
+            }
+        };
+        let of_subgroups = |built_in: BuiltIn| {
+            let capabilities = Kind::BuiltIn.enumerant(built_in.0).map_or(&[][..], |e| e.capabilities);
+            [Capability::GroupNonUniform, Capability::SubgroupBallotKHR].iter().any(|c| capabilities.contains(c))
+        };
+        let decorated = self.module.globals_with(Op::Decorate).map(|r| self.module.inst(r));
+        let mut built_ins = decorated.filter(|i| i.enumerant(1) == Some(Decoration::BuiltIn));
+        self.module.capabilities().any(is_matrix_capability)
+            || built_ins.any(|i| i.enumerant(2).is_some_and(of_subgroups))
+            || insts.into_iter().any(together)
+    }
+
     fn extensions(&self) -> Vec<String> {
         let names = self.module.globals_with(Op::Extension);
         names.filter_map(|r| Some(self.module.inst(r).string(0)?.0)).collect()

@@ -229,7 +229,7 @@ impl<'a> VulkanExecutor<'a> {
             Some(device) => device.and(needs),
             None if self.frugal => {
                 let version = self.physical.profile.api_version.min(self.instance.version);
-                needs.often(&self.physical.profile, version)?
+                needs.with_every_capability(&self.physical.profile, version)?
             }
             None => needs,
         };

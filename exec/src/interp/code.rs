@@ -5,6 +5,7 @@
 //! Private and Input included. The nodes of a function are numbered so that running the lowest numbered one that has
 //! invocations waiting makes them meet again at the earliest point where they can: see `order`.
 
+use coop_ir::spv::{CooperativeMatrixLayout, GlslStd450};
 use coop_ir::{InstRef, Op};
 
 use super::num::{Num, Rounding};
@@ -28,7 +29,7 @@ pub(super) enum Ins {
     },
     /// Component by component: an instruction of GLSL.std.450.
     Ext {
-        op: u32,
+        op: GlslStd450,
         num: Num,
         dst: Row,
         args: [Row; 3],
@@ -256,7 +257,7 @@ pub(super) enum LaneFn {
     All,
     /// GLSL.std.450 on vectors and matrices.
     Glsl {
-        op: u32,
+        op: GlslStd450,
         num: Num,
     },
     /// `floor`: default strides as an H100 computes them.
@@ -326,7 +327,7 @@ pub(super) struct Group {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CoopMem {
     pub ptr: Row,
-    pub layout: u32,
+    pub layout: CooperativeMatrixLayout,
     pub stride: Row,
     pub stride_num: Num,
     /// Bytes of what a stride counts.

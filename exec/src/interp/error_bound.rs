@@ -19,10 +19,12 @@
 //! right. Where no rule is known (packed bits, say), no bound is claimed. A branch or an address that depends on a value with a distance makes all distances worthless: the run says so.
 
 use coop_ir::grammar::GroupOp;
+use coop_ir::spv::GlslStd450 as Glsl;
 use coop_ir::{InstRef, Op};
 
 use super::code::{Conv, Ins, LaneFn, Row};
 use super::eval;
+use super::glsl_std_450;
 use super::num::{Num, Rounding, mask, parts, signed};
 use super::registers::Regs;
 use super::taint::Taint;
@@ -84,15 +86,12 @@ fn refine(regs: &mut Regs, ins: &Ins) {
             }
         }
         Ins::Ext { op, num, dst, args, n } => {
-            let arity = match op {
-                25 | 26 | 37..=42 | 48 | 53 | 79 | 80 => 2,
-                43..=46 | 49 | 50 | 81 => 3,
-                _ => 1,
-            };
+            let arity = glsl_std_450::arity(*op);
             let again = Ins::Ext { op: *op, num: *num, dst: RESULT, args: [0, 1, 2], n: 1 };
             let own: Option<Own> = if num.is_float() { Some(Box::new(ext_own(*op, *num))) } else { None };
             for i in 0..*n {
-                let kind = |k: usize| if *op == 53 && k == 1 { Num::Int { width: 32, signed: true } } else { *num };
+                let kind =
+                    |k: usize| if *op == Glsl::Ldexp && k == 1 { Num::Int { width: 32, signed: true } } else { *num };
                 let from: Vec<(Row, Num)> =
                     args[..arity].iter().enumerate().map(|(k, row)| (row + i, kind(k))).collect();
                 component(regs, &mut probe, &again, &from, (dst + i, *num), own.as_deref());
@@ -490,7 +489,7 @@ fn fused(num: Num, v: &[u64], r: u64) -> f64 {
 }
 
 /// What instructions of GLSL.std.450 on floats add of their own, as far as Vulkan says.
-fn ext_own(op: u32, num: Num) -> impl Fn(&[u64], u64) -> f64 {
+fn ext_own(op: Glsl, num: Num) -> impl Fn(&[u64], u64) -> f64 {
     move |v: &[u64], r: u64| {
         let x = num.to_f64(v[0]);
         let result = num.to_f64(r);
@@ -514,39 +513,39 @@ fn ext_own(op: u32, num: Num) -> impl Fn(&[u64], u64) -> f64 {
         };
         let tiny = flushed(num, &v[..1], r);
         match op {
-            13 | 14 => 2f64.powi(if half { -7 } else { -11 }),
-            15 => 2f64.powi(if half { -7 } else { -11 }) * (1.0 + result * result) * 2.0,
-            16 | 17 => 2f64.powi(if half { -7 } else { -11 }) * 2.0,
-            18 | 25 => {
+            Glsl::Sin | Glsl::Cos => 2f64.powi(if half { -7 } else { -11 }),
+            Glsl::Tan => 2f64.powi(if half { -7 } else { -11 }) * (1.0 + result * result) * 2.0,
+            Glsl::Asin | Glsl::Acos => 2f64.powi(if half { -7 } else { -11 }) * 2.0,
+            Glsl::Atan | Glsl::Atan2 => {
                 if half {
                     5.0 * unit
                 } else {
                     4096.0 * unit
                 }
             }
-            19 | 20 => grows(x) + unit,
-            21 => (grows(x) * (1.0 + result.abs())) / x.cosh() + 2.5 * unit,
-            22..=24 => log_error(1.0, result) + log_error(4.0, result) + 4.0 * unit,
-            26 => {
+            Glsl::Sinh | Glsl::Cosh => grows(x) + unit,
+            Glsl::Tanh => (grows(x) * (1.0 + result.abs())) / x.cosh() + 2.5 * unit,
+            Glsl::Asinh | Glsl::Acosh | Glsl::Atanh => log_error(1.0, result) + log_error(4.0, result) + 4.0 * unit,
+            Glsl::Pow => {
                 let y = num.to_f64(v[1]);
                 let log = x.log2();
                 let exponent = y.abs() * log_error(x, log);
                 result.abs() * exponent * std::f64::consts::LN_2 + exp_units(y * log) * unit
             }
-            27 | 29 => exp_units(x) * unit + tiny,
-            28 | 30 => log_error(x, result) + unit,
+            Glsl::Exp | Glsl::Exp2 => exp_units(x) * unit + tiny,
+            Glsl::Log | Glsl::Log2 => log_error(x, result) + unit,
             // 1 / inversesqrt(x).
-            31 => {
+            Glsl::Sqrt => {
                 if result == 0.0 {
                     tiny
                 } else {
                     (2.0 + 2.5) * unit
                 }
             }
-            32 => 2.0 * unit,
-            11 | 12 => unit,
-            46 | 49 => v.iter().map(|v| ulp(num, *v)).fold(0.0, f64::max) * 3.0 + 3.0 * unit,
-            50 => fused(num, v, r),
+            Glsl::InverseSqrt => 2.0 * unit,
+            Glsl::Radians | Glsl::Degrees => unit,
+            Glsl::FMix | Glsl::SmoothStep => v.iter().map(|v| ulp(num, *v)).fold(0.0, f64::max) * 3.0 + 3.0 * unit,
+            Glsl::Fma => fused(num, v, r),
             _ => flushed(num, v, r),
         }
     }

@@ -1,15 +1,17 @@
 //! GLSL.std.450. Transcendental functions are computed in f64 and rounded once to the type.
 
+use coop_ir::spv::{GlslStd450 as Glsl, OpenClStd as OpenCl};
+
 use super::code::Row;
 use super::num::{Num, fma, mask, signed};
 use super::registers::Regs;
 
 /// IEEE 754's remainder, and the last bits of the quotient, which GLSL.std.450 lacks and OpenCL.std has.
-pub(super) const REMAINDER: u32 = 0x1_0000;
-pub(super) const QUOTIENT: u32 = 0x1_0001;
+pub(super) const REMAINDER: Glsl = Glsl(0x1_0000);
+pub(super) const QUOTIENT: Glsl = Glsl(0x1_0001);
 
 /// Instructions that work component by component.
-pub(super) fn each(regs: &mut Regs, op: u32, num: Num, dst: Row, args: [Row; 3], n: u32) -> bool {
+pub(super) fn each(regs: &mut Regs, op: Glsl, num: Num, dst: Row, args: [Row; 3], n: u32) -> bool {
     let [a, b, _] = args;
     let w = num.bits();
     if let Some(f) = float1(op) {
@@ -18,37 +20,38 @@ pub(super) fn each(regs: &mut Regs, op: u32, num: Num, dst: Row, args: [Row; 3],
     }
     let float2 = |f: fn(f64, f64) -> f64| move |x, y| num.encode_f64(f(num.to_f64(x), num.to_f64(y)));
     match op {
-        4 => regs.map1(dst, a, n, |x| x & !(1 << (w - 1))),
-        5 => regs.map1(dst, a, n, |x| mask(signed(x, w).wrapping_abs() as u64, w)),
-        7 => regs.map1(dst, a, n, |x| mask(signed(x, w).signum() as u64, w)),
-        25 => regs.map2(dst, a, b, n, float2(f64::atan2)),
-        26 => regs.map2(dst, a, b, n, float2(f64::powf)),
-        37 | 79 => regs.map2(dst, a, b, n, |x, y| choose(num, x, y, op == 79, false)),
-        40 | 80 => regs.map2(dst, a, b, n, |x, y| choose(num, x, y, op == 80, true)),
-        38 => regs.map2(dst, a, b, n, u64::min),
-        41 => regs.map2(dst, a, b, n, u64::max),
-        39 => regs.map2(dst, a, b, n, |x, y| if signed(y, w) < signed(x, w) { y } else { x }),
-        42 => regs.map2(dst, a, b, n, |x, y| if signed(y, w) > signed(x, w) { y } else { x }),
-        43 | 81 => regs
-            .map3(dst, args, n, |x, low, high| choose(num, choose(num, x, low, op == 81, true), high, op == 81, false)),
-        44 => regs.map3(dst, args, n, |x, low, high| x.max(low).min(high)),
-        45 => regs
+        Glsl::FAbs => regs.map1(dst, a, n, |x| x & !(1 << (w - 1))),
+        Glsl::SAbs => regs.map1(dst, a, n, |x| mask(signed(x, w).wrapping_abs() as u64, w)),
+        Glsl::SSign => regs.map1(dst, a, n, |x| mask(signed(x, w).signum() as u64, w)),
+        Glsl::Atan2 => regs.map2(dst, a, b, n, float2(f64::atan2)),
+        Glsl::Pow => regs.map2(dst, a, b, n, float2(f64::powf)),
+        Glsl::FMin | Glsl::NMin => regs.map2(dst, a, b, n, |x, y| choose(num, x, y, op == Glsl::NMin, false)),
+        Glsl::FMax | Glsl::NMax => regs.map2(dst, a, b, n, |x, y| choose(num, x, y, op == Glsl::NMax, true)),
+        Glsl::UMin => regs.map2(dst, a, b, n, u64::min),
+        Glsl::UMax => regs.map2(dst, a, b, n, u64::max),
+        Glsl::SMin => regs.map2(dst, a, b, n, |x, y| if signed(y, w) < signed(x, w) { y } else { x }),
+        Glsl::SMax => regs.map2(dst, a, b, n, |x, y| if signed(y, w) > signed(x, w) { y } else { x }),
+        Glsl::FClamp | Glsl::NClamp => regs.map3(dst, args, n, |x, low, high| {
+            choose(num, choose(num, x, low, op == Glsl::NClamp, true), high, op == Glsl::NClamp, false)
+        }),
+        Glsl::UClamp => regs.map3(dst, args, n, |x, low, high| x.max(low).min(high)),
+        Glsl::SClamp => regs
             .map3(dst, args, n, |x, low, high| mask(signed(x, w).max(signed(low, w)).min(signed(high, w)) as u64, w)),
-        46 => regs.map3(dst, args, n, |x, y, t| {
+        Glsl::FMix => regs.map3(dst, args, n, |x, y, t| {
             let (p, q) = (num.to_f64(x), num.to_f64(y));
             let t = num.to_f64(t);
             // x * (1 - t) + y * t, each step rounded.
             let r = |v: f64| num.to_f64(num.encode_f64(v));
             num.encode_f64(r(p * r(1.0 - t)) + r(q * t))
         }),
-        48 => regs.map2(dst, a, b, n, float2(|edge, x| if x < edge { 0.0 } else { 1.0 })),
-        49 => regs.map3(dst, args, n, |low, high, x| {
+        Glsl::Step => regs.map2(dst, a, b, n, float2(|edge, x| if x < edge { 0.0 } else { 1.0 })),
+        Glsl::SmoothStep => regs.map3(dst, args, n, |low, high, x| {
             let (low, high, x) = (num.to_f64(low), num.to_f64(high), num.to_f64(x));
             let t = ((x - low) / (high - low)).clamp(0.0, 1.0);
             num.encode_f64(t * t * (3.0 - 2.0 * t))
         }),
-        50 => regs.map3(dst, args, n, |x, y, z| fma(num, x, y, z)),
-        53 => regs.map2(dst, a, b, n, |x, e| {
+        Glsl::Fma => regs.map3(dst, args, n, |x, y, z| fma(num, x, y, z)),
+        Glsl::Ldexp => regs.map2(dst, a, b, n, |x, e| {
             let e = signed(e, 32).clamp(-5000, 5000);
             let (h, rest) = (e / 4, e - 3 * (e / 4));
             let step = |k: i64| 2f64.powi(k as i32);
@@ -56,74 +59,76 @@ pub(super) fn each(regs: &mut Regs, op: u32, num: Num, dst: Row, args: [Row; 3],
         }),
         REMAINDER => regs.map2(dst, a, b, n, float2(|x, y| remainder(x, y).0)),
         QUOTIENT => regs.map2(dst, a, b, n, |x, y| remainder(num.to_f64(x), num.to_f64(y)).1),
-        73 => regs.map1(dst, a, n, |x| if x == 0 { 0xffff_ffff } else { u64::from(x.trailing_zeros()) }),
-        74 => regs.map1(dst, a, n, |x| {
+        Glsl::FindILsb => regs.map1(dst, a, n, |x| if x == 0 { 0xffff_ffff } else { u64::from(x.trailing_zeros()) }),
+        Glsl::FindSMsb => regs.map1(dst, a, n, |x| {
             let v = signed(x, w);
             let v = (if v < 0 { !v } else { v }) as u64;
             if v == 0 { 0xffff_ffff } else { 63 - u64::from(v.leading_zeros()) }
         }),
-        75 => regs.map1(dst, a, n, |x| if x == 0 { 0xffff_ffff } else { 63 - u64::from(x.leading_zeros()) }),
+        Glsl::FindUMsb => {
+            regs.map1(dst, a, n, |x| if x == 0 { 0xffff_ffff } else { 63 - u64::from(x.leading_zeros()) })
+        }
         _ => return false,
     }
     true
 }
 
 /// The instruction that does the same as one of OpenCL.std, where there is one.
-pub(super) fn of_opencl(op: u32) -> Option<u32> {
+pub(super) fn of_opencl(op: OpenCl) -> Option<Glsl> {
     Some(match op {
-        0 => 17,
-        1 => 22,
-        3 => 16,
-        4 => 23,
-        6 => 18,
-        7 => 25,
-        8 => 24,
-        12 => 9,
-        14 | 67 | 81 => 14,
-        15 => 20,
-        19 | 69 | 83 => 27,
-        20 | 70 | 84 => 29,
-        23 => 4,
-        25 => 8,
-        26 | 42 => 50,
-        27 => 80,
-        28 => 79,
-        37 | 72 | 86 => 28,
-        38 | 73 | 87 => 30,
-        48 | 50 | 75 | 89 => 26,
-        53 => 2,
-        56 | 77 | 91 => 32,
-        57 | 78 | 92 => 13,
-        59 => 19,
-        61 | 79 | 93 => 31,
-        62 | 80 | 94 => 15,
-        63 => 21,
-        66 => 3,
-        95 => 81,
-        96 => 12,
-        97 => 40,
-        98 => 37,
-        100 => 11,
-        101 => 48,
-        102 => 49,
-        103 => 6,
-        141 => 5,
-        149 => 45,
-        150 => 44,
-        156 => 42,
-        157 => 41,
-        158 => 39,
-        159 => 38,
+        OpenCl::acos => Glsl::Acos,
+        OpenCl::acosh => Glsl::Asinh,
+        OpenCl::asin => Glsl::Asin,
+        OpenCl::asinh => Glsl::Acosh,
+        OpenCl::atan => Glsl::Atan,
+        OpenCl::atan2 => Glsl::Atan2,
+        OpenCl::atanh => Glsl::Atanh,
+        OpenCl::ceil => Glsl::Ceil,
+        OpenCl::cos | OpenCl::half_cos | OpenCl::native_cos => Glsl::Cos,
+        OpenCl::cosh => Glsl::Cosh,
+        OpenCl::exp | OpenCl::half_exp | OpenCl::native_exp => Glsl::Exp,
+        OpenCl::exp2 | OpenCl::half_exp2 | OpenCl::native_exp2 => Glsl::Exp2,
+        OpenCl::fabs => Glsl::FAbs,
+        OpenCl::floor => Glsl::Floor,
+        OpenCl::fma | OpenCl::mad => Glsl::Fma,
+        OpenCl::fmax => Glsl::NMax,
+        OpenCl::fmin => Glsl::NMin,
+        OpenCl::log | OpenCl::half_log | OpenCl::native_log => Glsl::Log,
+        OpenCl::log2 | OpenCl::half_log2 | OpenCl::native_log2 => Glsl::Log2,
+        OpenCl::pow | OpenCl::powr | OpenCl::half_powr | OpenCl::native_powr => Glsl::Pow,
+        OpenCl::rint => Glsl::RoundEven,
+        OpenCl::rsqrt | OpenCl::half_rsqrt | OpenCl::native_rsqrt => Glsl::InverseSqrt,
+        OpenCl::sin | OpenCl::half_sin | OpenCl::native_sin => Glsl::Sin,
+        OpenCl::sinh => Glsl::Sinh,
+        OpenCl::sqrt | OpenCl::half_sqrt | OpenCl::native_sqrt => Glsl::Sqrt,
+        OpenCl::tan | OpenCl::half_tan | OpenCl::native_tan => Glsl::Tan,
+        OpenCl::tanh => Glsl::Tanh,
+        OpenCl::trunc => Glsl::Trunc,
+        OpenCl::fclamp => Glsl::NClamp,
+        OpenCl::degrees => Glsl::Degrees,
+        OpenCl::fmax_common => Glsl::FMax,
+        OpenCl::fmin_common => Glsl::FMin,
+        OpenCl::radians => Glsl::Radians,
+        OpenCl::step => Glsl::Step,
+        OpenCl::smoothstep => Glsl::SmoothStep,
+        OpenCl::sign => Glsl::FSign,
+        OpenCl::s_abs => Glsl::SAbs,
+        OpenCl::s_clamp => Glsl::SClamp,
+        OpenCl::u_clamp => Glsl::UClamp,
+        OpenCl::s_max => Glsl::SMax,
+        OpenCl::u_max => Glsl::UMax,
+        OpenCl::s_min => Glsl::SMin,
+        OpenCl::u_min => Glsl::UMin,
         _ => return None,
     })
 }
 
-fn float1(op: u32) -> Option<fn(f64) -> f64> {
+fn float1(op: Glsl) -> Option<fn(f64) -> f64> {
     Some(match op {
-        1 => f64::round_ties_even,
-        2 => f64::round_ties_even,
-        3 => f64::trunc,
-        6 => |x| {
+        Glsl::Round => f64::round_ties_even,
+        Glsl::RoundEven => f64::round_ties_even,
+        Glsl::Trunc => f64::trunc,
+        Glsl::FSign => |x| {
             if x > 0.0 {
                 1.0
             } else if x < 0.0 {
@@ -132,29 +137,29 @@ fn float1(op: u32) -> Option<fn(f64) -> f64> {
                 x
             }
         },
-        8 => f64::floor,
-        9 => f64::ceil,
-        10 => |x| x - x.floor(),
-        11 => f64::to_radians,
-        12 => f64::to_degrees,
-        13 => f64::sin,
-        14 => f64::cos,
-        15 => f64::tan,
-        16 => f64::asin,
-        17 => f64::acos,
-        18 => f64::atan,
-        19 => f64::sinh,
-        20 => f64::cosh,
-        21 => f64::tanh,
-        22 => f64::asinh,
-        23 => f64::acosh,
-        24 => f64::atanh,
-        27 => f64::exp,
-        28 => f64::ln,
-        29 => f64::exp2,
-        30 => f64::log2,
-        31 => f64::sqrt,
-        32 => |x| 1.0 / x.sqrt(),
+        Glsl::Floor => f64::floor,
+        Glsl::Ceil => f64::ceil,
+        Glsl::Fract => |x| x - x.floor(),
+        Glsl::Radians => f64::to_radians,
+        Glsl::Degrees => f64::to_degrees,
+        Glsl::Sin => f64::sin,
+        Glsl::Cos => f64::cos,
+        Glsl::Tan => f64::tan,
+        Glsl::Asin => f64::asin,
+        Glsl::Acos => f64::acos,
+        Glsl::Atan => f64::atan,
+        Glsl::Sinh => f64::sinh,
+        Glsl::Cosh => f64::cosh,
+        Glsl::Tanh => f64::tanh,
+        Glsl::Asinh => f64::asinh,
+        Glsl::Acosh => f64::acosh,
+        Glsl::Atanh => f64::atanh,
+        Glsl::Exp => f64::exp,
+        Glsl::Log => f64::ln,
+        Glsl::Exp2 => f64::exp2,
+        Glsl::Log2 => f64::log2,
+        Glsl::Sqrt => f64::sqrt,
+        Glsl::InverseSqrt => |x| 1.0 / x.sqrt(),
         _ => return None,
     })
 }
@@ -170,77 +175,76 @@ fn choose(num: Num, x: u64, y: u64, number: bool, max: bool) -> u64 {
 
 /// Instructions that look at several components. `sizes` are the numbers of components of the operands, which follow
 /// each other in `v`.
-pub(super) fn whole(op: u32, num: Num, v: &[u64], sizes: &[u32], out: &mut [u64]) {
+pub(super) fn whole(op: Glsl, num: Num, v: &[u64], sizes: &[u32], out: &mut [u64]) {
     let first = sizes.first().copied().unwrap_or(0) as usize;
     let (a, rest) = v.split_at(first.min(v.len()));
     let f = |b: u64| num.to_f64(b);
     let r = |x: f64| num.encode_f64(x);
     let dot = |a: &[u64], b: &[u64]| a.iter().zip(b).map(|(x, y)| f(*x) * f(*y)).sum::<f64>();
     match op {
-        33 => out[0] = r(determinant(&a.iter().map(|b| f(*b)).collect::<Vec<_>>())),
-        34 => {
+        Glsl::Determinant => out[0] = r(determinant(&a.iter().map(|b| f(*b)).collect::<Vec<_>>())),
+        Glsl::MatrixInverse => {
             for (o, x) in out.iter_mut().zip(inverse(&a.iter().map(|b| f(*b)).collect::<Vec<_>>())) {
                 *o = r(x);
             }
         }
-        // ModfStruct, FrexpStruct.
-        36 => {
+        Glsl::ModfStruct => {
             for i in 0..first {
                 let x = f(a[i]);
                 out[i] = r(if x.is_infinite() { 0.0_f64.copysign(x) } else { x.fract() });
                 out[first + i] = r(x.trunc());
             }
         }
-        52 => {
+        Glsl::FrexpStruct => {
             for i in 0..first {
                 let (s, e) = frexp(f(a[i]));
                 (out[i], out[first + i]) = (r(s), mask(e as u64, 32));
             }
         }
-        54 => out[0] = pack(a, 8, |x| (x.clamp(-1.0, 1.0) * 127.0).round_ties_even() as i64 as u64),
-        55 => out[0] = pack(a, 8, |x| (x.clamp(0.0, 1.0) * 255.0).round_ties_even() as u64),
-        56 => out[0] = pack(a, 16, |x| (x.clamp(-1.0, 1.0) * 32767.0).round_ties_even() as i64 as u64),
-        57 => out[0] = pack(a, 16, |x| (x.clamp(0.0, 1.0) * 65535.0).round_ties_even() as u64),
-        58 => out[0] = pack(a, 16, |x| Num::F16.encode_f64(x)),
-        59 => out[0] = a[0] | a[1] << 32,
-        60 => unpack(a[0], 16, out, |x| (signed(x, 16) as f64 / 32767.0).clamp(-1.0, 1.0)),
-        61 => unpack(a[0], 16, out, |x| x as f64 / 65535.0),
-        62 => unpack(a[0], 16, out, |x| Num::F16.to_f64(x)),
-        63 => unpack(a[0], 8, out, |x| (signed(x, 8) as f64 / 127.0).clamp(-1.0, 1.0)),
-        64 => unpack(a[0], 8, out, |x| x as f64 / 255.0),
-        65 => {
+        Glsl::PackSnorm4x8 => out[0] = pack(a, 8, |x| (x.clamp(-1.0, 1.0) * 127.0).round_ties_even() as i64 as u64),
+        Glsl::PackUnorm4x8 => out[0] = pack(a, 8, |x| (x.clamp(0.0, 1.0) * 255.0).round_ties_even() as u64),
+        Glsl::PackSnorm2x16 => out[0] = pack(a, 16, |x| (x.clamp(-1.0, 1.0) * 32767.0).round_ties_even() as i64 as u64),
+        Glsl::PackUnorm2x16 => out[0] = pack(a, 16, |x| (x.clamp(0.0, 1.0) * 65535.0).round_ties_even() as u64),
+        Glsl::PackHalf2x16 => out[0] = pack(a, 16, |x| Num::F16.encode_f64(x)),
+        Glsl::PackDouble2x32 => out[0] = a[0] | a[1] << 32,
+        Glsl::UnpackSnorm2x16 => unpack(a[0], 16, out, |x| (signed(x, 16) as f64 / 32767.0).clamp(-1.0, 1.0)),
+        Glsl::UnpackUnorm2x16 => unpack(a[0], 16, out, |x| x as f64 / 65535.0),
+        Glsl::UnpackHalf2x16 => unpack(a[0], 16, out, |x| Num::F16.to_f64(x)),
+        Glsl::UnpackSnorm4x8 => unpack(a[0], 8, out, |x| (signed(x, 8) as f64 / 127.0).clamp(-1.0, 1.0)),
+        Glsl::UnpackUnorm4x8 => unpack(a[0], 8, out, |x| x as f64 / 255.0),
+        Glsl::UnpackDouble2x32 => {
             out[0] = a[0] & 0xffff_ffff;
             out[1] = a[0] >> 32;
         }
-        66 => out[0] = r(dot(a, a).sqrt()),
-        67 => out[0] = r(a.iter().zip(rest).map(|(x, y)| (f(*x) - f(*y)).powi(2)).sum::<f64>().sqrt()),
-        68 => {
+        Glsl::Length => out[0] = r(dot(a, a).sqrt()),
+        Glsl::Distance => out[0] = r(a.iter().zip(rest).map(|(x, y)| (f(*x) - f(*y)).powi(2)).sum::<f64>().sqrt()),
+        Glsl::Cross => {
             let (p, q) = ([0, 1, 2].map(|i| f(a[i])), [0, 1, 2].map(|i| f(rest[i])));
             for (i, o) in out.iter_mut().enumerate() {
                 let (j, k) = ((i + 1) % 3, (i + 2) % 3);
                 *o = r(p[j] * q[k] - q[j] * p[k]);
             }
         }
-        69 => {
+        Glsl::Normalize => {
             let length = dot(a, a).sqrt();
             for (o, x) in out.iter_mut().zip(a) {
                 *o = r(f(*x) / length);
             }
         }
-        70 => {
+        Glsl::FaceForward => {
             let (i, nref) = rest.split_at(first);
             let keep = dot(nref, i) < 0.0;
             for (o, x) in out.iter_mut().zip(a) {
                 *o = r(if keep { f(*x) } else { -f(*x) });
             }
         }
-        71 => {
+        Glsl::Reflect => {
             let d = dot(rest, a);
             for i in 0..first {
                 out[i] = r(f(a[i]) - 2.0 * d * f(rest[i]));
             }
         }
-        72 => {
+        Glsl::Refract => {
             let (normal, eta) = (&rest[..first], f(rest[first]));
             let d = dot(normal, a);
             let k = 1.0 - eta * eta * (1.0 - d * d);
@@ -253,41 +257,113 @@ pub(super) fn whole(op: u32, num: Num, v: &[u64], sizes: &[u32], out: &mut [u64]
 }
 
 /// Returns true if [`whole`] knows the instruction.
-pub(super) fn is_whole(op: u32) -> bool {
-    matches!(op, 33 | 34 | 36 | 52 | 54..=72)
+pub(super) fn is_whole(op: Glsl) -> bool {
+    matches!(
+        op,
+        Glsl::Determinant
+            | Glsl::MatrixInverse
+            | Glsl::ModfStruct
+            | Glsl::FrexpStruct
+            | Glsl::PackSnorm4x8
+            | Glsl::PackUnorm4x8
+            | Glsl::PackSnorm2x16
+            | Glsl::PackUnorm2x16
+            | Glsl::PackHalf2x16
+            | Glsl::PackDouble2x32
+            | Glsl::UnpackSnorm2x16
+            | Glsl::UnpackUnorm2x16
+            | Glsl::UnpackHalf2x16
+            | Glsl::UnpackSnorm4x8
+            | Glsl::UnpackUnorm4x8
+            | Glsl::UnpackDouble2x32
+            | Glsl::Length
+            | Glsl::Distance
+            | Glsl::Cross
+            | Glsl::Normalize
+            | Glsl::FaceForward
+            | Glsl::Reflect
+            | Glsl::Refract
+    )
 }
 
 /// Returns true if operands of these sizes and a result of `n` components are what [`whole`] expects.
-pub(super) fn fits(op: u32, sizes: &[u32], n: u32) -> bool {
+pub(super) fn fits(op: Glsl, sizes: &[u32], n: u32) -> bool {
     let size = |i: usize| sizes.get(i).copied().unwrap_or(0);
     let square = matches!(size(0), 4 | 9 | 16);
     match op {
-        33 => square && n == 1,
-        34 => square && n == size(0),
-        36 | 52 => n == 2 * size(0),
-        54 | 55 => size(0) == 4 && n == 1,
-        56..=59 => size(0) == 2 && n == 1,
-        60..=62 | 65 => size(0) == 1 && n == 2,
-        63 | 64 => size(0) == 1 && n == 4,
-        66 => n == 1,
-        67 => size(0) == size(1) && n == 1,
-        68 => size(0) == 3 && size(1) == 3 && n == 3,
-        69 => n == size(0),
-        70 => n == size(0) && n == size(1) && n == size(2),
-        71 => n == size(0) && n == size(1),
-        72 => n == size(0) && n == size(1) && size(2) == 1,
+        Glsl::Determinant => square && n == 1,
+        Glsl::MatrixInverse => square && n == size(0),
+        Glsl::ModfStruct | Glsl::FrexpStruct => n == 2 * size(0),
+        Glsl::PackSnorm4x8 | Glsl::PackUnorm4x8 => size(0) == 4 && n == 1,
+        Glsl::PackSnorm2x16 | Glsl::PackUnorm2x16 | Glsl::PackHalf2x16 | Glsl::PackDouble2x32 => size(0) == 2 && n == 1,
+        Glsl::UnpackSnorm2x16 | Glsl::UnpackUnorm2x16 | Glsl::UnpackHalf2x16 | Glsl::UnpackDouble2x32 => {
+            size(0) == 1 && n == 2
+        }
+        Glsl::UnpackSnorm4x8 | Glsl::UnpackUnorm4x8 => size(0) == 1 && n == 4,
+        Glsl::Length => n == 1,
+        Glsl::Distance => size(0) == size(1) && n == 1,
+        Glsl::Cross => size(0) == 3 && size(1) == 3 && n == 3,
+        Glsl::Normalize => n == size(0),
+        Glsl::FaceForward => n == size(0) && n == size(1) && n == size(2),
+        Glsl::Reflect => n == size(0) && n == size(1),
+        Glsl::Refract => n == size(0) && n == size(1) && size(2) == 1,
         _ => false,
     }
 }
 
-/// Returns true if [`each`] needs one operand only.
-pub(super) fn is_unary(op: u32) -> bool {
-    float1(op).is_some() || matches!(op, 4 | 5 | 7 | 73..=75)
+/// Returns the number of operands of an instruction that [`each`] knows.
+pub(super) fn arity(op: Glsl) -> usize {
+    match op {
+        Glsl::Atan2
+        | Glsl::Pow
+        | Glsl::FMin
+        | Glsl::UMin
+        | Glsl::SMin
+        | Glsl::FMax
+        | Glsl::UMax
+        | Glsl::SMax
+        | Glsl::Step
+        | Glsl::Ldexp
+        | Glsl::NMin
+        | Glsl::NMax
+        | REMAINDER
+        | QUOTIENT => 2,
+        Glsl::FClamp | Glsl::UClamp | Glsl::SClamp | Glsl::FMix | Glsl::SmoothStep | Glsl::Fma | Glsl::NClamp => 3,
+        _ => 1,
+    }
 }
 
 /// Returns true if [`each`] knows the instruction.
-pub(super) fn is_each(op: u32) -> bool {
-    float1(op).is_some() || matches!(op, 4 | 5 | 7 | 25 | 26 | 37..=46 | 48..=50 | 53 | 73..=75 | 79..=81)
+pub(super) fn is_each(op: Glsl) -> bool {
+    float1(op).is_some()
+        || matches!(
+            op,
+            Glsl::FAbs
+                | Glsl::SAbs
+                | Glsl::SSign
+                | Glsl::Atan2
+                | Glsl::Pow
+                | Glsl::FMin
+                | Glsl::UMin
+                | Glsl::SMin
+                | Glsl::FMax
+                | Glsl::UMax
+                | Glsl::SMax
+                | Glsl::FClamp
+                | Glsl::UClamp
+                | Glsl::SClamp
+                | Glsl::FMix
+                | Glsl::Step
+                | Glsl::SmoothStep
+                | Glsl::Fma
+                | Glsl::Ldexp
+                | Glsl::FindILsb
+                | Glsl::FindSMsb
+                | Glsl::FindUMsb
+                | Glsl::NMin
+                | Glsl::NMax
+                | Glsl::NClamp
+        )
 }
 
 /// The rest of a division that is rounded to nearest even, and the last 7 bits of its quotient with its sign, as 32 bits.

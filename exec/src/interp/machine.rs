@@ -1,5 +1,6 @@
 //! Runs a program: one workgroup after the other, all invocations of a workgroup in lock step by block.
 
+use coop_ir::spv::Scope;
 use std::time::Instant;
 
 use coop_ir::{InstRef, Module, Op};
@@ -616,7 +617,7 @@ impl<'p> Machine<'p> {
 
     /// The invocations of each instance of a scope.
     pub(super) fn instances(&self, scope: u32) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
-        let (lanes, step) = (self.p.lanes, if scope == 3 { self.p.subgroup } else { self.p.lanes });
+        let (lanes, step) = (self.p.lanes, if scope == Scope::Subgroup.0 { self.p.subgroup } else { self.p.lanes });
         (0..lanes.div_ceil(step)).map(move |i| i * step..((i + 1) * step).min(lanes))
     }
 
@@ -642,8 +643,11 @@ impl<'p> Machine<'p> {
         let mask = &self.regs.act.mask;
         let here = || range.clone().filter(|l| mask.has(*l));
         let away = || range.clone().filter(|l| !mask.has(*l));
-        let name =
-            if scope == 3 { format!("subgroup {}", range.start / self.p.subgroup) } else { "the workgroup".into() };
+        let name = if scope == Scope::Subgroup.0 {
+            format!("subgroup {}", range.start / self.p.subgroup)
+        } else {
+            "the workgroup".into()
+        };
         let message = format!(
             "executed by {} of the {} invocations of {name}: {}; not by {}",
             here().count(),
@@ -698,13 +702,13 @@ impl<'p> Machine<'p> {
 
     fn barrier(&mut self, scope: u32) {
         self.converged(scope);
-        if scope == 3 {
-            for (i, range) in self.instances(3).enumerate() {
+        if scope == Scope::Subgroup.0 {
+            for (i, range) in self.instances(Scope::Subgroup.0).enumerate() {
                 if range.clone().any(|l| self.regs.act.mask.has(l)) {
                     self.race.subgroup_barrier(i);
                 }
             }
-        } else if scope != 4 {
+        } else if scope != Scope::Invocation.0 {
             self.race.barrier();
         }
     }

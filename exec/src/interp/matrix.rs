@@ -1,6 +1,7 @@
 //! Cooperative matrices: memory, conversion of layout, element access. One instance of the scope at a time: its
 //! elements are gathered from the invocations that hold them, row by row, worked on, and given back.
 
+use coop_ir::spv::{CooperativeMatrixLayout as Layout, CooperativeMatrixUse, Scope};
 use std::ops::Range;
 
 use super::Semantics;
@@ -128,7 +129,7 @@ impl Machine<'_> {
         let mut out = std::mem::take(&mut self.scratch.offsets);
         out.clear();
         let halves = is_half(coop);
-        if !coop.num.bits().is_multiple_of(8) && (!halves || mem.layout > 2) {
+        if !coop.num.bits().is_multiple_of(8) && (!halves || !is_strided(mem.layout)) {
             return Err(self.unsupported("components of less than a byte in memory"));
         }
         let (e, per_byte) = if halves { (1, 2) } else { (i64::from(coop.num.bytes()), 1) };
@@ -153,19 +154,19 @@ impl Machine<'_> {
         };
         // Packed: 32 bits hold this many components, of rows below each other.
         let pf = i64::from((32 / coop.num.bits()).max(1));
-        if !matches!(mem.layout, 0..=2 | 4202 | 4203) {
+        if !is_strided(mem.layout) && !is_blocked(mem.layout) {
             return Err(self.unsupported(&format!("memory layout {}", mem.layout)));
         }
-        if mem.stride == NO_ROW && bound.is_none() && mem.layout <= 2 {
+        if mem.stride == NO_ROW && bound.is_none() && is_strided(mem.layout) {
             return Err(self.unsupported("a memory layout without a stride"));
         }
         for r in 0..i64::from(coop.rows) {
             for c in 0..i64::from(coop.cols) {
                 let (major, minor) = match mem.layout {
-                    0 => (r, c),
-                    1 => (c, r),
-                    2 if coop.use_ == 0 => (r, c),
-                    2 => (r / pf, c * pf + r % pf),
+                    Layout::RowMajorKHR => (r, c),
+                    Layout::ColumnMajorKHR => (c, r),
+                    Layout::PackedINTEL if coop.use_ == CooperativeMatrixUse::MatrixAKHR.0 => (r, c),
+                    Layout::PackedINTEL => (r / pf, c * pf + r % pf),
                     arm => {
                         out.push(Some(arm_offset(arm, r, c, coop, stride)));
                         continue;
@@ -228,7 +229,7 @@ impl Machine<'_> {
             let bytes = coop.num.bytes() as u8;
             let agent = self.matrix_agent(coop.scope, &range);
             self.check_alignment(ptr, coop, mem, &range);
-            if mem.stride != NO_ROW && self.regs.get(mem.stride, range.start) == 0 && mem.layout <= 2 {
+            if mem.stride != NO_ROW && self.regs.get(mem.stride, range.start) == 0 && is_strided(mem.layout) {
                 self.find(FindingKind::Undefined, || "the stride of a store is 0".into());
             }
             for (i, offset) in offsets.iter().enumerate() {
@@ -253,8 +254,9 @@ impl Machine<'_> {
     /// Reports a pointer or stride that is no multiple of a component, and one that is that but not what Vulkan asks for.
     fn check_alignment(&mut self, ptr: u64, coop: &Coop, mem: &CoopMem, range: &Range<usize>) {
         let bytes = u64::from(coop.num.bytes());
-        let (lines, length) = if mem.layout == 1 { (coop.cols, coop.rows) } else { (coop.rows, coop.cols) };
-        let counted = mem.stride != NO_ROW && mem.unit > 0 && mem.layout < 2 && lines > 1;
+        let (lines, length) =
+            if mem.layout == Layout::ColumnMajorKHR { (coop.cols, coop.rows) } else { (coop.rows, coop.cols) };
+        let counted = mem.stride != NO_ROW && mem.unit > 0 && is_major(mem.layout) && lines > 1;
         let stride = counted.then(|| self.regs.get(mem.stride, range.start).wrapping_mul(u64::from(mem.unit)));
         let broken = |need: u64| {
             let pointer = (!ptr.is_multiple_of(need)).then(|| format!("the pointer {ptr:#x}"));
@@ -277,7 +279,7 @@ impl Machine<'_> {
     }
 
     pub(super) fn matrix_agent(&mut self, scope: u32, range: &Range<usize>) -> Agent {
-        let subgroup = if scope == 3 { (range.start / self.p.subgroup) as u16 } else { Agent::ALL };
+        let subgroup = if scope == Scope::Subgroup.0 { (range.start / self.p.subgroup) as u16 } else { Agent::ALL };
         self.race.matrix_agent(subgroup)
     }
 
@@ -352,7 +354,7 @@ impl Machine<'_> {
         for k in 0..self.regs.act.list.len() {
             let l = self.regs.act.list[k] as usize;
             let i = self.regs.get(index, l) as usize;
-            let member = if coop.scope == 3 { l % self.p.subgroup } else { l };
+            let member = if coop.scope == Scope::Subgroup.0 { l % self.p.subgroup } else { l };
             let e = coop.placed.element.get(i.saturating_mul(members).saturating_add(member % members)).copied();
             let taint = Taint::undefined_if(e.is_none()).with(self.regs.taint(index, l));
             let e = e.unwrap_or(0);
@@ -477,13 +479,31 @@ fn extent(v: u64, num: Num) -> i64 {
     }
 }
 
+/// Returns true if the elements of a row or of a column follow each other.
+pub(super) fn is_major(layout: Layout) -> bool {
+    matches!(layout, Layout::RowMajorKHR | Layout::ColumnMajorKHR)
+}
+
+/// Returns true if accesses with the layout have a stride between rows, columns or packed rows.
+fn is_strided(layout: Layout) -> bool {
+    is_major(layout) || layout == Layout::PackedINTEL
+}
+
+/// Returns true for the layouts of SPV_ARM_cooperative_matrix_layouts.
+fn is_blocked(layout: Layout) -> bool {
+    matches!(layout, Layout::RowBlockedInterleavedARM | Layout::ColumnBlockedInterleavedARM)
+}
+
 /// SPV_ARM_cooperative_matrix_layouts: blocks of 4 rows and 16 bytes, `s` of them interleaved by 4 bytes.
-fn arm_offset(layout: u32, r: i64, c: i64, coop: &Coop, s: i64) -> i64 {
+fn arm_offset(layout: Layout, r: i64, c: i64, coop: &Coop, s: i64) -> i64 {
     let e = i64::from(coop.num.bytes());
     let (w, s) = ((16 / e).max(1), s.max(1));
     let (br, bc) = (r / 4, c / w);
-    let block =
-        if layout == 4202 { br * (i64::from(coop.cols) / w) + bc } else { bc * (i64::from(coop.rows) / 4) + br };
+    let block = if layout == Layout::RowBlockedInterleavedARM {
+        br * (i64::from(coop.cols) / w) + bc
+    } else {
+        bc * (i64::from(coop.rows) / 4) + br
+    };
     let q = r % 4 * 16 + c % w * e;
     let (group, lane) = (block / s, block % s);
     group * 64 * s + q / 4 * 4 * s + lane * 4 + q % 4

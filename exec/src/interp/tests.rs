@@ -1,6 +1,7 @@
 //! Arithmetic against the host's, on random and on special values.
 
 use coop_ir::Op;
+use coop_ir::spv::GlslStd450 as Glsl;
 
 use super::code::{Conv, Ins, LaneFn};
 use super::eval;
@@ -249,9 +250,9 @@ fn bit_fields_and_packing() {
         one(|dst, n| Ins::Lane { f: LaneFn::Glsl { op, num: Num::F32 }, dst, n, args: rows.clone() }, args, n)
     };
     let bits = |v: f32| u64::from(v.to_bits());
-    assert_eq!(pack(58, &[bits(1.0), bits(-2.0)], 1), [0xc000_3c00]);
-    assert_eq!(pack(62, &[0xc000_3c00], 2), [bits(1.0), bits(-2.0)]);
-    assert_eq!(pack(55, &[bits(0.0), bits(1.0), bits(0.5), bits(2.0)], 1), [0xff80_ff00]);
-    assert_eq!(pack(56, &[bits(-1.0), bits(0.5)], 1), [0x4000_8001]);
-    assert_eq!(pack(66, &[bits(3.0), bits(4.0)], 1), [bits(5.0)]);
+    assert_eq!(pack(Glsl::PackHalf2x16, &[bits(1.0), bits(-2.0)], 1), [0xc000_3c00]);
+    assert_eq!(pack(Glsl::UnpackHalf2x16, &[0xc000_3c00], 2), [bits(1.0), bits(-2.0)]);
+    assert_eq!(pack(Glsl::PackUnorm4x8, &[bits(0.0), bits(1.0), bits(0.5), bits(2.0)], 1), [0xff80_ff00]);
+    assert_eq!(pack(Glsl::PackSnorm2x16, &[bits(-1.0), bits(0.5)], 1), [0x4000_8001]);
+    assert_eq!(pack(Glsl::Length, &[bits(3.0), bits(4.0)], 1), [bits(5.0)]);
 }

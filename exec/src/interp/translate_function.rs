@@ -1,8 +1,7 @@
 //! Translates functions: blocks, branches, memory, calls, subgroup instructions.
 
 use coop_ir::hash::FxHashMap;
-use coop_ir::spv::MemoryAccess;
-use coop_ir::spv::StorageClass;
+use coop_ir::spv::{MemoryAccess, OpenClStd, Scope, StorageClass};
 use coop_ir::views::MemoryOperands;
 
 use coop_ir::cfg::{Case, Cfg, NodeKind, Order};
@@ -241,11 +240,11 @@ impl Translator<'_> {
         }
         match inst.op {
             Op::ExtInst if inst.id(0).is_some() && inst.id(0) == self.opencl => {
-                let number = inst.word(1).unwrap_or(0);
-                let same = glsl_std_450::of_opencl(number);
+                let number = inst.ext_instruction().unwrap_or(0);
+                let same = glsl_std_450::of_opencl(OpenClStd(number));
                 let same = same.ok_or_else(|| format!("instruction {number} of OpenCL.std is not run"))?;
                 renamed = inst.clone();
-                renamed.operands[1] = same.into();
+                renamed.operands[1] = same.0.into();
                 inst = &renamed;
             }
             Op::ExtInst if inst.id(0) != self.glsl => {
@@ -671,7 +670,11 @@ impl Translator<'_> {
         let khr = inst.op.execution_scope() == Some(ExecutionScope::Subgroup);
         let id = inst.result.ok_or("no result")?;
         let ty = self.type_of(id)?;
-        let scope = if khr { 3 } else { inst.id(0).and_then(|s| self.scalar(s)).ok_or("its scope is not constant")? };
+        let scope = if khr {
+            Scope::Subgroup.0.into()
+        } else {
+            inst.id(0).and_then(|s| self.scalar(s)).ok_or("its scope is not constant")?
+        };
         let rest: Vec<Id> = inst.ids_from(usize::from(!khr)).collect();
         // Reductions and scans have a literal Group Operation after the scope.
         let operation = if khr { 0 } else { inst.operands.get(1).filter(|o| o.id().is_none()).map_or(0, |o| o.word()) };

@@ -1,5 +1,7 @@
 //! Translates the instructions on cooperative matrices, of every dialect.
 
+use super::matrix::is_major;
+use coop_ir::spv::CooperativeMatrixLayout;
 use coop_ir::spv::{Capability, Decoration, StorageClass};
 use coop_ir::{Id, Inst, InstRef, Op};
 
@@ -194,7 +196,7 @@ impl Translator<'_> {
         surface: Option<Surface>,
         intel: bool,
     ) -> Result<CoopMem, String> {
-        let layout = self.scalar(layout).ok_or("its layout is not constant")? as u32;
+        let layout = CooperativeMatrixLayout(self.scalar(layout).ok_or("its layout is not constant")? as u32);
         let (pointee, storage, _) = self.pointee(ptr)?;
         let kernel = self.is_kernel()
             || !matches!(
@@ -206,7 +208,7 @@ impl Translator<'_> {
             );
         let unit = match pointee {
             // Producers of kernels count components, whatever the pointee: 0 stands for that.
-            _ if intel || kernel || layout == 2 => 0,
+            _ if intel || kernel || layout == CooperativeMatrixLayout::PackedINTEL => 0,
             Some(ty) => match self.types.numeric(ty) {
                 Some((num, n)) => num.bytes() * n,
                 None => return Err("its pointer points to what is no scalar or vector".into()),
@@ -220,7 +222,7 @@ impl Translator<'_> {
             }
             None => (NO_ROW, Num::U32),
         };
-        let vulkan = unit > 0 && layout < 2 && self.m.has_capability(Capability::Shader);
+        let vulkan = unit > 0 && is_major(layout) && self.m.has_capability(Capability::Shader);
         Ok(CoopMem { ptr: self.row(ptr)?, layout, stride, stride_num, unit, surface, vulkan })
     }
 

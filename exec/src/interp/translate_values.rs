@@ -1,5 +1,6 @@
 //! Translates instructions on registers: the same for functions and for `OpSpecConstantOp`.
 
+use coop_ir::spv::GlslStd450;
 use coop_ir::{Inst, Op};
 
 use super::code::{Conv, Ins, LaneFn, NO_ROW, Row};
@@ -316,7 +317,7 @@ pub(super) fn path(types: &Types, ty: Ty, inst: &Inst, from: usize) -> Result<(T
 }
 
 fn ext(types: &Types, inst: &Inst, ty: Ty, dst: Row, args: &[Arg], out: &mut Vec<Ins>) -> Result<bool, String> {
-    let op = inst.word(1).unwrap_or(0);
+    let op = GlslStd450(inst.ext_instruction().unwrap_or(0));
     let n = types.slots(ty);
     let first = args.first().ok_or("an extended instruction without operands")?;
     let num = match types.numeric(first.ty) {
@@ -335,9 +336,7 @@ fn ext(types: &Types, inst: &Inst, ty: Ty, dst: Row, args: &[Arg], out: &mut Vec
     if !glsl_std_450::is_each(op) {
         return Ok(false);
     }
-    let arity = if matches!(op, 43..=46 | 49 | 50 | 81) { 3 } else { 2 };
-    let enough = args.len() >= arity || glsl_std_450::is_unary(op);
-    if !enough || args.iter().any(|a| types.slots(a.ty) != n) {
+    if args.len() < glsl_std_450::arity(op) || args.iter().any(|a| types.slots(a.ty) != n) {
         return Err("its operands do not fit each other".into());
     }
     let mut rows = [0; 3];

@@ -1,5 +1,6 @@
 //! A logical device with what a module needs.
 
+use coop_ir::grammar::Kind;
 use coop_ir::spv::Capability;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -35,57 +36,6 @@ const SILENT_WITH_MATRICES: &[Feature] = &[
     Feature::CooperativeMatrixProperties2,
 ];
 
-/// What many modules with cooperative matrices declare, and what they become.
-const OFTEN: &[Capability] = &[
-    Capability::Float16,
-    Capability::Float64,
-    Capability::Int64,
-    Capability::Int16,
-    Capability::Int8,
-    Capability::GroupNonUniform,
-    Capability::GroupNonUniformVote,
-    Capability::GroupNonUniformArithmetic,
-    Capability::GroupNonUniformBallot,
-    Capability::GroupNonUniformShuffle,
-    Capability::GroupNonUniformShuffleRelative,
-    Capability::WorkgroupMemoryExplicitLayoutKHR,
-    Capability::WorkgroupMemoryExplicitLayout8BitAccessKHR,
-    Capability::WorkgroupMemoryExplicitLayout16BitAccessKHR,
-    Capability::StorageBuffer16BitAccess,
-    Capability::UniformAndStorageBuffer16BitAccess,
-    Capability::VariablePointersStorageBuffer,
-    Capability::VariablePointers,
-    Capability::StorageBuffer8BitAccess,
-    Capability::UniformAndStorageBuffer8BitAccess,
-    Capability::BFloat16TypeKHR,
-    Capability::BFloat16CooperativeMatrixKHR,
-    Capability::VulkanMemoryModel,
-    Capability::VulkanMemoryModelDeviceScope,
-    Capability::PhysicalStorageBufferAddresses,
-    Capability::CooperativeMatrixNV,
-    Capability::CooperativeMatrixConversionsEXT,
-    Capability::CooperativeMatrixReductionsNV,
-    Capability::CooperativeMatrixConversionsNV,
-    Capability::CooperativeMatrixPerElementOperationsNV,
-    Capability::CooperativeMatrixTensorAddressingNV,
-    Capability::CooperativeMatrixBlockLoadsNV,
-    Capability::CooperativeMatrixGetCoordinateEXT,
-    Capability::TensorAddressingNV,
-    Capability::CooperativeMatrixKHR,
-    Capability::ReplicatedCompositesEXT,
-];
-
-/// The extensions for these.
-const OFTEN_NAMED: &[&str] = &[
-    "SPV_KHR_cooperative_matrix",
-    "SPV_KHR_bfloat16",
-    "SPV_KHR_workgroup_memory_explicit_layout",
-    "SPV_EXT_cooperative_matrix_maintenance1",
-    "SPV_EXT_replicated_composites",
-    "SPV_NV_cooperative_matrix",
-    "SPV_NV_cooperative_matrix2",
-];
-
 /// What a run enables.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Needs {
@@ -116,11 +66,12 @@ impl Needs {
         collector.finish()
     }
 
-    /// With all that modules with matrices may need, as far as the device has it, but for robustness.
-    pub(super) fn often(mut self, profile: &Profile, version: ApiVersion) -> Result<Needs, Error> {
+    /// Adds what any capability needs, as far as the device has it, but for robustness.
+    pub(super) fn with_every_capability(mut self, profile: &Profile, version: ApiVersion) -> Result<Needs, Error> {
         let mut collector = Collector { needs: Needs::default(), missing: Vec::new(), profile, version };
-        OFTEN.iter().for_each(|&capability| collector.capability(capability));
-        OFTEN_NAMED.iter().for_each(|name| collector.extension(name));
+        let capabilities: Vec<Capability> =
+            Kind::Capability.enumerants().unwrap_or(&[]).iter().map(|e| Capability(e.value)).collect();
+        capabilities.iter().for_each(|&capability| collector.capability(capability));
         for feature in [
             Feature::Maintenance4,
             Feature::BufferDeviceAddress,
@@ -129,11 +80,11 @@ impl Needs {
         ] {
             collector.feature(feature, "");
         }
-        collector.silent(OFTEN);
+        collector.silent(&capabilities);
         collector.missing.clear();
-        let often = collector.finish()?;
-        often.features.iter().for_each(|feature| self.features.insert(feature));
-        self.extensions.extend(often.extensions);
+        let every = collector.finish()?;
+        every.features.iter().for_each(|feature| self.features.insert(feature));
+        self.extensions.extend(every.extensions);
         Ok(self)
     }
 }

@@ -75,7 +75,7 @@ fn without_subgroup_size(case: &Case, facts: &Facts, physical: &Physical) -> Opt
     let limits = &physical.profile.limits;
     let range = limits.min_subgroup_size..=limits.max_subgroup_size;
     let lacks = case.subgroup_size.is_some_and(|size| size.is_power_of_two() && !range.contains(&size));
-    (lacks && !facts.uses_subgroups()).then(|| Case { subgroup_size: None, ..case.clone() })
+    (lacks && !facts.uses_subgroups).then(|| Case { subgroup_size: None, ..case.clone() })
 }
 
 /// Says where a run's time goes.

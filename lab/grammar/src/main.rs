@@ -278,11 +278,13 @@ fn traits(op: u16, row: &OpRow) -> String {
     let kind = |i: usize| row.operands.get(i).map(|o| o.0.as_str());
     let has_type = kind(0) == Some("IdResultType");
     let has_result = kind(usize::from(has_type)) == Some("IdResult");
-    let is_type = row.name.starts_with("Type") && row.name != "TypeForwardPointer";
-    let is_constant = row.name.starts_with("Constant") || row.name.starts_with("SpecConstant");
-    let is_spec_constant = row.name.starts_with("SpecConstant");
+    let (class, _) = properties::of(op, &row.name);
+    let is_type = class == "Type" && row.name != "TypeForwardPointer";
+    let is_constant = class == "Constant";
+    // The names tell them apart: nothing else in the grammar does.
+    let is_spec_constant = is_constant && row.name.starts_with("Spec");
     let has_scopes = row.operands.iter().any(|o| matches!(o.0.as_str(), "IdScope" | "IdMemorySemantics"));
-    let is_atomic = row.name.starts_with("Atomic");
+    let is_atomic = class == "Atomic";
     let group = properties::group_operation(&row.name).map_or("None".to_owned(), |o| format!("Some(GroupOp::{o})"));
     let properties = properties::bits_of(op, &row.name);
     let rest = &row.operands[usize::from(has_type) + usize::from(has_result)..];
@@ -425,7 +427,7 @@ fn tables() -> String {
     for k in enums.keys() {
         let _ = writeln!(out, "            Kind::{k} => Some({}),", k.to_uppercase());
     }
-    out.push_str("            _ => None,\n        }\n    }\n\n    /// Whether values of this kind are masks: any number of enumerants or-ed together.\n");
+    out.push_str("            _ => None,\n        }\n    }\n\n    /// Returns true if values of this kind are masks: any number of enumerants or-ed together.\n");
     out.push_str("    pub const fn is_mask(self) -> bool {\n        matches!(self, ");
     let masks: Vec<_> = enums.iter().filter(|(_, (mask, _))| *mask).map(|(k, _)| format!("Kind::{k}")).collect();
     let _ = writeln!(out, "{})\n    }}\n}}\n", masks.join(" | "));

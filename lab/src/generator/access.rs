@@ -6,7 +6,7 @@ use super::emit::{B, Gen, Mat};
 use super::fun::Value;
 use super::range::Range;
 use coop_ir::grammar::Op;
-use coop_ir::spv::{Capability, MemoryAccess, StorageClass};
+use coop_ir::spv::{Capability, CooperativeMatrixLayout, MemoryAccess, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, Operand};
 
@@ -26,12 +26,13 @@ enum MatrixLayout {
 impl MatrixLayout {
     fn number(self) -> u32 {
         match self {
-            MatrixLayout::Rows => 0,
-            MatrixLayout::Columns => 1,
-            MatrixLayout::Packed(_) => 2,
-            MatrixLayout::Blocks { by_rows: true } => 4202,
-            MatrixLayout::Blocks { by_rows: false } => 4203,
+            MatrixLayout::Rows => CooperativeMatrixLayout::RowMajorKHR,
+            MatrixLayout::Columns => CooperativeMatrixLayout::ColumnMajorKHR,
+            MatrixLayout::Packed(_) => CooperativeMatrixLayout::PackedINTEL,
+            MatrixLayout::Blocks { by_rows: true } => CooperativeMatrixLayout::RowBlockedInterleavedARM,
+            MatrixLayout::Blocks { by_rows: false } => CooperativeMatrixLayout::ColumnBlockedInterleavedARM,
         }
+        .0
     }
 }
 

@@ -10,6 +10,7 @@ use coop_ir::builder::{Globals, add_global, decorate};
 use coop_ir::grammar::{Op, implied_capabilities};
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::{remove_globals, sort_globals};
+use coop_ir::spv::{AddressingModel, MemoryModel};
 use coop_ir::spv::{BuiltIn, Capability, Decoration, ExecutionMode, ExecutionModel, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Header, Id, Inst, Module, Operand, string_operands};
@@ -600,8 +601,11 @@ impl<'a> Gen<'a> {
             return self.finished();
         }
         let physical = self.m.has_capability(Capability::PhysicalStorageBufferAddresses);
-        let addressing = if physical { 5348 } else { 0 };
-        add_global(&mut self.m, Inst::new(Op::MemoryModel, None, None, [addressing, 3].map(Operand::Word)));
+        let addressing = if physical { AddressingModel::PhysicalStorageBuffer64 } else { AddressingModel::Logical };
+        add_global(
+            &mut self.m,
+            Inst::new(Op::MemoryModel, None, None, [addressing.into(), MemoryModel::Vulkan.into()]),
+        );
         let interface = self.globals.iter().copied().map(Operand::Id);
         let operands = [ExecutionModel::GLCompute.into(), Operand::Id(main)].into_iter().chain(string_operands("main"));
         let entry = Inst::new(Op::EntryPoint, None, None, operands.chain(interface));

@@ -7,7 +7,9 @@ use coop_ir::builder::add_global;
 use coop_ir::grammar::Op;
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::insert_before;
-use coop_ir::spv::{BuiltIn, Capability, ExecutionMode, ExecutionModel, MemoryAccess, StorageClass};
+use coop_ir::spv::{
+    AddressingModel, BuiltIn, Capability, ExecutionMode, ExecutionModel, MemoryAccess, MemoryModel, StorageClass,
+};
 use coop_ir::types::{Scalar, Type, coop_mat};
 use coop_ir::{Id, Inst, InstRef, Operand, string_operands};
 
@@ -101,7 +103,10 @@ impl Gen<'_> {
 
     /// Entry point, modes and arguments, when all functions are made.
     pub(super) fn finish_kernel(&mut self, main: Id) {
-        add_global(&mut self.m, Inst::new(Op::MemoryModel, None, None, [2, 2].map(Operand::Word)));
+        add_global(
+            &mut self.m,
+            Inst::new(Op::MemoryModel, None, None, [AddressingModel::Physical64.into(), MemoryModel::OpenCL.into()]),
+        );
         let interface = self.globals.iter().copied().map(Operand::Id);
         let operands = [ExecutionModel::Kernel.into(), Operand::Id(main)].into_iter().chain(string_operands("main"));
         let entry = Inst::new(Op::EntryPoint, None, None, operands.chain(interface));
