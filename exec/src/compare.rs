@@ -9,21 +9,21 @@ use crate::executor::Outcome;
 use crate::number::{self, Value};
 use crate::tolerance::Tolerance;
 
-/// How many places a report names.
+/// The number of mismatches that a report names.
 const PLACES: usize = 8;
 
-/// A place where two buffers differ.
+/// An element in which two buffers differ.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mismatch {
     /// The element.
     pub index: u64,
     /// Its row and column, if the buffer has a row stride.
     pub row_column: Option<(u64, u64)>,
-    /// What was found, with its bits.
+    /// The value that was found, with its bits.
     pub got: (Value, u64),
-    /// What was wanted, with its bits.
+    /// The value that was wanted, with its bits.
     pub wanted: (Value, u64),
-    /// How far apart they might be, where that was derived; NaN where no bound is known.
+    /// The distance that was allowed, where that was derived; NaN where no bound is known.
     pub allowed: f64,
 }
 
@@ -32,7 +32,7 @@ pub struct Mismatch {
 pub struct Difference {
     /// The buffer.
     pub buffer: String,
-    /// What was allowed.
+    /// The tolerance.
     pub tolerance: Tolerance,
     /// Elements that are too far apart (with nmse: that differ at all).
     pub count: u64,
@@ -44,11 +44,11 @@ pub struct Difference {
     pub largest: Option<(f64, u64)>,
     /// The normalised mean squared error, if the elements are finite floats.
     pub nmse: Option<f64>,
-    /// Why no tolerance could be derived.
+    /// The reason why no tolerance could be derived.
     pub note: Option<String>,
-    /// Elements that still hold what they held before the run and should not.
+    /// The number of elements that should have been written and were not.
     pub unwritten: u64,
-    /// Elements that should hold what they held before and do not.
+    /// The number of elements that should not have been written and were.
     pub stray: u64,
 }
 
@@ -104,8 +104,8 @@ pub fn compare(buffer: &Buffer, got: &[u8], wanted: &[u8]) -> Result<Option<Diff
     compare_within(buffer, got, wanted, None)
 }
 
-/// The same with bounds for a tolerance that is to be derived: the buffer's place in the case, and how many of the two contents are
-/// not the interpreter's.
+/// Like [`compare`], with bounds for a derived tolerance: the buffer's index in the case, and how many of the two
+/// contents are not the interpreter's.
 pub fn compare_within(
     buffer: &Buffer,
     got: &[u8],
@@ -222,7 +222,7 @@ impl Pair {
         Pair { got: number::decode(buffer.element, got), wanted: number::decode(buffer.element, wanted), ulps }
     }
 
-    /// The same bits, or two NaNs.
+    /// Returns true if the bits are the same or both values are NaN.
     fn is_same(&self) -> bool {
         match (self.got, self.wanted) {
             (Value::Float(got), Value::Float(wanted)) => {
@@ -239,7 +239,7 @@ impl Pair {
         }
     }
 
-    /// Two numbers, different, and at most so far apart.
+    /// Returns true if these are two different numbers that are at most `allowed` apart.
     fn is_apart_by(&self, allowed: f64) -> bool {
         allowed == f64::INFINITY || allowed > 0.0 && self.error() <= allowed
     }
@@ -260,7 +260,7 @@ impl Pair {
     }
 }
 
-/// Places a float's bits on a line on which neighbours are one apart and both zeros are 0.
+/// Maps a float's bits to integers such that neighbors differ by one and both zeros are 0.
 fn ordinal(bytes: &[u8]) -> i64 {
     let sign = 1u64 << (bytes.len() * 8 - 1);
     let bits = number::bits_of(bytes);
@@ -269,7 +269,7 @@ fn ordinal(bytes: &[u8]) -> i64 {
 }
 
 impl Outcome {
-    /// How this outcome differs from what the case expects.
+    /// Returns the differences from what the case expects.
     pub fn check(&self, case: &Case) -> Result<Vec<Difference>, Error> {
         let mut differences = Vec::new();
         for (index, wanted) in case.expected()? {
@@ -283,12 +283,13 @@ impl Outcome {
         Ok(differences)
     }
 
-    /// How this outcome differs from another of the same case. Tolerances that are to be derived count as exact.
+    /// Returns the differences from another outcome of the same case. Derived tolerances count as exact.
     pub fn compare(&self, other: &Outcome, case: &Case) -> Result<Vec<Difference>, Error> {
         self.compare_with(other, case, None)
     }
 
-    /// The same with bounds for what the case leaves to be derived; `sides` is 1 if one of the two is the interpreter's, else 2.
+    /// Like [`compare`](Outcome::compare), with bounds for derived tolerances. `sides` is 1 if one of the outcomes is
+    /// the interpreter's, else 2.
     pub fn compare_within(
         &self,
         other: &Outcome,

@@ -1,18 +1,18 @@
-//! What every way to run a module has in common.
+//! The interface that all ways to run a module share, and their results.
 
 use std::time::Duration;
 
 use crate::case::Case;
 use crate::error::Error;
 
-/// How to run, whatever the module and the case.
+/// Options of a run that depend neither on the module nor on the case.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RunOptions {
-    /// Dispatches to measure after the one that counts; 0 measures nothing.
+    /// The number of dispatches to measure after the first one; 0 measures nothing.
     pub bench: u32,
-    /// How long to wait for a submission.
+    /// The longest time to wait for a submission.
     pub timeout: Duration,
-    /// True if accesses outside of buffers are to be harmless.
+    /// True to enable robust buffer access.
     pub robust: bool,
 }
 
@@ -22,7 +22,7 @@ impl Default for RunOptions {
     }
 }
 
-/// Whose clock measured.
+/// The clock that measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timer {
     /// Timestamps of the device.
@@ -31,30 +31,30 @@ pub enum Timer {
     Host,
 }
 
-/// What a run left.
+/// The result of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// Where it ran.
+    /// The name of the device.
     pub device: String,
     /// The buffers by name, in the order of the case.
     pub buffers: Vec<(String, Vec<u8>)>,
-    /// Whose clock measured.
+    /// The clock that measured.
     pub timer: Timer,
-    /// How long each measured dispatch took.
+    /// The time of each measured dispatch.
     pub times: Vec<Duration>,
-    /// What the validation layer said.
+    /// The messages of the validation layer.
     pub messages: Vec<String>,
-    /// What went wrong without anybody saying so: writes behind the end of a buffer.
+    /// Faults that no driver reports: writes behind the end of a buffer.
     pub faults: Vec<String>,
 }
 
 impl Outcome {
-    /// The bytes of a buffer.
+    /// Returns the bytes of a buffer.
     pub fn buffer(&self, name: &str) -> Option<&[u8]> {
         self.buffers.iter().find(|(other, _)| other == name).map(|(_, bytes)| bytes.as_slice())
     }
 
-    /// The median of the measured times.
+    /// Returns the median of the measured times.
     pub fn median(&self) -> Option<Duration> {
         let mut times = self.times.clone();
         times.sort();
@@ -64,9 +64,9 @@ impl Outcome {
 
 /// Something that runs modules.
 pub trait Executor {
-    /// What it is called in messages.
+    /// Returns the name in messages.
     fn name(&self) -> String;
 
-    /// Runs a module, words in the host's byte order, with a case.
+    /// Runs a module with a case. The words are in the host's byte order.
     fn run(&self, words: &[u32], case: &Case, options: &RunOptions) -> Result<Outcome, Error>;
 }

@@ -1,4 +1,4 @@
-//! What a module says about how it is to be run: its entry points, what they need, what they are bound to.
+//! The facts that a run needs to know about a module: its entry points, their requirements and bindings.
 
 use coop_ir::constant::{Const, Constants, Specialization};
 use coop_ir::decorate::Decorations;
@@ -19,9 +19,9 @@ pub struct Entry {
     pub name: String,
     /// Its function.
     pub function: Id,
-    /// The size of a workgroup; spec constants may decide it.
+    /// The workgroup size, which may depend on specialization constants.
     pub local_size: [Const; 3],
-    /// True if the size is given by `LocalSizeId`, which asks for maintenance4.
+    /// True if `LocalSizeId` gives the size, which requires maintenance4.
     pub by_id: bool,
 }
 
@@ -39,20 +39,20 @@ pub struct SpecConstant {
 }
 
 impl SpecConstant {
-    /// Bytes of the value that specialises it: a Boolean is a `VkBool32`.
+    /// Returns the size in bytes of the value that specializes it: a Boolean is a `VkBool32`.
     pub fn size(&self) -> usize {
         self.kind.scalar().map_or(4, |scalar| scalar.bytes() as usize)
     }
 }
 
-/// What a binding is.
+/// The kind of a binding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BindingKind {
     /// A storage buffer.
     Storage,
     /// A uniform buffer.
     Uniform,
-    /// Something that cases have no word for: an image, a sampler, an array of buffers.
+    /// Something that cases can't describe: an image, a sampler, an array of buffers.
     Other,
 }
 
@@ -63,7 +63,7 @@ pub struct Binding {
     pub set: u32,
     /// Binding.
     pub binding: u32,
-    /// What it is.
+    /// The kind.
     pub kind: BindingKind,
     /// The variable.
     pub variable: Id,
@@ -71,11 +71,11 @@ pub struct Binding {
     pub pointee: Id,
     /// The name of the variable, or of its block.
     pub name: Option<String>,
-    /// True if any function mentions it.
+    /// True if a function uses it.
     pub used: bool,
 }
 
-/// What there is to know before running a module.
+/// The facts about a module that a run needs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Facts {
     /// Major and minor version of SPIR-V.
@@ -99,7 +99,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Reads a module's facts under a specialization.
+    /// Collects the facts of a specialized module.
     pub fn new(module: &Module, specialization: &Specialization) -> Facts {
         let decorations = Decorations::new(module);
         let constants = Constants::new(module, specialization);
@@ -119,7 +119,7 @@ impl Facts {
         }
     }
 
-    /// The entry point of that name; the only one if no name is given.
+    /// Returns the entry point of that name, or the only one if no name is given.
     pub fn entry(&self, name: Option<&str>) -> Result<&Entry, Error> {
         let names = || self.entries.iter().map(|entry| format!("'{}'", entry.name)).collect::<Vec<_>>().join(", ");
         match (name, self.entries.as_slice()) {

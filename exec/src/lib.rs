@@ -1,8 +1,8 @@
-//! Running SPIR-V modules on Vulkan and OpenCL, and comparing what they wrote.
+//! Runs SPIR-V modules on Vulkan and OpenCL devices and in a reference interpreter, and compares their results.
 //!
-//! A [`Case`] says what goes in; an [`Executor`] runs a module with it and gives an [`Outcome`], the bytes of
-//! every buffer afterwards. [`compare()`] says whether two outcomes are the same within the case's tolerances, and
-//! [`Case::expected`] what the right answer is, independent of any driver.
+//! A [`Case`] describes the inputs; an [`Executor`] runs a module with it and returns an [`Outcome`], the bytes of
+//! every buffer after the run. [`compare()`] compares two contents of a buffer within the case's tolerance, and
+//! [`Case::expected`] computes the right answer independently of any driver.
 
 pub mod bounds;
 pub mod case;

@@ -12,7 +12,8 @@ use serde::Deserialize;
 #[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
 #[serde(try_from = "Written")]
 pub enum Tolerance {
-    /// As far apart as implementations that are right may be, found by the interpreter; exact where nothing inexact is computed.
+    /// As far apart as correct implementations may be, as the interpreter derives it; exact where nothing inexact is
+    /// computed.
     #[default]
     Derived,
     /// The same bits.
@@ -28,9 +29,9 @@ pub enum Tolerance {
     },
     /// The sum of squared errors over the sum of squares is at most this, for the buffer as a whole.
     Nmse(f64),
-    /// The sums of so many consecutive elements are `Near` each other; which element holds which part is free.
+    /// The sums of `group` consecutive elements are `Near` each other. How a sum is split among its elements is free.
     Sums {
-        /// How many elements make one sum.
+        /// The number of elements in a sum.
         group: u64,
         /// The absolute part.
         abs: f64,

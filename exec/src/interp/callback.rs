@@ -1,6 +1,6 @@
 //! Matrix instructions that call functions: reductions, per-element operations, tensor loads and stores.
 //!
-//! Functions are called for as many elements at once as there are invocations; every element once.
+//! Functions are called for as many elements at once as there are invocations; each element once.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use super::taint::Taint;
 use super::tensor::{Coords, Hit, TensorLayout, TensorView, locate};
 use super::types::{Coop, Kind, Ty};
 
-/// An element that a decode function computes.
+/// An element for a decode function to compute.
 struct Job {
     element: u32,
     linear: u64,
@@ -24,7 +24,7 @@ struct Job {
 }
 
 impl Machine<'_> {
-    /// Calls a function for some invocations, and comes back to the instruction and the invocations that called.
+    /// Calls a function for some invocations, then restores the instruction and the invocations that called.
     fn call_back(&mut self, func: usize, mask: &Mask) -> Result<(), Stop> {
         let (at, here) = (self.at, self.regs.act.mask);
         let tile = std::mem::take(&mut self.tile);
@@ -102,7 +102,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Where another order gives another result, every order may.
+    /// Adds the error bound of a free order of summation where another order gives another result.
     fn orders(
         &mut self,
         folded: &mut [(u64, Taint)],
@@ -123,7 +123,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Combines each list to one value, neighbours first, so that the order stays.
+    /// Combines each list to one value, neighbors first, so that the order of operands is kept.
     fn fold(
         &mut self,
         mut lists: Vec<Vec<(u64, Taint)>>,
@@ -225,7 +225,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The invocations that hold, at an index, an element that nobody holds at an earlier place.
+    /// Returns the invocations that hold an element at an index that no invocation holds at an earlier one.
     fn homes(&self, coop: &Coop, index: u32, range: &Range<usize>) -> Mask {
         let members = coop.placed.members as usize;
         let mut mask = Mask::EMPTY;
@@ -276,7 +276,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Reports a pointer that is no multiple of a component, and one that is that but not of 16 bytes.
+    /// Reports a pointer that is not a multiple of the component's size, or only of that and not of 16 bytes.
     fn check_tensor_pointer(&mut self, t: &Tensor, coop: &Coop, ptr: u64) {
         // What is decoded has an alignment of its own, which loads in the function say.
         let bytes = if t.decode.is_some() { 1 } else { u64::from(coop.num.bytes()) };
@@ -289,7 +289,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Says where devices are known to differ from the text.
+    /// Reports layouts for which devices are known to differ from the specification.
     fn note_layout(&mut self, coop: &Coop, layout: &TensorLayout, view: Option<&TensorView>) {
         let span = layout.span.iter().fold(1u64, |a, s| a.saturating_mul(u64::from(*s)));
         if view.is_none() && span < coop.elems() as u64 {
@@ -344,7 +344,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Reports what is undefined; such an element is skipped.
+    /// Reports an undefined element, which is skipped.
     fn hit(&mut self, hit: Result<Hit, String>, r: u32, c: u32) -> Result<Hit, Stop> {
         Ok(match hit {
             Ok(Hit::Undefined) => {
@@ -406,7 +406,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Calls the decode function for every job, each in the invocation that holds its element.
+    /// Calls the decode function for every element, each in the invocation that holds the element.
     fn decode(
         &mut self,
         t: &Tensor,

@@ -1,22 +1,23 @@
-//! How far another implementation's results may be from these: distances of values, followed from where they arise to where they
-//! are stored.
+//! How far the results of another implementation may be from the interpreter's: error bounds are propagated from where
+//! they arise to where values are stored.
 //!
-//! Where they arise:
+//! Sources of error:
 //!
-//! - A sum of n terms whose order and precision are free (multiplication of matrices, reduction, dot product, group operation):
-//!   each term may be rounded n + 1 times, to the precision of the result's type, whichever way: ((1 + u)^(n + 1) - 1) times
-//!   the sum of the magnitudes, with u = 2^(1 - p).
-//!   Where all terms are multiples of one power of two and the sum of their magnitudes has few enough bits, every order gives
-//!   the same, and the distance is 0: integers and halves are compared exactly.
+//! - A sum of n terms whose order and precision are free (multiplication of matrices, reduction, dot product, group
+//!   operation): each term may be rounded n + 1 times, to the precision of the result's type, in any direction: ((1 +
+//!   u)^(n + 1) - 1) times the sum of the magnitudes, with u = 2^(1 - p). Where all terms are multiples of one power of
+//!   two and the sum of their magnitudes has few enough bits, every order gives the same, and the bound is 0: integers
+//!   and halves are compared exactly.
 //! - A product of floats may be contracted with a following addition: it is off by what rounding took away.
 //! - Subnormal operands and results of float arithmetic and conversions may be flushed to zero.
 //! - Division and GLSL.std.450: the precision that Vulkan demands.
 //! - A conversion to bf16 may truncate.
 //!
-//! How they travel: an instruction is computed again at the ends of its operands' distances; the farthest result counts, which is
-//! exact for what is monotone in each operand. Sums of products take the first order of every operand and the product of both.
-//! Where nothing is demanded, as of a division by a subnormal or of a sum that may pass the largest value on its way, anything is
-//! right. Where no rule is known (packed bits, say), no bound is claimed. A branch or an address that depends on a value with a distance makes all distances worthless: the run says so.
+//! Propagation: an instruction is computed again at the ends of its operands' intervals, and the farthest result
+//! counts, which is exact for functions that are monotone in each operand. Sums of products take the first order of
+//! every operand and the product of both. Where nothing is required, as for a division by a subnormal or a sum that may
+//! overflow on its way, any value is right. Where no rule is known (packed bits, say), no bound is claimed. A branch or
+//! an address that depends on an inexact value makes all bounds worthless, and the run says so.
 
 use coop_ir::grammar::GroupOp;
 use coop_ir::spv::GlslStd450 as Glsl;
@@ -29,9 +30,10 @@ use super::num::{Num, Rounding, mask, parts, signed};
 use super::registers::Regs;
 use super::taint::Taint;
 
-/// The lanes of the registers that instructions are computed in again: three values for each of three operands.
+/// The number of lanes of the registers that instructions are computed in again: three values for each of three
+/// operands.
 const PROBES: usize = 27;
-/// Where the result goes there.
+/// The row of the result there.
 const RESULT: Row = 4;
 
 /// Returns registers to compute instructions in again.
@@ -39,23 +41,23 @@ pub(super) fn probe() -> Box<Regs> {
     Box::new(Regs::new(PROBES, RESULT as usize + 1))
 }
 
-/// How far a stored number may be from another implementation's.
+/// The error bound of a stored number.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ErrorBound {
-    /// The byte at which it begins.
+    /// The offset in bytes.
     pub offset: usize,
     /// Its size in bytes.
     pub bytes: u8,
-    /// The distance. Infinite: anything is right. NaN: none is known.
+    /// The bound. Infinite: any value is right. NaN: none is known.
     pub bound: f64,
 }
 
-/// How far the results of a run may be from another implementation's.
+/// The error bounds of the results of a run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ErrorBounds {
-    /// For each buffer, in order of offset; what is not listed is the same everywhere.
+    /// The inexact numbers of each buffer, in order of offset. All others are the same everywhere.
     pub buffers: Vec<Vec<ErrorBound>>,
-    /// What in the run hangs on a rounding, so that nothing of the above counts.
+    /// A decision of the run that depends on rounding, which makes the bounds worthless.
     pub depends: Option<(InstRef, String)>,
 }
 
@@ -69,7 +71,7 @@ pub(super) fn execute(regs: &mut Regs, ins: &Ins) -> bool {
     done
 }
 
-/// Corrects the distances of a result after its instruction was executed.
+/// Corrects the error bounds of a result after its instruction was executed.
 fn refine(regs: &mut Regs, ins: &Ins) {
     let Some(mut probe) = regs.probe.take() else { return };
     match ins {
@@ -135,11 +137,11 @@ fn refine(regs: &mut Regs, ins: &Ins) {
     regs.probe = Some(probe);
 }
 
-/// What a rounding of its own adds to the result of an instruction: of operands and result.
+/// A function from operands and result to the error that the instruction itself adds.
 type Own = Box<OwnFn>;
 type OwnFn = dyn Fn(&[u64], u64) -> f64;
 
-/// Operands of an instruction that works component by component, and the type of its result.
+/// Returns the number of operands of a component-wise instruction, and the type of its result.
 fn shape(op: Op, num: Num) -> Option<(usize, Num)> {
     let arity = match op {
         Op::SNegate
@@ -162,7 +164,7 @@ fn shape(op: Op, num: Num) -> Option<(usize, Num)> {
     Some((arity, if truth { Num::Bool } else { num }))
 }
 
-/// Corrects the distances of one row.
+/// Corrects the error bounds of one row.
 fn component(
     regs: &mut Regs,
     probe: &mut Regs,
@@ -191,7 +193,7 @@ fn component(
     }
 }
 
-/// The farthest that an instruction gives at the ends of its operands' distances.
+/// Returns the largest difference from `result` that an instruction gives at the ends of its operands' intervals.
 fn farthest(
     probe: &mut Regs,
     again: &Ins,
@@ -227,7 +229,7 @@ fn farthest(
     (0..count).map(|place| apart(to, probe.get(RESULT, place), result)).fold(0.0, f64::max)
 }
 
-/// A value and the ends of its distance.
+/// Returns a value and the ends of its interval.
 fn around(num: Num, v: u64, by: f64) -> Vec<u64> {
     if num.is_float() {
         let x = num.to_f64(v);
@@ -240,12 +242,12 @@ fn around(num: Num, v: u64, by: f64) -> Vec<u64> {
     vec![v, mask(v.wrapping_sub(by), num.bits()), mask(v.wrapping_add(by), num.bits())]
 }
 
-/// The larger of two distances; NaN if either is.
+/// Returns the larger of two bounds; NaN if either is.
 fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || a > b { a } else { b }
 }
 
-/// How far two values of a type are apart.
+/// Returns the distance between two values of a type.
 fn apart(num: Num, a: u64, b: u64) -> f64 {
     if a == b {
         return 0.0;
@@ -266,7 +268,7 @@ fn apart(num: Num, a: u64, b: u64) -> f64 {
     (signed(a, w).abs_diff(signed(b, w)) as f64).min(a.abs_diff(b) as f64)
 }
 
-/// Either of two values is taken, and which is not sure.
+/// Corrects the result of a select whose condition is inexact: it may be either value.
 fn chosen(regs: &mut Regs, cond: Row, either: [Row; 2], dst: Row, num: Option<Num>) {
     for k in 0..regs.act.list.len() {
         let l = regs.act.list[k] as usize;
@@ -303,7 +305,7 @@ fn dot(regs: &mut Regs, num: Num, a: &[Row], b: &[Row], dst: Row) {
     }
 }
 
-/// How far a sum of products may be: numbers and their distances, and what is added. The sum is rounded to `to`.
+/// Returns the error bound of a sum of products of numbers with bounds, and of `c`, that is rounded to `to`.
 pub(super) fn of_products(a: &[(f64, f64)], b: &[(f64, f64)], c: (f64, f64), to: Num) -> f64 {
     let mut carried = c.1;
     for ((x, ex), (y, ey)) in a.iter().zip(b) {
@@ -322,12 +324,12 @@ pub(super) fn of_products(a: &[(f64, f64)], b: &[(f64, f64)], c: (f64, f64), to:
     own + carried * (1.0 + growth(terms.count(), to)) + unit(to) * (size + carried + own) + quantum(to)
 }
 
-/// How far a sum may be whose order and precision are free, but for the type of its result.
+/// Returns the error bound of a sum whose order and precision are free, but for the type of its result.
 pub(super) fn of_sum(terms: impl Iterator<Item = f64> + Clone, to: Num) -> f64 {
     of_terms(terms, to, true)
 }
 
-/// The same; whether the terms are sure.
+/// Like [`of_sum`]; `sure` is true if the terms are exact.
 pub(super) fn of_terms(terms: impl Iterator<Item = f64> + Clone, to: Num, sure: bool) -> f64 {
     let (mut size, mut count, mut lowest, mut special) = (0.0, 0usize, i32::MAX, false);
     for t in terms.clone().filter(|t| *t != 0.0) {
@@ -359,18 +361,18 @@ pub(super) fn of_terms(terms: impl Iterator<Item = f64> + Clone, to: Num, sure: 
     growth(count, to) * size + quantum(to) + flushed
 }
 
-/// By how much a sum of so many terms may be off, relative to the sum of their magnitudes: each term is rounded at most once as a
-/// product and once in every addition, by less than a unit.
+/// Returns the relative error bound of a sum of `count` terms: each term is rounded at most once as a product and once
+/// in every addition, by less than a unit.
 fn growth(count: usize, to: Num) -> f64 {
     (1.0 + unit(to)).powf(count as f64 + 1.0) - 1.0
 }
 
-/// A unit in the last place of 1.
+/// Returns a unit in the last place of 1.
 fn unit(num: Num) -> f64 {
     2f64.powi(1 - num.precision() as i32)
 }
 
-/// The exponent of the smallest normal value.
+/// Returns the exponent of the smallest normal value.
 fn least_exponent(num: Num) -> i32 {
     match num {
         Num::F16 | Num::E5M2 => -14,
@@ -380,17 +382,17 @@ fn least_exponent(num: Num) -> i32 {
     }
 }
 
-/// The smallest normal value.
+/// Returns the smallest normal value.
 fn normal(num: Num) -> f64 {
     2f64.powi(least_exponent(num))
 }
 
-/// The smallest value.
+/// Returns the smallest subnormal value.
 pub(super) fn quantum(num: Num) -> f64 {
     if num == Num::F64 { f64::from_bits(1) } else { 2f64.powi(least_exponent(num) + 1 - num.precision() as i32) }
 }
 
-/// A unit in the last place of a value.
+/// Returns a unit in the last place of a value.
 fn ulp(num: Num, bits: u64) -> f64 {
     let magnitude = mask(bits, num.bits() - 1);
     let (here, next) = (num.to_f64(magnitude), num.to_f64(magnitude + 1));
@@ -403,7 +405,7 @@ fn ulp(num: Num, bits: u64) -> f64 {
     }
 }
 
-/// What is lost where subnormals among operands and result are taken for zero.
+/// Returns the error of flushing subnormal operands and results to zero.
 fn flushed(num: Num, values: &[u64], result: u64) -> f64 {
     let small = |bits: u64| {
         let x = num.to_f64(bits).abs();
@@ -412,7 +414,7 @@ fn flushed(num: Num, values: &[u64], result: u64) -> f64 {
     values.iter().map(|v| small(*v)).sum::<f64>() + small(result)
 }
 
-/// What float arithmetic adds of its own; none where it adds nothing.
+/// Returns the error that float arithmetic itself adds, if any.
 fn own_of(op: Op, num: Num) -> Option<Own> {
     match op {
         Op::FAdd | Op::FSub | Op::FNegate => Some(Box::new(move |v, r| flushed(num, v, r))),
@@ -488,7 +490,7 @@ fn fused(num: Num, v: &[u64], r: u64) -> f64 {
     }
 }
 
-/// What instructions of GLSL.std.450 on floats add of their own, as far as Vulkan says.
+/// Returns the error that an instruction of GLSL.std.450 on floats itself adds, by the precision that Vulkan requires.
 fn ext_own(op: Glsl, num: Num) -> impl Fn(&[u64], u64) -> f64 {
     move |v: &[u64], r: u64| {
         let x = num.to_f64(v[0]);
@@ -551,7 +553,7 @@ fn ext_own(op: Glsl, num: Num) -> impl Fn(&[u64], u64) -> f64 {
     }
 }
 
-/// Of a value that an atomic instruction writes.
+/// Returns the taint of the value that an atomic instruction writes.
 pub(super) fn of_atomic(op: Op, num: Num, old: (u64, Taint), given: (u64, Taint)) -> Taint {
     let float = num.is_float();
     let near = old.1.is_inexact() || given.1.is_inexact();
@@ -572,7 +574,7 @@ pub(super) fn of_atomic(op: Op, num: Num, old: (u64, Taint), given: (u64, Taint)
     }
 }
 
-/// Of the result of a group operation on some values; `all` is what is known where nothing better is.
+/// Returns the taint of the result of a group operation on some values; `all` is the fallback.
 pub(super) fn of_group(what: GroupOp, num: Num, values: &[(u64, Taint)], all: Taint) -> Taint {
     let by = || values.iter().map(|v| v.1.bound(num.is_float()));
     match what {

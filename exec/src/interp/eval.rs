@@ -1,5 +1,5 @@
-//! Instructions on registers alone: arithmetic, comparisons, conversions, arrangement. Constants are computed with
-//! the same functions.
+//! Executes instructions on registers alone: arithmetic, comparisons, conversions, rearrangement of components.
+//! Constants are computed with the same functions.
 
 use coop_ir::Op;
 
@@ -86,7 +86,7 @@ fn select(regs: &mut Regs, dst: Row, cond: Row, a: Row, b: Row) {
     }
 }
 
-/// Notes a number that a conversion to integers is not defined for, if there is one.
+/// Records a number for which a conversion to integers is undefined.
 fn note_unfit(regs: &mut Regs, conv: &Conv, a: Row, n: u32) {
     if conv.saturate || !matches!(conv.op, Op::ConvertFToU | Op::ConvertFToS) {
         return;
@@ -108,7 +108,7 @@ fn note_unfit(regs: &mut Regs, conv: &Conv, a: Row, n: u32) {
     }
 }
 
-/// One value converted. What does not fit is the nearest that does, as what saturates has it, and NaN is 0.
+/// Converts one value. A value out of range becomes the nearest one in range, as with saturation; NaN becomes 0.
 pub(super) fn convert(conv: &Conv, v: u64) -> u64 {
     let (from, to) = (conv.from, conv.to);
     let (fw, tw) = (from.bits(), to.bits());
@@ -203,7 +203,7 @@ macro_rules! compare {
     };
 }
 
-/// Component-wise instructions. `num` is the type of the first operand's components.
+/// Executes a component-wise instruction. `num` is the type of the first operand's components.
 fn each(regs: &mut Regs, op: Op, num: Num, dst: Row, args: [Row; 4], n: u32) -> bool {
     let [a, b, c, d] = args;
     let w = num.bits();

@@ -1,4 +1,5 @@
-//! Instructions that look at all components of their operands: gathered for one invocation at a time.
+//! Executes instructions that look at all components of their operands, which are gathered for one invocation at a
+//! time.
 
 use coop_ir::Op;
 

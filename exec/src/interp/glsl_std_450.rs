@@ -6,11 +6,11 @@ use super::code::Row;
 use super::num::{Num, fma, mask, signed};
 use super::registers::Regs;
 
-/// IEEE 754's remainder, and the last bits of the quotient, which GLSL.std.450 lacks and OpenCL.std has.
+/// IEEE 754's remainder, and the last bits of the quotient: in OpenCL.std, but not in GLSL.std.450.
 pub(super) const REMAINDER: Glsl = Glsl(0x1_0000);
 pub(super) const QUOTIENT: Glsl = Glsl(0x1_0001);
 
-/// Instructions that work component by component.
+/// Executes an instruction that works component by component. Returns false for all others.
 pub(super) fn each(regs: &mut Regs, op: Glsl, num: Num, dst: Row, args: [Row; 3], n: u32) -> bool {
     let [a, b, _] = args;
     let w = num.bits();
@@ -73,7 +73,7 @@ pub(super) fn each(regs: &mut Regs, op: Glsl, num: Num, dst: Row, args: [Row; 3]
     true
 }
 
-/// The instruction that does the same as one of OpenCL.std, where there is one.
+/// Returns the instruction that is the same as one of OpenCL.std.
 pub(super) fn of_opencl(op: OpenCl) -> Option<Glsl> {
     Some(match op {
         OpenCl::acos => Glsl::Acos,
@@ -164,7 +164,8 @@ fn float1(op: Glsl) -> Option<fn(f64) -> f64> {
     })
 }
 
-/// Minimum or maximum. `number`: a NaN loses; else the first operand stays if either is a NaN.
+/// Returns the minimum or maximum. With `number` the operand that is not NaN wins; else the first operand if either is
+/// NaN.
 fn choose(num: Num, x: u64, y: u64, number: bool, max: bool) -> u64 {
     let (p, q) = (num.to_f64(x), num.to_f64(y));
     if number && p.is_nan() {
@@ -173,8 +174,8 @@ fn choose(num: Num, x: u64, y: u64, number: bool, max: bool) -> u64 {
     if if max { p < q } else { q < p } { y } else { x }
 }
 
-/// Instructions that look at several components. `sizes` are the numbers of components of the operands, which follow
-/// each other in `v`.
+/// Executes an instruction that looks at several components. `sizes` are the numbers of components of the operands,
+/// which are consecutive in `v`.
 pub(super) fn whole(op: Glsl, num: Num, v: &[u64], sizes: &[u32], out: &mut [u64]) {
     let first = sizes.first().copied().unwrap_or(0) as usize;
     let (a, rest) = v.split_at(first.min(v.len()));
@@ -256,7 +257,7 @@ pub(super) fn whole(op: Glsl, num: Num, v: &[u64], sizes: &[u32], out: &mut [u64
     }
 }
 
-/// Returns true if [`whole`] knows the instruction.
+/// Returns true if [`whole`] executes the instruction.
 pub(super) fn is_whole(op: Glsl) -> bool {
     matches!(
         op,
@@ -311,7 +312,7 @@ pub(super) fn fits(op: Glsl, sizes: &[u32], n: u32) -> bool {
     }
 }
 
-/// Returns the number of operands of an instruction that [`each`] knows.
+/// Returns the number of operands of an instruction that [`each`] executes.
 pub(super) fn arity(op: Glsl) -> usize {
     match op {
         Glsl::Atan2
@@ -333,7 +334,7 @@ pub(super) fn arity(op: Glsl) -> usize {
     }
 }
 
-/// Returns true if [`each`] knows the instruction.
+/// Returns true if [`each`] executes the instruction.
 pub(super) fn is_each(op: Glsl) -> bool {
     float1(op).is_some()
         || matches!(
@@ -366,7 +367,8 @@ pub(super) fn is_each(op: Glsl) -> bool {
         )
 }
 
-/// The rest of a division that is rounded to nearest even, and the last 7 bits of its quotient with its sign, as 32 bits.
+/// Returns the remainder of a division that rounds to nearest even, and the last 7 bits of its quotient with its sign,
+/// as 32 bits.
 fn remainder(x: f64, y: f64) -> (f64, u64) {
     if !x.is_finite() || y.is_nan() || y == 0.0 {
         return (f64::NAN, 0);

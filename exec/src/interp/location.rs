@@ -1,19 +1,19 @@
-//! Where pointers point.
+//! The memory locations that pointers resolve to.
 
 use super::code::Row;
 
-/// Where a pointer points.
+/// A memory location.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Location {
     Buffer(usize, usize),
     Push(usize),
     Shared(usize),
-    /// Bytes of the invocation that asks.
+    /// An offset in the invocation's own memory.
     Own(usize),
     Rows(Row),
 }
 
-/// Why a pointer can't be followed.
+/// The reason why a pointer can't be dereferenced.
 pub(super) enum Fault {
     Null,
     Nowhere(u64),

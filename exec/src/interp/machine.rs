@@ -17,24 +17,24 @@ use super::shared_race::Race;
 use super::taint::Taint;
 use super::{Config, Memory, Reconvergence, base_address};
 
-/// Why a run ended before its end.
+/// The reason why a run ended early.
 #[derive(Clone, Debug)]
 pub(super) enum Stop {
     /// The instruction can't be run.
     Unsupported(String),
-    /// The step budget ran out; there is a finding.
+    /// The step budget ran out; a finding says so.
     Budget,
     /// The time limit is over.
     Time,
 }
 
-/// So many instructions are executed before the clock is looked at again.
+/// The number of instructions between two looks at the clock.
 const CLOCK_STEPS: u64 = 1024;
 
-/// Calls within calls; SPIR-V has no recursion, so only a broken module has more.
+/// The largest depth of calls. SPIR-V has no recursion, so only a malformed module has more.
 const MAX_DEPTH: usize = 128;
 
-/// Buffers that are used again and again.
+/// Buffers that are reused to avoid allocations.
 #[derive(Default)]
 pub(super) struct Scratch {
     pub values: [Vec<u64>; 3],
@@ -50,12 +50,12 @@ pub(super) struct Machine<'p> {
     pub config: Config,
     pub regs: Regs,
     pub shared: Vec<u8>,
-    /// Which bytes of shared memory have a value.
+    /// True for each byte of shared memory that has a value.
     pub shared_set: Vec<bool>,
     /// The memory of each invocation, one after the other.
     pub own: Vec<u8>,
     pub own_taint: Vec<Taint>,
-    /// Arguments by value: where they are in each invocation's memory.
+    /// Arguments by value, each with its offset in the memory of an invocation.
     values: Vec<(usize, Vec<u8>)>,
     pub race: Race,
     pub buffer_race: BufferRace,
@@ -70,24 +70,24 @@ pub(super) struct Machine<'p> {
     pub at: InstRef,
     pub steps: u64,
     pub limit: u64,
-    /// When the run began, and after how many steps the clock is looked at next.
+    /// The start of the run, and the step count of the next look at the clock.
     pub started: Instant,
     pub next_look: u64,
     /// Workgroups that have ended.
     pub ended: u64,
     pub depth: usize,
-    /// One matrix, element by element, and what is known about them besides (empty: all are sure).
+    /// The elements of one matrix, and their taints (empty: all are exact).
     pub tile: Vec<u64>,
     pub tile_taint: Vec<Taint>,
-    /// Distances in memory, and what they decided.
+    /// The error bounds of numbers in memory.
     pub memory_bounds: MemoryBounds,
     pub scratch: Scratch,
     pub workgroup: [u32; 3],
-    /// Who executes what, if that is wanted.
+    /// The coverage, if the configuration asks for it.
     pub coverage: Option<Coverage>,
-    /// Decides who is next where invocations are apart.
+    /// The random state that selects the next group of diverged invocations.
     pub turns: u64,
-    /// From what the next number is made that somebody else writes.
+    /// The random state for values that other agents write.
     pub others: u64,
 }
 
@@ -174,7 +174,7 @@ impl<'p> Machine<'p> {
         Ok(())
     }
 
-    /// The arguments of a kernel: see [`super::Interpreter::run`].
+    /// Sets the arguments of a kernel: see [`super::Interpreter::run`].
     fn arguments(&mut self) {
         let size = |argument: &Argument| match argument {
             Argument::Buffer => (8, 8),
@@ -314,7 +314,7 @@ impl<'p> Machine<'p> {
         })
     }
 
-    /// Runs a function for some invocations, until all of them have returned.
+    /// Runs a function for some invocations until all of them have returned.
     pub(super) fn call(&mut self, index: usize, mask: &Mask) -> Result<(), Stop> {
         let f = &self.p.functions[index];
         if let Some(why) = &f.fail {
@@ -345,7 +345,7 @@ impl<'p> Machine<'p> {
         Ok(())
     }
 
-    /// Runs a function; invocations that parted meet as early as they can.
+    /// Runs a function; diverged invocations reconverge as early as possible.
     fn together(&mut self, f: &Func, mask: &Mask) -> Result<(), Stop> {
         let (mut node, mut here) = (f.entry, *mask);
         // Ascending from the end: the lowest node is the last.
@@ -359,7 +359,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Runs a node for some invocations; where they go comes into `waiting`.
+    /// Runs a node for some invocations and appends their successors to `waiting`.
     pub(super) fn node(
         &mut self,
         f: &Func,
@@ -467,7 +467,7 @@ impl<'p> Machine<'p> {
         Ok(())
     }
 
-    /// Invocations have come to an `OpUnreachable`: for them nothing follows.
+    /// Ends the invocations that reached an `OpUnreachable`.
     fn unreachable(&mut self, here: &Mask) {
         self.find(FindingKind::Unreachable, || "reached".into());
         self.dead.or(here);
@@ -550,7 +550,7 @@ impl<'p> Machine<'p> {
         Stop::Unsupported(format!("instruction {}: {why}", self.at.index()))
     }
 
-    /// Reports something at the instruction that executes.
+    /// Reports a finding at the current instruction.
     pub(super) fn find(&mut self, kind: FindingKind, message: impl FnOnce() -> String) {
         if self.findings.wants(kind, self.at) {
             let message = self.placed(message());
@@ -577,7 +577,7 @@ impl<'p> Machine<'p> {
         format!("{}{result} (workgroup {x} {y} {z}): {message}", op.op)
     }
 
-    /// A value decides something: it must not be undefined.
+    /// Reports a value that decides something and is undefined.
     pub(super) fn decide(&mut self, row: Row, what: &str) {
         if !self.regs.dirty[row as usize] {
             return;
@@ -591,7 +591,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Something hangs on a value that other implementations may round differently.
+    /// Notes that something depends on a value that other implementations may round differently.
     pub(super) fn depends(&mut self, what: &str) {
         if self.memory_bounds.depends.is_none() {
             let message = self.placed(format!("{what} depends on how a value is rounded"));
@@ -599,7 +599,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Ends the run when its time is over.
+    /// Ends the run when the time limit has passed.
     fn look_at_clock(&self) -> Result<(), Stop> {
         match self.config.time_limit {
             Some(limit) if self.started.elapsed() >= limit => Err(Stop::Time),
@@ -615,13 +615,13 @@ impl<'p> Machine<'p> {
         });
     }
 
-    /// The invocations of each instance of a scope.
+    /// Returns the invocations of each instance of a scope.
     pub(super) fn instances(&self, scope: u32) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
         let (lanes, step) = (self.p.lanes, if scope == Scope::Subgroup.0 { self.p.subgroup } else { self.p.lanes });
         (0..lanes.div_ceil(step)).map(move |i| i * step..((i + 1) * step).min(lanes))
     }
 
-    /// All invocations of an instance must be active, or none.
+    /// Reports instances of a scope of which only some invocations are active.
     pub(super) fn converged(&mut self, scope: u32) {
         if self.regs.act.full {
             return;
@@ -634,7 +634,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// How an instance came to be executed in parts.
+    /// Describes how the invocations of an instance diverged.
     pub(super) fn divergence(
         &self,
         scope: u32,
@@ -677,7 +677,7 @@ impl<'p> Machine<'p> {
         (message, notes)
     }
 
-    /// The value of an operand that must be the same in all invocations of an instance.
+    /// Returns the value of an operand that must be uniform in an instance; reports one that is not.
     pub(super) fn uniform(&mut self, row: Row, range: std::ops::Range<usize>, what: &str) -> u64 {
         let active = range.clone().filter(|l| self.regs.act.mask.has(*l));
         match self.regs.uniform(row, active) {

@@ -1,5 +1,5 @@
-//! Cooperative matrices: memory, conversion of layout, element access. One instance of the scope at a time: its
-//! elements are gathered from the invocations that hold them, row by row, worked on, and given back.
+//! Cooperative matrices: memory, conversion of layout, element access. Each instance of the scope is executed by
+//! itself: its elements are gathered row by row from the invocations that hold them, processed, and scattered back.
 
 use coop_ir::spv::{CooperativeMatrixLayout as Layout, CooperativeMatrixUse, Scope};
 use std::ops::Range;
@@ -41,8 +41,8 @@ impl Machine<'_> {
         self.p.types.coop(ty).unwrap_or_else(|| unreachable!("translation made sure of the type"))
     }
 
-    /// The instances of a matrix type's scope that have active invocations. That all of each are active was checked
-    /// before: `Ins::Converged` precedes whatever touches a matrix.
+    /// Returns the instances of a matrix type's scope that have active invocations. That all of each are active has
+    /// been checked: `Ins::Converged` precedes every instruction on matrices.
     pub(super) fn matrix_instances(&self, ty: Ty) -> Result<Vec<Range<usize>>, Stop> {
         let (scope, members) = (self.coop(ty).scope, self.coop(ty).placed.members as usize);
         let mask = self.regs.act.mask;
@@ -78,7 +78,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Elements that are held more than once must have one value.
+    /// Reports elements that several invocations hold with different values.
     fn check_copies(&mut self, src: Row, coop: &Coop, range: &Range<usize>) {
         let members = coop.placed.members as usize;
         for (place, e) in coop.placed.element.iter().enumerate() {
@@ -101,7 +101,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Gives the elements in `tile` to the invocations.
+    /// Distributes the elements in `tile` to the invocations.
     pub(super) fn scatter(&mut self, dst: Row, ty: Ty, range: &Range<usize>) {
         let p = self.p;
         let Some(coop) = p.types.coop(ty) else { return };
@@ -123,8 +123,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Where all elements are, from the pointer: in bytes, or where they are halves of bytes in those; `None` for those outside
-    /// of a checked surface.
+    /// Returns the offset of each element from the pointer, in bytes (in half bytes for 4-bit elements); `None` for
+    /// elements outside a checked surface.
     fn offsets(&mut self, coop: &Coop, mem: &CoopMem, range: &Range<usize>) -> Result<Vec<Option<i64>>, Stop> {
         let mut out = std::mem::take(&mut self.scratch.offsets);
         out.clear();
@@ -251,7 +251,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Reports a pointer or stride that is no multiple of a component, and one that is that but not what Vulkan asks for.
+    /// Reports a pointer or stride that is not a multiple of the component's size, or only of that and not of what
+    /// Vulkan requires.
     fn check_alignment(&mut self, ptr: u64, coop: &Coop, mem: &CoopMem, range: &Range<usize>) {
         let bytes = u64::from(coop.num.bytes());
         let (lines, length) =
@@ -412,7 +413,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Invocation i has row i (A, Accumulator) or column i (B) in an array.
+    /// Copies between an array and a matrix: invocation i has row i (A, Accumulator) or column i (B) in its array.
     fn rake(&mut self, dst: Row, src: Row, ty: Ty, (array, bits): (u32, u32), out: bool) -> Result<(), Stop> {
         let p = self.p;
         let Some(coop) = p.types.coop(ty) else { return Ok(()) };
@@ -466,12 +467,12 @@ impl Machine<'_> {
     }
 }
 
-/// Returns true if elements are two to a byte in memory, the first in its low bits (SPV_INTEL_int4).
+/// Returns true if two elements share a byte in memory, the first in its low bits (SPV_INTEL_int4).
 fn is_half(coop: &Coop) -> bool {
     matches!(coop.num, Num::Int { width: 4, .. })
 }
 
-/// A height or width: of 64 bits, no more than offsets can reach.
+/// Converts a height or width; one of 64 bits is clamped to what offsets can reach.
 fn extent(v: u64, num: Num) -> i64 {
     match num {
         Num::Int { signed: false, .. } if num.bits() == 64 => i64::try_from(v).unwrap_or(i64::MAX),

@@ -1,4 +1,4 @@
-//! Memory: pointers, loads, stores, atomics.
+//! Executes pointer arithmetic, loads, stores and atomics.
 
 use coop_ir::Op;
 
@@ -97,7 +97,7 @@ impl Machine<'_> {
         });
     }
 
-    /// The pointer of an invocation; none if it is undefined, which is reported.
+    /// Returns the pointer of an invocation; reports an undefined one.
     fn pointer(&mut self, ptr: Row, lane: usize) -> Option<u64> {
         if self.regs.taint(ptr, lane).is_inexact() {
             self.depends("a pointer");
@@ -179,7 +179,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Returns what is read where somebody else may have written: `v`, or another number as often.
+    /// Returns the value of a load where another agent may have written: `v`, or another number as often.
     fn foreign(&mut self, place: Location, bytes: u8, v: u64) -> u64 {
         if self.config.others.is_none() || !matches!(place, Location::Buffer(..)) {
             return v;
@@ -193,7 +193,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Copies bytes; those without a value leave memory as it is.
+    /// Copies bytes. Undefined ones leave memory as it is.
     pub(super) fn copy_bytes(&mut self, to: Row, from: Row, bytes: u64) -> Result<(), Stop> {
         let access = ValueLayout {
             leaves: None,
@@ -227,7 +227,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The row to which the pointers of all active invocations point, if it is the same.
+    /// Returns the row that the pointers of all active invocations point to, if it is the same.
     fn one_row(&self, ptr: Row, slots: u32) -> Option<Row> {
         let first = *self.regs.act.list.first()? as usize;
         let p = self.regs.get(ptr, first);
@@ -258,7 +258,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Reads up to 8 bytes; whether they have never been written. `lane`: who, for races (`None`: noted elsewhere).
+    /// Reads up to 8 bytes with their taint. `lane` is the invocation, for races (`None` if the access is recorded
+    /// elsewhere).
     pub(super) fn read(&mut self, place: Location, at: usize, bytes: u8, lane: Option<usize>) -> (u64, Taint) {
         let n = usize::from(bytes);
         let memory_bounds = self.memory_bounds.at(place, at, bytes);
@@ -333,7 +334,7 @@ impl Machine<'_> {
         Agent { id: lane as u32, subgroup: (lane / self.p.subgroup) as u16 }
     }
 
-    /// Notes an access to shared memory and reports a race.
+    /// Records an access to shared memory and reports a race.
     pub(super) fn note_access(&mut self, range: std::ops::Range<usize>, agent: Agent, write: bool, atomic: bool) {
         let start = range.start;
         let Some(conflict) = self.race.access(range, agent, write, atomic, self.at) else { return };
@@ -349,7 +350,7 @@ impl Machine<'_> {
         });
     }
 
-    /// Notes an access to a buffer and reports a race with another workgroup.
+    /// Records an access to a buffer and reports a race with another workgroup.
     fn note_buffer(&mut self, buffer: usize, range: std::ops::Range<usize>, write: bool) {
         let start = range.start;
         let Some(other) = self.buffer_race.access(buffer, range, write, self.at) else { return };

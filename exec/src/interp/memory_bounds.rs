@@ -8,14 +8,14 @@ use super::error_bound::{ErrorBound, ErrorBounds};
 use super::location::Location;
 use super::taint::Taint;
 
-/// Distances of what is in memory.
+/// The error bounds of numbers in memory.
 #[derive(Default)]
 pub(super) struct MemoryBounds {
     inexact: BTreeMap<(usize, usize), (u8, Taint)>,
     pub depends: Option<(InstRef, String)>,
 }
 
-/// Shared memory, among the numbers of buffers.
+/// The buffer index that stands for shared memory.
 const SHARED: usize = usize::MAX;
 
 impl MemoryBounds {
@@ -65,7 +65,7 @@ impl MemoryBounds {
         }
     }
 
-    /// Shared memory is new for every workgroup.
+    /// Forgets the bounds of shared memory, which is new for every workgroup.
     pub(super) fn forget_shared(&mut self) {
         self.inexact.retain(|key, _| key.0 != SHARED);
     }

@@ -116,7 +116,7 @@ impl Machine<'_> {
         }
     }
 
-    /// How far each element may be from another implementation's.
+    /// Sets the error bound of each element of the product.
     fn set_error_bounds(&mut self, scratch: &Scratch, s: &Shape, to: Num) {
         let by = |k: usize, i: usize| scratch.taint[k].get(i).map_or(0.0, |taint| taint.bound(true));
         // `floats` has B by columns, the taints are by rows.
@@ -181,7 +181,7 @@ impl Machine<'_> {
     }
 }
 
-/// The sum of the products and `c`, rounded once.
+/// Returns the sum of the products and `c`, rounded once.
 fn exact_sum(a: &[f64], b: &[f64], c: f64, to: Num, narrow: bool, mode: Rounding) -> u64 {
     if narrow {
         let (mut sum, mut exact) = (0.0, true);
@@ -204,7 +204,7 @@ fn exact_sum(a: &[f64], b: &[f64], c: f64, to: Num, narrow: bool, mode: Rounding
     sum.round(to, mode)
 }
 
-/// One product after the other is added in f32 (f64 for results that wide).
+/// Adds one product after the other in f32 (f64 for results that wide).
 fn sequential(a: &[f64], b: &[f64], c: f64, to: Num) -> u64 {
     if to == Num::F64 {
         return a.iter().zip(b).fold(c, |acc, (x, y)| acc + x * y).to_bits();
@@ -213,8 +213,8 @@ fn sequential(a: &[f64], b: &[f64], c: f64, to: Num) -> u64 {
     to.encode_f32(sum)
 }
 
-/// The lowest or the highest result that any order, and any rounding of each step in the precision of the result,
-/// can give.
+/// Returns the lowest or highest result of any order of the sum and any rounding of its steps in the precision of the
+/// result.
 fn extreme_sum(a: &[f64], b: &[f64], c: f64, to: Num, mode: Rounding) -> u64 {
     let mut sum = Sum::new();
     for (x, y) in a.iter().zip(b) {
@@ -228,7 +228,8 @@ fn extreme_sum(a: &[f64], b: &[f64], c: f64, to: Num, mode: Rounding) -> u64 {
     sum.round(to, Rounding::NearestEven)
 }
 
-/// What is undefined in A, B and C is undefined in the result; of distances nothing is known.
+/// Computes the taints of the product: undefined elements of A, B and C make elements of the result undefined; error
+/// bounds become unknown.
 fn propagate_taints(taints: &[Vec<Taint>; 3], s: &Shape, out: &mut Vec<Taint>) {
     out.clear();
     if taints.iter().all(|p| p.is_empty()) {

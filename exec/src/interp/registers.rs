@@ -3,7 +3,7 @@
 use super::code::{NO_ROW, Row};
 use super::taint::Taint;
 
-/// At most this many invocations in a workgroup.
+/// The largest number of invocations in a workgroup.
 pub(super) const MAX_LANES: usize = 1024;
 
 /// A set of invocations of a workgroup.
@@ -62,14 +62,14 @@ impl Mask {
     }
 }
 
-/// The invocations that execute, in the forms in which loops want them.
+/// The active invocations, as a mask and as a list.
 pub(super) struct Active {
     pub full: bool,
     pub list: Vec<u32>,
     pub mask: Mask,
 }
 
-/// A number that a type of integers does not have.
+/// A number that an integer type can't represent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unfit {
     pub value: f64,
@@ -81,15 +81,15 @@ pub(super) struct Unfit {
 pub(super) struct Regs {
     pub lanes: usize,
     pub r: Vec<u64>,
-    /// What is known besides about each of `r`; in rows that are not `dirty` all are sure.
+    /// The taint of each value of `r`. In rows that are not `dirty` all are exact.
     taints: Vec<Taint>,
     pub dirty: Vec<bool>,
-    /// Distances between implementations are followed (`error_bound`).
+    /// Registers to compute instructions in again, where error bounds are tracked (`error_bound`).
     pub probe: Option<Box<Regs>>,
     pub act: Active,
-    /// An integer was divided by zero.
+    /// True if an integer was divided by zero.
     pub divided_by_zero: bool,
-    /// A number that was converted to a type of integers that does not have it.
+    /// A number that was converted to an integer type that can't represent it.
     pub unfit: Option<Unfit>,
 }
 
@@ -141,7 +141,7 @@ impl Regs {
         self.taint(row, lane).is_undefined()
     }
 
-    /// Returns true if any value of a row is not sure.
+    /// Returns true if any value of the rows is tainted.
     pub(super) fn any_taint(&self, rows: std::ops::Range<Row>) -> bool {
         self.dirty[rows.start as usize..rows.end as usize].contains(&true)
     }
@@ -154,7 +154,7 @@ impl Regs {
         self.dirty[row as usize] = undefined;
     }
 
-    /// Says that rows are undefined in the active invocations.
+    /// Makes rows undefined in the active invocations.
     pub(super) fn undefine(&mut self, dst: Row, n: u32) {
         for row in dst..dst + n {
             let at = row as usize * self.lanes;
@@ -169,8 +169,8 @@ impl Regs {
         }
     }
 
-    /// What is undefined in a source is undefined in the result. One source's distances are the result's (`error_bound` corrects that
-    /// where values change), of several nothing is known.
+    /// Propagates taints: an undefined source makes the result undefined. The error bound of a single inexact source
+    /// becomes that of the result (`error_bound` corrects it where values change); that of several is unknown.
     pub(super) fn flow(&mut self, dst: Row, sources: &[Row]) {
         if self.dirty[dst as usize] || sources.iter().any(|s| self.dirty[*s as usize]) {
             self.flow_slowly(dst, sources);
@@ -278,7 +278,7 @@ impl Regs {
         }
     }
 
-    /// Where the rows are the same in all of `lanes`, that value of the first of them.
+    /// Returns the value of a row if it is the same in all of `lanes`.
     pub(super) fn uniform(&self, row: Row, lanes: impl Iterator<Item = usize>) -> Result<u64, (usize, usize)> {
         let mut first = None;
         for l in lanes {

@@ -29,7 +29,7 @@ impl Machine<'_> {
         self.regs.set_taint(dst, lane, taint);
     }
 
-    /// What is known about something that is made of the operands of all invocations.
+    /// Returns the taint of a value that is made from the operands of all invocations.
     fn all_taints(&self, g: &Group, active: &[usize]) -> Taint {
         if g.value == NO_ROW || !self.regs.any_taint(g.value..g.value + g.n) {
             return Taint::Exact;
@@ -167,7 +167,7 @@ impl Machine<'_> {
         self.shuffle(g, active, |l| list.iter().find(|p| p.0 == l).map_or(usize::MAX, |p| p.1));
     }
 
-    /// Every invocation takes the value of another. What comes from an inactive one is undefined.
+    /// Gives every invocation the value of another one. The value of an inactive invocation is undefined.
     fn shuffle(&mut self, g: &Group, active: &[usize], from: impl Fn(usize) -> usize) {
         for i in 0..g.n {
             let taken: Vec<(u64, Taint)> = active

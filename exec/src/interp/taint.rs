@@ -1,31 +1,31 @@
-//! What is known about a value besides its bits: that it is undefined, or how far another implementation's value may be from it.
+//! The taint of a value: that it is undefined, or how far another implementation's value may be from it.
 //!
-//! A distance is absolute, in the numbers of the type that the value was computed in; it is rounded up. It travels with the value
-//! through registers and memory (`error_bound` says what instructions make of it). A value with an infinite distance may be anything, and
-//! be right; where the distance is NaN, none is known.
+//! An error bound is absolute, in the numbers of the type that the value was computed in, and rounded up. It travels
+//! with the value through registers and memory (see `error_bound`). An infinite bound means that any value is right;
+//! NaN means that no bound is known.
 
-/// What is known about a value besides its bits.
+/// The taint of a value.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) enum Taint {
     /// Every implementation has this value.
     #[default]
     Exact,
-    /// Another one's may be this far away.
+    /// The value of another implementation may be this far away.
     Inexact {
-        /// The distance; infinite: anything is right; NaN: none is known.
+        /// The bound. Infinite: any value is right. NaN: none is known.
         bound: f32,
-        /// True if the value is a float; else it is an integer or a Boolean.
+        /// True if the value is a float, false if it is an integer or a Boolean.
         float: bool,
     },
-    /// There is no value.
+    /// The value is undefined.
     Undefined,
 }
 
 impl Taint {
-    /// Nothing is known, but that it is not undefined.
+    /// Defined, with an unknown error bound.
     pub(super) const UNKNOWN: Taint = Taint::Inexact { bound: f32::NAN, float: true };
 
-    /// At a distance of a float, or of an integer.
+    /// Returns the taint of a float or an integer with an error bound.
     pub(super) fn inexact(by: f64, float: bool) -> Taint {
         if by == 0.0 {
             return Taint::Exact;
@@ -47,7 +47,8 @@ impl Taint {
         matches!(self, Taint::Inexact { .. })
     }
 
-    /// The distance as a number of a kind (float or not); NaN for one of the other kind, and for what is undefined.
+    /// Returns the error bound of a value read as a float or as an integer; NaN if it was computed as the other, or is
+    /// undefined.
     pub(super) fn bound(self, as_float: bool) -> f64 {
         match self {
             Taint::Exact => 0.0,
@@ -56,7 +57,7 @@ impl Taint {
         }
     }
 
-    /// Of a value that was made of two in a way that nothing more is known about.
+    /// Returns the taint of a value that depends on two others in a way that is not known.
     pub(super) fn with(self, other: Taint) -> Taint {
         match (self, other) {
             (Taint::Undefined, _) | (_, Taint::Undefined) => Taint::Undefined,

@@ -1,4 +1,4 @@
-//! Tensor layouts and views (SPV_NV_tensor_addressing), and where they put the elements of a matrix.
+//! Tensor layouts and views (SPV_NV_tensor_addressing): the location of each element of a matrix.
 //!
 //! A layout of L dimensions is these slots: block sizes, dimensions, strides, offsets, spans (L each), clamp value.
 //! A view of V: dimensions, strides (V each), then the clip's row offset, row span, column offset, column span. All are
@@ -15,7 +15,7 @@ const STRIDE: usize = 2;
 const OFFSET: usize = 3;
 const SPAN: usize = 4;
 
-/// `v` is the layout (but for `OpCreateTensorLayoutNV`) and the operands.
+/// Computes a layout instruction. `v` is the layout (except for `OpCreateTensorLayoutNV`) and the operands.
 pub(super) fn update_layout(op: Op, dim: usize, v: &[u64], out: &mut [u64]) {
     let size = 5 * dim + 1;
     if op == Op::CreateTensorLayoutNV {
@@ -61,7 +61,7 @@ pub(super) fn update_layout(op: Op, dim: usize, v: &[u64], out: &mut [u64]) {
     }
 }
 
-/// What `update_layout` does for default strides, with the division that an H100 was seen to do.
+/// Computes default strides like `update_layout`, but with the division of an H100.
 pub(super) fn floor_strides(dim: usize, out: &mut [u64]) {
     let mut stride = 1u32;
     for i in (0..dim).rev() {
@@ -71,7 +71,7 @@ pub(super) fn floor_strides(dim: usize, out: &mut [u64]) {
     }
 }
 
-/// `v` is the view (but for `OpCreateTensorViewNV`) and the operands.
+/// Computes a view instruction. `v` is the view (except for `OpCreateTensorViewNV`) and the operands.
 pub(super) fn update_view(op: Op, dim: usize, v: &[u64], out: &mut [u64]) {
     let size = 2 * dim + 4;
     if op == Op::CreateTensorViewNV {
@@ -158,30 +158,30 @@ impl TensorView {
     }
 }
 
-/// Where an element is.
+/// The location of an element.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Hit {
-    /// Clipped away: the element stays what it was.
+    /// Clipped: the element keeps its value.
     Skip,
-    /// Out of bounds: the clamp value.
+    /// Out of bounds: the element is the clamp value.
     Fill,
-    /// Out of bounds of a layout that does not say what happens then.
+    /// Out of bounds of a layout with the clamp mode Undefined.
     Undefined,
     /// In the tensor.
     At {
-        /// Number of the storage element, or block.
+        /// The index of the storage element, or of the block.
         linear: u64,
     },
 }
 
-/// What the coordinates of an element were, for decode functions.
+/// The coordinates of an element, for decode functions.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Coords {
     pub block: Vec<u32>,
     pub within: Vec<u32>,
 }
 
-/// The element (`r`, `c`) of a matrix with `cols` columns. `Err` says what makes it undefined.
+/// Locates the element (`r`, `c`) of a matrix with `cols` columns. The error says why it is undefined.
 pub(super) fn locate(
     (r, c): (u32, u32),
     cols: u32,
@@ -264,7 +264,7 @@ fn through_view(mut number: u32, layout: &TensorLayout, v: &TensorView) -> Resul
     Ok(at.iter().zip(strides).fold(0u32, |sum, (x, s)| sum.wrapping_add(x.wrapping_mul(*s))))
 }
 
-/// The coordinate in dimension `d` after clamping.
+/// Returns the coordinate in dimension `d` after clamping.
 fn clamped(layout: &TensorLayout, d: usize, slice: u32, store: bool) -> Result<u32, Hit> {
     let extent = layout.dim[d];
     let t = (slice as i32).wrapping_add(layout.offset[d]);

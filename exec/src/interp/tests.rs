@@ -1,4 +1,4 @@
-//! Arithmetic against the host's, on random and on special values.
+//! Compares arithmetic with the host's, on random and special values.
 
 use coop_ir::Op;
 use coop_ir::spv::GlslStd450 as Glsl;
@@ -9,7 +9,7 @@ use super::num::{Num, mask, signed};
 use super::registers::Regs;
 use crate::random::Random;
 
-/// Bits that matter: zeros, ones, limits, NaN and infinities of every format, and random ones.
+/// Returns interesting bits: zeros, ones, limits, NaN and infinities of every format, and random ones.
 fn samples(width: u32, count: usize) -> Vec<u64> {
     let mut random = Random::new(u64::from(width));
     let top = 1u64 << (width - 1);
@@ -103,7 +103,7 @@ fn modulo_takes_the_sign_of_the_divisor() {
     }
 }
 
-/// Equal, or both NaN.
+/// Returns true if the values are equal or both NaN.
 fn same(num: Num, a: u64, b: u64) -> bool {
     a == b || (num.to_f64(a).is_nan() && num.to_f64(b).is_nan())
 }

@@ -11,7 +11,8 @@ use coop_ir::spv::{GlslStd450 as Glsl, OpenClStd as OpenCl};
 use coop_ir::{Inst, InstRef};
 
 impl Translator<'_> {
-    /// Translates an extended instruction that has a pointer, or whose result no other set has. Returns whether it is one.
+    /// Translates an extended instruction that has a pointer operand, or that GLSL.std.450 has no counterpart of.
+    /// Returns false for all others.
     pub(super) fn extended(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<bool, String> {
         let set = inst.id(0);
         let number = inst.ext_instruction().unwrap_or(0);
@@ -81,7 +82,7 @@ impl Translator<'_> {
         Ok(true)
     }
 
-    /// The rows of the first operand and of the result, of floats, and how many.
+    /// Returns the rows of the first operand and of the result, their float type, and the number of components.
     fn first(&mut self, inst: &Inst) -> Result<(Row, Row, Num, u32), String> {
         let (x, id) = (inst.id(2).ok_or("no operand")?, inst.result.ok_or("no result")?);
         let arg = Arg { row: self.row(x)?, ty: self.type_of(x)? };
@@ -92,7 +93,7 @@ impl Translator<'_> {
         Ok((arg.row, self.row(id)?, num, n))
     }
 
-    /// What the instruction with a struct for a result makes: its first member is the result, the second is written.
+    /// Translates by the instruction with a struct result: its first member is the result, the second is stored.
     fn pair(&mut self, r: InstRef, inst: &Inst, op: Glsl, body: &mut Body) -> Result<(), String> {
         let (x, dst, num, n) = self.first(inst)?;
         let both = self.new_rows(2 * n)?;
@@ -101,7 +102,7 @@ impl Translator<'_> {
         self.through(r, inst, 1, both + n, n, body)
     }
 
-    /// Writes rows through the pointer that is an operand, counted from the first behind the number.
+    /// Stores rows through a pointer operand, counted from the first operand after the number.
     fn through(
         &mut self,
         r: InstRef,
@@ -119,7 +120,7 @@ impl Translator<'_> {
         self.store(r, ptr, ty, src, super::translate_function::Operands::PLAIN, body)
     }
 
-    /// A pointer to one of the vectors that lie side by side, and how the value `like` is read or written there.
+    /// Returns a pointer to one of several consecutive vectors, and the layout of `like` there.
     fn row_of_vectors(
         &mut self,
         r: InstRef,

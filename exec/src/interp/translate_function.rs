@@ -15,7 +15,7 @@ use super::program::Translator;
 use super::translate_values::{self, Arg};
 use super::types::{Kind, MatLayout, Ty};
 
-/// Code with the instruction from which each piece comes.
+/// Code, with the SPIR-V instruction that each part is from.
 #[derive(Default)]
 pub(super) struct Body {
     pub code: Vec<Ins>,
@@ -34,7 +34,7 @@ impl Body {
 type Phis = FxHashMap<usize, Vec<(Id, Row, u32, Vec<(Id, Id)>)>>;
 
 impl Translator<'_> {
-    /// Translates the body of a function that has an index. What fails makes the function fail when it is called.
+    /// Translates the body of a function that has an index. If that fails, calls of the function fail.
     pub(super) fn translate_function(&mut self, id: Id) {
         let Some(&index) = self.function_index.get(&id) else { return };
         let function = self.m.functions.iter().find(|f| self.m.inst(f.def).result == Some(id)).cloned();
@@ -181,7 +181,7 @@ impl Translator<'_> {
         Ok(Node { code: start..body.code.len() as u32, term, at: *last, phi_scope: scope, merge, back: None })
     }
 
-    /// Moves that happen at once as moves that happen one after the other.
+    /// Turns parallel moves into a sequence of moves.
     fn untangle(&mut self, moves: Vec<(Row, Row, u32)>) -> Result<Vec<(Row, Row, u32)>, String> {
         let overlap = |dst: Row, src: Row, n: u32, m: u32| dst < src + m && src < dst + n;
         let tangled = moves.iter().enumerate().any(|(i, a)| moves[i + 1..].iter().any(|b| overlap(a.0, b.1, a.2, b.2)));
@@ -330,7 +330,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// A conversion of what a pointer points to.
+    /// Translates a conversion of the value that a pointer points to.
     fn conversion(&mut self, r: InstRef, inst: &Inst, op: Op, body: &mut Body) -> Result<(), String> {
         let (id, pointer) = (inst.result.ok_or("no result")?, inst.id(1).ok_or("no pointer")?);
         let ty = self.pointee(pointer)?.0.ok_or("its type is not known")?;
@@ -346,7 +346,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// What a pointer points to, and the stride of `OpPtrAccessChain` through it.
+    /// Returns the pointee of a pointer, its storage class, and the stride of `OpPtrAccessChain` through it.
     pub(super) fn pointee(&self, pointer: Id) -> Result<(Option<Ty>, StorageClass, Option<u32>), String> {
         match self.types.kind(self.type_of(pointer)?) {
             Kind::Pointer { class, pointee, stride } => Ok((self.types.of(*pointee), *class, *stride)),
@@ -454,8 +454,8 @@ impl Translator<'_> {
         Ok(true)
     }
 
-    /// An access through a pointer, whose memory operands say how it is aligned (0: they don't). Those of kernels may say less than
-    /// the type asks for.
+    /// Returns the layout of an access through a pointer. `aligned` is the alignment of the memory operands, or 0.
+    /// Those of kernels may be less than the type requires.
     fn access_through(&self, ptr: Id, ty: Ty, aligned: u32) -> Result<ValueLayout, String> {
         let physical = self.pointee(ptr)?.1 == StorageClass::PhysicalStorageBuffer;
         let more = if physical { aligned.max(1) } else { 1 };
@@ -464,7 +464,7 @@ impl Translator<'_> {
         Ok(ValueLayout { align, ..access })
     }
 
-    /// A private variable that is bytes: undefined, or with what it begins with.
+    /// Initializes a private variable in byte-addressed memory.
     fn own_variable(&mut self, r: InstRef, inst: &Inst, at: (Row, Ty), body: &mut Body) -> Result<(), String> {
         let (pointer, ty) = at;
         let place =
@@ -524,7 +524,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// The row to which a known pointer points, if what it points to has `n` components.
+    /// Returns the row that a known pointer points to, if its pointee has `n` components.
     fn inside(&self, pointer: u64, ptr: Id, n: u32) -> Result<Row, String> {
         match self.pointee(ptr)?.0 {
             Some(ty) if self.types.slots(ty) != n => Err("its type is not that of the pointer".into()),
@@ -720,10 +720,10 @@ impl Translator<'_> {
     }
 }
 
-/// What memory operands say of a load.
+/// The memory operands of a load.
 #[derive(Clone, Copy)]
 pub(super) struct Operands {
-    /// Bytes, 0 where they don't say.
+    /// The alignment in bytes, or 0.
     aligned: u32,
     volatile: bool,
 }
@@ -731,20 +731,20 @@ pub(super) struct Operands {
 impl Operands {
     pub(super) const PLAIN: Operands = Operands { aligned: 0, volatile: false };
 
-    /// Those at operand `at`.
+    /// Returns the memory operands at operand `at`.
     fn of(inst: &Inst, at: usize) -> Operands {
         let volatile = inst.enumerant(at).is_some_and(|mask: MemoryAccess| mask.contains(MemoryAccess::Volatile));
         Operands { aligned: aligned(inst, at), volatile }
     }
 }
 
-/// The Aligned literal of the memory operands at operand `at`, or 0.
+/// Returns the Aligned literal of the memory operands at operand `at`, or 0.
 pub(super) fn aligned(inst: &Inst, at: usize) -> u32 {
     let memory = MemoryOperands::at(inst, at);
     if memory.mask.contains(MemoryAccess::Aligned) { memory.alignment().unwrap_or(1) } else { 0 }
 }
 
-/// The conversion that a function of Intel's device library is, which is in another module.
+/// Returns the conversion that an imported function of Intel's device library computes.
 fn imported(m: &Module, callee: Id) -> Option<Op> {
     let empty = m.functions.iter().any(|f| f.blocks.is_empty() && m.inst(f.def).result == Some(callee));
     let linkage = coop_ir::spv::Decoration::LinkageAttributes;

@@ -13,7 +13,7 @@ use super::translate_function::Body;
 use super::types::{Kind, MatLayout, Ty};
 
 impl Translator<'_> {
-    /// Returns whether the instruction is one of those that only exist for matrices, or works differently on them.
+    /// Translates an instruction that exists for matrices only or is different for them. Returns false for all others.
     pub(super) fn matrix_instruction(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<bool, String> {
         let operand = |i: usize| inst.id(i).ok_or_else(|| format!("lacks operand {i}"));
         match inst.op {
@@ -148,7 +148,7 @@ impl Translator<'_> {
         self.matrix(inst.result.ok_or("no result")?)
     }
 
-    /// Length and bits of the elements of a one-dimensional array.
+    /// Returns the length of a one-dimensional array and the width of its elements in bits.
     fn array(&self, id: Id) -> Result<(u32, u32), String> {
         match *self.types.kind(self.type_of(id)?) {
             Kind::Array { elem, len, .. } => Ok((len, self.types.numeric(elem).ok_or("no array of numbers")?.0.bits())),
@@ -226,7 +226,7 @@ impl Translator<'_> {
         Ok(CoopMem { ptr: self.row(ptr)?, layout, stride, stride_num, unit, surface, vulkan })
     }
 
-    /// A load or store with a stride, from the pointer or from a surface there.
+    /// Translates a load or store with a stride, at a pointer or in a surface.
     fn coop_access(
         &mut self,
         r: InstRef,
@@ -265,7 +265,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// Conversions of matrices, which may change the use and transpose as well.
+    /// Translates a conversion of a matrix, which may change the use and transpose as well.
     fn convert(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<bool, String> {
         let Ok((dst, to)) = self.matrix_result(inst) else { return Ok(false) };
         let (src, from) = self.matrix(inst.id(0).ok_or("no operand")?)?;
@@ -345,7 +345,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// A decode function and the bytes from one of its blocks to the next.
+    /// Returns a decode function and the size in bytes of its blocks.
     fn decoder(&mut self, id: Id) -> Result<(usize, u32), String> {
         let func = self.callback(id, 3)?;
         let function = self.m.functions.iter().find(|f| self.m.inst(f.def).result == Some(id));

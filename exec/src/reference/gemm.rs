@@ -23,15 +23,15 @@ pub struct Gemm {
     pub a: MatrixView,
     /// B, k by n.
     pub b: MatrixView,
-    /// What is added, each m by n.
+    /// The matrices to add, each m by n.
     #[serde(default)]
     pub c: Vec<MatrixView>,
     /// D, m by n.
     pub d: MatrixView,
-    /// What the product is multiplied with.
+    /// The factor of the product.
     #[serde(default = "one")]
     pub alpha: f64,
-    /// What C is multiplied with.
+    /// The factor of C.
     #[serde(default = "one")]
     pub beta: f64,
     /// Integers only: C plus the products of each this many steps in k is clamped to the accumulator's type.
@@ -41,7 +41,7 @@ pub struct Gemm {
     pub skip: [u64; 2],
     /// The type of the accumulator, if it is not D's: the sum goes through it on its way to D.
     pub accumulator: Option<ComponentType>,
-    /// What is done to each element of the sum, in order.
+    /// The operations on each element of the sum, in order.
     #[serde(default)]
     pub then: Vec<ElementOp>,
 }
@@ -50,7 +50,7 @@ fn one() -> f64 {
     1.0
 }
 
-/// Something done to each element.
+/// An operation on each element.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ElementOp {
@@ -99,14 +99,14 @@ impl ElementOp {
     }
 }
 
-/// How elements lie in memory.
+/// The major order of elements in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MajorOrder {
-    /// A row's elements are neighbours.
+    /// Row-major: the elements of a row are consecutive.
     #[default]
     Row,
-    /// A column's elements are neighbours.
+    /// Column-major: the elements of a column are consecutive.
     Column,
 }
 
@@ -127,7 +127,7 @@ pub struct MatrixView {
     /// Rows and columns of the blocks that the matrix is cut into, each stored whole. Within a block `stride` and
     /// `layout` hold.
     pub blocks: Option<[u64; 2]>,
-    /// Whether the blocks of one row of blocks follow each other, or those of one column.
+    /// The major order of the blocks.
     #[serde(default)]
     pub block_order: MajorOrder,
     /// The buffer holds quantised numbers in blocks of their own; offset and stride count numbers. Of A and B only.
@@ -153,7 +153,7 @@ impl MatrixView {
         self.offset + base + major * self.stride + minor
     }
 
-    /// Refuses views that do not fit their buffer.
+    /// Refuses views that exceed their buffer.
     fn check(&self, case: &Case, what: &str, rows: u64, columns: u64) -> Result<(), Error> {
         let fail = |why: String| Err(Error::case(format!("expect: {what}: {why}")));
         let Some(buffer) = case.buffer_named(&self.buffer) else {
@@ -190,7 +190,7 @@ impl MatrixView {
         }
     }
 
-    /// How many numbers a buffer of so many elements holds.
+    /// Returns the number of values in a buffer of `count` elements.
     fn elements_in(&self, count: u64) -> u64 {
         self.format.map_or(count, |blocks| count / blocks.bytes() * blocks.elements())
     }
@@ -245,7 +245,7 @@ impl Gemm {
         self.d.check(case, "d", m, n)
     }
 
-    /// Puts the result into the bytes of D's buffer.
+    /// Writes the result into the bytes of D's buffer.
     pub(super) fn apply(&self, case: &Case, bytes: &mut [u8]) -> Result<(), Error> {
         let Gemm { m, n, k, .. } = *self;
         let a = self.a.read(case, m, k)?;
@@ -266,7 +266,7 @@ impl Gemm {
         Ok(())
     }
 
-    /// Elements of D in some rows and columns, each with its place in the buffer. Floats without C only.
+    /// Computes elements of D in some rows and columns, each with its index in the buffer. Floats without C only.
     pub(crate) fn sample(
         &self,
         case: &Case,
@@ -298,7 +298,7 @@ impl Gemm {
         Ok(out)
     }
 
-    /// What becomes of a sum on its way to D.
+    /// Applies the remaining operations to a sum on its way to D.
     fn finished(&self, sum: Value, accumulator: ComponentType) -> Value {
         let value = if self.accumulator.is_some() { number::rounded(accumulator, sum) } else { sum };
         self.then.iter().fold(value, |value, step| Value::Float(step.apply(value.to_f64())))
@@ -330,7 +330,7 @@ impl Gemm {
         out
     }
 
-    /// Sums are exact modulo 2^128, and exact altogether unless 64-bit operands are large.
+    /// Computes integer sums, exact modulo 2^128, and exact altogether unless 64-bit operands are large.
     fn integer_sums(&self, a: &Matrix, b: &Matrix, c: &[Matrix], kind: ComponentType) -> Vec<Value> {
         let n = b.columns;
         let (low, high) = number::integer_range(kind);

@@ -1,4 +1,4 @@
-//! A logical device with what a module needs.
+//! Logical devices with the features that a module needs.
 
 use coop_ir::grammar::Kind;
 use coop_ir::spv::Capability;
@@ -20,7 +20,7 @@ use crate::executor::RunOptions;
 use crate::facts::{Entry, Facts};
 use coop_device::vulkan::structs::{self, Chain, FEATURE_STRUCTS};
 
-/// Features that cost nothing, that no capability announces, and that modules rely on without a word.
+/// Features that cost nothing and that modules rely on without declaring a capability.
 const SILENT: &[Feature] = &[
     Feature::ScalarBlockLayout,
     Feature::UniformBufferStandardLayout,
@@ -28,7 +28,7 @@ const SILENT: &[Feature] = &[
     Feature::ShaderZeroInitializeWorkgroupMemory,
 ];
 
-/// Likewise for modules with cooperative matrices: shapes, not capabilities, decide whether these are needed.
+/// Likewise for modules with cooperative matrices: shapes, not capabilities, decide if these are needed.
 const SILENT_WITH_MATRICES: &[Feature] = &[
     Feature::CooperativeMatrixRobustBufferAccess,
     Feature::CooperativeMatrixWorkgroupScope,
@@ -36,7 +36,7 @@ const SILENT_WITH_MATRICES: &[Feature] = &[
     Feature::CooperativeMatrixProperties2,
 ];
 
-/// What a run enables.
+/// The features and extensions that a run enables.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Needs {
     pub(super) features: Features,
@@ -44,7 +44,7 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    /// What a module and a case need of a device; an error if it lacks some of it.
+    /// Returns what a module and a case need; an error if the device lacks some of it.
     pub(super) fn new(
         facts: &Facts,
         entry: &Entry,
@@ -66,7 +66,7 @@ impl Needs {
         collector.finish()
     }
 
-    /// Adds what any capability needs, as far as the device has it, but for robustness.
+    /// Adds what any capability needs, as far as the device supports it, except robustness.
     pub(super) fn with_every_capability(mut self, profile: &Profile, version: ApiVersion) -> Result<Needs, Error> {
         let mut collector = Collector { needs: Needs::default(), missing: Vec::new(), profile, version };
         let capabilities: Vec<Capability> =
@@ -226,13 +226,13 @@ pub(super) struct Device<'a> {
     pub(super) profile: &'a Profile,
     pub(super) features: Features,
     extensions: BTreeSet<&'static str>,
-    /// True if buffers are kept for later runs, and those that are.
+    /// The buffers that are kept for later runs, if any are to be.
     pub(super) keeps: bool,
     pub(super) spares: RefCell<Spares>,
 }
 
 impl<'a> Device<'a> {
-    /// Returns true if it was made with what is needed. Robustness is as it is: it changes code.
+    /// Returns true if the device was made with what is needed. Robustness must match exactly, since it changes code.
     pub(super) fn has(&self, needs: &Needs) -> bool {
         let robust = Feature::RobustBufferAccess;
         self.features.has(robust) == needs.features.has(robust)
@@ -240,7 +240,7 @@ impl<'a> Device<'a> {
             && needs.extensions.is_subset(&self.extensions)
     }
 
-    /// What is needed, and what it has besides.
+    /// Returns the needs together with what the device has.
     pub(super) fn and(&self, mut needs: Needs) -> Needs {
         let more = self.features.iter().filter(|f| *f != Feature::RobustBufferAccess);
         more.for_each(|f| needs.features.insert(f));
