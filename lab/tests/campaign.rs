@@ -226,7 +226,7 @@ fn kernels_that_were_found_once_are_interpreted_alike() {
     run_found_as(GeneratorProfile::any(Dialect::Kernel), found("passes/kernels"), None, 3);
 }
 
-/// What they become is valid by spirv-val too. (Some of them are not: slang's lambdas, OpSelect of matrices.)
+/// Lowered modules are valid by spirv-val too. (Some inputs are not: slang's lambdas, OpSelect of matrices.)
 #[test]
 fn what_was_found_once_is_valid_lowered() {
     let Some(validator) = validator() else { return };
@@ -339,7 +339,7 @@ fn changes_sign(module: &Module) -> bool {
     insts.into_iter().any(|i| i.result.and_then(component) != i.id(0).and_then(component))
 }
 
-/// What spirv-val says of a module.
+/// Returns the output of spirv-val for a module.
 fn spirv_val(tool: &Path, module: &Module) -> String {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("respelled-{}.spv", std::process::id()));
     std::fs::write(&file, coop_ir::binary::write(module)).expect("a file");
@@ -472,8 +472,8 @@ fn entropy_shrinks() {
     assert!(stores(&small) > 1 && small.len() < bytes.len() / 4, "{} of {} bytes", small.len(), bytes.len());
 }
 
-/// Whose results differ by subgroup size must be noticed: what is written is the number of elements that an
-/// invocation holds.
+/// A module whose results depend on the subgroup size is noticed: it writes the number of elements that an invocation
+/// holds.
 #[test]
 fn a_module_that_depends_on_placement_is_noticed() {
     let Found { module, case, .. } =

@@ -39,7 +39,7 @@ pub fn device_rules() -> impl Iterator<Item = &'static str> {
     LESS.iter().map(|l| l.0)
 }
 
-/// What became of the modules in which a rule was broken.
+/// The result for the modules in which a rule was broken.
 #[derive(Clone, Debug, Default)]
 pub struct Score {
     /// How many there were.
@@ -50,13 +50,13 @@ pub struct Score {
     pub alone: u64,
     /// How many spirv-val was asked about, and refused.
     pub external: [u64; 2],
-    /// What was reported instead, where the rule was not.
+    /// The rules that were reported where the broken one was not.
     pub instead: BTreeMap<String, u64>,
     /// A module in which the rule was not found.
     pub missed: Option<Box<Module>>,
 }
 
-/// What is said about modules in which nothing was broken.
+/// The findings for modules in which nothing was broken.
 #[derive(Clone, Debug, Default)]
 pub struct Valid {
     /// How many there were.
@@ -99,7 +99,7 @@ impl Scores {
         (sum(|s| s.broken), sum(|s| s.found))
     }
 
-    /// What is said about valid modules, in a line.
+    /// Returns the findings for valid modules, in a line.
     fn alarms(&self) -> String {
         let reported = self.valid.reported.iter().filter(|((level, _), _)| *level > Level::Note);
         let reported: Vec<String> = reported.map(|((level, rule), n)| format!("{level} {rule} {n}")).collect();
@@ -258,7 +258,7 @@ pub fn score_device(dialect: Dialect, seed: u64, only: Option<&str>, scores: &mu
     }
 }
 
-/// What is taken from a device: whether that is something that the module needs.
+/// Takes a feature from a device; returns true if the module needs it.
 type Less = fn(&mut Profile, &Module, &mut Random) -> bool;
 
 const LESS: &[(&str, Less)] = &[

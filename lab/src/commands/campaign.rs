@@ -25,7 +25,7 @@ use coop_lab::campaign::{
 /// The exit status of a process whose device did not answer in time.
 const GIVEN_UP: i32 = 102;
 
-/// Who runs modules.
+/// A place to run modules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Where {
     /// The reference interpreter
@@ -36,7 +36,7 @@ enum Where {
     Opencl,
 }
 
-/// What modules keep to.
+/// The limits that modules keep to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum LimitsArg {
     /// Of each in turn: what the device runs, if there is one; what can be lowered to tiles, if that is asked for; and
@@ -46,9 +46,9 @@ enum LimitsArg {
     Any,
     /// Types and sizes that can be lowered to matrices of 8 x 8 x 8
     Tiles,
-    /// What lavapipe runs
+    /// The limits of lavapipe
     Lavapipe,
-    /// What an NVIDIA GPU runs
+    /// The limits of an NVIDIA GPU
     Nvidia,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Campaign {
     /// Threads that share the work, or processes where there is a device
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(1, MOST_JOBS))]
     jobs: u64,
-    /// Who runs them
+    /// The places to run them
     #[arg(long, value_enum, value_delimiter = ',', default_value = "interp,vulkan")]
     on: Vec<Where>,
     /// With how many placements of elements the interpreter runs them as they are, 1 to 3
@@ -81,13 +81,13 @@ pub(crate) struct Campaign {
     /// Ask the driver for pipelines without optimisation, which some make sooner
     #[arg(long)]
     unoptimized: bool,
-    /// What they are lowered to; none with an empty word
+    /// The targets of the lowering; an empty string means none
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "scalar")]
     target: Vec<String>,
     /// The built-in profile whose tile shapes the lowering targets; by default that of the device, or of lavapipe
     #[arg(long, value_name = "NAME")]
     tile_profile: Option<String>,
-    /// What modules keep to
+    /// The limits that modules keep to
     #[arg(long, value_enum, default_value = "auto")]
     limits: LimitsArg,
     /// Keep what fails here, shrunk
@@ -125,7 +125,7 @@ fn profile_named(name: &str) -> Result<GeneratorProfile, String> {
     GeneratorProfile::from_name(name).ok_or_else(|| format!("there is no profile '{name}'"))
 }
 
-/// Who runs modules besides the interpreter.
+/// The devices that run modules besides the interpreter.
 #[derive(Default)]
 struct Devices<'v> {
     vulkan: Option<VulkanExecutor<'v>>,
@@ -133,14 +133,14 @@ struct Devices<'v> {
 }
 
 impl Devices<'_> {
-    /// What the device is called, if there is one.
+    /// Returns the name of the device, if there is one.
     fn name(&self) -> Option<String> {
         let vulkan = self.vulkan.as_ref().map(|d| d.profile().device.clone());
         vulkan.or_else(|| self.opencl.as_ref().map(Executor::name))
     }
 }
 
-/// What all jobs have to know.
+/// The settings of all jobs.
 struct Settings {
     dialects: Vec<Dialect>,
     targets: Vec<coop_passes::Target>,
@@ -272,7 +272,7 @@ impl Campaign {
         if tally.total().failed.is_empty() { Status::Success } else { Status::Findings }
     }
 
-    /// What the module of a seed keeps to.
+    /// Returns the limits that the module of a seed keeps to.
     fn limits(&self, settings: &Settings, dialect: Dialect, seed: u64, device: Option<&VulkanExecutor<'_>>) -> Limits {
         let lowers = settings.targets.iter().any(|t| *t != coop_passes::Target::Scalar);
         let native = device.map(|d| match d.profile().limits.subgroup_size {
@@ -387,8 +387,8 @@ impl Campaign {
         }
     }
 
-    /// What the driver of a device is known to end at, if the module of a seed is such and ends it again, as it is or
-    /// lowered for one target.
+    /// Returns the known fault at which the driver of a device crashes, if the module of a seed shows it and crashes
+    /// the driver again, as it is or lowered for one target.
     fn explained(&self, seed: u64, profile: GeneratorProfile, device: &str) -> Option<String> {
         let bytes = entropy(seed, self.bytes);
         let made = generate(profile, &bytes);

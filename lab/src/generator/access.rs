@@ -10,7 +10,7 @@ use coop_ir::spv::{Capability, CooperativeMatrixLayout, MemoryAccess, StorageCla
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, Operand};
 
-/// How the elements of a matrix follow each other.
+/// The order of the elements of a matrix in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum MatrixLayout {
     Rows,
@@ -36,7 +36,7 @@ impl MatrixLayout {
     }
 }
 
-/// Where a matrix lies behind a pointer.
+/// The location of a matrix relative to a pointer.
 #[derive(Clone, Copy)]
 pub(super) struct Footprint {
     layout: MatrixLayout,
@@ -44,23 +44,23 @@ pub(super) struct Footprint {
     stride: u32,
     /// In units.
     units: u32,
-    /// What offsets must be multiples of, in units.
+    /// The alignment of offsets, in units.
     step: u32,
     /// True if that is less than Vulkan asks for.
     unaligned: bool,
 }
 
-/// Where a matrix is loaded from or stored to.
+/// A pointer that a matrix is loaded from or stored to.
 pub(super) struct MatrixPointer {
     pub(super) pointer: Id,
     pub(super) storage: StorageClass,
-    /// What the pointer is a multiple of, at most 16.
+    /// The alignment of the pointer, at most 16.
     pub(super) align: u32,
-    /// What memory holds there.
+    /// The range of the numbers in memory.
     pub(super) range: Range,
 }
 
-/// What an access is.
+/// The kind of an access.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum AccessKind {
     Load,

@@ -17,7 +17,7 @@ use coop_ir::{Header, Id, Inst, Module, Operand, string_operands};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What a matrix is for.
+/// The uses of matrices.
 pub(super) const A: u32 = 0;
 pub(super) const B: u32 = 1;
 pub(super) const ACC: u32 = 2;
@@ -72,7 +72,7 @@ const MAX_PROBLEMS: usize = 12;
 struct Push {
     ty: Id,
     offset: u32,
-    /// What it is in the case file.
+    /// The text in the case file.
     text: String,
 }
 
@@ -457,7 +457,7 @@ impl<'a> Gen<'a> {
         coop_ir::builder::require_extension(&mut self.m, name);
     }
 
-    /// What values of a type need.
+    /// Declares the capabilities of values of a type.
     pub(super) fn scalar_capabilities(&mut self, scalar: Scalar) {
         let capability = match scalar {
             Scalar::Int { width: 8, .. } => Capability::Int8,

@@ -17,7 +17,7 @@ use coop_ir::{Id, Inst, InstRef, Operand, string_operands};
 pub(super) struct Argument {
     pub(super) ty: Id,
     pub(super) id: Id,
-    /// What it is in the case file.
+    /// The text in the case file.
     text: String,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Argument {
 const MOST_ARGUMENTS: usize = 100;
 
 impl Gen<'_> {
-    /// What every kernel declares.
+    /// Declares the capabilities of every kernel.
     pub(super) fn kernel_capabilities(&mut self) {
         for capability in [Capability::Addresses, Capability::Kernel, Capability::Int64, Capability::SubgroupDispatch] {
             self.capability(capability);

@@ -26,7 +26,7 @@ enum Shape {
     Nested,
 }
 
-/// What inputs hold.
+/// The contents of inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fill {
     Output,
@@ -238,8 +238,8 @@ impl Gen<'_> {
         block
     }
 
-    /// What memory is declared as: the matrix's own type or another, alone or in vectors. For a store, its numbers must
-    /// be filled by a run of the matrix's.
+    /// Returns the type that memory is declared as: the matrix's own component type or another, alone or in vectors.
+    /// For a store, a run of the matrix's numbers must fill its numbers.
     pub(super) fn unit_for(&mut self, component: Scalar, run: Option<u32>) -> (Scalar, u32) {
         if self.kernel() {
             // Strides count components there, whatever memory is declared as.
@@ -479,7 +479,8 @@ impl Gen<'_> {
         (index, base)
     }
 
-    /// What every offset of that step keeps, a power of two of at most 16 bytes and no less than a number.
+    /// Returns the alignment that every offset of that step keeps, a power of two of at most 16 bytes and no less than
+    /// a number.
     fn alignment(&mut self, buffer: usize, step: u32) -> u32 {
         let b = &self.buffers[buffer];
         let bytes = b.unit_bytes() * step;

@@ -1,7 +1,7 @@
-//! Tensor layouts and views, and the loads and stores that go by them.
+//! Generates tensor layouts and views, and the loads and stores that use them.
 //!
-//! What a layout does with each element is worked out here, by the pseudo-code of SPV_NV_tensor_addressing, so that
-//! accesses stay inside of buffers and stores don't meet.
+//! The location of each element is computed here by the pseudo-code of SPV_NV_tensor_addressing, so that accesses stay
+//! inside of buffers and stores do not overlap.
 
 use super::access::{AccessKind, MatrixPointer};
 use super::emit::{Gen, Mat};
@@ -65,7 +65,7 @@ enum Hit {
     At(u64),
 }
 
-/// What an access does.
+/// The extent of an access.
 #[derive(Clone, Copy, Debug, Default)]
 struct Extent {
     /// One more than the last number, or block.
@@ -522,7 +522,7 @@ impl Gen<'_> {
         out
     }
 
-    /// What a load gives, with what memory holds.
+    /// Returns the range of the result of a load from memory with a range.
     fn loaded_range(&self, t: &Tensor, mat: Mat, memory: Range, object: Range) -> Option<Range> {
         let mut range = memory;
         if t.extent.fills {
