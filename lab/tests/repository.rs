@@ -157,7 +157,7 @@ fn lines(folder: &Path) -> [usize; 2] {
     total
 }
 
-/// What an engine builds that lowers modules: no more crates and lines than this, the grammar's tables apart.
+/// Limits the crates and lines that an engine that lowers modules builds, the grammar's tables apart.
 #[test]
 fn an_engine_builds_little() {
     builds("coop-passes", &[], 20, 40_000);

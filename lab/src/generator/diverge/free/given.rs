@@ -9,7 +9,7 @@ use coop_ir::spv::StorageClass;
 use coop_ir::{Id, InstRef, Module};
 use coop_uniformity::Way;
 
-/// What a module must be run with for a way to be taken.
+/// The inputs of a run that takes a path.
 #[derive(Clone, Debug, Default)]
 pub struct Given {
     /// Words of the first buffer, and what they are.
@@ -19,7 +19,7 @@ pub struct Given {
 }
 
 impl Freed {
-    /// What leads along a way.
+    /// Returns the inputs that lead along a path.
     pub fn data(&self, way: &Way) -> Given {
         let module = &self.made.module;
         let decorations = Decorations::new(module);
@@ -93,7 +93,7 @@ impl Freed {
         }
     }
 
-    /// What the word of a branch must be for it to lead to a label.
+    /// Returns the value of a branch's word that leads to a label.
     fn value(&self, at: InstRef, label: Option<Id>) -> Option<u32> {
         let inst = self.made.module.inst(at);
         if inst.op == Op::BranchConditional {
