@@ -1,6 +1,6 @@
 //! The subgroup size for which a module was specialised.
 //!
-//! SPIR-V for Vulkan does not say it: an engine passes the size of the device as a specialisation constant, and the module
+//! SPIR-V for Vulkan does not say it: an engine passes the size of the device as a specialization constant, and the module
 //! computes with it. Two signs tell which constant that is:
 //!
 //! 1. The invocations of a workgroup divided by it are a factor of the length of an array in shared memory, and the array is

@@ -1,6 +1,6 @@
-//! Constants as a lattice, with specialisation values and `OpSpecConstantOp` folded.
+//! Constants as a lattice, with specialization values and `OpSpecConstantOp` folded.
 //!
-//! A dimension of a published matrix type is, in nine modules of ten, a specialisation constant or computed from
+//! A dimension of a published matrix type is, in nine modules of ten, a specialization constant or computed from
 //! some. So the value of a constant is one of
 //!
 //! - *fixed*: it can't be specialised, or a value was given for every constant that it depends on;
@@ -104,9 +104,9 @@ pub enum Comparison {
     Equal,
     /// Both are fixed, and differ.
     Different,
-    /// They are equal with the values in the file; specialisation may change that.
+    /// They are equal with the values in the file; specialization may change that.
     EqualByDefault,
-    /// They differ with the values in the file, and specialisation may change that.
+    /// They differ with the values in the file, and specialization may change that.
     DifferentByDefault(SpecIds),
     /// At least one is unknown.
     Unknown,
@@ -179,7 +179,7 @@ pub fn parse_spec_id(text: &str) -> Option<u32> {
     text.parse().ok().filter(|_| text.bytes().all(|c| c.is_ascii_digit()))
 }
 
-/// A value given for a specialisation constant, before the constant's type is known.
+/// A value given for a specialization constant, before the constant's type is known.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum SpecValue {
     /// `12`, `-3`.
@@ -306,7 +306,7 @@ fn half(v: f64) -> (u16, f64) {
     (sign | bits, (steps * power(exponent - 10)).copysign(v))
 }
 
-/// The values given for specialisation constants, by SpecId.
+/// The values given for specialization constants, by SpecId.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Specialization {
     values: BTreeMap<u32, SpecValue>,
@@ -378,7 +378,7 @@ struct Entry {
     specs: SpecIds,
 }
 
-/// The values of all constants of a module, under a specialisation.
+/// The values of all constants of a module, under a specialization.
 #[derive(Clone, Debug)]
 pub struct Constants {
     entries: IdTable<Entry>,

@@ -179,7 +179,7 @@ impl Decorations {
         self.member(id, member).find(|d| d.decoration == decoration)?.literal()
     }
 
-    /// The SpecId of a specialisation constant.
+    /// The SpecId of a specialization constant.
     pub fn spec_id(&self, id: Id) -> Option<u32> {
         self.value(id, Decoration::SpecId)
     }

@@ -144,7 +144,7 @@ fn check_3_globals_come_before_their_users() {
 
 #[test]
 fn check_4_definitions_dominate_uses() {
-    // Two neighbours of which the second uses the first change places.
+    // Two neighbors of which the second uses the first change places.
     let mut m = kernel("gemm_simple.spv");
     let at = op(&m, Op::CooperativeMatrixMulAddKHR);
     let user = m.functions[at.function].blocks[at.block].insts.get(at.index + 1).copied().expect("a store");
@@ -520,7 +520,7 @@ fn check_17_one_memory_model() {
 fn check_16_values_have_their_types() {
     // Two instructions that the kernels lack, made from a comparison.
     let base = |opcode| {
-        // The optimised kernel has a phi; only the other one stores plain values.
+        // The optimized kernel has a phi; only the other one stores plain values.
         let mut m = kernel(if opcode == Op::Store { "gemm_simple.spv" } else { "gemm_simple.opt.spv" });
         if matches!(opcode, Op::Select | Op::CopyObject) {
             let at = find(&m, |i, _| matches!(i.op, Op::ULessThan | Op::SLessThan));

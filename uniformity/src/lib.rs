@@ -10,9 +10,9 @@
 //!
 //! 1. [`Uniformity`] is ordered: what is uniform over a workgroup is so over its subgroups. A value that is uniform
 //!    over a scope is the same in all its invocations that execute it with the same history: the same path from the
-//!    entry point, rounds of loops included.
+//!    entry point, iterations of loops included.
 //! 2. A block that is uniform over a scope is executed by all invocations of an instance of it together, or by none.
-//! 3. Both hold in every execution without undefined behaviour, provided that the [`Assumption`]s named do: no answer
+//! 3. Both hold in every execution without undefined behavior, provided that the [`Assumption`]s named do: no answer
 //!    rests on one that is not.
 //! 4. A [`Witness`] is a proof: if one of the two invocations executes the instruction, the other does not, at least
 //!    not together with it; or the operand has the two values.
@@ -27,29 +27,29 @@
 //! `play` looks for a way to what they show, and `explain` looks for witnesses and tells how it came to it.
 
 mod build;
-mod cells;
 mod explain;
-mod flow;
-mod graph;
-mod lanes;
-mod layout;
-mod marks;
+mod feasibility;
+mod inputs;
+mod inst_flags;
+mod instructions;
+mod leaves;
+mod loads;
 mod memory;
-mod nodes;
-mod play;
+mod needed_values;
 mod pointers;
-mod reaching;
-mod reads;
-mod reduced;
+mod program;
+mod proofs;
+mod reaching_stores;
+mod reconvergence;
 mod shape;
-mod slice;
+mod shared_reduction;
 mod solve;
-mod source;
+mod subgroup_ops;
 mod summary;
-mod together;
-mod values;
+mod value_graph;
+mod variables;
 
-pub use play::{TURNS, Turn, Way};
+pub use feasibility::{BranchChoice, MAX_CHOICES, Path};
 
 use coop_ir::cfg::Cfgs;
 use coop_ir::constant::{Constants, SpecIds};
@@ -115,7 +115,7 @@ impl Assumptions {
     pub(crate) const RACE: Assumptions = Assumptions(4);
     pub(crate) const LENGTH: Assumptions = Assumptions(8);
     pub(crate) const REDUCED: Assumptions = Assumptions(16);
-    pub(crate) const MEETING: Assumptions = Assumptions(32);
+    pub(crate) const RECONVERGENCE: Assumptions = Assumptions(32);
     pub(crate) const DEFAULTS: Assumptions = Assumptions(64);
 
     /// Both sets.
@@ -149,7 +149,7 @@ pub const DEFAULT_SUBGROUP: u32 = 32;
 
 /// What about an instruction is not uniform.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum What {
+pub enum Aspect {
     /// It is executed by some invocations.
     Flow,
     /// The same, and it is a barrier.
@@ -196,10 +196,10 @@ pub struct Witness {
     pub assumed: bool,
     /// Their values of the operand, if they are known.
     pub values: Option<(Number, Number)>,
-    /// The round of the innermost loop in which they part; 0 is the first.
-    pub round: u64,
+    /// The iteration of the innermost loop in which they part; 0 is the first.
+    pub iteration: u64,
     /// True if it is shown of one way to the instruction, and not of every one.
-    pub on_a_way: bool,
+    pub on_a_path: bool,
     /// The workgroup in which it is so, if that decides on the way.
     pub workgroup: Option<[u32; 3]>,
 }
@@ -215,17 +215,17 @@ pub struct Step {
 
 /// Something that is not uniform, or may not be.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Doubt {
+pub struct Divergence {
     /// The instruction.
     pub at: InstRef,
     /// What about it.
-    pub what: What,
+    pub aspect: Aspect,
     /// The scope that asks for uniformity.
     pub scope: Uniformity,
     /// The proof, if there is one.
     pub witness: Option<Witness>,
     /// How it can happen, if there is a proof: else nobody need come there.
-    pub way: Option<Box<Way>>,
+    pub path: Option<Box<Path>>,
     /// The specialization constants on whose defaults the proof rests.
     pub defaults: SpecIds,
     /// How it comes to it, the deciding branch (or the operand's value) first, and where values begin to differ last.
@@ -256,7 +256,7 @@ pub enum Refusal {
 #[derive(Clone, Debug)]
 pub struct Analysis {
     /// What may not be uniform, in the order of the entry point's execution.
-    pub doubts: Vec<Doubt>,
+    pub divergences: Vec<Divergence>,
     /// What was assumed, and for which instructions.
     pub assumed: Vec<(Assumption, InstRef)>,
     /// The specialization constants whose defaults were assumed.
@@ -266,7 +266,7 @@ pub struct Analysis {
     /// Calls that were not followed, as the whole became too large, and the function called: an index into
     /// [`Module::functions`]. Of what those execute nothing is known.
     pub unfollowed: Vec<(InstRef, usize)>,
-    /// True if the module was too large to be analysed: then nothing is called uniform.
+    /// True if the module was too large to be analyzed: then nothing is called uniform.
     pub exhausted: bool,
     values: IdMap<Uniformity>,
     blocks: FxHashMap<Id, Uniformity>,
@@ -280,7 +280,7 @@ pub struct Analyzer<'a> {
     decorations: Cow<'a, Decorations>,
     calls: Cow<'a, CallGraph>,
     cfgs: Cow<'a, Cfgs>,
-    layouts: layout::Layouts,
+    layouts: leaves::LeafLayouts,
     writes: memory::Writes,
     escaped: FxHashSet<Id>,
     function_numbers: Vec<std::ops::Range<u32>>,
@@ -290,7 +290,7 @@ pub struct Analyzer<'a> {
     plain: Vec<Option<summary::Summary>>,
     callbacks: Vec<usize>,
     wanted: IdSet,
-    marks: marks::Marks,
+    marks: inst_flags::InstFlags,
     sets: ExtSets,
 }
 
@@ -319,9 +319,9 @@ impl<'a> Analyzer<'a> {
         calls: Cow<'a, CallGraph>,
         cfgs: Cow<'a, Cfgs>,
     ) -> Analyzer<'a> {
-        let callbacks = graph::callbacks(&calls, module.functions.len());
-        let (function_numbers, numbers) = graph::number_values(module);
-        let layouts = layout::Layouts::new(module, constants);
+        let callbacks = program::callbacks(&calls, module.functions.len());
+        let (function_numbers, numbers) = program::number_values(module);
+        let layouts = leaves::LeafLayouts::new(module, constants);
         let sets = ExtSets::new(module);
         let writes = memory::Writes::new(module, &decorations, &sets, &callbacks);
         let recursive = calls.recursive();
@@ -334,9 +334,9 @@ impl<'a> Analyzer<'a> {
             sets: &sets,
         };
         let plain = from.run(&recursive);
-        let marks = marks::Marks::new(module, &layouts, &writes);
+        let marks = inst_flags::InstFlags::new(module, &layouts, &writes);
         Analyzer {
-            wanted: slice::wanted(module, &calls, &layouts, &marks),
+            wanted: needed_values::wanted(module, &calls, &layouts, &marks),
             marks,
             escaped: escaped(module, &calls, &layouts, &sets),
             sets,
@@ -371,35 +371,35 @@ impl<'a> Analyzer<'a> {
         &self.calls
     }
 
-    /// Returns true if an entry point reaches a function that calls itself: then it is not analysed.
+    /// Returns true if an entry point reaches a function that calls itself: then it is not analyzed.
     pub fn is_recursive(&self, entry: &EntryPoint) -> bool {
         let reached = self.calls.reachable(self.calls.function(entry.function));
         self.recursive.iter().any(|f| reached.contains(f))
     }
 
     /// Returns true if an entry point reaches anything that must be executed together. Where it does not, there is no
-    /// doubt, and nothing is assumed.
+    /// divergence, and nothing is assumed.
     pub fn is_asked(&self, entry: &EntryPoint) -> bool {
         let reached = self.calls.reachable(self.calls.function(entry.function));
         let blocks = reached.iter().flat_map(|f| &self.module.functions[*f].blocks);
         blocks.flat_map(|b| &b.insts).any(|r| self.marks.is_asked(*r))
     }
 
-    /// Analyses an entry point.
+    /// Analyzes an entry point.
     pub fn analyze(&self, entry: &EntryPoint, options: Options) -> Result<Analysis, Refusal> {
         let function = self.calls.function(entry.function).ok_or(Refusal::NoFunction)?;
         if self.module.functions[function].blocks.is_empty() {
             return Err(Refusal::NoFunction);
         }
         let reached = self.calls.reachable([function]);
-        let round: Vec<usize> = self.recursive.iter().copied().filter(|f| reached.contains(f)).collect();
-        if !round.is_empty() {
-            return Err(Refusal::Recursion(round));
+        let cycle: Vec<usize> = self.recursive.iter().copied().filter(|f| reached.contains(f)).collect();
+        if !cycle.is_empty() {
+            return Err(Refusal::Recursion(cycle));
         }
         let grid = shape::Grid::new(self.workgroup_size(entry), options.subgroup_size, self.is_kernel());
         let program =
-            graph::Program::new(self.module, &self.calls, &self.cfgs, &self.plain, function, &self.function_numbers);
-        let given = build::Given {
+            program::Program::new(self.module, &self.calls, &self.cfgs, &self.plain, function, &self.function_numbers);
+        let context = build::Context {
             module: self.module,
             program: &program,
             constants: self.constants,
@@ -414,50 +414,51 @@ impl<'a> Analyzer<'a> {
             marks: &self.marks,
             sets: &self.sets,
         };
-        let values = build::Builder::new(given).run();
+        let values = build::Builder::new(context).run();
         let maximal = entry.mode(ExecutionMode::MaximallyReconvergesKHR).is_some();
         let subgroup_flow = maximal || entry.mode(ExecutionMode::SubgroupUniformControlFlowKHR).is_some();
-        let mut solved = solve::Solved::new(&program, values, grid, (maximal, subgroup_flow));
-        solved.run();
+        let mut solution = solve::Solution::new(&program, values, grid, (maximal, subgroup_flow));
+        solution.run();
         let found = match grid.is_single() {
             true => explain::Findings::default(),
-            false => explain::Explainer::new(&solved, &self.decorations, self.constants, !options.unreached).run(),
+            false => explain::Explainer::new(&solution, &self.decorations, self.constants, !options.unreached).run(),
         };
-        Ok(self.answer(&solved, found, options.facts))
+        Ok(self.answer(&solution, found, options.facts))
     }
 
-    fn answer(&self, solved: &solve::Solved, found: explain::Findings, facts: bool) -> Analysis {
-        let program = solved.program;
+    fn answer(&self, solution: &solve::Solution, found: explain::Findings, facts: bool) -> Analysis {
+        let program = solution.program;
         let mut blocks: FxHashMap<Id, Uniformity> = FxHashMap::default();
         // Of one invocation all is the same.
-        let facts = facts && !solved.grid.is_single();
-        let asked = if facts { program.spots.len() as u32 } else { 0 };
+        let facts = facts && !solution.grid.is_single();
+        let asked = if facts { program.points.len() as u32 } else { 0 };
         for s in 0..asked {
             if let Some(label) = self.module.inst(program.label(s)).result {
-                let over = blocks.entry(label).or_insert(Uniformity::Workgroup);
-                *over = (*over).max(solved.spot_over(s));
+                let uniformity = blocks.entry(label).or_insert(Uniformity::Workgroup);
+                *uniformity = (*uniformity).max(solution.point_uniformity(s));
             }
         }
         let mut values = self.module.id_map();
-        for (at, frame) in program.frames.iter().enumerate().filter(|_| facts) {
+        for (at, instance) in program.instances.iter().enumerate().filter(|_| facts) {
             let f = program.function(at as u32);
             for r in f.params.iter().copied().chain(f.blocks.iter().flat_map(|b| b.insts.iter().copied())) {
                 let Some(id) = self.module.inst(r).result else { continue };
-                let Some(slot) = self.numbers.get(id).and_then(|n| frame.slot(n)) else { continue };
-                let nodes = solved.graph.nodes_of(slot);
-                let over = nodes.iter().map(|n| solved.graph.nodes[solved.graph.find(*n) as usize].over).max();
-                let over = over.unwrap_or(Uniformity::Workgroup);
+                let Some(slot) = self.numbers.get(id).and_then(|n| instance.slot(n)) else { continue };
+                let nodes = solution.graph.nodes_of(slot);
+                let uniformity =
+                    nodes.iter().map(|n| solution.graph.nodes[solution.graph.find(*n) as usize].uniformity).max();
+                let uniformity = uniformity.unwrap_or(Uniformity::Workgroup);
                 let before = values.get(id).copied().unwrap_or(Uniformity::Workgroup);
-                values.insert(id, over.max(before));
+                values.insert(id, uniformity.max(before));
             }
         }
         Analysis {
-            doubts: found.doubts,
+            divergences: found.divergences,
             assumed: found.assumed,
             defaults: found.defaults,
-            checked: solved.graph.checks.iter().filter(|c| solved.live[c.spot as usize]).count(),
-            unfollowed: program.cut.clone(),
-            exhausted: solved.exhausted,
+            checked: solution.graph.checks.iter().filter(|c| solution.live[c.point as usize]).count(),
+            unfollowed: program.unfollowed.clone(),
+            exhausted: solution.exhausted,
             values,
             blocks,
             edits: self.module.edits(),
@@ -470,7 +471,7 @@ impl<'a> Analyzer<'a> {
         has(Capability::Kernel) && !has(Capability::Shader)
     }
 
-    /// The size of a workgroup, if no specialisation can change it.
+    /// The size of a workgroup, if no specialization can change it.
     fn workgroup_size(&self, entry: &EntryPoint) -> Option<[u32; 3]> {
         let size = entry.workgroup_size?.values(self.constants);
         let mut out = [0; 3];
@@ -499,7 +500,7 @@ impl Analysis {
 }
 
 /// Variables of storage class Function or Private whose address goes where it can't be followed.
-fn escaped(module: &Module, calls: &CallGraph, layouts: &layout::Layouts, sets: &ExtSets) -> FxHashSet<Id> {
+fn escaped(module: &Module, calls: &CallGraph, layouts: &leaves::LeafLayouts, sets: &ExtSets) -> FxHashSet<Id> {
     let own = |id: Id| {
         let class = module.type_of(id).and_then(|t| layouts.storage(t));
         let classes = [StorageClass::Function, StorageClass::Private];

@@ -1,10 +1,10 @@
 //! What is known of memory outside of the invocation: which objects nothing writes, and where a barrier stands between
 //! every write of shared memory and a read.
 
-use super::graph::Program;
-use super::marks::Marks;
-use super::reads::Habits;
-use super::values::is_followed_chain;
+use super::inst_flags::InstFlags;
+use super::instructions::is_followed_chain;
+use super::loads::LoadModes;
+use super::program::Program;
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
 use coop_ir::effects::{self, ExtSets, Written};
@@ -41,7 +41,7 @@ pub(super) struct Writes {
     /// True if an instruction is atomic on memory that others than a workgroup see.
     pub(super) atomics: bool,
     /// How memory is read.
-    pub(super) habits: Habits,
+    pub(super) habits: LoadModes,
 }
 
 /// No storage class at all: that of a pointer whose type is not known.
@@ -64,7 +64,7 @@ impl Writes {
             loose: FxHashSet::default(),
             images: false,
             atomics: false,
-            habits: Habits::new(module),
+            habits: LoadModes::new(module),
         };
         for (i, f) in module.functions.iter().enumerate() {
             let first = this.shared.len();
@@ -215,7 +215,7 @@ pub(super) fn is_workgroup_barrier(inst: &Inst, constants: &Constants) -> bool {
     inst.op == Op::ControlBarrier && inst.id(0).and_then(|s| constants.get(s).value()).is_some_and(|scope| scope <= 2)
 }
 
-/// Which spots a write of one shared variable reaches without a barrier of the workgroup in between.
+/// Which points a write of one shared variable reaches without a barrier of the workgroup in between.
 struct Reach {
     /// At the beginning, from writes that came before.
     forward: Vec<bool>,
@@ -227,13 +227,13 @@ struct Reach {
 pub(super) struct Intervals<'a> {
     program: &'a Program<'a>,
     writes: &'a Writes,
-    /// The barriers and the writes of shared memory: spot, place in it, and the variable of a write.
+    /// The barriers and the writes of shared memory: point, place in it, and the variable of a write.
     events: Vec<Event>,
     cache: FxHashMap<Option<Id>, Reach>,
 }
 
 struct Event {
-    spot: u32,
+    point: u32,
     place: u32,
     /// `None` for a barrier.
     write: Option<Option<Id>>,
@@ -250,15 +250,15 @@ impl<'a> Intervals<'a> {
         program: &'a Program<'a>,
         constants: &'a Constants,
         writes: &'a Writes,
-        marks: &Marks,
+        marks: &InstFlags,
     ) -> Intervals<'a> {
         let mut events = Vec::new();
         // What is called and not followed may write anything.
-        let unfollowed = |r: &InstRef| program.cut.iter().any(|c| c.0 == *r);
+        let unfollowed = |r: &InstRef| program.unfollowed.iter().any(|c| c.0 == *r);
         let is_event = |r: &InstRef| marks.is_event(*r) || unfollowed(r);
         if !writes.shared.is_empty() {
-            for spot in 0..program.spots.len() as u32 {
-                for (place, r) in program.insts(spot).iter().enumerate() {
+            for point in 0..program.points.len() as u32 {
+                for (place, r) in program.insts(point).iter().enumerate() {
                     if !is_event(r) {
                         continue;
                     }
@@ -266,7 +266,7 @@ impl<'a> Intervals<'a> {
                     let write = writes.shared.binary_search_by_key(r, |w| w.0).ok().map(|i| writes.shared[i].1);
                     let write = write.or_else(|| unfollowed(r).then_some(None));
                     if write.is_some() || is_workgroup_barrier(inst, constants) {
-                        events.push(Event { spot, place: place as u32, write });
+                        events.push(Event { point, place: place as u32, write });
                     }
                 }
             }
@@ -274,15 +274,15 @@ impl<'a> Intervals<'a> {
         Intervals { program, writes, events, cache: FxHashMap::default() }
     }
 
-    fn of(&self, spot: u32) -> &[Event] {
-        let from = self.events.partition_point(|e| e.spot < spot);
-        let to = self.events.partition_point(|e| e.spot <= spot);
+    fn of(&self, point: u32) -> &[Event] {
+        let from = self.events.partition_point(|e| e.point < point);
+        let to = self.events.partition_point(|e| e.point <= point);
         &self.events[from..to]
     }
 
     /// Returns true if a write of the variable (of any, if it is not known) may happen between the same two barriers as
-    /// an instruction at some place of a spot.
-    pub(super) fn written_beside(&mut self, spot: u32, place: usize, variable: Option<Id>) -> bool {
+    /// an instruction at some place of a point.
+    pub(super) fn written_beside(&mut self, point: u32, place: usize, variable: Option<Id>) -> bool {
         let loose = &self.writes.loose;
         if !loose.is_empty() && (variable.is_none() || loose.contains(&variable) || loose.contains(&None)) {
             return true;
@@ -292,22 +292,22 @@ impl<'a> Intervals<'a> {
             self.cache.insert(variable, reach);
         }
         let reach = &self.cache[&variable];
-        let events = self.of(spot);
+        let events = self.of(point);
         let decides = |e: &&Event| e.write.is_none() || e.writes(variable);
         let before = events.iter().rev().filter(|e| (e.place as usize) < place).find(decides);
         let after = events.iter().filter(|e| e.place as usize > place).find(decides);
-        before.map_or(reach.forward[spot as usize], |e| e.write.is_some())
-            || after.map_or(reach.backward[spot as usize], |e| e.write.is_some())
+        before.map_or(reach.forward[point as usize], |e| e.write.is_some())
+            || after.map_or(reach.backward[point as usize], |e| e.write.is_some())
     }
 
     fn reach(&self, variable: Option<Id>) -> Reach {
         let program = self.program;
-        let count = program.spots.len();
-        // For each spot: whether a write is open at its end, at its beginning, and whether it has a barrier.
+        let count = program.points.len();
+        // For each point: whether a write is open at its end, at its beginning, and whether it has a barrier.
         let mut barrier = vec![false; count];
         let (mut after, mut before) = (vec![false; count], vec![false; count]);
         for e in &self.events {
-            let s = e.spot as usize;
+            let s = e.point as usize;
             if e.write.is_none() {
                 (barrier[s], after[s]) = (true, false);
             } else if e.writes(variable) {

@@ -188,13 +188,13 @@ pub(super) fn fold(grid: &Grid, f: Fold, out: u32, args: &[Arg]) -> (Shape, Opti
     if args.iter().all(|a| a.0.is_exact()) {
         return (exact(grid, f, out, args).unwrap_or(Shape::Unknown), None);
     }
-    if let Some(over) = compared(grid, f, args) {
-        return (Shape::Unknown, Some(over));
+    if let Some(uniformity) = compared(grid, f, args) {
+        return (Shape::Unknown, Some(uniformity));
     }
     match offset(f, out, args) {
         Some(Shape::Offset { lanes, align, base }) => match grid.agreement(&lanes) {
             Uniformity::Workgroup => (Shape::Unknown, Some(base)),
-            over => (Shape::Offset { lanes, align, base }, Some(over.max(base))),
+            uniformity => (Shape::Offset { lanes, align, base }, Some(uniformity.max(base))),
         },
         Some(shape) => (shape.normal(), None),
         None => (Shape::Unknown, None),
@@ -294,7 +294,7 @@ fn compared(grid: &Grid, f: Fold, args: &[Arg]) -> Option<Uniformity> {
         _ => return None,
     };
     let align = u64::from(*align);
-    let cut = match below {
+    let limit = match below {
         // Not above is below the next one.
         Some(false) if constant == most(signed) => return Some(Uniformity::Workgroup),
         Some(false) => constant.wrapping_add(1),
@@ -302,10 +302,10 @@ fn compared(grid: &Grid, f: Fold, args: &[Arg]) -> Option<Uniformity> {
     };
     let side = |v: &u32| {
         let (block, rest) = (u64::from(*v) / align, u64::from(*v) % align);
-        (block, if below.is_some() { rest < cut % align } else { rest == cut % align })
+        (block, if below.is_some() { rest < limit % align } else { rest == limit % align })
     };
     let sides: Vec<(u64, bool)> = lanes.iter().map(side).collect();
-    Some(grid.agreement(&sides).max(*base)).filter(|over| *over != Uniformity::Divergent)
+    Some(grid.agreement(&sides).max(*base)).filter(|uniformity| *uniformity != Uniformity::Divergent)
 }
 
 /// Sums of something unknown but uniform and something known.
@@ -318,7 +318,7 @@ fn offset(f: Fold, out: u32, args: &[Arg]) -> Option<Shape> {
         return None;
     }
     // Of 64 bits only what does not wrap around at 32 is known.
-    let cut = |v: u64| if out >= 64 { u32::try_from(v).ok() } else { Some((v & ((1 << out) - 1)) as u32) };
+    let truncate = |v: u64| if out >= 64 { u32::try_from(v).ok() } else { Some((v & ((1 << out) - 1)) as u32) };
     if op == Op::Bitcast {
         return args.first().map(|a| a.0.clone());
     }
@@ -328,7 +328,7 @@ fn offset(f: Fold, out: u32, args: &[Arg]) -> Option<Shape> {
             let (a, b) = (Sum::of(a)?, Sum::of(b)?);
             let sum = |x: u32, y: u32| {
                 let (x, y) = (u64::from(x), u64::from(y));
-                cut(if op == Op::IAdd { x + y } else { x.wrapping_sub(y) })
+                truncate(if op == Op::IAdd { x + y } else { x.wrapping_sub(y) })
             };
             let lanes = a.zip(&b, sum)?;
             Some(Shape::Offset { lanes, align: a.align.min(b.align), base: a.base.max(b.base) })
@@ -342,8 +342,8 @@ fn offset(f: Fold, out: u32, args: &[Arg]) -> Option<Shape> {
             };
             let Shape::Offset { lanes, align, base } = a.0 else { return None };
             let product = |v: &u32| match u64::from(*v).checked_mul(factor) {
-                Some(v) => cut(v),
-                None => cut(u64::from(*v).wrapping_mul(factor)).filter(|_| out < 64),
+                Some(v) => truncate(v),
+                None => truncate(u64::from(*v).wrapping_mul(factor)).filter(|_| out < 64),
             };
             let lanes = lanes.iter().map(product).collect::<Option<Vec<u32>>>()?.into();
             let bits = align.trailing_zeros() + factor.trailing_zeros();
@@ -383,27 +383,29 @@ fn converted(out: u32, args: &[Arg]) -> Option<Shape> {
 
 /// A summand: an unknown part that is the same over `base`, and a known one.
 struct Sum {
-    known: Known,
+    known: IterationValues,
     /// Of the unknown part; the highest there is, if there is none.
     align: u32,
     base: Uniformity,
 }
 
-enum Known {
+enum IterationValues {
     One(u32),
     Each(Rc<[u32]>),
 }
 
 impl Sum {
-    fn of((shape, over, _): Arg) -> Option<Sum> {
+    fn of((shape, uniformity, _): Arg) -> Option<Sum> {
         let none = Uniformity::Workgroup;
         Some(match shape {
-            Shape::Const(v) => Sum { known: Known::One(u32::try_from(*v).ok()?), align: MOST, base: none },
-            Shape::Lanes(v) => Sum { known: Known::Each(v.clone()), align: MOST, base: none },
+            Shape::Const(v) => Sum { known: IterationValues::One(u32::try_from(*v).ok()?), align: MOST, base: none },
+            Shape::Lanes(v) => Sum { known: IterationValues::Each(v.clone()), align: MOST, base: none },
             Shape::Offset { lanes, align, base } => {
-                Sum { known: Known::Each(lanes.clone()), align: *align, base: *base }
+                Sum { known: IterationValues::Each(lanes.clone()), align: *align, base: *base }
             }
-            Shape::Unknown if over != Uniformity::Divergent => Sum { known: Known::One(0), align: 1, base: over },
+            Shape::Unknown if uniformity != Uniformity::Divergent => {
+                Sum { known: IterationValues::One(0), align: 1, base: uniformity }
+            }
             Shape::Unknown | Shape::Top => return None,
         })
     }
@@ -411,10 +413,12 @@ impl Sum {
     /// The known parts together; `None` where neither has more than one value, as then there is nothing to gain.
     fn zip(&self, other: &Sum, f: impl Fn(u32, u32) -> Option<u32>) -> Option<Rc<[u32]>> {
         match (&self.known, &other.known) {
-            (Known::Each(a), Known::Each(b)) => a.iter().zip(b.iter()).map(|(a, b)| f(*a, *b)).collect(),
-            (Known::Each(a), Known::One(b)) => a.iter().map(|a| f(*a, *b)).collect(),
-            (Known::One(a), Known::Each(b)) => b.iter().map(|b| f(*a, *b)).collect(),
-            (Known::One(_), Known::One(_)) => None,
+            (IterationValues::Each(a), IterationValues::Each(b)) => {
+                a.iter().zip(b.iter()).map(|(a, b)| f(*a, *b)).collect()
+            }
+            (IterationValues::Each(a), IterationValues::One(b)) => a.iter().map(|a| f(*a, *b)).collect(),
+            (IterationValues::One(a), IterationValues::Each(b)) => b.iter().map(|b| f(*a, *b)).collect(),
+            (IterationValues::One(_), IterationValues::One(_)) => None,
         }
     }
 }
@@ -432,11 +436,11 @@ mod tests {
     }
 
     fn binary(op: Op, a: &Shape, b: &Shape) -> (Shape, Option<Uniformity>) {
-        let over = |s: &Shape| match s {
+        let uniformity = |s: &Shape| match s {
             Shape::Unknown | Shape::Const(_) => Workgroup,
             _ => Divergent,
         };
-        fold(&grid(), Fold::Op(op), 32, &[(a, over(a), 32), (b, over(b), 32)])
+        fold(&grid(), Fold::Op(op), 32, &[(a, uniformity(a), 32), (b, uniformity(b), 32)])
     }
 
     #[test]
@@ -456,17 +460,17 @@ mod tests {
     #[test]
     fn unknown_but_uniform_parts_cancel_where_they_are_aligned() {
         let global = Shape::Offset { lanes: (0..64).collect(), align: 64, base: Workgroup };
-        let (shape, over) = binary(Op::UDiv, &global, &Shape::Const(32));
+        let (shape, uniformity) = binary(Op::UDiv, &global, &Shape::Const(32));
         assert!(matches!(shape, Shape::Offset { align: 2, .. }));
-        assert_eq!(over, Some(Subgroup));
+        assert_eq!(uniformity, Some(Subgroup));
         assert_eq!(binary(Op::UDiv, &global, &Shape::Const(48)).0, Shape::Unknown);
         let (shape, _) = binary(Op::BitwiseAnd, &global, &Shape::Const(31));
         let Shape::Lanes(v) = shape else { panic!("{shape:?}") };
         assert_eq!((v[0], v[33]), (0, 1));
         // Unknown + index, less the index again.
         let index = grid().vector(|l| l as u32);
-        let (sum, over) = binary(Op::IAdd, &Shape::Unknown, &index);
-        assert_eq!(over, Some(Divergent));
+        let (sum, uniformity) = binary(Op::IAdd, &Shape::Unknown, &index);
+        assert_eq!(uniformity, Some(Divergent));
         assert_eq!(binary(Op::ISub, &sum, &index), (Shape::Unknown, Some(Workgroup)));
         // Nothing is known of the unknown part.
         assert_eq!(binary(Op::UDiv, &sum, &Shape::Const(1 << 5)).0, Shape::Unknown);

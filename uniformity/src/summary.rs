@@ -4,11 +4,11 @@
 //! together. What it returns then follows from its arguments and from what it reads, so that is as uniform as those
 //! are, whatever happens inside. Small functions are followed all the same, as that says more.
 
-use super::layout::Layouts;
+use super::leaves::LeafLayouts;
 use super::memory::UNKNOWN_CLASS;
 use super::memory::{Writes, root};
 use super::shape::Grid;
-use super::{Assumptions, Uniformity, source};
+use super::{Assumptions, Uniformity, inputs};
 use coop_ir::decorate::Decorations;
 use coop_ir::effects::{ExtSet, ExtSets};
 use coop_ir::entry::CallGraph;
@@ -22,7 +22,7 @@ const SMALL: usize = 120;
 /// What a plain function reads besides its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Summary {
-    pub(super) over: Uniformity,
+    pub(super) uniformity: Uniformity,
     pub(super) assumes: Assumptions,
     size: usize,
 }
@@ -31,7 +31,7 @@ pub(super) struct Summary {
 pub(super) struct Summarizer<'a> {
     pub(super) module: &'a Module,
     pub(super) calls: &'a CallGraph,
-    pub(super) layouts: &'a Layouts,
+    pub(super) layouts: &'a LeafLayouts,
     pub(super) decorations: &'a Decorations,
     pub(super) writes: &'a Writes,
     pub(super) sets: &'a ExtSets,
@@ -66,7 +66,7 @@ impl Summarizer<'_> {
 
     fn function(&self, f: &Function, callees: &[Option<Summary>]) -> Option<Summary> {
         let none = Assumptions::NONE;
-        let mut summary = Summary { over: Uniformity::Workgroup, assumes: none, size: 0 };
+        let mut summary = Summary { uniformity: Uniformity::Workgroup, assumes: none, size: 0 };
         if f.blocks.is_empty() {
             return None;
         }
@@ -97,7 +97,7 @@ impl Summarizer<'_> {
                 let callee = self.calls.function(inst.id(0)?)?;
                 let summary = callees[callee]?;
                 // What it stores through pointers would be ours.
-                out.over = out.over.max(summary.over);
+                out.uniformity = out.uniformity.max(summary.uniformity);
                 out.assumes = out.assumes.and(summary.assumes);
                 out.size += summary.size;
                 Some(())
@@ -136,11 +136,11 @@ impl Summarizer<'_> {
             // A variable of its own, or what an argument points to.
             StorageClass::Function => Some(()),
             StorageClass::Input => {
-                let all = source::all(self.module, self.decorations, from?)?;
+                let all = inputs::all(self.module, self.decorations, from?)?;
                 // Nothing is known of the workgroup here, so this says less than is known later.
                 let grid = Grid::new(None, None, true);
-                let over = all.into_iter().map(|(number, c)| source::built_in(&grid, number, c).over).max();
-                out.over = out.over.max(over.unwrap_or(Uniformity::Divergent));
+                let uniformity = all.into_iter().map(|(number, c)| inputs::built_in(&grid, number, c).uniformity).max();
+                out.uniformity = out.uniformity.max(uniformity.unwrap_or(Uniformity::Divergent));
                 Some(())
             }
             _ => {

@@ -109,7 +109,7 @@ fn analyze(module: &Module, subgroup: Option<u32>) -> Analysis {
     };
     // Values that decide nothing are looked at only if they are asked for, which changes nothing about the others.
     let (whole, part) = (ask(true), ask(false));
-    assert_eq!(whole.doubts, part.doubts);
+    assert_eq!(whole.divergences, part.divergences);
     assert_eq!(whole.assumed, part.assumed);
     whole
 }
@@ -210,7 +210,7 @@ fn joins() {
     assert_eq!(degree(&selection("OpULessThan %bool %index %c264")), Workgroup);
 }
 
-/// A loop of `{bound}` rounds at most, left early where `{condition}`.
+/// A loop of `{bound}` iterations at most, left early where `{condition}`.
 fn repetition(condition: &str) -> String {
     format!(
         "OpBranch %h
@@ -239,7 +239,7 @@ fn what_a_loop_leaves_behind() {
     assert_eq!(left("OpULessThan %bool %i %n", "%i"), Workgroup);
     assert_eq!(left("OpULessThan %bool %i %sub", "%i"), Subgroup);
     assert_eq!(left("OpULessThan %bool %i %d", "%i"), Divergent);
-    // It does not change from round to round.
+    // It does not change from iteration to iteration.
     assert_eq!(left("OpULessThan %bool %i %d", "%same"), Workgroup);
 }
 
@@ -287,7 +287,7 @@ fn what_is_not_analysed() {
 /// What the instructions rest on that must be executed together; nothing is doubted.
 fn assumed(size: &str, body: &str) -> Vec<Assumption> {
     let analysis = analyze(&module(size, body), Some(32));
-    assert!(analysis.doubts.is_empty(), "{:?}", analysis.doubts);
+    assert!(analysis.divergences.is_empty(), "{:?}", analysis.divergences);
     let mut all: Vec<Assumption> = analysis.assumed.iter().map(|a| a.0).collect();
     all.sort_unstable();
     all.dedup();

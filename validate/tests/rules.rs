@@ -185,7 +185,7 @@ fn messages_keep_the_conventions() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Every id of the digest is checked by a rule or in a run, or the catalogue says why not; and rules name no others.
+/// Every id of the digest is checked by a rule or in a run, or the catalog says why not; and rules name no others.
 #[test]
 fn the_digest_is_covered() {
     use coop_validate::dynamic::{DYNAMIC, ELSEWHERE};

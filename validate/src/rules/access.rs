@@ -108,7 +108,7 @@ declare_rule! {
     /// ## What it checks
     /// In a shader, Pointer points into an array: its access chain goes through one.
     /// ## Why
-    /// The elements of the matrix are found by stepping through that array; a lone scalar has no neighbours.
+    /// The elements of the matrix are found by stepping through that array; a lone scalar has no neighbors.
     /// ## Example
     /// Pointer points to a member `float x` of a block.
     pub(crate) static NOT_IN_ARRAY = {

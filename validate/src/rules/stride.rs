@@ -88,7 +88,7 @@ declare_rule! {
     /// ## What it checks
     /// Where all sizes are fixed, the stride of a store is at least the length of a row (or column) in bytes.
     /// ## Why
-    /// Otherwise elements of neighbouring rows are written to the same place, in no order.
+    /// Otherwise elements of neighboring rows are written to the same place, in no order.
     /// ## Example
     /// A row-major store of a f32 16x16 matrix with stride 8 into an array of f32.
     pub(crate) static ROWS_OVERLAP = {

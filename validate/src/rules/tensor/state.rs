@@ -1,6 +1,6 @@
 //! What tensor layouts and views hold at each instruction, as far as it is fixed.
 //!
-//! Front ends keep layouts and views in Function variables, also in optimised modules, and load, change and store them
+//! Front ends keep layouts and views in Function variables, also in optimized modules, and load, change and store them
 //! at each step. So this is a forward analysis of each function that has any: a state says what each such variable
 //! holds, and each number in it is a fixed value or unknown. Where paths meet, what differs becomes unknown. That ends,
 //! because a number changes at most once on its way from "not seen" by way of a value to unknown; passes are bounded

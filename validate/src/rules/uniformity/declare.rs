@@ -11,7 +11,7 @@ declare_rule! {
     /// the branch, and to where that begins to differ.
     /// ## Why
     /// The elements of a matrix are spread over the invocations of its scope. Where some are missing, so are their
-    /// elements: the behaviour is undefined, and on devices results are wrong or the device hangs. Access to single
+    /// elements: the behavior is undefined, and on devices results are wrong or the device hangs. Access to single
     /// elements through a pointer is not concerned.
     /// ## Example
     /// Bad: half of each subgroup loads the matrix.

@@ -15,7 +15,7 @@ use crate::report::{Draft, Part, Sink};
 use crate::verdict::Verdict;
 use coop_ir::constant::SpecIds;
 use coop_ir::{InstRef, Op};
-use coop_uniformity::{Analyzer, Assumption, Doubt, Refusal, Uniformity, What, Witness};
+use coop_uniformity::{Analyzer, Aspect, Assumption, Divergence, Refusal, Uniformity, Witness};
 use std::collections::BTreeMap;
 
 /// So many other instructions of one finding are named.
@@ -48,7 +48,7 @@ pub(crate) fn check(cx: &Cx, options: &Options, out: &mut Sink) {
 #[derive(Default)]
 struct Found {
     /// By instruction and what is wrong about it, the worst.
-    doubts: BTreeMap<(InstRef, u32), Doubt>,
+    divergences: BTreeMap<(InstRef, u32), Divergence>,
     assumed: BTreeMap<Assumption, Vec<InstRef>>,
     /// The specialization constants whose defaults were.
     defaults: SpecIds,
@@ -58,11 +58,11 @@ struct Found {
 
 impl Found {
     fn add(&mut self, analysis: coop_uniformity::Analysis) {
-        for d in analysis.doubts {
-            let key = (d.at, rank(d.what));
-            let worse = self.doubts.get(&key).is_none_or(|old| old.witness.is_none() && d.witness.is_some());
+        for d in analysis.divergences {
+            let key = (d.at, rank(d.aspect));
+            let worse = self.divergences.get(&key).is_none_or(|old| old.witness.is_none() && d.witness.is_some());
             if worse {
-                self.doubts.insert(key, d);
+                self.divergences.insert(key, d);
             }
         }
         for (what, at) in analysis.assumed {
@@ -75,11 +75,11 @@ impl Found {
 
     fn report(self, cx: &Cx, out: &mut Sink) {
         // Those with the same cause together, in the order of the file.
-        let mut groups: Vec<(&Doubt, Vec<InstRef>)> = Vec::new();
-        for d in self.doubts.values() {
-            let same = |g: &&mut (&Doubt, Vec<InstRef>)| {
-                let flow = !matches!(d.what, What::Operand(_));
-                let alike = g.0.what == d.what && g.0.scope == d.scope;
+        let mut groups: Vec<(&Divergence, Vec<InstRef>)> = Vec::new();
+        for d in self.divergences.values() {
+            let same = |g: &&mut (&Divergence, Vec<InstRef>)| {
+                let flow = !matches!(d.aspect, Aspect::Operand(_));
+                let alike = g.0.aspect == d.aspect && g.0.scope == d.scope;
                 flow && alike && g.0.witness == d.witness && g.0.chain.first() == d.chain.first()
             };
             match groups.iter_mut().find(same) {
@@ -87,17 +87,17 @@ impl Found {
                 None => groups.push((d, Vec::new())),
             }
         }
-        for (doubt, others) in groups {
-            let rule = match doubt.what {
-                What::Flow => &FLOW,
-                What::Barrier => &BARRIER,
-                What::Operand(_) => &OPERAND,
+        for (divergence, others) in groups {
+            let rule = match divergence.aspect {
+                Aspect::Flow => &FLOW,
+                Aspect::Barrier => &BARRIER,
+                Aspect::Operand(_) => &OPERAND,
             };
-            let draft = || self.draft(cx, doubt, &others);
-            match doubt.witness {
-                Some(_) if doubt.defaults.is_empty() => out.report(rule, doubt.at, draft),
-                Some(_) => out.judge(rule, Verdict::BrokenByDefault(doubt.defaults.clone()), doubt.at, draft),
-                None => out.suspect(rule, doubt.at, draft),
+            let draft = || self.draft(cx, divergence, &others);
+            match divergence.witness {
+                Some(_) if divergence.defaults.is_empty() => out.report(rule, divergence.at, draft),
+                Some(_) => out.judge(rule, Verdict::BrokenByDefault(divergence.defaults.clone()), divergence.at, draft),
+                None => out.suspect(rule, divergence.at, draft),
             }
         }
         for (assumption, at) in &self.assumed {
@@ -114,11 +114,11 @@ impl Found {
         self.beyond(cx, out);
     }
 
-    fn draft(&self, cx: &Cx, doubt: &Doubt, others: &[InstRef]) -> Draft {
-        let inst = cx.inst(doubt.at);
-        let mut message = match doubt.what {
-            What::Operand(i) => operand_message(cx, doubt, i),
-            _ => flow_message(inst.op, doubt),
+    fn draft(&self, cx: &Cx, divergence: &Divergence, others: &[InstRef]) -> Draft {
+        let inst = cx.inst(divergence.at);
+        let mut message = match divergence.aspect {
+            Aspect::Operand(i) => operand_message(cx, divergence, i),
+            _ => flow_message(inst.op, divergence),
         };
         if !others.is_empty() {
             message.push_str(&match others.len() {
@@ -126,12 +126,12 @@ impl Found {
                 n => format!(", and so are {n} more instructions"),
             });
         }
-        let (part, text) = match doubt.what {
-            What::Operand(i) => (Part::Operand(i as usize), "must be the same for all"),
+        let (part, text) = match divergence.aspect {
+            Aspect::Operand(i) => (Part::Operand(i as usize), "must be the same for all"),
             _ => (Part::Whole, "must be executed by all or none"),
         };
-        let mut draft = Draft::new(message).label(doubt.at, part, text);
-        for step in &doubt.chain {
+        let mut draft = Draft::new(message).label(divergence.at, part, text);
+        for step in &divergence.chain {
             draft = draft.label(step.at, Part::Whole, step.text.clone());
         }
         for at in others.iter().take(NAMED) {
@@ -139,7 +139,7 @@ impl Found {
         }
         if self.exhausted {
             draft = draft.help("the module is too large to be analysed, so nothing in it is known to be uniform");
-        } else if doubt.witness.is_some_and(|w| w.assumed && doubt.scope == Uniformity::Subgroup) {
+        } else if divergence.witness.is_some_and(|w| w.assumed && divergence.scope == Uniformity::Subgroup) {
             draft = draft.help("32 is what is assumed; `--subgroup-size N` says how large subgroups are");
         }
         draft
@@ -167,11 +167,11 @@ impl Found {
 }
 
 /// A number for what is wrong, to sort by.
-fn rank(what: What) -> u32 {
-    match what {
-        What::Flow => 0,
-        What::Barrier => 1,
-        What::Operand(i) => 2 + i,
+fn rank(aspect: Aspect) -> u32 {
+    match aspect {
+        Aspect::Flow => 0,
+        Aspect::Barrier => 1,
+        Aspect::Operand(i) => 2 + i,
     }
 }
 
@@ -189,29 +189,29 @@ fn subgroups(w: &Witness, scope: Uniformity) -> String {
 }
 
 /// Where it is so, if not wherever the instruction is executed.
-fn on_a_way(w: &Witness) -> Option<String> {
-    w.on_a_way.then(|| match w.workgroup {
+fn on_a_path(w: &Witness) -> Option<String> {
+    w.on_a_path.then(|| match w.workgroup {
         Some([x, y, z]) => format!(" in workgroup {x} {y} {z}"),
         None => " on one of the ways to it".into(),
     })
 }
 
-fn flow_message(op: Op, doubt: &Doubt) -> String {
-    let scope = scope_name(doubt.scope);
-    match &doubt.witness {
+fn flow_message(op: Op, divergence: &Divergence) -> String {
+    let scope = scope_name(divergence.scope);
+    match &divergence.witness {
         Some(w) => {
             let (one, other) = w.invocations;
-            let of = subgroups(w, doubt.scope);
-            let round = match w.round {
+            let of = subgroups(w, divergence.scope);
+            let iteration = match w.iteration {
                 0 => String::new(),
                 n => format!(", in round {} of the loop", n + 1),
             };
-            match on_a_way(w) {
-                Some(way) => format!(
-                    "{op} is executed by a part of {scope}{way}: by invocation {one}, not by invocation {other}{of}"
+            match on_a_path(w) {
+                Some(path) => format!(
+                    "{op} is executed by a part of {scope}{path}: by invocation {one}, not by invocation {other}{of}"
                 ),
                 None => format!(
-                    "{op} is executed by a part of {scope}: if by invocation {one}, then not by invocation {other}{of}{round}"
+                    "{op} is executed by a part of {scope}: if by invocation {one}, then not by invocation {other}{of}{iteration}"
                 ),
             }
         }
@@ -219,23 +219,23 @@ fn flow_message(op: Op, doubt: &Doubt) -> String {
     }
 }
 
-fn operand_message(cx: &Cx, doubt: &Doubt, operand: u32) -> String {
-    let inst = cx.inst(doubt.at);
-    let scope = scope_name(doubt.scope);
+fn operand_message(cx: &Cx, divergence: &Divergence, operand: u32) -> String {
+    let inst = cx.inst(divergence.at);
+    let scope = scope_name(divergence.scope);
     let name = operand_name(inst.op, operand);
-    match &doubt.witness {
+    match &divergence.witness {
         Some(w) => {
             let (one, other) = w.invocations;
-            let of = subgroups(w, doubt.scope);
-            let way = on_a_way(w).unwrap_or_default();
+            let of = subgroups(w, divergence.scope);
+            let path = on_a_path(w).unwrap_or_default();
             match w.values {
                 Some((x, y)) => format!(
-                    "{name} of {} differs within {scope}{way}: {x} in invocation {one}, {y} in invocation {other}{of}",
+                    "{name} of {} differs within {scope}{path}: {x} in invocation {one}, {y} in invocation {other}{of}",
                     inst.op
                 ),
                 None => {
                     let op = inst.op;
-                    format!("{name} of {op} differs within {scope}{way}: between invocations {one} and {other}{of}")
+                    format!("{name} of {op} differs within {scope}{path}: between invocations {one} and {other}{of}")
                 }
             }
         }

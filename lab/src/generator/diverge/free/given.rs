@@ -7,7 +7,7 @@ use coop_ir::decorate::Decorations;
 use coop_ir::grammar::Op;
 use coop_ir::spv::StorageClass;
 use coop_ir::{Id, InstRef, Module};
-use coop_uniformity::Way;
+use coop_uniformity::Path;
 
 /// What a module must be run with for a way to be taken.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,7 @@ pub struct Given {
 
 impl Freed {
     /// What leads along a way.
-    pub fn data(&self, way: &Way) -> Given {
+    pub fn data(&self, way: &Path) -> Given {
         let module = &self.made.module;
         let decorations = Decorations::new(module);
         let mut given = Given::default();
@@ -51,11 +51,11 @@ impl Freed {
         for f in 0..module.functions.len() {
             self.to_the_end(f, &mut given);
         }
-        for turn in &way.turns {
+        for turn in &way.choices {
             let branch = self.branches.iter().find(|d| d.at == turn.at);
             let value = self.value(turn.at, Some(turn.to));
             let Some((d, value)) = branch.zip(value) else { continue };
-            given.words.push((d.first + turn.round.min(d.rounds - 1) * d.count + turn.group, value));
+            given.words.push((d.first + turn.iteration.min(d.rounds - 1) * d.count + turn.group, value));
         }
         given
     }

@@ -1,17 +1,17 @@
 //! Where control flow is not uniform.
 //!
 //! A branch whose condition differs within a scope parts the invocations of it. They are one again at the first point
-//! behind which they must be: the *meeting point*. What can be reached before, in this round of the loops around that
+//! behind which they must be: the *reconvergence point*. What can be reached before, in this iteration of the loops around that
 //! point or in another, is the branch's *region*: it is executed by some, or at different times.
 //!
-//! The meeting point of a branch is the first of these that every path takes before it leaves what is named:
+//! The reconvergence point of a branch is the first of these that every path takes before it leaves what is named:
 //!
 //! 1. the merge block of a construct around the branch, innermost first; nothing else of structured control flow makes
 //!    invocations meet: neither a block to which several cases of a switch lead, nor a continue target, nor a block
 //!    in front of a merge block declared later;
 //! 2. the continue target of the loop around it, where the entry point has the mode MaximallyReconverges;
-//! 3. where there are no merge instructions: a post-dominator, provided that no path to it begins another round of a
-//!    loop around it, or runs through a loop that can be entered at several blocks: nobody says what a round of such a
+//! 3. where there are no merge instructions: a post-dominator, provided that no path to it begins another iteration of a
+//!    loop around it, or runs through a loop that can be entered at several blocks: nobody says what an iteration of such a
 //!    loop is, or waits at its end;
 //! 4. what follows the call of the function.
 //!
@@ -19,40 +19,40 @@
 
 use super::Assumptions;
 use super::Uniformity;
-use super::graph::{NONE, Program};
+use super::program::{NONE, Program};
 use coop_ir::cfg::{Construct, ConstructKind};
 use coop_ir::grammar::Op;
 use smallvec::{SmallVec, smallvec};
 
 /// What a branch parts.
 pub(super) struct Region {
-    /// The spots of the region.
-    pub(super) spots: Vec<u32>,
-    /// The meeting point.
-    pub(super) meet: Option<u32>,
+    /// The points of the region.
+    pub(super) points: Vec<u32>,
+    /// The reconvergence point.
+    pub(super) reconvergence: Option<u32>,
 }
 
-/// What branches do to each spot and loop.
+/// What branches do to each point and loop.
 pub(super) struct Flow {
-    /// Over what all invocations execute a spot together.
-    pub(super) spots: Vec<Uniformity>,
-    pub(super) spots_assume: Vec<Assumptions>,
-    /// Over what invocations come to a spot along one edge.
+    /// Over what all invocations execute a point together.
+    pub(super) points: Vec<Uniformity>,
+    pub(super) points_assume: Vec<Assumptions>,
+    /// Over what invocations come to a point along one edge.
     pub(super) joins: Vec<Uniformity>,
     pub(super) joins_assume: Vec<Assumptions>,
-    /// Over what invocations leave a loop in the same round.
+    /// Over what invocations leave a loop in the same iteration.
     pub(super) exits: Vec<Uniformity>,
     pub(super) exits_assume: Vec<Assumptions>,
 }
 
 impl Flow {
     pub(super) fn new(program: &Program) -> Flow {
-        let (spots, loops) = (program.spots.len(), program.loops.len());
+        let (points, loops) = (program.points.len(), program.loops.len());
         Flow {
-            spots: vec![Uniformity::Workgroup; spots],
-            spots_assume: vec![Assumptions::NONE; spots],
-            joins: vec![Uniformity::Workgroup; spots],
-            joins_assume: vec![Assumptions::NONE; spots],
+            points: vec![Uniformity::Workgroup; points],
+            points_assume: vec![Assumptions::NONE; points],
+            joins: vec![Uniformity::Workgroup; points],
+            joins_assume: vec![Assumptions::NONE; points],
             exits: vec![Uniformity::Workgroup; loops],
             exits_assume: vec![Assumptions::NONE; loops],
         }
@@ -62,7 +62,7 @@ impl Flow {
 /// What a branch has changed.
 #[derive(Default)]
 pub(super) struct Changed {
-    pub(super) spots: Vec<u32>,
+    pub(super) points: Vec<u32>,
     pub(super) joins: Vec<u32>,
     /// Of any loop.
     pub(super) exits: bool,
@@ -70,42 +70,44 @@ pub(super) struct Changed {
 
 impl Changed {
     pub(super) fn any(&self) -> bool {
-        self.exits || !self.spots.is_empty() || !self.joins.is_empty()
+        self.exits || !self.points.is_empty() || !self.joins.is_empty()
     }
 }
 
-type Parts<'a> = SmallVec<[&'a Construct; 2]>;
+type HeadedConstructs<'a> = SmallVec<[&'a Construct; 2]>;
 
 /// How a region may be bounded.
 enum Bound<'a> {
     Construct {
-        frame: u32,
-        parts: Parts<'a>,
+        instance: u32,
+        headed: HeadedConstructs<'a>,
     },
-    /// Blocks that are no entry of the loops around the meeting point.
-    Rounds {
-        frame: u32,
+    /// Blocks that are no entry of the loops around the reconvergence point.
+    Iterations {
+        instance: u32,
         entries: Vec<u32>,
     },
-    Frame(u32),
+    CallInstance(u32),
     /// Everything.
     None,
 }
 
-/// What the invocations that end a spot leave.
+/// What the invocations that end a point leave.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Leaves {
+enum Terminates {
     Nothing,
     Function,
     All,
 }
 
-impl Leaves {
-    fn of(program: &Program, s: u32) -> Leaves {
+impl Terminates {
+    fn of(program: &Program, s: u32) -> Terminates {
         match program.terminator_op(s) {
-            Some(Op::Kill | Op::TerminateInvocation | Op::IgnoreIntersectionKHR | Op::TerminateRayKHR) => Leaves::All,
-            Some(Op::Return | Op::ReturnValue) => Leaves::Function,
-            _ => Leaves::Nothing,
+            Some(Op::Kill | Op::TerminateInvocation | Op::IgnoreIntersectionKHR | Op::TerminateRayKHR) => {
+                Terminates::All
+            }
+            Some(Op::Return | Op::ReturnValue) => Terminates::Function,
+            _ => Terminates::Nothing,
         }
     }
 }
@@ -117,14 +119,14 @@ pub(super) struct Regions<'p, 'm> {
     pub(super) taken: Vec<bool>,
     /// True if the entry point promises maximal reconvergence.
     pub(super) maximal: bool,
-    /// By spot.
-    leaves: Vec<Leaves>,
+    /// By point.
+    terminates: Vec<Terminates>,
     stamp: u32,
     seen: Vec<u32>,
     work: Vec<u32>,
     /// What a walk has found; here so that its memory is used again.
     found: Vec<u32>,
-    /// How many more spots may be looked at.
+    /// How many more points may be looked at.
     pub(super) budget: u64,
 }
 
@@ -134,23 +136,23 @@ impl<'p, 'm> Regions<'p, 'm> {
             program,
             taken: vec![false; program.edges.len()],
             maximal,
-            leaves: (0..program.spots.len() as u32).map(|s| Leaves::of(program, s)).collect(),
+            terminates: (0..program.points.len() as u32).map(|s| Terminates::of(program, s)).collect(),
             stamp: 0,
-            seen: vec![0; program.spots.len()],
+            seen: vec![0; program.points.len()],
             work: Vec::new(),
             found: Vec::new(),
             budget: 20_000_000,
         }
     }
 
-    /// Where the edges that can be taken lead; a spot may come twice.
+    /// Where the edges that can be taken lead; a point may come twice.
     pub(super) fn next(&self, s: u32) -> impl Iterator<Item = u32> + '_ {
         let taken = self.program.out(s).filter(|e| self.taken[*e as usize]);
         taken.map(|e| self.program.edge(e).to)
     }
 
     /// Returns true if a branch has more than one way to go.
-    pub(super) fn parts(&self, s: u32) -> bool {
+    pub(super) fn diverges(&self, s: u32) -> bool {
         let mut next = self.next(s);
         let first = next.next();
         next.any(|to| Some(to) != first)
@@ -160,16 +162,16 @@ impl<'p, 'm> Regions<'p, 'm> {
     pub(super) fn region(&mut self, x: u32) -> Region {
         let mut at = x;
         loop {
-            let frame = self.program.spot(at).frame;
-            let block = self.program.spot(at).block as usize;
-            let body = self.program.body(frame);
+            let instance = self.program.point(at).instance;
+            let block = self.program.point(at).block as usize;
+            let body = self.program.body(instance);
             if let Some(post) = &body.post {
                 let mut up = post.ipdom(block);
                 while let Some(p) = up {
-                    let meet = self.program.first(frame, p);
-                    if meet != NONE
-                        && let Some(r) = self.walk(x, meet, &self.rounds(frame, meet))
-                        && !r.spots.iter().chain([&x]).any(|s| self.is_tangled(*s))
+                    let reconvergence = self.program.first(instance, p);
+                    if reconvergence != NONE
+                        && let Some(r) = self.walk(x, reconvergence, &self.iteration_bound(instance, reconvergence))
+                        && !r.points.iter().chain([&x]).any(|s| self.is_tangled(*s))
                     {
                         return r;
                     }
@@ -179,16 +181,16 @@ impl<'p, 'm> Regions<'p, 'm> {
             // Dominators from the block on, as those have the merge instructions of the constructs around it.
             let mut header = Some(block);
             while let Some(h) = header {
-                if let Some(r) = self.constructs_at(x, frame, block, h) {
+                if let Some(r) = self.constructs_at(x, instance, block, h) {
                     return r;
                 }
                 header = body.constructs().structural().idom(h);
             }
-            let top = &self.program.frames[frame as usize];
+            let top = &self.program.instances[instance as usize];
             if top.call == NONE {
                 break;
             }
-            if let Some(r) = self.walk(x, top.after, &Bound::Frame(frame)) {
+            if let Some(r) = self.walk(x, top.after, &Bound::CallInstance(instance)) {
                 return r;
             }
             at = top.call;
@@ -198,37 +200,37 @@ impl<'p, 'm> Regions<'p, 'm> {
     }
 
     /// The region, if a construct with this header bounds it.
-    fn constructs_at(&mut self, x: u32, frame: u32, block: usize, header: usize) -> Option<Region> {
-        let body = self.program.body(frame);
-        let parts: Parts = body.headed(header).collect();
-        if !parts.iter().any(|c| body.constructs().contains(c, block)) {
+    fn constructs_at(&mut self, x: u32, instance: u32, block: usize, header: usize) -> Option<Region> {
+        let body = self.program.body(instance);
+        let headed: HeadedConstructs = body.headed(header).collect();
+        if !headed.iter().any(|c| body.constructs().contains(c, block)) {
             return None;
         }
         if self.maximal
-            && let Some(inner) = parts.iter().find(|c| c.kind == ConstructKind::Loop)
+            && let Some(inner) = headed.iter().find(|c| c.kind == ConstructKind::Loop)
             && body.constructs().contains(inner, block)
             && let Some(target) = inner.continue_target
         {
-            let meet = self.program.first(frame, target);
-            // Control that goes back to the header without the continue target begins another round.
-            let bound = Bound::Construct { frame, parts: smallvec![*inner] };
-            if meet != NONE
-                && let Some(r) = self.walk(x, meet, &bound)
-                && !r.spots.contains(&self.program.first(frame, header))
+            let reconvergence = self.program.first(instance, target);
+            // Control that goes back to the header without the continue target begins another iteration.
+            let bound = Bound::Construct { instance, headed: smallvec![*inner] };
+            if reconvergence != NONE
+                && let Some(r) = self.walk(x, reconvergence, &bound)
+                && !r.points.contains(&self.program.first(instance, header))
             {
                 return Some(r);
             }
         }
-        let meet = self.program.first(frame, parts.first()?.merge?);
-        if meet == NONE {
+        let reconvergence = self.program.first(instance, headed.first()?.merge?);
+        if reconvergence == NONE {
             return None;
         }
-        self.walk(x, meet, &Bound::Construct { frame, parts })
+        self.walk(x, reconvergence, &Bound::Construct { instance, headed })
     }
 
-    /// Returns true if a spot is in a loop that can be entered at several spots.
+    /// Returns true if a point is in a loop that can be entered at several points.
     fn is_tangled(&self, s: u32) -> bool {
-        let mut l = self.program.spot(s).in_loop;
+        let mut l = self.program.point(s).in_loop;
         while l != NONE {
             let of = &self.program.loops[l as usize];
             if of.entries.len() > 1 {
@@ -239,26 +241,26 @@ impl<'p, 'm> Regions<'p, 'm> {
         false
     }
 
-    /// The loops around a meeting point that no merge instruction declares.
-    fn rounds(&self, frame: u32, meet: u32) -> Bound<'static> {
+    /// The loops around a reconvergence point that no merge instruction declares.
+    fn iteration_bound(&self, instance: u32, reconvergence: u32) -> Bound<'static> {
         let mut entries = Vec::new();
-        let mut l = self.program.spot(meet).in_loop;
+        let mut l = self.program.point(reconvergence).in_loop;
         while l != NONE {
             entries.extend(&self.program.loops[l as usize].entries);
             l = self.program.loops[l as usize].parent;
         }
-        entries.retain(|e| *e != meet);
-        Bound::Rounds { frame, entries }
+        entries.retain(|e| *e != reconvergence);
+        Bound::Iterations { instance, entries }
     }
 
-    /// What is reached from a branch before `meet`; `None` if a path leaves the bound.
-    fn walk(&mut self, x: u32, meet: u32, bound: &Bound) -> Option<Region> {
+    /// What is reached from a branch before `reconvergence`; `None` if a path leaves the bound.
+    fn walk(&mut self, x: u32, reconvergence: u32, bound: &Bound) -> Option<Region> {
         self.stamp += 1;
         self.found.clear();
         self.work.clear();
         self.go_on(x);
         while let Some(s) = self.work.pop() {
-            if s == meet || self.seen[s as usize] == self.stamp {
+            if s == reconvergence || self.seen[s as usize] == self.stamp {
                 continue;
             }
             self.seen[s as usize] = self.stamp;
@@ -269,11 +271,11 @@ impl<'p, 'm> Regions<'p, 'm> {
             self.found.push(s);
             self.go_on(s);
         }
-        let spots = std::mem::take(&mut self.found);
-        Some(Region { spots, meet: (meet != NONE).then_some(meet) })
+        let points = std::mem::take(&mut self.found);
+        Some(Region { points, reconvergence: (reconvergence != NONE).then_some(reconvergence) })
     }
 
-    /// Puts what follows a spot, and was not seen in this walk, on the work list.
+    /// Puts what follows a point, and was not seen in this walk, on the work list.
     fn go_on(&mut self, s: u32) {
         for e in self.program.out(s) {
             let to = self.program.edge(e).to;
@@ -285,70 +287,70 @@ impl<'p, 'm> Regions<'p, 'm> {
 
     fn within(&self, s: u32, bound: &Bound) -> bool {
         let program = self.program;
-        let spot = program.spot(s);
-        let dies = self.leaves[s as usize] == Leaves::All;
-        let returns = |frame: u32| spot.frame == frame && self.leaves[s as usize] == Leaves::Function;
+        let point = program.point(s);
+        let dies = self.terminates[s as usize] == Terminates::All;
+        let returns = |instance: u32| point.instance == instance && self.terminates[s as usize] == Terminates::Function;
         match bound {
             Bound::None => true,
             _ if dies => false,
-            Bound::Frame(frame) => program.within_frame(spot.frame, *frame),
-            Bound::Rounds { frame, entries } => {
-                program.within_frame(spot.frame, *frame) && !returns(*frame) && !entries.contains(&s)
+            Bound::CallInstance(instance) => program.within_instance(point.instance, *instance),
+            Bound::Iterations { instance, entries } => {
+                program.within_instance(point.instance, *instance) && !returns(*instance) && !entries.contains(&s)
             }
-            Bound::Construct { frame, parts } => {
-                if spot.frame != *frame {
-                    return program.within_frame(spot.frame, *frame);
+            Bound::Construct { instance, headed } => {
+                if point.instance != *instance {
+                    return program.within_instance(point.instance, *instance);
                 }
-                let constructs = program.body(*frame).constructs();
-                !returns(*frame) && parts.iter().any(|c| constructs.contains(c, spot.block as usize))
+                let constructs = program.body(*instance).constructs();
+                !returns(*instance) && headed.iter().any(|c| constructs.contains(c, point.block as usize))
             }
         }
     }
 
-    /// Takes account of a branch that parts invocations of a scope, or may if an assumption fails.
+    /// Takes account of a branch at which invocations diverge of a scope, or may if an assumption fails.
     pub(super) fn apply(
         &mut self,
         flow: &mut Flow,
-        (x, over, assumes): (u32, Uniformity, Assumptions),
+        (x, uniformity, assumes): (u32, Uniformity, Assumptions),
         changed: &mut Changed,
     ) {
         let region = self.region(x);
         let raise = |slot: &mut Uniformity, mask: &mut Assumptions| {
-            let new = (over.max(*slot), mask.and(assumes));
+            let new = (uniformity.max(*slot), mask.and(assumes));
             let differs = new != (*slot, *mask);
             (*slot, *mask) = new;
             differs
         };
-        for &s in &region.spots {
-            if raise(&mut flow.spots[s as usize], &mut flow.spots_assume[s as usize]) {
-                changed.spots.push(s);
+        for &s in &region.points {
+            if raise(&mut flow.points[s as usize], &mut flow.points_assume[s as usize]) {
+                changed.points.push(s);
             }
         }
         // In the region, or the branch itself.
         self.stamp += 1;
-        for &s in region.spots.iter().chain([&x]) {
+        for &s in region.points.iter().chain([&x]) {
             self.seen[s as usize] = self.stamp;
         }
-        for &s in region.spots.iter().chain(&region.meet) {
+        for &s in region.points.iter().chain(&region.reconvergence) {
             if self.is_join(x, s, |from| self.seen[from as usize] == self.stamp)
                 && raise(&mut flow.joins[s as usize], &mut flow.joins_assume[s as usize])
             {
                 changed.joins.push(s);
             }
         }
-        let mut l = self.program.spot(x).in_loop;
+        let mut l = self.program.point(x).in_loop;
         while l != NONE {
-            let outside = region.meet.is_none_or(|m| !self.program.in_loop(m, l));
-            if outside && self.leaves(x, l) {
+            let outside = region.reconvergence.is_none_or(|m| !self.program.in_loop(m, l));
+            if outside && self.leaves_loop(x, l) {
                 changed.exits |= raise(&mut flow.exits[l as usize], &mut flow.exits_assume[l as usize]);
             }
             l = self.program.loops[l as usize].parent;
         }
-        self.found = region.spots;
+        self.found = region.points;
     }
 
-    /// Returns true if paths from the branch come to a spot along several edges, in one round of the loops around both.
-    /// `inside` says whether a spot is the branch or in its region.
+    /// Returns true if paths from the branch come to a point along several edges, in one iteration of the loops around both.
+    /// `inside` says whether a point is the branch or in its region.
     pub(super) fn is_join(&self, x: u32, s: u32, inside: impl Fn(u32) -> bool) -> bool {
         let program = self.program;
         if program.into(s).len() < 2 {
@@ -373,8 +375,8 @@ impl<'p, 'm> Regions<'p, 'm> {
         count > 1
     }
 
-    /// Returns true if a path from the branch leaves a loop in the round in which it branched.
-    fn leaves(&mut self, x: u32, l: u32) -> bool {
+    /// Returns true if a path from the branch leaves a loop in the iteration in which it branched.
+    fn leaves_loop(&mut self, x: u32, l: u32) -> bool {
         let program = self.program;
         let entries = &program.loops[l as usize].entries;
         let natural = entries.len() == 1;

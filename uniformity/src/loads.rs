@@ -23,7 +23,7 @@ use coop_ir::{Id, Inst, Module};
 
 /// What a read gives those who read at one address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Reading {
+pub(super) enum LoadKind {
     /// One value, whenever they read.
     Constant,
     /// One value, if nobody writes meanwhile.
@@ -34,28 +34,28 @@ pub(super) enum Reading {
     Anything,
 }
 
-impl Reading {
+impl LoadKind {
     /// What must hold for it, if it can be one value at all. Of shared memory nothing is known of barriers here.
     pub(super) fn assumes(self) -> Option<Assumptions> {
         match self {
-            Reading::Constant => Some(Assumptions::NONE),
-            Reading::Unraced | Reading::Shared(false) => Some(Assumptions::RACE),
-            Reading::Shared(true) | Reading::Anything => None,
+            LoadKind::Constant => Some(Assumptions::NONE),
+            LoadKind::Unraced | LoadKind::Shared(false) => Some(Assumptions::RACE),
+            LoadKind::Shared(true) | LoadKind::Anything => None,
         }
     }
 }
 
 /// The decorations of a module that say how memory is read, if it has any of them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Habits {
+pub(super) struct LoadModes {
     volatile: bool,
     coherent: bool,
     /// True if reads are private where nothing says otherwise.
     private: bool,
 }
 
-impl Habits {
-    pub(super) fn new(module: &Module) -> Habits {
+impl LoadModes {
+    pub(super) fn new(module: &Module) -> LoadModes {
         let has = |wanted: Decoration| {
             let own = module.globals_with(Op::Decorate).any(|r| module.inst(r).word(1) == Some(wanted.0));
             own || module.globals_with(Op::MemberDecorate).any(|r| module.inst(r).word(2) == Some(wanted.0))
@@ -63,7 +63,7 @@ impl Habits {
         let model = module.globals_with(Op::MemoryModel).next().and_then(|r| module.inst(r).word(1));
         // Simple, OpenCL.
         let private = !matches!(model, Some(0 | 2));
-        Habits { volatile: has(Decoration::Volatile), coherent: has(Decoration::Coherent), private }
+        LoadModes { volatile: has(Decoration::Volatile), coherent: has(Decoration::Coherent), private }
     }
 
     /// What an instruction says of what it reads through a pointer (or of an image that is read from there).
@@ -85,47 +85,47 @@ impl Writes {
         decorations: &Decorations,
         (class, root): (StorageClass, Option<Id>),
         access: ReadAccess,
-    ) -> Reading {
+    ) -> LoadKind {
         use StorageClass as S;
         match class {
             // Values of the dispatch; handles, but for OpenCL's constant memory.
-            S::PushConstant | S::ShaderRecordBufferKHR => Reading::Constant,
-            S::UniformConstant if !access.volatile => Reading::Constant,
-            S::Workgroup if self.read_only(module, decorations, class, root) => Reading::Constant,
-            S::Workgroup => Reading::Shared(access.volatile),
-            _ if access.volatile => Reading::Anything,
+            S::PushConstant | S::ShaderRecordBufferKHR => LoadKind::Constant,
+            S::UniformConstant if !access.volatile => LoadKind::Constant,
+            S::Workgroup if self.read_only(module, decorations, class, root) => LoadKind::Constant,
+            S::Workgroup => LoadKind::Shared(access.volatile),
+            _ if access.volatile => LoadKind::Anything,
             S::StorageBuffer | S::Uniform | S::PhysicalStorageBuffer | S::CrossWorkgroup | S::Image => {
                 let written = !self.read_only(module, decorations, class, root);
                 let ordered = access.non_private && self.atomics;
-                if written || ordered { Reading::Unraced } else { Reading::Constant }
+                if written || ordered { LoadKind::Unraced } else { LoadKind::Constant }
             }
-            _ => Reading::Anything,
+            _ => LoadKind::Anything,
         }
     }
 
     /// What a read of an image gives.
-    pub(super) fn reading_image(&self, access: ReadAccess) -> Reading {
+    pub(super) fn reading_image(&self, access: ReadAccess) -> LoadKind {
         match access {
-            ReadAccess { volatile: true, .. } => Reading::Anything,
-            ReadAccess { non_private, .. } if self.images || non_private && self.atomics => Reading::Unraced,
-            _ => Reading::Constant,
+            ReadAccess { volatile: true, .. } => LoadKind::Anything,
+            ReadAccess { non_private, .. } if self.images || non_private && self.atomics => LoadKind::Unraced,
+            _ => LoadKind::Constant,
         }
     }
 }
 
 /// Returns true if what is read through a pointer has a decoration, by its variable, by a member that the pointer leads
 /// through, or by one that is read. Where it is not known where a pointer comes from, it has.
-fn is_decorated(module: &Module, decorations: &Decorations, pointer: Id, what: Decoration) -> bool {
+fn is_decorated(module: &Module, decorations: &Decorations, pointer: Id, decoration: Decoration) -> bool {
     let mut id = pointer;
     let target = module.type_of(pointer).and_then(|t| match Type::of(module, t)? {
         Type::Pointer { pointee, .. } => Some(pointee),
         _ => None,
     });
-    if target.is_some_and(|ty| has_member(module, decorations, ty, what, 0)) {
+    if target.is_some_and(|ty| has_member(module, decorations, ty, decoration, 0)) {
         return true;
     }
     for _ in 0..64 {
-        if decorations.has(id, what) {
+        if decorations.has(id, decoration) {
             return true;
         }
         let Some(inst) = module.def_inst(id) else { return true };
@@ -139,7 +139,7 @@ fn is_decorated(module: &Module, decorations: &Decorations, pointer: Id, what: D
             Op::UntypedAccessChainKHR | Op::UntypedInBoundsAccessChainKHR => (inst.id(1), inst.id(0), 2),
             _ => return true,
         };
-        if ty.is_some_and(|ty| leads_through(module, decorations, ty, inst.ids_from(first), what)) {
+        if ty.is_some_and(|ty| leads_through(module, decorations, ty, inst.ids_from(first), decoration)) {
             return true;
         }
         let Some(base) = base else { return true };
@@ -161,14 +161,14 @@ fn leads_through(
     decorations: &Decorations,
     mut ty: Id,
     path: impl Iterator<Item = Id>,
-    what: Decoration,
+    decoration: Decoration,
 ) -> bool {
     for index in path {
         match Type::of(module, ty) {
             Some(Type::Struct { members }) => {
                 let member = module.def_inst(index).and_then(|i| i.word(0));
                 let Some(inner) = member.and_then(|m| members.get(m as usize)) else { return true };
-                if decorations.member_has(ty, member.unwrap_or(0), what) {
+                if decorations.member_has(ty, member.unwrap_or(0), decoration) {
                     return true;
                 }
                 ty = *inner;
@@ -182,16 +182,17 @@ fn leads_through(
 }
 
 /// Returns true if a member of a type, or of a part of it, has a decoration.
-fn has_member(module: &Module, decorations: &Decorations, ty: Id, what: Decoration, depth: u32) -> bool {
+fn has_member(module: &Module, decorations: &Decorations, ty: Id, decoration: Decoration, depth: u32) -> bool {
     if depth > 8 {
         return true;
     }
     match Type::of(module, ty) {
         Some(Type::Struct { members }) => members.iter().enumerate().any(|(i, inner)| {
-            decorations.member_has(ty, i as u32, what) || has_member(module, decorations, *inner, what, depth + 1)
+            decorations.member_has(ty, i as u32, decoration)
+                || has_member(module, decorations, *inner, decoration, depth + 1)
         }),
         Some(Type::Array { elem, .. } | Type::RuntimeArray { elem }) => {
-            has_member(module, decorations, elem, what, depth + 1)
+            has_member(module, decorations, elem, decoration, depth + 1)
         }
         _ => false,
     }

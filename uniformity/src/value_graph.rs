@@ -55,33 +55,33 @@ pub(super) enum Group {
 pub(super) struct Node {
     pub(super) kind: Kind,
     pub(super) ops: (u32, u32),
-    pub(super) spot: u32,
+    pub(super) point: u32,
     pub(super) inst: Option<InstRef>,
     /// Bits, for integers and Booleans.
     pub(super) width: u8,
-    pub(super) over: Uniformity,
-    /// What must hold for `over`.
+    pub(super) uniformity: Uniformity,
+    /// What must hold for `uniformity`.
     pub(super) assumes: Assumptions,
     pub(super) shape: Shape,
     /// What must hold for `shape`.
     pub(super) shape_assumes: Assumptions,
 }
 
-/// What an id is in a frame.
+/// What an id is in a call instance.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Val {
+pub(super) enum IdValue {
     None,
     Node(u32),
-    /// One node for each leaf, in [`Graph::parts`].
+    /// One node for each leaf, in [`ValueGraph::parts`].
     Parts(u32, u32),
     /// In [`Builder::places`].
-    Place(u32),
+    PointerTarget(u32),
 }
 
 /// Something that all invocations of a scope must do together.
 #[derive(Clone, Debug)]
 pub(super) struct Check {
-    pub(super) spot: u32,
+    pub(super) point: u32,
     pub(super) at: InstRef,
     pub(super) scope: Uniformity,
     pub(super) barrier: bool,
@@ -90,13 +90,13 @@ pub(super) struct Check {
 }
 
 /// The finished graph.
-pub(super) struct Graph {
+pub(super) struct ValueGraph {
     pub(super) nodes: Vec<Node>,
     pub(super) ops: Vec<u32>,
     pub(super) alias: Vec<u32>,
     pub(super) parts: Vec<u32>,
-    pub(super) vals: Vec<Val>,
-    /// The condition of each spot's terminator, or `NONE`.
+    pub(super) vals: Vec<IdValue>,
+    /// The condition of each point's terminator, or `NONE`.
     pub(super) conditions: Vec<u32>,
     pub(super) checks: Vec<Check>,
     /// The variable of a cell's phi.
@@ -116,14 +116,14 @@ pub(super) struct Graph {
 /// A store into shared memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SharedStore {
-    pub(super) spot: u32,
+    pub(super) point: u32,
     pub(super) value: u32,
     pub(super) pointer: Id,
     /// The node of the address.
     pub(super) address: u32,
 }
 
-impl Graph {
+impl ValueGraph {
     /// The node that stands for `n`.
     pub(super) fn find(&self, mut n: u32) -> u32 {
         while self.alias[n as usize] != n {
@@ -179,11 +179,11 @@ impl Graph {
         }
     }
 
-    /// The nodes of an id in a frame.
+    /// The nodes of an id in a call instance.
     pub(super) fn nodes_of(&self, at: u32) -> &[u32] {
         match self.vals.get(at as usize) {
-            Some(Val::Parts(start, len)) => &self.parts[*start as usize..(*start + *len) as usize],
-            Some(Val::Node(n)) => std::slice::from_ref(n),
+            Some(IdValue::Parts(start, len)) => &self.parts[*start as usize..(*start + *len) as usize],
+            Some(IdValue::Node(n)) => std::slice::from_ref(n),
             _ => &[],
         }
     }

@@ -39,36 +39,36 @@ fn field(op: Op, operand: usize) -> Option<Field> {
 }
 
 /// Returns true if an instruction makes something else of a number, whatever it was.
-fn sets(op: Op, what: Field) -> bool {
+fn sets(op: Op, set: Field) -> bool {
     match op {
         Op::TensorLayoutSetDimensionNV | Op::TensorViewSetDimensionNV => {
-            matches!(what, Field::Dimension | Field::Stride | Field::Offset | Field::Span)
+            matches!(set, Field::Dimension | Field::Stride | Field::Offset | Field::Span)
         }
         // Offsets are added up.
-        Op::TensorLayoutSliceNV => what == Field::Span,
-        _ => field(op, 1) == Some(what),
+        Op::TensorLayoutSliceNV => set == Field::Span,
+        _ => field(op, 1) == Some(set),
     }
 }
 
 impl Prover<'_, '_, '_> {
     /// The values of which each decides alone whether a layout or a view differs.
     pub(super) fn fields(&self, mut n: u32, scope: Uniformity) -> Vec<u32> {
-        let solved = self.solved;
+        let solution = self.solution;
         let mut found = Vec::new();
         let mut later: Vec<Op> = Vec::new();
         for _ in 0..64 {
-            let node = &solved.graph.nodes[n as usize];
-            let Some(op) = node.inst.map(|r| solved.program.module.inst(r).op).filter(|op| is_layout(*op)) else {
+            let node = &solution.graph.nodes[n as usize];
+            let Some(op) = node.inst.map(|r| solution.program.module.inst(r).op).filter(|op| is_layout(*op)) else {
                 break;
             };
             let mut before = None;
-            for (i, (operand, _)) in solved.graph.operands(n).enumerate() {
-                let Some(what) = field(op, i).filter(|_| i > 0) else {
+            for (i, (operand, _)) in solution.graph.operands(n).enumerate() {
+                let Some(set) = field(op, i).filter(|_| i > 0) else {
                     before = Some(operand);
                     continue;
                 };
-                let differs = solved.seen_from(operand, node.spot).0 > scope;
-                if differs && !later.iter().any(|op| sets(*op, what)) {
+                let differs = solution.seen_from(operand, node.point).0 > scope;
+                if differs && !later.iter().any(|op| sets(*op, set)) {
                     found.push(operand);
                 }
             }

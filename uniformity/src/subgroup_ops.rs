@@ -6,7 +6,7 @@ use coop_ir::spv::GroupOperation;
 use smallvec::SmallVec;
 
 /// Those who execute a subgroup instruction together.
-pub(super) struct Together<'a> {
+pub(super) struct ActiveLanes<'a> {
     /// Where they are in the workgroup, ascending.
     pub(super) all: &'a [u32],
     /// How many invocations a subgroup has.
@@ -16,7 +16,7 @@ pub(super) struct Together<'a> {
 /// The values of a few invocations.
 type Some64 = SmallVec<[u64; 64]>;
 
-impl Together<'_> {
+impl ActiveLanes<'_> {
     /// What the instruction gives one of them, if it can be computed. `value` is their operand, `named` the index that the
     /// invocation itself has, `width` that of the result in bits.
     pub(super) fn gives(
@@ -70,7 +70,7 @@ impl Together<'_> {
     }
 }
 
-/// Returns true if [`Together::gives`] knows the instruction.
+/// Returns true if [`ActiveLanes::gives`] knows the instruction.
 pub(super) fn is_computed(inst: &Inst) -> bool {
     let moves = matches!(
         inst.op,

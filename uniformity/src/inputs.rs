@@ -61,7 +61,7 @@ fn block<'a>(
 
 /// What is known of a built-in.
 pub(super) struct Source {
-    pub(super) over: Uniformity,
+    pub(super) uniformity: Uniformity,
     pub(super) shape: Shape,
     /// What must hold for the shape.
     pub(super) assumes: Assumptions,
@@ -70,11 +70,11 @@ pub(super) struct Source {
 /// A component of a built-in.
 pub(super) fn built_in(grid: &Grid, number: BuiltIn, component: u32) -> Source {
     use Uniformity::{Divergent, Subgroup, Workgroup};
-    let plain = |over| Source { over, shape: Shape::Unknown, assumes: Assumptions::NONE };
-    let known = |over, shape, assumes| match shape {
+    let plain = |uniformity| Source { uniformity, shape: Shape::Unknown, assumes: Assumptions::NONE };
+    let known = |uniformity, shape, assumes| match shape {
         // All the same, so nothing differs.
-        Shape::Const(_) => Source { over: Workgroup, shape, assumes },
-        shape => Source { over, shape, assumes },
+        Shape::Const(_) => Source { uniformity: Workgroup, shape, assumes },
+        shape => Source { uniformity, shape, assumes },
     };
     let exact = Assumptions::NONE;
     let subgroup = grid.subgroup;
@@ -105,13 +105,15 @@ pub(super) fn built_in(grid: &Grid, number: BuiltIn, component: u32) -> Source {
             };
             match grid.kernel && !whole {
                 true => plain(Subgroup),
-                false => Source { over: Workgroup, shape: Shape::Const(subgroup as u64), assumes },
+                false => Source { uniformity: Workgroup, shape: Shape::Const(subgroup as u64), assumes },
             }
         }
         BuiltIn::NumSubgroups => match grid.size {
-            Some(_) => {
-                Source { over: Workgroup, shape: Shape::Const(grid.lanes.div_ceil(subgroup) as u64), assumes: places }
-            }
+            Some(_) => Source {
+                uniformity: Workgroup,
+                shape: Shape::Const(grid.lanes.div_ceil(subgroup) as u64),
+                assumes: places,
+            },
             None => plain(Workgroup),
         },
         BuiltIn::SubgroupId if grid.size.is_some() => known(Subgroup, grid.vector(|l| (l / subgroup) as u32), places),
@@ -121,7 +123,7 @@ pub(super) fn built_in(grid: &Grid, number: BuiltIn, component: u32) -> Source {
         BuiltIn::LocalInvocationIndex => {
             let lanes = (0..subgroup as u32).collect();
             let shape = Shape::Offset { lanes, align: power_of_two(subgroup as u32), base: Subgroup };
-            Source { over: Divergent, shape, assumes: places }
+            Source { uniformity: Divergent, shape, assumes: places }
         }
         BuiltIn::LocalInvocationId => match local_id(grid, component) {
             Some(shape) => known(Divergent, shape, exact),
@@ -132,7 +134,7 @@ pub(super) fn built_in(grid: &Grid, number: BuiltIn, component: u32) -> Source {
                 // Of a kernel's offset nothing is known.
                 let align = if grid.kernel { 1 } else { power_of_two(n) };
                 let shape = Shape::Offset { lanes, align, base: Workgroup };
-                Source { over: Divergent, shape, assumes: exact }
+                Source { uniformity: Divergent, shape, assumes: exact }
             }
             // A workgroup has one invocation along this axis.
             (Some(_), _) => plain(Workgroup),

@@ -1,12 +1,12 @@
 //! What is asked of every instruction more than once, found once.
 
-use super::layout::Layouts;
+use super::instructions::barrier;
+use super::leaves::LeafLayouts;
 use super::memory::Writes;
-use super::values::barrier;
 use coop_ir::{IdSet, Inst, InstRef, Module};
 
 /// A set of marks for each instruction of a function's body.
-pub(super) struct Marks(Vec<u8>);
+pub(super) struct InstFlags(Vec<u8>);
 
 /// Its result or an operand is, or contains, a matrix.
 const MATRIX: u8 = 1;
@@ -15,8 +15,8 @@ const BARRIER: u8 = 2;
 /// It writes shared memory.
 const SHARED: u8 = 4;
 
-impl Marks {
-    pub(super) fn new(module: &Module, layouts: &Layouts, writes: &Writes) -> Marks {
+impl InstFlags {
+    pub(super) fn new(module: &Module, layouts: &LeafLayouts, writes: &Writes) -> InstFlags {
         let mut marks = vec![0; module.arena_len()];
         writes.shared().for_each(|r| marks[r.index()] |= SHARED);
         let matrices = matrices(module, layouts);
@@ -31,7 +31,7 @@ impl Marks {
                 }
             }
         });
-        Marks(marks)
+        InstFlags(marks)
     }
 
     /// Returns true if an instruction's result or an operand is, or contains, a matrix.
@@ -51,7 +51,7 @@ impl Marks {
 }
 
 /// The values that are, or contain, matrices; `None` if there are no types of that kind.
-fn matrices(module: &Module, layouts: &Layouts) -> Option<IdSet> {
+fn matrices(module: &Module, layouts: &LeafLayouts) -> Option<IdSet> {
     if !layouts.has_matrices() {
         return None;
     }

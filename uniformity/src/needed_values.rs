@@ -1,7 +1,7 @@
 //! Which values decide anything: conditions of branches, operands that must be the same for all, and whatever those
 //! are made of. What a shader computes besides - as a rule most of it - needs no nodes.
 //!
-//! The answer is for the whole module, not for each call. It holds too many ids where in doubt: a value that is wanted
+//! The answer is for the whole module, not for each call. It holds too many ids where in divergence: a value that is wanted
 //! and has no node counts as different in every invocation. What is true of the set of wanted ids:
 //!
 //! 1. With a value, what it is computed from is wanted: its operands, for a call's result what the callee returns, for
@@ -10,10 +10,10 @@
 //!    there, and every pointer through which that happens, also by the functions that it is passed to. An address alone
 //!    wants no contents.
 
-use super::marks::Marks;
+use super::inst_flags::InstFlags;
+use super::instructions::uniform_operands;
 use super::memory::root;
-use super::values::uniform_operands;
-use crate::layout::Layouts;
+use crate::leaves::LeafLayouts;
 use coop_ir::entry::CallGraph;
 use coop_ir::grammar::Op;
 use coop_ir::hash::FxHashMap;
@@ -24,8 +24,8 @@ use coop_ir::{Id, IdIndex, IdSet, IdTable, Inst, InstRef, Module};
 struct Slicer<'a> {
     module: &'a Module,
     calls: &'a CallGraph,
-    layouts: &'a Layouts,
-    marks: &'a Marks,
+    layouts: &'a LeafLayouts,
+    marks: &'a InstFlags,
     wanted: IdSet,
     work: Vec<Id>,
     /// Variables and parameters whose contents are wanted.
@@ -44,7 +44,7 @@ struct Slicer<'a> {
 }
 
 /// The wanted ids of a module.
-pub(super) fn wanted(module: &Module, calls: &CallGraph, layouts: &Layouts, marks: &Marks) -> IdSet {
+pub(super) fn wanted(module: &Module, calls: &CallGraph, layouts: &LeafLayouts, marks: &InstFlags) -> IdSet {
     let mut this = Slicer {
         module,
         calls,

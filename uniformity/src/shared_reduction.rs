@@ -14,14 +14,14 @@
 //! 2. It stores what a whole subgroup reduced from the very value that is combined, by the same operation; or that vote.
 //! 3. Subgroups store into different places, and the place of the subgroup itself is read, or the places of all: then the
 //!    value is the same in the subgroup, or in the workgroup.
-//! 4. In a loop over the places all are combined: it has one exit, and the combination is in every round.
+//! 4. In a loop over the places all are combined: it has one exit, and the combination is in every iteration.
 //!
 //! Where a loop ends is assumed to be right if it is not known. Floats are assumed to have no NaN among them.
 
-use super::graph::{NONE, Program};
-use super::nodes::{Graph, Group, Kind, SharedStore};
+use super::program::{NONE, Program};
 use super::shape::{Fold, Shape, float_of_code};
-use super::solve::Solved;
+use super::solve::Solution;
+use super::value_graph::{Group, Kind, SharedStore, ValueGraph};
 use super::{Assumptions, Uniformity};
 use coop_ir::Id;
 use coop_ir::cfg::{Case, DomTree, Graph as Cfg};
@@ -58,7 +58,7 @@ impl Family {
         })
     }
 
-    fn of_combination(program: &Program, graph: &Graph, n: u32) -> Option<Family> {
+    fn of_combination(program: &Program, graph: &ValueGraph, n: u32) -> Option<Family> {
         let node = &graph.nodes[n as usize];
         let inst = program.module.inst(node.inst?);
         // Integers have the numbers of GLSL.std.450 whatever the set.
@@ -101,7 +101,7 @@ impl Family {
 /// An index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Slot {
-    Known(u64),
+    IterationValues(u64),
     Node(u32),
 }
 
@@ -130,7 +130,7 @@ pub(super) struct Rule {
     predicate: Option<Predicate>,
     /// Where it is stored.
     slot: Slot,
-    /// The spot that decides who stores, and the condition with the value for which an invocation does.
+    /// The point that decides who stores, and the condition with the value for which an invocation does.
     anchor: u32,
     condition: Option<(u32, bool)>,
 }
@@ -148,7 +148,7 @@ struct Predicate {
 /// Finds where the idiom is.
 struct Finder<'a, 'm> {
     program: &'a Program<'m>,
-    graph: &'a Graph,
+    graph: &'a ValueGraph,
     dom: Option<DomTree>,
 }
 
@@ -164,7 +164,7 @@ struct Combination {
 const MAX_CHAIN: usize = 64;
 
 /// The rules of a program, by node.
-pub(super) fn rules(program: &Program, graph: &Graph) -> Vec<Rule> {
+pub(super) fn rules(program: &Program, graph: &ValueGraph) -> Vec<Rule> {
     if graph.shared_stores.is_empty() {
         return Vec::new();
     }
@@ -182,8 +182,8 @@ impl Finder<'_, '_> {
                 let (op, left, limit) = self.comparison(n)?;
                 let combination = self.combination(left)?;
                 // What a loop combines is so behind it.
-                let spot = self.graph.nodes[n as usize].spot;
-                if combination.behind.is_some_and(|l| self.program.in_loop(spot, l)) {
+                let point = self.graph.nodes[n as usize].point;
+                if combination.behind.is_some_and(|l| self.program.in_loop(point, l)) {
                     return None;
                 }
                 (combination, Some((op, left, limit)))
@@ -204,10 +204,10 @@ impl Finder<'_, '_> {
             }
         };
         let (anchor, condition) = self.anchor(store)?;
-        self.dominates(self.graph.nodes[reduced as usize].spot, anchor).then_some(())?;
+        self.dominates(self.graph.nodes[reduced as usize].point, anchor).then_some(())?;
         for read in &combination.reads {
-            let spot = self.graph.nodes[*read as usize].spot;
-            (spot != anchor && self.dominates(anchor, spot)).then_some(())?;
+            let point = self.graph.nodes[*read as usize].point;
+            (point != anchor && self.dominates(anchor, point)).then_some(())?;
         }
         let slot = self.slot(store.pointer, store.address)?;
         let places = match combination.behind {
@@ -240,7 +240,7 @@ impl Finder<'_, '_> {
         }
         // In a loop over what was stored, the value is a phi that begins with the invocation's own.
         let node = &self.graph.nodes[n as usize];
-        let l = self.program.headed_loop(node.spot).filter(|_| node.kind == Kind::Phi)?;
+        let l = self.program.headed_loop(node.point).filter(|_| node.kind == Kind::Phi)?;
         let (mut begin, mut back) = (None, None);
         for (op, edge) in self.graph.operands(n) {
             let inside = self.program.in_loop(self.program.edge(edge?).from, l);
@@ -316,7 +316,7 @@ impl Finder<'_, '_> {
             Family::FMax | Family::FMin => float,
             Family::And | Family::Or => false,
         };
-        // The greatest is below a limit if all are, and above it if any is; the least the other way round.
+        // The greatest is below a limit if all are, and above it if any is; the least the other way iteration.
         let family = if of.family.is_max() == less { Family::And } else { Family::Or };
         // Who has NaN is not among those that are above.
         if !fits || family == Family::Or && float {
@@ -338,16 +338,16 @@ impl Finder<'_, '_> {
         self.graph.nodes[n as usize].inst.map(|r| self.program.module.inst(r).op)
     }
 
-    /// The spot that decides who stores, and the condition with the value for which an invocation does.
+    /// The point that decides who stores, and the condition with the value for which an invocation does.
     fn anchor(&mut self, store: &SharedStore) -> Option<(u32, Option<(u32, bool)>)> {
-        let &[edge] = self.program.into(store.spot) else { return Some((store.spot, None)) };
+        let &[edge] = self.program.into(store.point) else { return Some((store.point, None)) };
         let edge = self.program.edge(edge);
         let condition = self.graph.conditions[edge.from as usize];
         let when = match edge.case {
             Case::True => true,
             Case::False => false,
             // Nobody decides.
-            _ => return Some((store.spot, None)),
+            _ => return Some((store.point, None)),
         };
         (condition != NONE).then(|| (edge.from, Some((self.graph.find(condition), when))))
     }
@@ -356,7 +356,7 @@ impl Finder<'_, '_> {
         let program = self.program;
         let dom = self.dom.get_or_insert_with(|| {
             let edges: Vec<_> = program.edges.iter().map(|e| (e.from as usize, e.to as usize)).collect();
-            DomTree::new(&Cfg::new(program.spots.len(), &edges), 0)
+            DomTree::new(&Cfg::new(program.points.len(), &edges), 0)
         });
         dom.dominates(a as usize, b as usize)
     }
@@ -372,7 +372,7 @@ impl Finder<'_, '_> {
         let module = self.program.module;
         let chain = module.def_inst(pointer)?;
         match chain.op {
-            Op::Variable => return Some(Slot::Known(0)),
+            Op::Variable => return Some(Slot::IterationValues(0)),
             op if op.is_member_chain() => {}
             _ => return None,
         }
@@ -381,21 +381,21 @@ impl Finder<'_, '_> {
         let (Some(index), None, true) = (indices.next(), indices.next(), plain) else { return None };
         let constant = module.def_inst(index).filter(|i| i.op == Op::Constant);
         if let Some(c) = constant {
-            return Some(Slot::Known(u64::from(c.word(0)?)));
+            return Some(Slot::IterationValues(u64::from(c.word(0)?)));
         }
         let mut ops = self.graph.operands(self.graph.find(address)).map(|(op, _)| op);
         let only = ops.next()?;
         ops.next().is_none().then_some(Slot::Node(only))
     }
 
-    /// The places over which a loop runs, one in each round, all of which are combined to the phi of its header.
+    /// The places over which a loop runs, one in each iteration, all of which are combined to the phi of its header.
     fn range(&mut self, l: u32, read: u32, phi: u32, compared: Option<u32>) -> Option<Reads> {
         let program = self.program;
         let phi = compared.unwrap_or(phi);
-        let header = self.graph.nodes[phi as usize].spot;
+        let header = self.graph.nodes[phi as usize].point;
         let Slot::Node(index) = self.slot_of_read(read)? else { return None };
         let of = &self.graph.nodes[index as usize];
-        if program.loops[l as usize].entries.len() != 1 || of.kind != Kind::Phi || of.spot != header {
+        if program.loops[l as usize].entries.len() != 1 || of.kind != Kind::Phi || of.point != header {
             return None;
         }
         let (mut first, mut latch) = (None, None);
@@ -412,7 +412,7 @@ impl Finder<'_, '_> {
         }
         // One way out: where the index has come to the end.
         let inside = |s: u32| program.in_loop(s, l);
-        let mut exits = (0..program.spots.len() as u32).filter(|s| inside(*s)).filter(|s| {
+        let mut exits = (0..program.points.len() as u32).filter(|s| inside(*s)).filter(|s| {
             let mut out = program.out(*s).map(|e| program.edge(e).to);
             program.out(*s).is_empty() || out.any(|to| !inside(to))
         });
@@ -426,7 +426,7 @@ impl Finder<'_, '_> {
         let less = matches!(self.op(condition)?, Op::ULessThan | Op::SLessThan | Op::INotEqual);
         let mut ops = self.graph.operands(condition).map(|(op, _)| op);
         let (left, end) = (ops.next()?, ops.next()?);
-        let combined = self.graph.nodes[read as usize].spot;
+        let combined = self.graph.nodes[read as usize].point;
         let always = self.dominates(exit, combined) && exit != combined && self.dominates(combined, latch?);
         (less && left == index && always).then_some(Reads::Range(first?, end))
     }
@@ -452,7 +452,7 @@ fn comparison_of(op: Op) -> Option<(bool, bool, bool)> {
     })
 }
 
-fn shared_variable(program: &Program, graph: &Graph, n: u32) -> Option<Id> {
+fn shared_variable(program: &Program, graph: &ValueGraph, n: u32) -> Option<Id> {
     let node = &graph.nodes[n as usize];
     let inst = program.module.inst(node.inst.filter(|_| matches!(node.kind, Kind::Load { .. }))?);
     let variable = super::memory::root(program.module, inst.id(0)?)?;
@@ -460,14 +460,14 @@ fn shared_variable(program: &Program, graph: &Graph, n: u32) -> Option<Id> {
 }
 
 /// How many instructions may write a variable of shared memory.
-fn graph_writes(graph: &Graph, variable: Id) -> u32 {
+fn graph_writes(graph: &ValueGraph, variable: Id) -> u32 {
     graph.shared_writes.get(&Some(variable)).copied().unwrap_or(0)
         + graph.shared_writes.get(&None).copied().unwrap_or(0)
 }
 
 impl Rule {
     /// The loop behind which alone the rule holds, if its node is a phi of that loop.
-    pub(super) fn only_behind(&self, graph: &Graph) -> Option<u32> {
+    pub(super) fn only_behind(&self, graph: &ValueGraph) -> Option<u32> {
         self.behind.filter(|_| graph.nodes[self.node as usize].kind == Kind::Phi)
     }
 }
@@ -475,41 +475,43 @@ impl Rule {
 /// Whether a lane stores.
 type Stores<'a> = Box<dyn Fn(usize) -> bool + 'a>;
 
-impl Solved<'_, '_> {
+impl Solution<'_, '_> {
     /// Over what a rule says that its node is the same, and what must hold; `None` if it says nothing, or not yet.
     pub(super) fn by_rule(&self, rule: &Rule) -> Option<(Uniformity, Assumptions)> {
         let mut assumes =
             if rule.family.is_float() && rule.predicate.is_none() { Assumptions::REDUCED } else { Assumptions::NONE };
-        let mut over = self.flow.spots[rule.anchor as usize];
-        assumes = assumes.and(self.flow.spots_assume[rule.anchor as usize]);
+        let mut uniformity = self.flow.points[rule.anchor as usize];
+        assumes = assumes.and(self.flow.points_assume[rule.anchor as usize]);
         // A whole subgroup reduces.
-        let reducing = self.graph.nodes[rule.reduced as usize].spot as usize;
-        if self.flow.spots[reducing] > Uniformity::Subgroup || over > Uniformity::Subgroup {
+        let reducing = self.graph.nodes[rule.reduced as usize].point as usize;
+        if self.flow.points[reducing] > Uniformity::Subgroup || uniformity > Uniformity::Subgroup {
             return None;
         }
-        assumes = assumes.and(self.flow.spots_assume[reducing]);
-        if (over == Uniformity::Subgroup || self.flow.spots[reducing] == Uniformity::Subgroup) && !self.subgroup_flow {
-            assumes = assumes.and(Assumptions::MEETING);
+        assumes = assumes.and(self.flow.points_assume[reducing]);
+        if (uniformity == Uniformity::Subgroup || self.flow.points[reducing] == Uniformity::Subgroup)
+            && !self.subgroup_flow
+        {
+            assumes = assumes.and(Assumptions::RECONVERGENCE);
         }
-        let user = self.graph.nodes[rule.node as usize].spot;
+        let user = self.graph.nodes[rule.node as usize].point;
         for read in &rule.reads {
-            let spot = match rule.behind {
-                // As who is behind the loop sees it: it must have ended for all in the same round.
+            let point = match rule.behind {
+                // As who is behind the loop sees it: it must have ended for all in the same iteration.
                 Some(l) => self.behind(l).unwrap_or(user),
                 None => user,
             };
-            let (read, rests) = self.seen_from(*read, spot);
-            (over, assumes) = (over.max(read), assumes.and(rests));
+            let (read, rests) = self.seen_from(*read, point);
+            (uniformity, assumes) = (uniformity.max(read), assumes.and(rests));
         }
         if let Some(p) = &rule.predicate {
             assumes = assumes.and(self.judges(p)?);
         }
         let (place, rests) = self.place(rule)?;
-        over = over.max(place);
-        (over != Uniformity::Divergent).then_some((over, assumes.and(rests)))
+        uniformity = uniformity.max(place);
+        (uniformity != Uniformity::Divergent).then_some((uniformity, assumes.and(rests)))
     }
 
-    /// A spot behind a loop.
+    /// A point behind a loop.
     fn behind(&self, l: u32) -> Option<u32> {
         let inside = |s: u32| self.program.in_loop(s, l);
         let exits = self.program.edges.iter().find(|e| inside(e.from) && !inside(e.to));
@@ -543,7 +545,7 @@ impl Solved<'_, '_> {
         let single = grid.size.is_some() && grid.lanes <= grid.subgroup;
         let own = match rule.slot {
             Slot::Node(n) => self.built_in_of(n) == Some(BuiltIn::SubgroupId),
-            Slot::Known(_) => false,
+            Slot::IterationValues(_) => false,
         };
         // Subgroups have numbers from 0 on, wherever they are.
         match &rule.places {
@@ -560,7 +562,7 @@ impl Solved<'_, '_> {
             _ => assumes = assumes.and(grid.subgroups()),
         }
         let value = |slot: Slot, lane: usize| match slot {
-            Slot::Known(v) => Some(v),
+            Slot::IterationValues(v) => Some(v),
             Slot::Node(n) => self.graph.nodes[n as usize].shape.value(lane),
         };
         let unknown = |slot: &Slot| matches!(slot, Slot::Node(n) if self.graph.nodes[*n as usize].shape == Shape::Top);
@@ -646,7 +648,7 @@ impl Solved<'_, '_> {
         let Some(op) = node.inst.map(|r| self.program.module.inst(r).op) else { return false };
         let mut ops = self.graph.operands(condition).map(|(op, _)| op);
         match (op, ops.next(), ops.next()) {
-            (Op::GroupNonUniformElect, ..) => self.flow.spots[node.spot as usize] <= Uniformity::Subgroup,
+            (Op::GroupNonUniformElect, ..) => self.flow.points[node.point as usize] <= Uniformity::Subgroup,
             (Op::IEqual, Some(a), Some(b)) => {
                 let zero = self.graph.nodes[b as usize].shape == Shape::Const(0);
                 zero && self.built_in_of(a) == Some(BuiltIn::SubgroupLocalInvocationId)

@@ -26,7 +26,7 @@ enum Form {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Layout {
+struct LeafLayout {
     form: Form,
     leaves: u32,
     /// The scope of the matrix that it is or contains.
@@ -53,14 +53,14 @@ pub(super) enum Step {
 }
 
 /// The layouts of all types.
-pub(super) struct Layouts {
-    by_type: IdTable<Layout>,
+pub(super) struct LeafLayouts {
+    by_type: IdTable<LeafLayout>,
     has_matrices: bool,
 }
 
-impl Layouts {
-    pub(super) fn new(module: &Module, constants: &Constants) -> Layouts {
-        let mut this = Layouts { by_type: IdTable::new(module), has_matrices: false };
+impl LeafLayouts {
+    pub(super) fn new(module: &Module, constants: &Constants) -> LeafLayouts {
+        let mut this = LeafLayouts { by_type: IdTable::new(module), has_matrices: false };
         // What a type is made of stands before it.
         for &r in &module.globals {
             let inst = module.inst(r);
@@ -76,8 +76,8 @@ impl Layouts {
         this
     }
 
-    fn layout(&self, module: &Module, constants: &Constants, ty: Id) -> Layout {
-        let leaf = |matrix| Layout {
+    fn layout(&self, module: &Module, constants: &Constants, ty: Id) -> LeafLayout {
+        let leaf = |matrix| LeafLayout {
             form: Form::Leaf,
             leaves: 1,
             matrix,
@@ -91,22 +91,22 @@ impl Layouts {
             return leaf(Some(scope(inst.id(1), constants)));
         }
         match inst.and_then(Type::of_inst) {
-            Some(Type::Bool) => Layout { width: 1, ..leaf(None) },
-            Some(Type::Scalar(Scalar::Int { width, .. })) => Layout { width: width.min(64) as u8, ..leaf(None) },
-            Some(Type::Scalar(_)) => Layout { float: true, ..leaf(None) },
+            Some(Type::Bool) => LeafLayout { width: 1, ..leaf(None) },
+            Some(Type::Scalar(Scalar::Int { width, .. })) => LeafLayout { width: width.min(64) as u8, ..leaf(None) },
+            Some(Type::Scalar(_)) => LeafLayout { float: true, ..leaf(None) },
             Some(Type::Pointer { storage, .. } | Type::UntypedPointer { storage }) => {
-                Layout { storage: Some(storage), ..leaf(None) }
+                LeafLayout { storage: Some(storage), ..leaf(None) }
             }
             Some(Type::CoopMat(m)) => leaf(Some(scope(Some(m.scope), constants))),
             Some(Type::Vector { elem, len }) if len <= 4 && self.width(elem) > 0 => {
-                Layout { form: Form::Row { count: len, leaves: 1 }, leaves: len, ..leaf(None) }
+                LeafLayout { form: Form::Row { count: len, leaves: 1 }, leaves: len, ..leaf(None) }
             }
             Some(Type::Array { elem, len }) => {
                 let (inner, matrix) = (self.leaves(elem), self.matrix(elem));
                 let count = constants.get(len).fixed().filter(|n| (1..=MAX_SPLIT_ARRAY).contains(n));
                 match count.map(|n| n as u32).filter(|n| n * inner <= MAX_LEAVES) {
                     Some(count) => {
-                        Layout { form: Form::Row { count, leaves: inner }, leaves: count * inner, ..leaf(matrix) }
+                        LeafLayout { form: Form::Row { count, leaves: inner }, leaves: count * inner, ..leaf(matrix) }
                     }
                     None => leaf(matrix),
                 }
@@ -115,7 +115,7 @@ impl Layouts {
                 let matrix = members.iter().filter_map(|m| self.matrix(*m)).min();
                 let total = members.iter().try_fold(0u32, |n, m| n.checked_add(self.leaves(*m)));
                 match total.filter(|n| (1..=MAX_LEAVES).contains(n)) {
-                    Some(leaves) => Layout { form: Form::Struct, leaves, ..leaf(matrix) },
+                    Some(leaves) => LeafLayout { form: Form::Struct, leaves, ..leaf(matrix) },
                     None => leaf(matrix),
                 }
             }

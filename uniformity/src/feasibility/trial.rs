@@ -1,14 +1,14 @@
 //! What is made up in a trial.
 
-use super::{Plan, Player, Trial, Turn, Way};
+use super::{BranchChoice, Path, PathSearch, SearchPlan, Trial};
 use coop_ir::hash::{FxHashMap, FxHasher};
 use coop_ir::{Id, InstRef};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 impl<'a> Trial<'a> {
-    pub(super) fn new(player: &Player, plan: &'a Plan<'a>, number: u64) -> Trial<'a> {
-        let lanes = player.solved.grid.lanes;
+    pub(super) fn new(player: &PathSearch, plan: &'a SearchPlan<'a>, number: u64) -> Trial<'a> {
+        let lanes = player.solution.grid.lanes;
         let mut t = Trial {
             number,
             plan,
@@ -17,7 +17,7 @@ impl<'a> Trial<'a> {
             visits: FxHashMap::default(),
             passed: vec![false; lanes],
             waiting: BTreeMap::new(),
-            turns: FxHashMap::default(),
+            choices: FxHashMap::default(),
             memory: FxHashMap::default(),
             numbers: FxHashMap::default(),
             workgroups: [1; 3],
@@ -97,18 +97,21 @@ impl<'a> Trial<'a> {
     }
 
     /// What was made up.
-    pub(super) fn way(self) -> Way {
+    pub(super) fn path(self) -> Path {
         let mut kept: Vec<InstRef> = self.plan.kept.iter().copied().collect();
         kept.sort_unstable();
-        let mut turns: Vec<Turn> =
-            self.turns.into_iter().map(|((at, round, group), to)| Turn { at, round, group, to }).collect();
-        turns.sort_unstable_by_key(|t| (t.at, t.round, t.group));
+        let mut choices: Vec<BranchChoice> = self
+            .choices
+            .into_iter()
+            .map(|((at, iteration, group), to)| BranchChoice { at, iteration, group, to })
+            .collect();
+        choices.sort_unstable_by_key(|t| (t.at, t.iteration, t.group));
         let memory = self.memory.into_iter();
         let mut memory: Vec<(Id, u64, u64)> =
             memory.map(|((base, indices), v)| (base, indices.last().copied().unwrap_or(0), v)).collect();
         memory.sort_unstable();
         let mut numbers: Vec<(InstRef, u32, u64)> = self.numbers.into_iter().map(|((at, g), v)| (at, g, v)).collect();
         numbers.sort_unstable();
-        Way { kept, over: Vec::new(), turns, memory, numbers, workgroups: self.workgroups }
+        Path { kept, uniformity: Vec::new(), choices, memory, numbers, workgroups: self.workgroups }
     }
 }

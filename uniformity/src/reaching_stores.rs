@@ -1,19 +1,19 @@
 //! Which store a read of a cell reads.
 //!
-//! As for SSA: values of different stores meet at the iterated dominance frontier of the spots that store; anywhere
-//! else a cell holds what the closest dominating spot that stores into it, or where values meet, left in it. Only the
+//! As for SSA: values of different stores meet at the iterated dominance frontier of the points that store; anywhere
+//! else a cell holds what the closest dominating point that stores into it, or where values meet, left in it. Only the
 //! phis that something reads are made.
 
-use super::cells::Cell;
+use super::variables::Cell;
 use coop_ir::cfg::{DomTree, Frontiers, Graph};
 use coop_ir::hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-/// The dominators of a program's spots.
+/// The dominators of a program's points.
 pub(super) struct Tree {
     dom: DomTree,
     frontiers: Frontiers,
-    /// The place of each spot in the tree's preorder.
+    /// The place of each point in the tree's preorder.
     place: Vec<u32>,
 }
 
@@ -32,18 +32,18 @@ impl Tree {
 
 /// What a cell holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Found {
+pub(super) enum Definition {
     /// What was stored.
     Store(u32),
-    /// What comes together at the beginning of the spot.
+    /// What comes together at the beginning of the point.
     Phi,
     /// What it held first.
     First,
 }
 
-/// One spot that decides what a cell holds.
+/// One point that decides what a cell holds.
 struct Mark {
-    spot: u32,
+    point: u32,
     store: Option<u32>,
     phi: bool,
     /// The closest mark that dominates this one.
@@ -54,24 +54,24 @@ struct Mark {
 pub(super) struct Reaching<'t> {
     tree: &'t Tree,
     pub(super) cell: &'t Cell,
-    /// In preorder of the tree; the first is the first spot.
+    /// In preorder of the tree; the first is the first point.
     marks: SmallVec<[Mark; 8]>,
-    /// The phis that were made, by spot.
+    /// The phis that were made, by point.
     pub(super) phis: FxHashMap<u32, u32>,
 }
 
 impl<'t> Reaching<'t> {
     pub(super) fn new(tree: &'t Tree, cell: &'t Cell) -> Reaching<'t> {
-        let mark = |spot| Mark { spot, store: None, phi: false, up: 0 };
+        let mark = |point| Mark { point, store: None, phi: false, up: 0 };
         let mut marks: SmallVec<[Mark; 8]> = smallvec![mark(0)];
-        marks.extend(cell.stores.iter().map(|(spot, n)| Mark { store: Some(*n), ..mark(*spot) }));
+        marks.extend(cell.stores.iter().map(|(point, n)| Mark { store: Some(*n), ..mark(*point) }));
         if cell.stores.len() > 1 || cell.stores.first().is_some_and(|s| s.0 != 0) {
-            let meet = tree.frontiers.iterated(marks.iter().map(|m| m.spot as usize));
-            marks.extend(meet.into_iter().map(|s| Mark { phi: true, ..mark(s as u32) }));
+            let joins = tree.frontiers.iterated(marks.iter().map(|m| m.point as usize));
+            marks.extend(joins.into_iter().map(|s| Mark { phi: true, ..mark(s as u32) }));
         }
-        marks.sort_by_key(|m| tree.place[m.spot as usize]);
+        marks.sort_by_key(|m| tree.place[m.point as usize]);
         marks.dedup_by(|b, a| {
-            let same = a.spot == b.spot;
+            let same = a.point == b.point;
             if same {
                 (a.store, a.phi) = (a.store.or(b.store), a.phi || b.phi);
             }
@@ -80,7 +80,7 @@ impl<'t> Reaching<'t> {
         let all = marks.as_mut_slice();
         for i in 1..all.len() {
             let mut up = i - 1;
-            while !tree.dom.dominates(all[up].spot as usize, all[i].spot as usize) {
+            while !tree.dom.dominates(all[up].point as usize, all[i].point as usize) {
                 up = all[up].up as usize;
             }
             all[i].up = up as u32;
@@ -88,28 +88,28 @@ impl<'t> Reaching<'t> {
         Reaching { tree, cell, marks, phis: FxHashMap::default() }
     }
 
-    /// Where what the cell holds at the beginning or the end of a spot comes from.
-    pub(super) fn find(&self, spot: u32, begin: bool) -> (u32, Found) {
-        let (place, marks) = (self.tree.place[spot as usize], self.marks.as_slice());
-        let behind = marks.partition_point(|m| self.tree.place[m.spot as usize] <= place);
+    /// Where what the cell holds at the beginning or the end of a point comes from.
+    pub(super) fn find(&self, point: u32, begin: bool) -> (u32, Definition) {
+        let (place, marks) = (self.tree.place[point as usize], self.marks.as_slice());
+        let behind = marks.partition_point(|m| self.tree.place[m.point as usize] <= place);
         let mut at = behind.saturating_sub(1);
-        if begin && marks[at].spot == spot {
+        if begin && marks[at].point == point {
             if marks[at].phi {
-                return (spot, Found::Phi);
+                return (point, Definition::Phi);
             }
             if at == 0 {
-                return (spot, Found::First);
+                return (point, Definition::First);
             }
             at = marks[at].up as usize;
         }
-        while !self.tree.dom.dominates(marks[at].spot as usize, spot as usize) {
+        while !self.tree.dom.dominates(marks[at].point as usize, point as usize) {
             at = marks[at].up as usize;
         }
         let m = &marks[at];
         match m.store {
-            Some(n) => (m.spot, Found::Store(n)),
-            None if m.phi => (m.spot, Found::Phi),
-            None => (m.spot, Found::First),
+            Some(n) => (m.point, Definition::Store(n)),
+            None if m.phi => (m.point, Definition::Phi),
+            None => (m.point, Definition::First),
         }
     }
 }

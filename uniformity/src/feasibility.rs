@@ -6,28 +6,28 @@
 //!
 //! 1. The branch of the proof, those on whose conditions the proof rests, and those that lead to one place only, go
 //!    where their conditions say. All other branches go where they like, as uniformly as their conditions are, and in
-//!    each round again: the proof holds whatever they do.
+//!    each iteration again: the proof holds whatever they do.
 //! 2. Conditions are computed from what invocations and built-ins are, and from numbers that are made up for what is read
 //!    (the same for one place in memory, which nobody writes), for arguments and for elements of matrices.
 //! 3. Invocations are in the places where the interpreter has them if they meet as early as they can (see
 //!    [`coop_ir::cfg::Order`]), and subgroup instructions are computed over those that are there.
 //! 4. At its end the instruction is executed by some invocations of an instance, and not by one that the proof names.
 //!
-//! So whoever lets data decide the other branches sees it happen with the data of [`Way`].
+//! So whoever lets data decide the other branches sees it happen with the data of [`Path`].
 
 mod compute;
 mod run;
+mod schedule;
 mod trial;
-mod turns;
 
 pub(super) use run::Run;
 
 use super::Uniformity;
-use super::graph::NONE;
-use super::lanes::Pair;
-use super::nodes::Kind;
+use super::program::NONE;
+use super::proofs::Pair;
 use super::shape::Shape;
-use super::solve::Solved;
+use super::solve::Solution;
+use super::value_graph::Kind;
 use coop_ir::cfg::Case;
 use coop_ir::decorate::Decorations;
 use coop_ir::grammar::Op;
@@ -39,22 +39,22 @@ use std::collections::BTreeMap;
 
 /// So many trials for one way.
 const TRIALS: u64 = 256;
-/// Nodes and spots times invocations, in all trials for one way.
+/// Nodes and points times invocations, in all trials for one way.
 const MAX_WORK: u64 = 3_000_000;
 /// The same for all ways of an entry point.
 const MAX_ALL: u64 = 100_000_000;
-/// In so many rounds a branch may go somewhere else; after that where it went in the last of these.
-pub const TURNS: u32 = 6;
+/// In so many iterations a branch may go somewhere else; after that where it went in the last of these.
+pub const MAX_CHOICES: u32 = 6;
 
 /// How it comes to something that is not uniform.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Way {
+pub struct Path {
     /// The branches that go where their conditions say.
     pub kept: Vec<InstRef>,
     /// Over what the conditions of branches, and elements of matrices, are the same, in all calls.
-    pub over: Vec<(InstRef, Uniformity)>,
+    pub uniformity: Vec<(InstRef, Uniformity)>,
     /// Where the others go.
-    pub turns: Vec<Turn>,
+    pub choices: Vec<BranchChoice>,
     /// What was read from memory: the variable or argument, the last index, and what was there.
     pub memory: Vec<(Id, u64, u64)>,
     /// What arguments of the entry point and elements of matrices were: the instruction, which invocation or subgroup,
@@ -66,11 +66,11 @@ pub struct Way {
 
 /// Where a branch went.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Turn {
+pub struct BranchChoice {
     /// The branch.
     pub at: InstRef,
-    /// How often it had been come to before in the same call, at most [`TURNS`] - 1; 0 for branches outside of loops.
-    pub round: u32,
+    /// How often it had been come to before in the same call, at most [`MAX_CHOICES`] - 1; 0 for branches outside of loops.
+    pub iteration: u32,
     /// The invocation or the subgroup that went, or 0 if all of the workgroup did.
     pub group: u32,
     /// The label that it went to.
@@ -81,15 +81,15 @@ pub struct Turn {
 pub(super) struct Goal<'a> {
     /// The branch that decides.
     pub(super) branch: Option<u32>,
-    pub(super) spot: u32,
+    pub(super) point: u32,
     pub(super) scope: Uniformity,
     /// The branches on whose conditions the proof rests.
     pub(super) asked: &'a FxHashSet<u32>,
     /// Those that are to disagree, if they are known.
     pub(super) pair: Option<Pair>,
-    /// Who can't come to the spot.
+    /// Who can't come to the point.
     pub(super) never: &'a [bool],
-    pub(super) round: u64,
+    pub(super) iteration: u64,
     /// The operand that must differ, if it is one.
     pub(super) differ: Option<Differing>,
 }
@@ -97,14 +97,14 @@ pub(super) struct Goal<'a> {
 impl<'a> Goal<'a> {
     /// That two invocations execute something with different operands.
     pub(super) fn operand(
-        spot: u32,
+        point: u32,
         scope: Uniformity,
         pair: Pair,
         differ: Differing,
         asked: &'a FxHashSet<u32>,
     ) -> Goal<'a> {
-        let (pair, round) = (Some(pair), pair.round);
-        Goal { branch: None, spot, scope, asked, pair, never: &[], round, differ: Some(differ) }
+        let (pair, iteration) = (Some(pair), pair.iteration);
+        Goal { branch: None, point, scope, asked, pair, never: &[], iteration, differ: Some(differ) }
     }
 }
 
@@ -117,16 +117,16 @@ pub(super) struct Differing {
 }
 
 /// Plays programs through.
-pub(super) struct Player<'s, 'p, 'm> {
-    solved: &'s Solved<'p, 'm>,
+pub(super) struct PathSearch<'s, 'p, 'm> {
+    solution: &'s Solution<'p, 'm>,
     decorations: &'s Decorations,
-    /// By spot and by edge, when it is its turn.
-    turn: Vec<u32>,
-    edge_turn: Vec<u32>,
+    /// By point and by edge, when it is its turn.
+    position: Vec<u32>,
+    edge_position: Vec<u32>,
     /// Branches that lead to one place, somewhere.
     closed: FxHashSet<InstRef>,
     /// Over what branches' conditions, and elements of matrices, are the same.
-    over: FxHashMap<InstRef, Uniformity>,
+    uniformity: FxHashMap<InstRef, Uniformity>,
     /// The same of branches, in the calls in which it is least different.
     least: FxHashMap<InstRef, Uniformity>,
     /// Work that is left.
@@ -143,16 +143,16 @@ enum Index {
 }
 
 /// What does not change from trial to trial.
-struct Plan<'a> {
+struct SearchPlan<'a> {
     goal: &'a Goal<'a>,
     /// Over what branches' conditions are the same in the calls that the goal is in.
-    over: FxHashMap<InstRef, Uniformity>,
+    uniformity: FxHashMap<InstRef, Uniformity>,
     kept: FxHashSet<InstRef>,
     /// By node, where its values are, if they must be known.
     slots: FxHashMap<u32, usize>,
     /// Numbers that what is made up is compared with.
     constants: Vec<u64>,
-    /// By spot, how far it is to the branch, and to the goal.
+    /// By point, how far it is to the branch, and to the goal.
     to_branch: Vec<u32>,
     to_goal: Vec<u32>,
 }
@@ -160,16 +160,16 @@ struct Plan<'a> {
 /// One trial.
 struct Trial<'a> {
     number: u64,
-    plan: &'a Plan<'a>,
+    plan: &'a SearchPlan<'a>,
     values: Vec<Option<u64>>,
-    /// How often each invocation began each frame.
+    /// How often each invocation began each call instance.
     calls: FxHashMap<(u32, u32), u32>,
-    /// By spot, invocation and call, how often it came to the branch.
+    /// By point, invocation and call, how often it came to the branch.
     visits: FxHashMap<(u32, u32, u32), u32>,
     /// Who has come to the branch.
     passed: Vec<bool>,
     waiting: BTreeMap<u32, (u32, Vec<(u32, u32)>)>,
-    turns: FxHashMap<(InstRef, u32, u32), Id>,
+    choices: FxHashMap<(InstRef, u32, u32), Id>,
     memory: FxHashMap<(Id, SmallVec<[u64; 2]>), u64>,
     numbers: FxHashMap<(InstRef, u32), u64>,
     workgroups: [u32; 3],
@@ -180,35 +180,35 @@ struct Trial<'a> {
     strict: Option<run::Strict>,
 }
 
-impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
-    pub(super) fn new(solved: &'s Solved<'p, 'm>, decorations: &'s Decorations) -> Player<'s, 'p, 'm> {
-        let program = solved.program;
-        let (turn, edge_turn) = turns::turns(solved);
-        let (mut closed, mut over) = (FxHashSet::default(), FxHashMap::default());
+impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
+    pub(super) fn new(solution: &'s Solution<'p, 'm>, decorations: &'s Decorations) -> PathSearch<'s, 'p, 'm> {
+        let program = solution.program;
+        let (position, edge_position) = schedule::positions(solution);
+        let (mut closed, mut uniformity) = (FxHashSet::default(), FxHashMap::default());
         let mut least: FxHashMap<InstRef, Uniformity> = FxHashMap::default();
-        for s in (0..program.spots.len() as u32).filter(|s| solved.live[*s as usize]) {
+        for s in (0..program.points.len() as u32).filter(|s| solution.live[*s as usize]) {
             let Some(at) = program.terminator(s) else { continue };
-            if program.out(s).any(|e| !solved.regions.taken[e as usize]) {
+            if program.out(s).any(|e| !solution.regions.taken[e as usize]) {
                 closed.insert(at);
             }
-            let condition = solved.graph.conditions[s as usize];
-            let of = if condition == NONE { Uniformity::Divergent } else { node(solved, condition).over };
-            raise(&mut over, at, of);
+            let condition = solution.graph.conditions[s as usize];
+            let of = if condition == NONE { Uniformity::Divergent } else { node(solution, condition).uniformity };
+            raise(&mut uniformity, at, of);
             let slot = least.entry(at).or_insert(of);
             *slot = (*slot).min(of);
         }
-        for (n, node) in solved.graph.nodes.iter().enumerate() {
-            if let Some(at) = node.inst.filter(|_| solved.graph.alias[n] == n as u32) {
-                raise(&mut over, at, node.over);
+        for (n, node) in solution.graph.nodes.iter().enumerate() {
+            if let Some(at) = node.inst.filter(|_| solution.graph.alias[n] == n as u32) {
+                raise(&mut uniformity, at, node.uniformity);
             }
         }
-        Player {
-            solved,
+        PathSearch {
+            solution,
             decorations,
-            turn,
-            edge_turn,
+            position,
+            edge_position,
             closed,
-            over,
+            uniformity,
             least,
             left: Cell::new(MAX_ALL),
             runs_left: Cell::new(MAX_ALL / 4),
@@ -216,18 +216,18 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
     }
 
     /// Looks for a way.
-    pub(super) fn play(&self, goal: &Goal) -> Option<(Pair, Way)> {
-        let program = self.solved.program;
+    pub(super) fn find(&self, goal: &Goal) -> Option<(Pair, Path)> {
+        let program = self.solution.program;
         let mut kept = self.closed.clone();
         kept.extend(goal.asked.iter().chain(&goal.branch).filter_map(|s| program.terminator(*s)));
-        let mut plan = Plan {
+        let mut plan = SearchPlan {
             goal,
-            over: self.over_in_calls(goal),
+            uniformity: self.uniformity_in_calls(goal),
             kept,
             slots: FxHashMap::default(),
             constants: Vec::new(),
             to_branch: goal.branch.map_or_else(Vec::new, |b| self.distances(b)),
-            to_goal: self.distances(goal.spot),
+            to_goal: self.distances(goal.point),
         };
         self.collect(&mut plan);
         let mut work = 0;
@@ -237,11 +237,12 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
             work += trial.work;
             self.left.set(self.left.get().saturating_sub(trial.work));
             if let Some(pair) = found {
-                let mut way = trial.way();
-                let over = self.over.iter().filter(|(at, _)| self.is_data(**at));
-                way.over = over.map(|(at, of)| (*at, plan.over.get(at).copied().unwrap_or(*of))).collect();
-                way.over.sort_unstable();
-                return Some((pair, way));
+                let mut path = trial.path();
+                let uniformity = self.uniformity.iter().filter(|(at, _)| self.is_data(**at));
+                path.uniformity =
+                    uniformity.map(|(at, of)| (*at, plan.uniformity.get(at).copied().unwrap_or(*of))).collect();
+                path.uniformity.sort_unstable();
+                return Some((pair, path));
             }
             if work > MAX_WORK || self.left.get() == 0 {
                 break;
@@ -252,20 +253,21 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
 
     /// Over what the conditions of branches are the same in the calls around a goal: in others of the same functions they
     /// may be less uniform. Where an operand is to differ all must come there, so no branch may part more than it does.
-    fn over_in_calls(&self, goal: &Goal) -> FxHashMap<InstRef, Uniformity> {
-        let program = self.solved.program;
-        let mut over = if goal.differ.is_some() { self.least.clone() } else { FxHashMap::default() };
-        let mut frame = program.spot(goal.spot).frame;
+    fn uniformity_in_calls(&self, goal: &Goal) -> FxHashMap<InstRef, Uniformity> {
+        let program = self.solution.program;
+        let mut uniformity = if goal.differ.is_some() { self.least.clone() } else { FxHashMap::default() };
+        let mut instance = program.point(goal.point).instance;
         loop {
-            for s in (0..program.spots.len() as u32).filter(|s| program.spot(*s).frame == frame) {
-                let condition = self.solved.graph.conditions[s as usize];
-                if let Some(at) = program.terminator(s).filter(|_| condition != NONE && self.solved.live[s as usize]) {
-                    over.insert(at, node(self.solved, condition).over);
+            for s in (0..program.points.len() as u32).filter(|s| program.point(*s).instance == instance) {
+                let condition = self.solution.graph.conditions[s as usize];
+                if let Some(at) = program.terminator(s).filter(|_| condition != NONE && self.solution.live[s as usize])
+                {
+                    uniformity.insert(at, node(self.solution, condition).uniformity);
                 }
             }
-            match program.frames[frame as usize].call {
-                NONE => return over,
-                call => frame = program.spot(call).frame,
+            match program.instances[instance as usize].call {
+                NONE => return uniformity,
+                call => instance = program.point(call).instance,
             }
         }
     }
@@ -273,15 +275,15 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
     /// Returns true if who lets data decide asks how uniform an instruction is.
     fn is_data(&self, at: InstRef) -> bool {
         let data = [Op::BranchConditional, Op::Switch, Op::CompositeExtract, Op::ExtInst];
-        data.contains(&self.solved.program.module.inst(at).op)
+        data.contains(&self.solution.program.module.inst(at).op)
     }
 
     /// The nodes that must be known, and the constants that they are made of.
-    fn collect(&self, plan: &mut Plan) {
-        let solved = self.solved;
-        let graph = &solved.graph;
-        let spots = (0..solved.program.spots.len() as u32).filter(|s| solved.live[*s as usize]);
-        let kept = spots.filter(|s| solved.program.terminator(*s).is_some_and(|r| plan.kept.contains(&r)));
+    fn collect(&self, plan: &mut SearchPlan) {
+        let solution = self.solution;
+        let graph = &solution.graph;
+        let points = (0..solution.program.points.len() as u32).filter(|s| solution.live[*s as usize]);
+        let kept = points.filter(|s| solution.program.terminator(*s).is_some_and(|r| plan.kept.contains(&r)));
         let conditions = kept.map(|s| graph.conditions[s as usize]).filter(|c| *c != NONE);
         let mut work: Vec<u32> = conditions.chain(plan.goal.differ.map(|d| d.node)).map(|n| graph.find(n)).collect();
         let mut seen = FxHashSet::default();
@@ -289,15 +291,15 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
             if !seen.insert(n) {
                 continue;
             }
-            if let Shape::Const(v) = node(solved, n).shape {
+            if let Shape::Const(v) = node(solution, n).shape {
                 plan.constants.push(v);
             }
-            if node(solved, n).shape.is_exact() || self.is_made_up(n) {
+            if node(solution, n).shape.is_exact() || self.is_made_up(n) {
                 continue;
             }
             let slot = plan.slots.len();
             plan.slots.insert(n, slot);
-            match node(solved, n).kind {
+            match node(solution, n).kind {
                 Kind::Load { .. } => {
                     let indices = self.place(n).map(|p| p.1).unwrap_or_default();
                     work.extend(indices.iter().filter_map(|i| if let Index::Node(n) = i { Some(*n) } else { None }));
@@ -311,8 +313,8 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
 
     /// Returns true if a number is made up for a node, the same each time.
     fn is_made_up(&self, n: u32) -> bool {
-        let node = node(self.solved, n);
-        let op = node.inst.map(|r| self.solved.program.module.inst(r).op);
+        let node = node(self.solution, n);
+        let op = node.inst.map(|r| self.solution.program.module.inst(r).op);
         match node.kind {
             Kind::Undef | Kind::Fixed => true,
             Kind::Max => !op.is_some_and(is_conversion) && op != Some(Op::GroupNonUniformBallotBitCount),
@@ -323,18 +325,18 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
 
     /// Where a load reads: the variable or the argument, and the indices.
     fn place(&self, n: u32) -> Option<(Id, SmallVec<[Index; 2]>)> {
-        let (solved, module) = (self.solved, self.solved.program.module);
-        let inst = module.inst(node(solved, n).inst?);
+        let (solution, module) = (self.solution, self.solution.program.module);
+        let inst = module.inst(node(solution, n).inst?);
         let pointer = inst.id(0).filter(|_| inst.op == Op::Load)?;
         let chain = module.def_inst(pointer)?;
-        let (address, _) = solved.graph.operands(n).next()?;
+        let (address, _) = solution.graph.operands(n).next()?;
         if !chain.op.is_typed_access_chain() {
             let plain = matches!(chain.op, Op::Variable | Op::FunctionParameter);
             return plain.then(|| (pointer, SmallVec::new()));
         }
         let base = chain.id(0)?;
         module.def_inst(base).filter(|i| matches!(i.op, Op::Variable | Op::FunctionParameter))?;
-        let mut nodes = solved.graph.operands(address).map(|(op, _)| op);
+        let mut nodes = solution.graph.operands(address).map(|(op, _)| op);
         let mut indices = SmallVec::new();
         for id in chain.ids_from(1) {
             let constant = module.def_inst(id).filter(|i| i.op.is_constant());
@@ -346,10 +348,10 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
         nodes.next().is_none().then_some((base, indices))
     }
 
-    /// How many spots it is to one.
+    /// How many points it is to one.
     fn distances(&self, to: u32) -> Vec<u32> {
-        let (program, taken) = (self.solved.program, &self.solved.regions.taken);
-        let mut found = vec![u32::MAX; program.spots.len()];
+        let (program, taken) = (self.solution.program, &self.solution.regions.taken);
+        let mut found = vec![u32::MAX; program.points.len()];
         found[to as usize] = 0;
         let mut queue = std::collections::VecDeque::from([to]);
         while let Some(s) = queue.pop_front() {
@@ -365,34 +367,34 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
     }
 
     /// The invocation, or the subgroup, that goes or has a value.
-    fn group(&self, over: Uniformity, lane: u32) -> u32 {
-        match over {
+    fn group(&self, uniformity: Uniformity, lane: u32) -> u32 {
+        match uniformity {
             Uniformity::Workgroup => 0,
-            Uniformity::Subgroup => lane / self.solved.grid.subgroup as u32,
+            Uniformity::Subgroup => lane / self.solution.grid.subgroup as u32,
             Uniformity::Divergent => lane,
         }
     }
 
     /// Plays the program through once.
     fn trial(&self, t: &mut Trial) -> Option<Pair> {
-        let lanes = self.solved.grid.lanes as u32;
-        t.waiting.insert(self.turn[0], (0, (0..lanes).map(|l| (l, NONE)).collect()));
-        while let Some((_, (spot, mut here))) = t.waiting.pop_first() {
+        let lanes = self.solution.grid.lanes as u32;
+        t.waiting.insert(self.position[0], (0, (0..lanes).map(|l| (l, NONE)).collect()));
+        while let Some((_, (point, mut here))) = t.waiting.pop_first() {
             here.sort_unstable();
             t.work += 4 * here.len() as u64;
-            self.execute(t, spot, &here);
-            if spot == t.plan.goal.spot
+            self.execute(t, point, &here);
+            if point == t.plan.goal.point
                 && let Some(pair) = self.reached(t, &here)
             {
                 return Some(pair);
             }
-            if Some(spot) == t.plan.goal.branch {
+            if Some(point) == t.plan.goal.branch {
                 here.iter().for_each(|(l, _)| t.passed[*l as usize] = true);
             }
             for (lane, _) in &here {
-                if let Some(e) = self.leave(t, spot, *lane) {
-                    let to = self.solved.program.edge(e).to;
-                    let at = t.waiting.entry(self.edge_turn[e as usize]).or_insert_with(|| (to, Vec::new()));
+                if let Some(e) = self.leave(t, point, *lane) {
+                    let to = self.solution.program.edge(e).to;
+                    let at = t.waiting.entry(self.edge_position[e as usize]).or_insert_with(|| (to, Vec::new()));
                     at.1.push((*lane, e));
                 }
             }
@@ -405,7 +407,7 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
 
     /// Returns whether those who are here are not all.
     fn reached(&self, t: &mut Trial, here: &[(u32, u32)]) -> Option<Pair> {
-        let (grid, goal) = (&self.solved.grid, t.plan.goal);
+        let (grid, goal) = (&self.solution.grid, t.plan.goal);
         let is_here = |l: usize| here.iter().any(|h| h.0 as usize == l);
         if let Some(d) = goal.differ {
             let pair = goal.pair.filter(|p| is_here(p.one) && is_here(p.other))?;
@@ -420,21 +422,21 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
             let all = first..(first + step).min(grid.lanes);
             let other = all.clone().find(|l| goal.never.get(*l) == Some(&true))?;
             let one = all.clone().find(|l| is_here(*l))?;
-            (!is_here(other)).then_some(Pair { one, other, round: goal.round })
+            (!is_here(other)).then_some(Pair { one, other, iteration: goal.iteration })
         })
     }
 
-    /// Finds the values of a spot's nodes.
-    fn execute(&self, t: &mut Trial, spot: u32, here: &[(u32, u32)]) {
-        let (solved, lanes) = (self.solved, self.solved.grid.lanes);
-        let graph = &solved.graph;
-        let program = solved.program;
-        let frame = program.spot(spot).frame;
-        if spot == program.first(frame, 0) {
-            here.iter().for_each(|(l, _)| *t.calls.entry((frame, *l)).or_default() += 1);
+    /// Finds the values of a point's nodes.
+    fn execute(&self, t: &mut Trial, point: u32, here: &[(u32, u32)]) {
+        let (solution, lanes) = (self.solution, self.solution.grid.lanes);
+        let graph = &solution.graph;
+        let program = solution.program;
+        let instance = program.point(point).instance;
+        if point == program.first(instance, 0) {
+            here.iter().for_each(|(l, _)| *t.calls.entry((instance, *l)).or_default() += 1);
         }
         let wanted: SmallVec<[(u32, usize); 8]> =
-            solved.nodes_in(spot).iter().filter_map(|n| Some((*n, *t.plan.slots.get(n)?))).collect();
+            solution.nodes_in(point).iter().filter_map(|n| Some((*n, *t.plan.slots.get(n)?))).collect();
         let phis = wanted.iter().filter(|(n, _)| graph.nodes[*n as usize].kind == Kind::Phi);
         let mut along: Vec<(usize, Option<u64>, bool)> = Vec::new();
         for (n, slot) in phis {
@@ -465,14 +467,14 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
     }
 
     /// Along which edge an invocation goes on.
-    fn leave(&self, t: &mut Trial, spot: u32, lane: u32) -> Option<u32> {
-        let (solved, program) = (self.solved, self.solved.program);
-        let edges: SmallVec<[u32; 4]> = program.out(spot).collect();
+    fn leave(&self, t: &mut Trial, point: u32, lane: u32) -> Option<u32> {
+        let (solution, program) = (self.solution, self.solution.program);
+        let edges: SmallVec<[u32; 4]> = program.out(point).collect();
         if edges.len() < 2 {
             return edges.first().copied();
         }
-        let condition = solved.graph.conditions[spot as usize];
-        let at = program.terminator(spot)?;
+        let condition = solution.graph.conditions[point as usize];
+        let at = program.terminator(point)?;
         if t.plan.kept.contains(&at) && condition != NONE {
             let v = self.value(t, condition, lane)?;
             let is = |e: &&u32| match program.edge(**e).case {
@@ -484,18 +486,19 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
             let default = || edges.iter().find(|e| program.edge(**e).case == Case::Default);
             return edges.iter().find(is).or_else(default).copied();
         }
-        let over = t.plan.over.get(&at).or(self.over.get(&at)).copied().unwrap_or(Uniformity::Divergent);
-        let round = if self.comes_again(spot) {
-            let call = t.calls.get(&(program.spot(spot).frame, lane)).copied().unwrap_or(0);
-            let visits = t.visits.entry((spot, lane, call)).or_default();
+        let uniformity =
+            t.plan.uniformity.get(&at).or(self.uniformity.get(&at)).copied().unwrap_or(Uniformity::Divergent);
+        let iteration = if self.comes_again(point) {
+            let call = t.calls.get(&(program.point(point).instance, lane)).copied().unwrap_or(0);
+            let visits = t.visits.entry((point, lane, call)).or_default();
             *visits += 1;
-            (*visits - 1).min(TURNS - 1)
+            (*visits - 1).min(MAX_CHOICES - 1)
         } else {
             0
         };
-        let key = (at, round, self.group(over, lane));
+        let key = (at, iteration, self.group(uniformity, lane));
         let label = |e: u32| program.module.inst(program.label(program.edge(e).to)).result;
-        if let Some(to) = t.turns.get(&key).copied() {
+        if let Some(to) = t.choices.get(&key).copied() {
             return edges.iter().copied().find(|e| label(*e) == Some(to));
         }
         let open = |e: &&u32| program.terminator_op(program.edge(**e).to) != Some(Op::Unreachable);
@@ -508,7 +511,7 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
         let far = |e: &u32| to[program.edge(*e).to as usize];
         let nearest = open.iter().map(far).min()?;
         // Others may go elsewhere.
-        let same = t.plan.goal.pair.is_some_and(|p| self.group(over, p.one as u32) == key.2);
+        let same = t.plan.goal.pair.is_some_and(|p| self.group(uniformity, p.one as u32) == key.2);
         let strays = match t.number % 8 {
             0 => 0,
             1 | 2 => 16,
@@ -517,8 +520,8 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
             _ => 128,
         };
         let stray = t.roll() % 256 < strays;
-        let last = round == TURNS - 1;
-        let l = program.spot(spot).in_loop;
+        let last = iteration == MAX_CHOICES - 1;
+        let l = program.point(point).in_loop;
         let out = open.iter().filter(|e| last && l != NONE && !program.in_loop(program.edge(**e).to, l));
         let chosen: SmallVec<[u32; 4]> = match out.copied().collect::<SmallVec<[u32; 4]>>() {
             out if !out.is_empty() => out,
@@ -526,28 +529,28 @@ impl<'s, 'p, 'm> Player<'s, 'p, 'm> {
             _ => open.iter().copied().filter(|e| far(e) == nearest).collect(),
         };
         let e = chosen[t.roll() as usize % chosen.len()];
-        t.turns.insert(key, label(e)?);
+        t.choices.insert(key, label(e)?);
         Some(e)
     }
 
-    /// Returns true if a spot is in a loop of its own function.
-    fn comes_again(&self, spot: u32) -> bool {
-        let program = self.solved.program;
-        let own = |frame: u32| match program.frames[frame as usize].call {
+    /// Returns true if a point is in a loop of its own function.
+    fn comes_again(&self, point: u32) -> bool {
+        let program = self.solution.program;
+        let own = |instance: u32| match program.instances[instance as usize].call {
             NONE => NONE,
-            call => program.spot(call).in_loop,
+            call => program.point(call).in_loop,
         };
-        let s = program.spot(spot);
-        s.in_loop != own(s.frame)
+        let s = program.point(point);
+        s.in_loop != own(s.instance)
     }
 }
 
-fn node<'g>(solved: &'g Solved, n: u32) -> &'g super::nodes::Node {
-    &solved.graph.nodes[solved.graph.find(n) as usize]
+fn node<'g>(solution: &'g Solution, n: u32) -> &'g super::value_graph::Node {
+    &solution.graph.nodes[solution.graph.find(n) as usize]
 }
 
-fn raise(over: &mut FxHashMap<InstRef, Uniformity>, at: InstRef, to: Uniformity) {
-    let slot = over.entry(at).or_insert(to);
+fn raise(uniformity: &mut FxHashMap<InstRef, Uniformity>, at: InstRef, to: Uniformity) {
+    let slot = uniformity.entry(at).or_insert(to);
     *slot = (*slot).max(to);
 }
 
