@@ -1,14 +1,14 @@
-//! From a [`Program`] to a graph of values.
+//! Builds the graph of values of a [`Program`].
 //!
-//! A *node* is a value at one place of the program. Every id has a [`IdValue`] in each call instance: a node, or one for each leaf
-//! of its type (see `layout`), or a place in memory. Variables of the storage classes Function and Private are no
-//! memory here: each of their leaves is a *cell*, and what a load gives is the node that was stored last, or a phi
-//! where several stores may have been the last. A variable whose address goes where it can't be followed is opaque.
+//! A *node* is a value at one point of the program. Every id has an [`IdValue`] in each call instance: a node, or one
+//! for each leaf of its type (see `leaves`), or the target of a pointer. Variables of the storage classes Function and
+//! Private are not memory here: each of their leaves is a *cell*. A load is the node that was stored last, or a phi if
+//! several stores may have been the last. A variable whose address escapes is opaque.
 //!
-//! What is true of the nodes:
+//! Invariants of the nodes:
 //!
-//! 1. Operands are nodes; those of a phi come in pairs with the edge along which each comes.
-//! 2. Nodes that stand for the same value by construction are one ([`ValueGraph::find`]).
+//! 1. Operands are nodes; those of a phi come in pairs with the edge of each.
+//! 2. Nodes that are the same value by construction have one representative ([`ValueGraph::find`]).
 //! 3. A node without an instruction is a phi of a cell, or a value from before the first instruction.
 
 use super::inst_flags::InstFlags;
@@ -32,7 +32,7 @@ use coop_ir::types::Type;
 use coop_ir::{Id, IdIndex, IdSet, IdTable, Inst, InstRef, Module};
 use smallvec::smallvec;
 
-/// A phi whose operands are found when all points were walked.
+/// A phi whose operands are found after all points were visited.
 enum Pending {
     /// `OpPhi`.
     Phi { point: u32, at: InstRef, nodes: Vec<u32> },
@@ -40,7 +40,7 @@ enum Pending {
     Return { callee: u32, after: u32, nodes: Vec<u32> },
 }
 
-/// What the builder is given.
+/// The analyses from which the graph is built.
 pub(super) struct Context<'a> {
     pub(super) module: &'a Module,
     pub(super) program: &'a Program<'a>,
@@ -52,10 +52,10 @@ pub(super) struct Context<'a> {
     /// The number of each value of a function.
     pub(super) numbers: &'a IdIndex,
     pub(super) grid: Grid,
-    /// Private variables that functions write which instructions run themselves.
+    /// The Private variables that callbacks write.
     pub(super) callback_privates: &'a [Id],
-    /// The values that decide anything, unless all are asked for.
-    pub(super) wanted: Option<&'a IdSet>,
+    /// The values that need nodes, unless all do.
+    pub(super) needed: Option<&'a IdSet>,
     pub(super) marks: &'a InstFlags,
     pub(super) sets: &'a ExtSets,
 }
@@ -69,23 +69,23 @@ pub(super) struct Builder<'a> {
     /// The cells of Private variables.
     pub(super) privates: FxHashMap<Id, (u32, u32)>,
     pub(super) current: Vec<Current>,
-    /// The cells that the point has read or written.
+    /// The cells that the point has accessed.
     pub(super) touched: Vec<u32>,
     pending: Vec<Pending>,
     pub(super) phis: Vec<u32>,
     inputs: FxHashMap<(Id, u32), u32>,
     pub(super) intervals: Intervals<'a>,
     pub(super) point: u32,
-    /// Which of the point's instructions is looked at.
+    /// The index of the current instruction in the point.
     pub(super) place_in_point: usize,
-    /// The node of whatever is the same everywhere.
+    /// The node of every value that is known to be uniform and nothing more.
     pub(super) uniform: u32,
     pub(super) undef: u32,
 }
 
 impl<'a> Builder<'a> {
     pub(super) fn new(context: Context<'a>) -> Builder<'a> {
-        // As a rule fewer values decide anything than there are; room that is not used costs nothing.
+        // Most values need no node; capacity that is not used costs nothing.
         let about = context.program.values as usize * 4 / 5 + 64;
         let graph = ValueGraph {
             nodes: Vec::with_capacity(about),
@@ -126,7 +126,7 @@ impl<'a> Builder<'a> {
         this
     }
 
-    /// Walks all points.
+    /// Visits all points.
     pub(super) fn run(mut self) -> ValueGraph {
         self.entry_parameters();
         for &s in &self.context.program.order {
@@ -163,7 +163,7 @@ impl<'a> Builder<'a> {
         id
     }
 
-    /// A node of which all is known.
+    /// Makes a node of which only the uniformity is known.
     pub(super) fn fixed(&mut self, uniformity: Uniformity, inst: Option<InstRef>) -> u32 {
         let n = self.node(Kind::Fixed, &[], inst, 0);
         (self.graph.nodes[n as usize].uniformity, self.graph.nodes[n as usize].shape) = (uniformity, Shape::Unknown);
@@ -177,7 +177,7 @@ impl<'a> Builder<'a> {
         n
     }
 
-    /// Several nodes as a value of a type.
+    /// Returns a value with one node for each leaf.
     pub(super) fn assemble(&mut self, nodes: &[u32]) -> IdValue {
         if let [one] = nodes {
             return IdValue::Node(*one);
@@ -187,7 +187,7 @@ impl<'a> Builder<'a> {
         IdValue::Parts(start, nodes.len() as u32)
     }
 
-    /// A leaf of a value; the value itself if that has but one.
+    /// Returns a leaf of a value; the value itself if it has one leaf.
     pub(super) fn leaf(&mut self, val: IdValue, k: u32) -> u32 {
         match val {
             IdValue::Parts(start, len) if k < len => self.graph.parts[(start + k) as usize],
@@ -197,7 +197,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// One node for a value.
+    /// Returns one node for a value.
     pub(super) fn whole(&mut self, val: IdValue, inst: Option<InstRef>) -> u32 {
         match val {
             IdValue::Node(n) => n,
@@ -210,7 +210,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// What decides where a pointer points.
+    /// Returns the node of a pointer's address.
     fn address(&mut self, p: u32) -> u32 {
         match &self.places[p as usize] {
             PointerTarget::CellTargets { deps, .. } if deps.is_empty() => self.uniform,
@@ -225,15 +225,15 @@ impl<'a> Builder<'a> {
 
     // Ids.
 
-    /// Where the value of an id is, if it is one of the call instance's function.
+    /// Returns the slot of an id's value, if it is one of the call instance's function.
     fn slot(&self, id: Id) -> Option<u32> {
         self.context.program.instance_of(self.point).slot(self.context.numbers.get(id)?)
     }
 
-    /// What an id is here.
+    /// Returns the value of an id in the current call instance.
     pub(super) fn val(&mut self, id: Id) -> IdValue {
         if let Some(number) = self.context.numbers.get(id) {
-            // In a module that is not well formed it may be another function's: of that nothing is known.
+            // In a malformed module it may be another function's: nothing is known about that.
             let slot = self.context.program.instance_of(self.point).slot(number);
             return slot.map_or(IdValue::None, |slot| self.graph.vals[slot as usize]);
         }
@@ -251,13 +251,13 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A node for an operand.
+    /// Returns the node of an operand.
     pub(super) fn operand(&mut self, id: Id) -> u32 {
         let val = self.val(id);
         self.whole(val, None)
     }
 
-    /// A constant or a variable.
+    /// Returns the value of a constant or a variable.
     fn global(&mut self, id: Id, depth: u32) -> IdValue {
         let module = self.context.module;
         let Some(inst) = module.def_inst(id) else { return IdValue::None };
@@ -308,7 +308,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The width of the integers that a vector, or an array of arrays, is made of.
+    /// Returns the width of the integers in a vector, or an array of arrays.
     fn number_width(&self, mut ty: Id) -> u32 {
         for _ in 0..8 {
             match self.context.module.def_inst(ty) {
@@ -356,11 +356,11 @@ impl<'a> Builder<'a> {
         IdValue::PointerTarget((self.places.len() - 1) as u32)
     }
 
-    /// Cells for a variable, holding its initializer or nothing.
+    /// Makes cells for a variable, with its initializer or undefined.
     fn new_cells(&mut self, variable: Id, ty: Option<Id>, init: Option<Id>) -> u32 {
         let base = self.cells.len() as u32;
         let leaves = ty.map_or(1, |t| self.context.layouts.leaves(t));
-        // The address of a variable is the same everywhere. Those may refer to each other, if they are not well formed.
+        // The address of a variable is uniform. In a malformed module variables may refer to each other.
         let init = init.map(|id| if self.is_variable(id) { IdValue::Node(self.uniform) } else { self.val(id) });
         for k in 0..leaves {
             let node = match init {
@@ -373,7 +373,7 @@ impl<'a> Builder<'a> {
         base
     }
 
-    /// The entry point's parameters: those of kernels are the same everywhere.
+    /// Makes the values of the entry point's parameters: those of kernels are uniform.
     fn entry_parameters(&mut self) {
         let program = self.context.program;
         let Some(instance) = program.instances.first() else { return };
@@ -382,7 +382,7 @@ impl<'a> Builder<'a> {
             let Some(ty) = inst.ty.filter(|_| inst.op == Op::FunctionParameter) else { continue };
             let val = match self.context.layouts.storage(ty) {
                 Some(class) => {
-                    // A struct by value is every invocation's own copy of what is the same for all, as long as none writes it.
+                    // A struct by value is a copy in each invocation of the same data, as long as none writes it.
                     let by_value =
                         class == StorageClass::Function && inst.result.is_some_and(|id| self.is_only_read(id));
                     let class = if by_value { StorageClass::PushConstant } else { class };
@@ -395,7 +395,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Returns true if nothing is done with a pointer, and with those that are made of it, but to read.
+    /// Returns true if a pointer, and those made from it, are used for reads only.
     fn is_only_read(&self, pointer: Id) -> bool {
         let module = self.context.module;
         let mut made: FxHashSet<Id> = [pointer].into_iter().collect();
@@ -445,7 +445,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A variable of storage class Function, at the beginning of its function.
+    /// Makes a variable of storage class Function, at the beginning of its function.
     pub(super) fn local_variable(&mut self, inst: &Inst) {
         let (Some(id), Some(ty)) = (inst.result, inst.ty) else { return };
         let class = self.context.layouts.storage(ty).unwrap_or(UNKNOWN_CLASS);
@@ -499,7 +499,7 @@ impl<'a> Builder<'a> {
         self.pending.push(Pending::Return { callee, after: instance.after, nodes });
     }
 
-    /// A phi for each leaf of a type.
+    /// Makes a phi for each leaf of a type.
     fn phis(&mut self, ty: Id, at: Option<InstRef>) -> Vec<u32> {
         let leaves = self.context.layouts.leaves(ty);
         let w = self.context.layouts.width(ty);
@@ -530,7 +530,7 @@ impl<'a> Builder<'a> {
                     let from = program.point(program.edge(e).from);
                     let label = program.body(from.instance).cfg.label(from.block as usize);
                     let value = inst.incoming().find(|(_, from)| Some(*from) == label).map(|(value, _)| value);
-                    // Operands are values of the call instance, whose point this is.
+                    // The operands are values of the call instance of this point.
                     self.point = *point;
                     let val = value.map_or(IdValue::None, |id| self.val(id));
                     values.push((e, val));
@@ -568,7 +568,7 @@ impl<'a> Builder<'a> {
 
     // Inputs.
 
-    /// What a built-in or another input gives.
+    /// Returns the value of a built-in or another input.
     pub(super) fn input(&mut self, variable: Id, component: Option<u32>, ty: Option<Id>) -> IdValue {
         let (first, leaves) = (component.unwrap_or(0), ty.map_or(1, |t| self.context.layouts.leaves(t)));
         let nodes: List = (first..first + leaves).map(|k| self.input_node(variable, k)).collect();
@@ -599,10 +599,10 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The number that stands for a float that can't be specialised.
+/// Returns the code of a float constant that can't be specialized.
 fn float_constant(module: &Module, inst: &Inst) -> Option<u64> {
     let ty = module.def_inst(inst.ty?).filter(|t| t.op == Op::TypeFloat)?;
-    // Formats of other encodings are not known here.
+    // Other encodings are not supported.
     let plain = ty.word(1).is_none();
     let value = match (inst.op, ty.word(0)?) {
         (Op::ConstantNull, _) => 0.0,

@@ -1,5 +1,6 @@
-//! What there is to say about each instruction that all invocations of a scope must execute together: nothing, that
-//! something was assumed, or why they may not, from the instruction back to where values begin to differ.
+//! Makes the findings for the instructions that all invocations of a scope must execute together: the assumptions that
+//! were made, or why the instruction may not be uniform, as a chain from the instruction back to where values begin to
+//! differ.
 
 use super::program::NONE;
 use super::proofs::{Proof, Prover};
@@ -15,21 +16,21 @@ use coop_ir::{Id, InstRef, Module};
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 
-/// Steps beyond these are left out.
+/// The most steps of a chain.
 const MAX_STEPS: usize = 8;
-/// For so many instructions proofs and chains are looked for; the others share the last one's.
+/// The most instructions for which proofs and chains are searched for.
 const MAX_EXPLAINED: usize = 200;
 
-/// Why a value differs.
+/// A reason for which a value differs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reason {
-    /// A value that it is made of does.
+    /// One of its operands differs.
     Operand,
-    /// Invocations come to a phi along different edges, because of this branch.
+    /// Invocations reach a phi along different edges, because of this branch.
     Joins(u32),
-    /// They left a loop in different iterations, because of this branch.
+    /// Invocations left a loop in different iterations, because of this branch.
     Leaves(u32),
-    /// A part of the subgroup executes the instruction, because of this branch.
+    /// Only a part of the subgroup executes the instruction, because of this branch.
     PartialSubgroup(u32),
 }
 
@@ -37,23 +38,23 @@ pub(super) struct Explainer<'s, 'p, 'm> {
     solution: &'s Solution<'p, 'm>,
     decorations: &'s Decorations,
     constants: &'s Constants,
-    /// True if somebody must be able to come to what is shown.
+    /// True if a proof counts only with a path that reaches it.
     feasible_only: bool,
     prover: Option<Prover<'s, 'p, 'm>>,
-    /// By branch, the points of its region, and the reconvergence point.
+    /// For each branch the points of its region, and the reconvergence point.
     regions: FxHashMap<u32, (FxHashSet<u32>, Option<u32>)>,
 }
 
 /// A proof, and the nodes that decide.
 type Proven = (Witness, Vec<u32>, Proof);
 
-/// All that was found for an entry point.
+/// All findings for an entry point.
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) divergences: Vec<Divergence>,
-    /// What was assumed for which instructions.
+    /// The assumptions, and the instructions for which they were made.
     pub(super) assumed: Vec<(Assumption, InstRef)>,
-    /// The specialization constants whose defaults were.
+    /// The specialization constants whose defaults were assumed.
     pub(super) defaults: SpecIds,
 }
 
@@ -73,7 +74,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
 
     pub(super) fn run(mut self) -> Findings {
         let mut out = Findings::default();
-        // The nodes that are the same only with the defaults of specialization constants.
+        // The nodes that are uniform only with the defaults of specialization constants.
         let mut defaults: Vec<u32> = Vec::new();
         let mut reported: FxHashMap<(InstRef, Aspect), usize> = FxHashMap::default();
         let solution = self.solution;
@@ -113,7 +114,8 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
         out.assumed.extend(assumes.iter().map(|a| (a, at)));
     }
 
-    /// Notes a divergence; of several for one instruction (in several call instances) the first that is shown, else the first.
+    /// Adds a divergence. Of several for one instruction, in several call instances, the first with a proof is kept,
+    /// else the first.
     fn divergence(
         &mut self,
         out: &mut Findings,
@@ -152,7 +154,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
 
     // Control flow.
 
-    /// The branches at which invocations diverge of a scope, in order.
+    /// Returns the branches at which invocations of a scope diverge, in program order.
     fn branches(&self, scope: Uniformity) -> Vec<u32> {
         let solution = self.solution;
         let diverges = |x: &u32| solution.branches.get(x).is_some_and(|b| b.0 > scope);
@@ -167,13 +169,13 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
         })
     }
 
-    /// Those of them that have a point in their region.
+    /// Returns the diverging branches whose region contains a point.
     fn branches_around(&mut self, point: u32, scope: Uniformity) -> Vec<u32> {
         let all = self.branches(scope);
         all.into_iter().filter(|x| self.region(*x).0.contains(&point)).collect()
     }
 
-    /// Those that decide along which edge invocations come to a point.
+    /// Returns the diverging branches that decide along which edge invocations reach a point.
     fn joining(&mut self, point: u32, scope: Uniformity) -> Vec<u32> {
         let solution = self.solution;
         let all = self.branches(scope);
@@ -186,7 +188,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
             .collect()
     }
 
-    /// Those by which invocations leave a loop in different iterations.
+    /// Returns the diverging branches by which invocations leave a loop in different iterations.
     fn leaving(&mut self, l: u32, scope: Uniformity) -> Vec<u32> {
         let program = self.solution.program;
         let all = self.branches(scope);
@@ -195,7 +197,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
             .collect()
     }
 
-    /// The proof, with the nodes that decide, and the chain.
+    /// Returns the proof, with the nodes that decide, and the chain.
     fn flow(&mut self, check: &Check) -> (Option<Proven>, Vec<Step>) {
         let solution = self.solution;
         let branches = self.branches_around(check.point, check.scope);
@@ -212,7 +214,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
             let reported = (self.witness(&proof), diverged.iter().map(|x| self.condition(*x)).collect(), proof);
             return (Some(reported), diverged.map_or_else(Vec::new, |x| self.branch_chain(x, check.scope)));
         }
-        // Where it begins: a branch that is itself executed by all.
+        // The first cause: a branch that all invocations execute.
         let first = branches.iter().find(|x| solution.flow.points[**x as usize] <= check.scope);
         match first.or(branches.first()) {
             Some(x) => (None, self.branch_chain(*x, check.scope)),
@@ -234,7 +236,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
         }
     }
 
-    /// The specialization constants that values rest on.
+    /// Returns the specialization constants on which values depend.
     fn constants_below(&self, from: &[u32]) -> SpecIds {
         let graph = &self.solution.graph;
         let mut found = SpecIds::default();
@@ -287,7 +289,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
         (reported, chain)
     }
 
-    /// The shortest way from a value that differs to where values begin to.
+    /// Adds the shortest chain from a value that differs to where values begin to differ.
     fn value_steps(&mut self, n: u32, user: u32, scope: Uniformity, chain: &mut Vec<Step>) {
         let mut came: FxHashMap<u32, (u32, Reason)> = FxHashMap::default();
         let mut queue = VecDeque::new();
@@ -323,7 +325,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
                 Reason::Joins(x) | Reason::PartialSubgroup(x) => self.branch_step(*x, chain),
                 Reason::Leaves(x) => {
                     if let Some(at) = self.solution.program.terminator(*x) {
-                        chain.push(Step { at, text: "invocations leave the loop in different rounds".into() });
+                        chain.push(Step { at, text: "invocations leave the loop in different iterations".into() });
                     }
                 }
             }
@@ -335,13 +337,14 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
         }
         let mut seen = FxHashSet::default();
         chain.retain(|s| seen.insert(s.at));
-        // The deciding branch and where it begins are what matters most.
+        // The deciding branch and the origin matter most.
         if chain.len() > MAX_STEPS {
             chain.drain(MAX_STEPS / 2..chain.len() - MAX_STEPS / 2);
         }
     }
 
-    /// Why a value that is uniform differs for who uses it: those left its loop at different times.
+    /// Returns the reasons for which a uniform value differs for a user outside of its loop: invocations left the loop
+    /// at different times.
     fn own_reason(&mut self, n: u32, user: u32, scope: Uniformity) -> Option<Vec<(u32, Reason)>> {
         let solution = self.solution;
         if solution.graph.nodes[n as usize].uniformity > scope {
@@ -356,7 +359,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
         self.solution.graph.find(self.solution.graph.conditions[x as usize])
     }
 
-    /// Returns true if values begin to differ here.
+    /// Returns true if a node is an origin of differing values.
     fn begins(&self, n: u32, scope: Uniformity) -> bool {
         let node = &self.solution.graph.nodes[n as usize];
         match node.kind {
@@ -367,7 +370,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
         }
     }
 
-    /// What makes a value differ.
+    /// Returns the reasons for which a node's value differs.
     fn reasons(&mut self, n: u32, scope: Uniformity) -> Vec<(u32, Reason)> {
         let solution = self.solution;
         let node = &solution.graph.nodes[n as usize];
@@ -394,13 +397,13 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
         out
     }
 
-    /// A step on the way; of those that only compute the first is enough.
+    /// Adds a step between the ends of a chain. Of the steps that only compute, the first is enough.
     fn between(&self, n: u32, next: Reason, computed: &mut bool, chain: &mut Vec<Step>) {
         let node = &self.solution.graph.nodes[n as usize];
         let Some(at) = node.inst else { return };
         let text = match (node.kind, next) {
-            (Kind::Phi, Reason::Joins(_)) => "what it is depends on the way taken",
-            (_, Reason::Leaves(_)) => "uses what a loop leaves behind",
+            (Kind::Phi, Reason::Joins(_)) => "its value depends on the path taken",
+            (_, Reason::Leaves(_)) => "uses a value from inside of a loop",
             (Kind::Phi, _) => "one of its values differs",
             (Kind::Load { .. }, _) => "read at an address that differs",
             (Kind::Group(_), Reason::PartialSubgroup(_)) => "executed by a part of the subgroup",
@@ -411,7 +414,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
         chain.push(Step { at, text: text.into() });
     }
 
-    /// Where values begin to differ.
+    /// Adds the step at which values begin to differ.
     fn source(&self, n: u32, chain: &mut Vec<Step>) {
         let node = &self.solution.graph.nodes[n as usize];
         if let Some((variable, component)) = self.solution.graph.source_of.get(&n) {
@@ -421,7 +424,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
                     format!("{name} is the same in a subgroup only")
                 }
                 Some(name) => format!("{name} differs between invocations"),
-                None => "an input of each invocation".into(),
+                None => "an input of each invocation that may differ".into(),
             };
             chain.push(Step { at, text });
             return;
@@ -429,7 +432,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
         let Some(at) = node.inst else { return };
         let inst = self.module().inst(at);
         let text = match inst.op {
-            _ if matches!(node.kind, Kind::Group(Group::Own)) => "gives every invocation a result of its own".into(),
+            _ if matches!(node.kind, Kind::Group(Group::Own)) => "each invocation gets its own result".into(),
             _ if matches!(node.kind, Kind::Group(_)) => "the same in a subgroup, but not in the workgroup".into(),
             Op::FunctionCall => "the result of a call that was not followed".into(),
             Op::Load => "read where other invocations may write".into(),
@@ -439,9 +442,9 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
                 "one value in each subgroup".into()
             }
             op if op.info().is_some_and(|i| i.class == Class::CooperativeMatrix) => {
-                "each invocation has elements of its own".into()
+                "each invocation has its own elements".into()
             }
-            op if op.is_branch() => "of this nothing is known".into(),
+            op if op.is_branch() => "nothing is known about this".into(),
             op => format!("{op} may differ from invocation to invocation"),
         };
         chain.push(Step { at, text });
@@ -454,14 +457,15 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
 }
 
 impl Solution<'_, '_> {
-    /// The region of a branch, once everything is known.
+    /// Returns the region of a branch in the solution.
     pub(super) fn region(&self, x: u32) -> super::reconvergence::Region {
         let mut regions = super::reconvergence::Regions::new(self.program, self.regions.maximal);
         regions.taken.clone_from(&self.regions.taken);
         regions.region(x)
     }
 
-    /// Over what a point is executed together, [`Uniformity::Workgroup`] also where it is never reached.
+    /// Returns the scope over which a point is executed together: [`Uniformity::Workgroup`] also if it is never
+    /// reached.
     pub(super) fn point_uniformity(&self, s: u32) -> Uniformity {
         if self.live[s as usize] { self.flow.points[s as usize] } else { Uniformity::Workgroup }
     }

@@ -1,19 +1,20 @@
-//! Whether an instruction can be come to as a proof says: the program is played through with values that are made up.
+//! Searches for a path that leads to what a proof claims, by executing the program with made-up values.
 //!
-//! A proof says who does not execute an instruction if others do. It says nothing of how these come there: conditions
-//! on the way may be such that no data leads there, `n | 2` is never less than 2. So a *way* is looked for: the
-//! invocations of a workgroup walk through the program. What is true of a way that is found:
+//! A proof says that some invocations do not execute an instruction if others do. It does not say that any execution
+//! gets there: the conditions on the way may exclude each other, and `n | 2` is never less than 2. So the invocations
+//! of a workgroup are led through the program. A path that is found has these properties:
 //!
-//! 1. The branch of the proof, those on whose conditions the proof rests, and those that lead to one place only, go
-//!    where their conditions say. All other branches go where they like, as uniformly as their conditions are, and in
-//!    each iteration again: the proof holds whatever they do.
-//! 2. Conditions are computed from what invocations and built-ins are, and from numbers that are made up for what is read
-//!    (the same for one place in memory, which nobody writes), for arguments and for elements of matrices.
-//! 3. Invocations are in the places where the interpreter has them if they meet as early as they can (see
-//!    [`coop_ir::cfg::Order`]), and subgroup instructions are computed over those that are there.
-//! 4. At its end the instruction is executed by some invocations of an instance, and not by one that the proof names.
+//! 1. The branch of the proof, the branches on whose conditions the proof rests, and those with a single target go
+//!    where their conditions say. All other branches go anywhere, as uniformly as their conditions are, anew in each
+//!    iteration: the proof holds wherever they go.
+//! 2. Conditions are computed from built-ins and from made-up numbers for memory (the same number for one place, which
+//!    nothing writes), for arguments, and for elements of matrices.
+//! 3. Invocations reconverge where the interpreter lets them if they reconverge as early as they may (see
+//!    [`coop_ir::cfg::Order`]). Subgroup instructions are computed over the invocations that are together.
+//! 4. At the end of the path some invocations of a scope execute the instruction, and one that the proof names does
+//!    not.
 //!
-//! So whoever lets data decide the other branches sees it happen with the data of [`Path`].
+//! So a run whose data decides the other branches as [`Path`] says shows the divergence.
 
 mod compute;
 mod run;
@@ -37,74 +38,75 @@ use smallvec::SmallVec;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-/// So many trials for one way.
+/// The most trials for one path.
 const TRIALS: u64 = 256;
-/// Nodes and points times invocations, in all trials for one way.
+/// The most work for one path, in all trials: nodes and points times invocations.
 const MAX_WORK: u64 = 3_000_000;
-/// The same for all ways of an entry point.
+/// The most work for all paths of an entry point.
 const MAX_ALL: u64 = 100_000_000;
-/// In so many iterations a branch may go somewhere else; after that where it went in the last of these.
+/// The number of iterations in which a branch may go somewhere else. After those it repeats the last choice.
 pub const MAX_CHOICES: u32 = 6;
 
-/// How it comes to something that is not uniform.
+/// A path to an instruction that is not uniform.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Path {
     /// The branches that go where their conditions say.
     pub kept: Vec<InstRef>,
-    /// Over what the conditions of branches, and elements of matrices, are the same, in all calls.
+    /// The uniformity of the conditions of branches, and of elements of matrices, over all calls.
     pub uniformity: Vec<(InstRef, Uniformity)>,
-    /// Where the others go.
+    /// The targets of the other branches.
     pub choices: Vec<BranchChoice>,
-    /// What was read from memory: the variable or argument, the last index, and what was there.
+    /// The values read from memory: the variable or argument, the last index, and the value.
     pub memory: Vec<(Id, u64, u64)>,
-    /// What arguments of the entry point and elements of matrices were: the instruction, which invocation or subgroup,
-    /// and the number.
+    /// The values of arguments of the entry point and of elements of matrices: the instruction, the number of the
+    /// invocation or subgroup, and the value.
     pub numbers: Vec<(InstRef, u32, u64)>,
-    /// How many workgroups there were.
+    /// The number of workgroups.
     pub workgroups: [u32; 3],
 }
 
-/// Where a branch went.
+/// The target that a branch takes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BranchChoice {
     /// The branch.
     pub at: InstRef,
-    /// How often it had been come to before in the same call, at most [`MAX_CHOICES`] - 1; 0 for branches outside of loops.
+    /// How often the branch was executed before in the same call, at most [`MAX_CHOICES`] - 1; 0 for branches outside
+    /// of loops.
     pub iteration: u32,
-    /// The invocation or the subgroup that went, or 0 if all of the workgroup did.
+    /// The number of the invocation or the subgroup that takes it, or 0 if the whole workgroup does.
     pub group: u32,
-    /// The label that it went to.
+    /// The label of the target.
     pub to: Id,
 }
 
-/// What a way must lead to.
+/// The goal of a search.
 pub(super) struct Goal<'a> {
-    /// The branch that decides.
+    /// The branch at which the invocations diverge.
     pub(super) branch: Option<u32>,
     pub(super) point: u32,
     pub(super) scope: Uniformity,
     /// The branches on whose conditions the proof rests.
-    pub(super) asked: &'a FxHashSet<u32>,
-    /// Those that are to disagree, if they are known.
+    pub(super) used_branches: &'a FxHashSet<u32>,
+    /// The two invocations that must disagree, if they are known.
     pub(super) pair: Option<Pair>,
-    /// Who can't come to the point.
+    /// For each invocation, true if it can't reach the point.
     pub(super) never: &'a [bool],
     pub(super) iteration: u64,
-    /// The operand that must differ, if it is one.
+    /// The operand that must differ, if the goal is about one.
     pub(super) differ: Option<Differing>,
 }
 
 impl<'a> Goal<'a> {
-    /// That two invocations execute something with different operands.
+    /// Returns the goal that two invocations execute an instruction with different operands.
     pub(super) fn operand(
         point: u32,
         scope: Uniformity,
         pair: Pair,
         differ: Differing,
-        asked: &'a FxHashSet<u32>,
+        used_branches: &'a FxHashSet<u32>,
     ) -> Goal<'a> {
         let (pair, iteration) = (Some(pair), pair.iteration);
-        Goal { branch: None, point, scope, asked, pair, never: &[], iteration, differ: Some(differ) }
+        Goal { branch: None, point, scope, used_branches, pair, never: &[], iteration, differ: Some(differ) }
     }
 }
 
@@ -112,26 +114,26 @@ impl<'a> Goal<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Differing {
     pub(super) node: u32,
-    /// Below this, what is made of it differs too.
+    /// Distinct integers below this number stay distinct in the operand.
     pub(super) exact: u64,
 }
 
-/// Plays programs through.
+/// Searches for paths.
 pub(super) struct PathSearch<'s, 'p, 'm> {
     solution: &'s Solution<'p, 'm>,
     decorations: &'s Decorations,
-    /// By point and by edge, when it is its turn.
+    /// For each point and each edge, its position in the order of execution.
     position: Vec<u32>,
     edge_position: Vec<u32>,
-    /// Branches that lead to one place, somewhere.
+    /// Branches of which only one edge can be taken in some call instance.
     closed: FxHashSet<InstRef>,
-    /// Over what branches' conditions, and elements of matrices, are the same.
+    /// The uniformity of the conditions of branches, and of elements of matrices.
     uniformity: FxHashMap<InstRef, Uniformity>,
-    /// The same of branches, in the calls in which it is least different.
+    /// The uniformity of the conditions of branches in the call instances in which they are most uniform.
     least: FxHashMap<InstRef, Uniformity>,
-    /// Work that is left.
+    /// The work that is left.
     left: Cell<u64>,
-    /// The same for runs in which every branch goes where its condition says.
+    /// The work that is left for runs, in which every branch goes where its condition says.
     runs_left: Cell<u64>,
 }
 
@@ -142,31 +144,31 @@ enum Index {
     Node(u32),
 }
 
-/// What does not change from trial to trial.
+/// The part of a search that all trials share.
 struct SearchPlan<'a> {
     goal: &'a Goal<'a>,
-    /// Over what branches' conditions are the same in the calls that the goal is in.
+    /// The uniformity of the conditions of branches in the call instances around the goal.
     uniformity: FxHashMap<InstRef, Uniformity>,
     kept: FxHashSet<InstRef>,
-    /// By node, where its values are, if they must be known.
+    /// The slots of the nodes whose values must be known.
     slots: FxHashMap<u32, usize>,
-    /// Numbers that what is made up is compared with.
+    /// Constants to which made-up numbers are compared.
     constants: Vec<u64>,
-    /// By point, how far it is to the branch, and to the goal.
+    /// For each point, the number of points to the branch and to the goal.
     to_branch: Vec<u32>,
     to_goal: Vec<u32>,
 }
 
-/// One trial.
+/// The state of one trial.
 struct Trial<'a> {
     number: u64,
     plan: &'a SearchPlan<'a>,
     values: Vec<Option<u64>>,
-    /// How often each invocation began each call instance.
+    /// How often each invocation entered each call instance.
     calls: FxHashMap<(u32, u32), u32>,
-    /// By point, invocation and call, how often it came to the branch.
+    /// How often each invocation executed each branch, by point, invocation and call.
     visits: FxHashMap<(u32, u32, u32), u32>,
-    /// Who has come to the branch.
+    /// For each invocation, true if it has executed the branch.
     passed: Vec<bool>,
     waiting: BTreeMap<u32, (u32, Vec<(u32, u32)>)>,
     choices: FxHashMap<(InstRef, u32, u32), Id>,
@@ -176,7 +178,7 @@ struct Trial<'a> {
     workgroup: [u64; 3],
     rolls: u64,
     work: u64,
-    /// What is noted besides, if every branch goes where its condition says.
+    /// More state for runs, in which every branch goes where its condition says.
     strict: Option<run::Strict>,
 }
 
@@ -215,11 +217,11 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
         }
     }
 
-    /// Looks for a way.
+    /// Searches for a path to a goal.
     pub(super) fn find(&self, goal: &Goal) -> Option<(Pair, Path)> {
         let program = self.solution.program;
         let mut kept = self.closed.clone();
-        kept.extend(goal.asked.iter().chain(&goal.branch).filter_map(|s| program.terminator(*s)));
+        kept.extend(goal.used_branches.iter().chain(&goal.branch).filter_map(|s| program.terminator(*s)));
         let mut plan = SearchPlan {
             goal,
             uniformity: self.uniformity_in_calls(goal),
@@ -251,8 +253,9 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
         None
     }
 
-    /// Over what the conditions of branches are the same in the calls around a goal: in others of the same functions they
-    /// may be less uniform. Where an operand is to differ all must come there, so no branch may part more than it does.
+    /// Returns the uniformity of the conditions of branches in the call instances around a goal. In other calls of the
+    /// same functions they may be less uniform. If the goal is about an operand, all invocations must get there, so no
+    /// branch may diverge more than it does.
     fn uniformity_in_calls(&self, goal: &Goal) -> FxHashMap<InstRef, Uniformity> {
         let program = self.solution.program;
         let mut uniformity = if goal.differ.is_some() { self.least.clone() } else { FxHashMap::default() };
@@ -272,13 +275,13 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
         }
     }
 
-    /// Returns true if who lets data decide asks how uniform an instruction is.
+    /// Returns true if a test that replaces conditions by data needs the uniformity of an instruction.
     fn is_data(&self, at: InstRef) -> bool {
         let data = [Op::BranchConditional, Op::Switch, Op::CompositeExtract, Op::ExtInst];
         data.contains(&self.solution.program.module.inst(at).op)
     }
 
-    /// The nodes that must be known, and the constants that they are made of.
+    /// Collects the nodes whose values must be known, and the constants that they use.
     fn collect(&self, plan: &mut SearchPlan) {
         let solution = self.solution;
         let graph = &solution.graph;
@@ -311,7 +314,7 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
         plan.constants.dedup();
     }
 
-    /// Returns true if a number is made up for a node, the same each time.
+    /// Returns true if a node's value is made up, the same each time.
     fn is_made_up(&self, n: u32) -> bool {
         let node = node(self.solution, n);
         let op = node.inst.map(|r| self.solution.program.module.inst(r).op);
@@ -323,7 +326,7 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
         }
     }
 
-    /// Where a load reads: the variable or the argument, and the indices.
+    /// Returns the place that a load reads: the variable or the argument, and the indices.
     fn place(&self, n: u32) -> Option<(Id, SmallVec<[Index; 2]>)> {
         let (solution, module) = (self.solution, self.solution.program.module);
         let inst = module.inst(node(solution, n).inst?);
@@ -348,7 +351,7 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
         nodes.next().is_none().then_some((base, indices))
     }
 
-    /// How many points it is to one.
+    /// Returns the number of points from each point to `to`.
     fn distances(&self, to: u32) -> Vec<u32> {
         let (program, taken) = (self.solution.program, &self.solution.regions.taken);
         let mut found = vec![u32::MAX; program.points.len()];
@@ -366,7 +369,7 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
         found
     }
 
-    /// The invocation, or the subgroup, that goes or has a value.
+    /// Returns the number of the invocation or the subgroup that shares a choice or a value.
     fn group(&self, uniformity: Uniformity, lane: u32) -> u32 {
         match uniformity {
             Uniformity::Workgroup => 0,
@@ -375,7 +378,7 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
         }
     }
 
-    /// Plays the program through once.
+    /// Executes the program once.
     fn trial(&self, t: &mut Trial) -> Option<Pair> {
         let lanes = self.solution.grid.lanes as u32;
         t.waiting.insert(self.position[0], (0, (0..lanes).map(|l| (l, NONE)).collect()));
@@ -405,7 +408,7 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
         None
     }
 
-    /// Returns whether those who are here are not all.
+    /// Returns the pair if only a part of the invocations reached the goal.
     fn reached(&self, t: &mut Trial, here: &[(u32, u32)]) -> Option<Pair> {
         let (grid, goal) = (&self.solution.grid, t.plan.goal);
         let is_here = |l: usize| here.iter().any(|h| h.0 as usize == l);
@@ -426,7 +429,7 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
         })
     }
 
-    /// Finds the values of a point's nodes.
+    /// Computes the values of a point's nodes.
     fn execute(&self, t: &mut Trial, point: u32, here: &[(u32, u32)]) {
         let (solution, lanes) = (self.solution, self.solution.grid.lanes);
         let graph = &solution.graph;
@@ -435,9 +438,9 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
         if point == program.first(instance, 0) {
             here.iter().for_each(|(l, _)| *t.calls.entry((instance, *l)).or_default() += 1);
         }
-        let wanted: SmallVec<[(u32, usize); 8]> =
+        let needed: SmallVec<[(u32, usize); 8]> =
             solution.nodes_in(point).iter().filter_map(|n| Some((*n, *t.plan.slots.get(n)?))).collect();
-        let phis = wanted.iter().filter(|(n, _)| graph.nodes[*n as usize].kind == Kind::Phi);
+        let phis = needed.iter().filter(|(n, _)| graph.nodes[*n as usize].kind == Kind::Phi);
         let mut along: Vec<(usize, Option<u64>, bool)> = Vec::new();
         for (n, slot) in phis {
             for (l, e) in here {
@@ -452,7 +455,7 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
             t.touch(touched);
             t.put(at, v);
         }
-        for (n, slot) in wanted {
+        for (n, slot) in needed {
             let kind = graph.nodes[n as usize].kind;
             if kind == Kind::Phi {
                 continue;
@@ -466,7 +469,7 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
         }
     }
 
-    /// Along which edge an invocation goes on.
+    /// Returns the edge along which an invocation leaves a point.
     fn leave(&self, t: &mut Trial, point: u32, lane: u32) -> Option<u32> {
         let (solution, program) = (self.solution, self.solution.program);
         let edges: SmallVec<[u32; 4]> = program.out(point).collect();
@@ -510,7 +513,7 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
         };
         let far = |e: &u32| to[program.edge(*e).to as usize];
         let nearest = open.iter().map(far).min()?;
-        // Others may go elsewhere.
+        // The others may take another target.
         let same = t.plan.goal.pair.is_some_and(|p| self.group(uniformity, p.one as u32) == key.2);
         let strays = match t.number % 8 {
             0 => 0,

@@ -1,18 +1,18 @@
-//! What is asked of every instruction more than once, found once.
+//! Flags of instructions that every analysis of an entry point uses, computed once for a module.
 
 use super::instructions::barrier;
 use super::leaves::LeafLayouts;
 use super::memory::Writes;
 use coop_ir::{IdSet, Inst, InstRef, Module};
 
-/// A set of marks for each instruction of a function's body.
+/// A set of flags for each instruction of a function's body.
 pub(super) struct InstFlags(Vec<u8>);
 
-/// Its result or an operand is, or contains, a matrix.
+/// The result or an operand is, or contains, a matrix.
 const MATRIX: u8 = 1;
-/// Invocations wait at it.
+/// Invocations wait at the instruction.
 const BARRIER: u8 = 2;
-/// It writes shared memory.
+/// The instruction writes shared memory.
 const SHARED: u8 = 4;
 
 impl InstFlags {
@@ -39,18 +39,18 @@ impl InstFlags {
         self.0[r.index()] & MATRIX != 0
     }
 
-    /// Returns true if an instruction must be executed together, as far as it says so itself.
-    pub(super) fn is_asked(&self, r: InstRef) -> bool {
+    /// Returns true if an instruction by itself must be executed together.
+    pub(super) fn is_collective(&self, r: InstRef) -> bool {
         self.0[r.index()] & (MATRIX | BARRIER) != 0
     }
 
-    /// Returns true if it is a barrier, or writes shared memory.
+    /// Returns true if an instruction is a barrier, or writes shared memory.
     pub(super) fn is_event(&self, r: InstRef) -> bool {
         self.0[r.index()] & (BARRIER | SHARED) != 0
     }
 }
 
-/// The values that are, or contain, matrices; `None` if there are no types of that kind.
+/// Returns the values that are, or contain, matrices; `None` if the module has no types of that kind.
 fn matrices(module: &Module, layouts: &LeafLayouts) -> Option<IdSet> {
     if !layouts.has_matrices() {
         return None;

@@ -1,4 +1,4 @@
-//! What each instruction makes: its node, and whether all invocations of a scope must execute it together.
+//! Makes the nodes of each instruction, and the check of one that all invocations of a scope must execute together.
 
 use super::build::{Builder, Context};
 use super::shape::{Fold, Shape};
@@ -11,7 +11,7 @@ use coop_ir::types::{self, Type, natural_size};
 use coop_ir::{Id, Inst, InstRef};
 use smallvec::SmallVec;
 
-/// What a subgroup or group instruction gives, and where its scope operand is.
+/// Returns the effect of a subgroup or group instruction, with the scope from its operand.
 fn group(op: Op, inst: &Inst) -> Option<Group> {
     Some(match op.group_operation()? {
         GroupOp::AllEqual | GroupOp::Ballot => Group::Same(Uniformity::Subgroup),
@@ -29,7 +29,7 @@ fn group(op: Op, inst: &Inst) -> Option<Group> {
     })
 }
 
-/// Returns true if an instruction is an access chain that is followed: those into elements of untyped pointers are not.
+/// Returns true if the analysis follows an access chain: not those into elements of untyped pointers.
 pub(super) fn is_followed_chain(op: Op) -> bool {
     op.is_access_chain() && !(op.is_untyped() && op.is_element_chain())
 }
@@ -38,7 +38,7 @@ impl Builder<'_> {
     /// Makes the nodes of an instruction.
     pub(super) fn instruction(&mut self, at: InstRef, inst: &Inst) {
         self.check(at, inst);
-        if !self.is_wanted(inst) {
+        if !self.is_needed(inst) {
             return;
         }
         match inst.op {
@@ -73,7 +73,7 @@ impl Builder<'_> {
                 let val = self.chain(inst, at);
                 self.set(inst.result, val);
             }
-            // A pointer to the buffer of a descriptor: what differs is which descriptor.
+            // A pointer to the buffer of a descriptor differs if the descriptor does.
             Op::BufferPointerEXT => {
                 let val = self.buffer(inst);
                 self.set(inst.result, val);
@@ -92,20 +92,20 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns true if an instruction makes, or stores, something that decides anything.
-    fn is_wanted(&self, inst: &Inst) -> bool {
-        let Some(wanted) = self.context.wanted else { return true };
+    /// Returns true if an instruction makes or stores a value that is needed.
+    fn is_needed(&self, inst: &Inst) -> bool {
+        let Some(needed) = self.context.needed else { return true };
         match inst.op {
-            Op::Store | Op::CopyMemory | Op::CopyMemorySized => inst.id(0).is_some_and(|id| wanted.contains(id)),
-            // They may write more than their result.
+            Op::Store | Op::CopyMemory | Op::CopyMemorySized => inst.id(0).is_some_and(|id| needed.contains(id)),
+            // These may write more than their result.
             Op::FunctionCall => true,
-            Op::ExtInst => inst.result.into_iter().chain(inst.ids_from(2)).any(|id| wanted.contains(id)),
+            Op::ExtInst => inst.result.into_iter().chain(inst.ids_from(2)).any(|id| needed.contains(id)),
             op if op.calls_back() || op == Op::CooperativeMatrixStoreTensorNV => true,
-            _ => inst.result.is_some_and(|id| wanted.contains(id)),
+            _ => inst.result.is_some_and(|id| needed.contains(id)),
         }
     }
 
-    /// Returns true if a copy of bytes is one of all that its target points to.
+    /// Returns true if a copy of bytes covers all that its target points to.
     fn copies_all(&self, inst: &Inst) -> bool {
         let Context { module, constants, .. } = self.context;
         let pointee = |id: Option<Id>| match Type::of(module, module.type_of(id?)?)? {
@@ -117,13 +117,13 @@ impl Builder<'_> {
         to.is_some() && to == pointee(inst.id(1)) && size.is_some() && size == bytes
     }
 
-    /// A call: the program replaces it by what it calls, unless that was too much.
+    /// Handles a call that is not followed: the program inlines the others.
     fn unfollowed(&mut self, at: InstRef, inst: &Inst) {
         if self.is_followed(at) {
             return;
         }
         let callee = inst.id(0).and_then(|id| self.context.program.calls.function(id));
-        if let Some(summary) = callee.and_then(|f| self.context.program.plain[f]) {
+        if let Some(summary) = callee.and_then(|f| self.context.program.summaries[f]) {
             let mut ops = List::new();
             for id in inst.ids_from(1) {
                 self.argument(id, &mut ops);
@@ -186,7 +186,7 @@ impl Builder<'_> {
             self.node(Kind::Max, &ops, Some(at), ty_width)
         };
         if let Some(pointer) = to {
-            // Another value than the result.
+            // The second result.
             let also = self.node(Kind::Max, &[n], Some(at), 0);
             self.store(pointer, IdValue::Node(also), at);
         }
@@ -241,7 +241,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A result of which only this is known.
+    /// Gives a result a node of which only the uniformity is known.
     fn give(&mut self, inst: &Inst, uniformity: Uniformity, at: InstRef) {
         let n = self.fixed(uniformity, Some(at));
         self.set(inst.result, IdValue::Node(n));
@@ -272,7 +272,7 @@ impl Builder<'_> {
         self.set(inst.result, IdValue::Node(n));
     }
 
-    /// One node, that is as uniform as all operands together.
+    /// Makes one node that is as uniform as all operands together.
     fn plain(&mut self, at: InstRef, inst: &Inst, ty: Id, kind: Kind) {
         let ops: List =
             inst.ids().filter(|id| self.context.module.type_of(*id).is_some()).map(|id| self.operand(id)).collect();
@@ -294,7 +294,7 @@ impl Builder<'_> {
         if self.context.layouts.storage(ty).is_some() || !by_component {
             return self.plain(at, inst, ty, Kind::Max);
         }
-        // Operands are integers, each with as many leaves as the result, or with one.
+        // True if operands are integers, each with as many leaves as the result, or with one.
         let fits = |t: Id| {
             let (n, width) = self.context.layouts.components(t);
             (n == leaves || n == 1) && width > 0
@@ -349,7 +349,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The leaf at which a path of literals begins.
+    /// Returns the leaf at which a path of literals begins.
     fn path(&self, mut ty: Id, path: impl Iterator<Item = u32>) -> Option<u32> {
         let mut offset = 0;
         for i in path {
@@ -430,7 +430,7 @@ impl Builder<'_> {
         self.set(inst.result, val);
     }
 
-    /// A matrix is as uniform as its elements are equal.
+    /// The uniformity of a matrix is that of its elements.
     fn matrix(&mut self, at: InstRef, inst: &Inst, scope: Uniformity) {
         let ty = inst.ty.unwrap_or_else(|| unreachable!("its type has a matrix"));
         match inst.op {
@@ -438,7 +438,7 @@ impl Builder<'_> {
                 self.construct(at, inst, ty)
             }
             Op::CompositeInsert if types::coop_mat(self.context.module, ty).is_none() => self.insert(at, inst, ty),
-            // All rows and all columns are combined to one value.
+            // All rows and all columns are reduced to one value.
             Op::CooperativeMatrixReduceNV if inst.enumerant(1) == Some(Reduce::Row | Reduce::Column) => {
                 self.give(inst, scope, at);
             }
@@ -451,10 +451,10 @@ impl Builder<'_> {
         }
     }
 
-    // What must be executed together.
+    // Instructions that must be executed together.
 
     fn check(&mut self, at: InstRef, inst: &Inst) {
-        if !self.context.marks.is_asked(at) || inst.op == Op::Variable || self.context.sets.is_note(inst) {
+        if !self.context.marks.is_collective(at) || inst.op == Op::Variable || self.context.sets.is_note(inst) {
             return;
         }
         if let Some(scope) = barrier(inst) {
@@ -472,14 +472,14 @@ impl Builder<'_> {
             .filter_map(|i| {
                 let id = inst.id(i as usize)?;
                 let ty = self.context.module.type_of(id)?;
-                // A matrix is one object for the whole scope; how its elements differ is no matter.
+                // A matrix is one object for the whole scope, so its elements may differ.
                 self.context.layouts.matrix(ty).is_none().then(|| (i, self.operand(id)))
             })
             .collect();
         self.graph.checks.push(Check { point: self.point, at, scope, barrier: false, operands });
     }
 
-    /// The scope of the matrices that an instruction works on.
+    /// Returns the scope of the matrices that an instruction uses.
     fn matrix_scope(&self, inst: &Inst) -> Option<Uniformity> {
         let layouts = self.context.layouts;
         let own = inst.ty.filter(|_| !types_only(inst.op)).and_then(|t| layouts.matrix(t));
@@ -492,7 +492,7 @@ fn types_only(op: Op) -> bool {
     matches!(op, Op::CooperativeMatrixLengthKHR | Op::CooperativeMatrixLengthNV)
 }
 
-/// The instruction of GLSL.std.450 that does the same with integers as one of OpenCL.std.
+/// Returns the instruction of GLSL.std.450 that computes the same as an integer instruction of OpenCL.std.
 fn of_opencl(number: u32) -> Option<u32> {
     Some(match number {
         // s_clamp, u_clamp, s_max, u_max, s_min, u_min.
@@ -506,21 +506,21 @@ fn of_opencl(number: u32) -> Option<u32> {
     })
 }
 
-/// For instructions that invocations wait at, which operand is the scope.
+/// Returns the operand with the scope, for instructions at which invocations wait.
 pub(super) fn barrier(inst: &Inst) -> Option<usize> {
     matches!(inst.op, Op::ControlBarrier | Op::ControlBarrierArriveINTEL | Op::ControlBarrierWaitINTEL).then_some(0)
 }
 
-/// Which operands, matrices aside, must be the same in all invocations of the scope.
+/// Returns the operands, matrices aside, that must be the same in all invocations of the scope.
 pub(super) fn uniform_operands(inst: &Inst) -> Vec<u32> {
     let all = 0..inst.operands.len() as u32;
     match inst.op {
         Op::CooperativeMatrixLoadKHR => vec![0, 1, 2],
         Op::CooperativeMatrixStoreKHR => vec![0, 2, 3],
-        // Of a struct or an array with matrices only the parts are matrices.
+        // Of a struct or an array with matrices, only the constituents are matrices.
         Op::CompositeConstruct | Op::CompositeConstructReplicateEXT => vec![0],
         Op::MatrixTimesScalar => vec![1],
-        // The pointer and the layout; the object is a matrix. What follows the masks are views and functions.
+        // The pointer and the layout. The object is a matrix; views and functions follow the masks.
         Op::CooperativeMatrixLoadTensorNV | Op::CooperativeMatrixStoreTensorNV => {
             [0, 2].into_iter().chain(all.skip(3)).collect()
         }

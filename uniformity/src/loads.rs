@@ -1,16 +1,17 @@
-//! What a read of memory gives: always the same, the same unless it is raced for, or anything.
+//! Classifies reads of memory: always the same value, the same unless there is a race, or any value.
 //!
-//! Memory that no instruction of the module writes is still not constant: another dispatch, or the host, may write it.
-//! Three kinds of reads are told apart.
+//! Memory that no instruction of the module writes need not be constant: another dispatch, or the host, may write it.
+//! There are three kinds of reads.
 //!
-//! - A volatile read (`Volatile`, or the decoration) says that somebody does: each invocation may read something else.
-//! - Without an order between the write and the read there is a race, so a read that can't be ordered with what others
-//!   do during the dispatch is constant. Reads of the Vulkan and the GLSL450 memory model are private, and no order includes them,
-//!   but for those that are NonPrivate or Coherent; and nothing is ordered with other dispatches but by atomics of memory
-//!   that these share.
-//! - The rest is the same for all that read between the same two atomics: an assumption.
+//! - A volatile read (`Volatile`, or the decoration) says that somebody writes: each invocation may read something
+//!   else.
+//! - Without an order between the write and the read there is a race, so a read that can't be ordered with writes of
+//!   others during the dispatch is constant. Reads of the Vulkan and the GLSL450 memory model are private, and no order
+//!   includes them, except for NonPrivate or Coherent ones. Only atomics on memory that is shared with other dispatches
+//!   order anything with these.
+//! - The rest is the same for all invocations that read between the same two atomics: an assumption.
 //!
-//! Shared memory is written by invocations of the module only.
+//! Only invocations of the module write shared memory.
 
 use super::Assumptions;
 use super::memory::{Writes, pointee};
@@ -21,21 +22,22 @@ use coop_ir::spv::{Decoration, StorageClass};
 use coop_ir::types::Type;
 use coop_ir::{Id, Inst, Module};
 
-/// What a read gives those who read at one address.
+/// The kind of a read, for invocations that read at one address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LoadKind {
     /// One value, whenever they read.
     Constant,
-    /// One value, if nobody writes meanwhile.
+    /// One value, if nobody writes at the same time.
     Unraced,
-    /// What barriers between reads and writes of shared memory leave: see `Intervals`. Whether it is volatile.
+    /// Shared memory: it depends on the barriers between reads and writes, see `Intervals`. True if the read is
+    /// volatile.
     Shared(bool),
     /// Any value.
     Anything,
 }
 
 impl LoadKind {
-    /// What must hold for it, if it can be one value at all. Of shared memory nothing is known of barriers here.
+    /// Returns the assumptions under which the read gives one value, if it can. Barriers are not taken into account.
     pub(super) fn assumes(self) -> Option<Assumptions> {
         match self {
             LoadKind::Constant => Some(Assumptions::NONE),
@@ -45,20 +47,20 @@ impl LoadKind {
     }
 }
 
-/// The decorations of a module that say how memory is read, if it has any of them.
+/// The defaults and decorations of a module that say how memory is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoadModes {
     volatile: bool,
     coherent: bool,
-    /// True if reads are private where nothing says otherwise.
+    /// True if reads are private by default.
     private: bool,
 }
 
 impl LoadModes {
     pub(super) fn new(module: &Module) -> LoadModes {
-        let has = |wanted: Decoration| {
-            let own = module.globals_with(Op::Decorate).any(|r| module.inst(r).word(1) == Some(wanted.0));
-            own || module.globals_with(Op::MemberDecorate).any(|r| module.inst(r).word(2) == Some(wanted.0))
+        let has = |needed: Decoration| {
+            let own = module.globals_with(Op::Decorate).any(|r| module.inst(r).word(1) == Some(needed.0));
+            own || module.globals_with(Op::MemberDecorate).any(|r| module.inst(r).word(2) == Some(needed.0))
         };
         let model = module.globals_with(Op::MemoryModel).next().and_then(|r| module.inst(r).word(1));
         // Simple, OpenCL.
@@ -66,7 +68,7 @@ impl LoadModes {
         LoadModes { volatile: has(Decoration::Volatile), coherent: has(Decoration::Coherent), private }
     }
 
-    /// What an instruction says of what it reads through a pointer (or of an image that is read from there).
+    /// Returns how an instruction reads memory through a pointer, or an image behind it.
     pub(super) fn access(self, module: &Module, decorations: &Decorations, inst: &Inst, pointer: Id) -> ReadAccess {
         let access = read_access(inst);
         let decorated = |asked: bool, d: Decoration| asked && is_decorated(module, decorations, pointer, d);
@@ -78,7 +80,7 @@ impl LoadModes {
 }
 
 impl Writes {
-    /// What a read gives through a pointer of this class, into this variable.
+    /// Returns the kind of a read through a pointer of this class, into this variable.
     pub(super) fn reading(
         &self,
         module: &Module,
@@ -88,7 +90,7 @@ impl Writes {
     ) -> LoadKind {
         use StorageClass as S;
         match class {
-            // Values of the dispatch; handles, but for OpenCL's constant memory.
+            // Data of the dispatch; handles, except for OpenCL's constant memory.
             S::PushConstant | S::ShaderRecordBufferKHR => LoadKind::Constant,
             S::UniformConstant if !access.volatile => LoadKind::Constant,
             S::Workgroup if self.read_only(module, decorations, class, root) => LoadKind::Constant,
@@ -103,7 +105,7 @@ impl Writes {
         }
     }
 
-    /// What a read of an image gives.
+    /// Returns the kind of a read of an image.
     pub(super) fn reading_image(&self, access: ReadAccess) -> LoadKind {
         match access {
             ReadAccess { volatile: true, .. } => LoadKind::Anything,
@@ -113,8 +115,8 @@ impl Writes {
     }
 }
 
-/// Returns true if what is read through a pointer has a decoration, by its variable, by a member that the pointer leads
-/// through, or by one that is read. Where it is not known where a pointer comes from, it has.
+/// Returns true if memory behind a pointer has a decoration: the variable, a member on the path, or a member that is
+/// read. It counts as decorated if the origin of the pointer is not known.
 fn is_decorated(module: &Module, decorations: &Decorations, pointer: Id, decoration: Decoration) -> bool {
     let mut id = pointer;
     let target = module.type_of(pointer).and_then(|t| match Type::of(module, t)? {

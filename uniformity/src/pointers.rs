@@ -1,4 +1,4 @@
-//! Pointers: where they point, and what loads and stores through them do.
+//! Pointers: their targets, and the effects of loads and stores through them.
 
 use super::build::{Builder, Context};
 use super::leaves::Step;
@@ -13,31 +13,31 @@ use coop_ir::types::Type;
 use coop_ir::{Id, Inst, InstRef, Module};
 use smallvec::{SmallVec, smallvec};
 
-/// Where a pointer points.
+/// The target of a pointer.
 #[derive(Clone, Debug)]
 pub(super) enum PointerTarget {
-    /// To leaves of a variable.
+    /// Leaves of a variable.
     CellTargets {
-        /// The first cell, for each of the places that it may be.
+        /// The first cell, for each of the possible targets.
         bases: List,
         ty: Option<Id>,
-        /// Indices that decide which.
+        /// The indices that choose among them.
         deps: List,
-        /// True if there is one such index, and the places are its choices in order.
+        /// True if there is one such index, and the targets are its choices in order.
         pick: bool,
-        /// Only a part of the leaf.
+        /// True for a part of a leaf.
         part: bool,
-        /// An element of a matrix.
+        /// True for an element of a matrix.
         element: bool,
     },
-    /// To a built-in or another input; the component that a chain chooses, or the first of them, counted through the
+    /// A built-in or another input, with the component that a chain chooses, or its first one, counted through the
     /// members of a block.
     Input { variable: Id, component: Option<u32> },
-    /// To memory; the node is the address.
+    /// Memory; the node is the address.
     Memory { class: StorageClass, root: Option<Id>, node: u32 },
 }
 
-/// [`PointerTarget::CellTargets`] while a chain is followed.
+/// The fields of [`PointerTarget::CellTargets`] while a chain is followed.
 pub(super) struct CellTargets {
     bases: List,
     ty: Option<Id>,
@@ -48,7 +48,7 @@ pub(super) struct CellTargets {
 }
 
 impl Builder<'_> {
-    /// What a load through a pointer gives.
+    /// Returns the value of a load through a pointer.
     pub(super) fn load(&mut self, pointer: Id, at: InstRef, ty: Option<Id>) -> IdValue {
         let place = match self.val(pointer) {
             IdValue::PointerTarget(p) => {
@@ -87,7 +87,7 @@ impl Builder<'_> {
             PointerTarget::Memory { class, root, node } => {
                 let n = self.load_memory((class, root), pointer, node, at);
                 self.set_width(n, ty);
-                // A pointer that was read leads anywhere.
+                // A pointer that was loaded may lead anywhere.
                 match ty.and_then(|t| self.context.layouts.storage(t)) {
                     Some(class) => self.place(PointerTarget::Memory { class, root: None, node: n }),
                     None => IdValue::Node(n),
@@ -96,7 +96,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The first cell and how many there are, where a place is known to be just these.
+    /// Returns the first cell and the number of cells, if the target is known.
     fn one_variable(&self, place: u32) -> Option<(u32, u32)> {
         match &self.places[place as usize] {
             PointerTarget::CellTargets { bases, ty, deps, .. } if bases.len() == 1 && deps.is_empty() => {
@@ -106,14 +106,14 @@ impl Builder<'_> {
         }
     }
 
-    /// A leaf's width, where a type has one leaf.
+    /// Sets the width of a node, if its type has one leaf.
     pub(super) fn set_width(&mut self, n: u32, ty: Option<Id>) {
         if let Some(ty) = ty {
             self.graph.nodes[n as usize].width = self.context.layouts.width(ty) as u8;
         }
     }
 
-    /// What is read at an address: through a pointer of this class, into this variable.
+    /// Returns the value of a read at an address, through a pointer of this class, into this variable.
     fn load_memory(
         &mut self,
         (class, root): (StorageClass, Option<Id>),
@@ -122,7 +122,7 @@ impl Builder<'_> {
         at: InstRef,
     ) -> u32 {
         let Context { module, decorations, writes, .. } = self.context;
-        let access = writes.habits.access(module, decorations, module.inst(at), pointer);
+        let access = writes.load_modes.access(module, decorations, module.inst(at), pointer);
         let reading = writes.reading(module, decorations, (class, root), access);
         let assumes = match reading {
             LoadKind::Shared(volatile) => {
@@ -142,18 +142,18 @@ impl Builder<'_> {
         }
     }
 
-    /// What an image has at an address.
+    /// Returns the value of a read of an image at an address.
     pub(super) fn read_image(&mut self, at: InstRef, inst: &Inst, address: u32) -> u32 {
         let Context { module, decorations, writes, .. } = self.context;
         let from = inst.id(0).and_then(|image| module.def_inst(image)).filter(|i| i.op == Op::Load);
         let access = match from.and_then(|load| load.id(0)) {
-            Some(pointer) => writes.habits.access(module, decorations, inst, pointer),
+            Some(pointer) => writes.load_modes.access(module, decorations, inst, pointer),
             None => read_access(inst),
         };
         self.read(writes.reading_image(access).assumes(), false, address, at)
     }
 
-    /// All that an argument may bring into a function: for a pointer also what is there.
+    /// Adds all that an argument may bring into a function: for a pointer also the contents behind it.
     pub(super) fn argument(&mut self, id: Id, ops: &mut List) {
         let val = self.val(id);
         ops.push(self.whole(val, None));
@@ -191,7 +191,7 @@ impl Builder<'_> {
             for k in 0..leaves {
                 let new = self.leaf(val, k);
                 let cell = base + k;
-                // Every invocation writes an element of its own.
+                // Every invocation writes its own element.
                 let new = if element { self.fixed(Uniformity::Divergent, Some(at)) } else { new };
                 let mut ops: List = smallvec![self.read_cell(cell), new];
                 ops.extend_from_slice(&deps);
@@ -201,7 +201,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The place at the end of an access chain.
+    /// Returns the target of an access chain.
     pub(super) fn chain(&mut self, inst: &Inst, at: InstRef) -> IdValue {
         let untyped = matches!(inst.op, Op::UntypedAccessChainKHR | Op::UntypedInBoundsAccessChainKHR);
         let skip = usize::from(untyped);
@@ -232,7 +232,7 @@ impl Builder<'_> {
                 let ty = self.context.module.type_of(base).and_then(|ty| pointee(self.context.module, ty));
                 match ty.and_then(|ty| self.part_of(ty, &indices)) {
                     Some(part) => PointerTarget::Input { variable, component: Some(component.unwrap_or(0) + part) },
-                    // Arrays of inputs: nothing that compute shaders have.
+                    // Arrays of inputs, which compute shaders do not have.
                     None => PointerTarget::Memory { class: UNKNOWN_CLASS, root: Some(variable), node: self.uniform },
                 }
             }
@@ -255,7 +255,7 @@ impl Builder<'_> {
         self.place(place)
     }
 
-    /// Which leaf of a type constant indices lead to, or to the first of which.
+    /// Returns the (first) leaf of a type to which constant indices lead.
     fn part_of(&self, ty: Id, indices: &[Id]) -> Option<u32> {
         let mut at = (Some(ty), 0);
         for id in indices {
@@ -267,7 +267,7 @@ impl Builder<'_> {
         Some(at.1)
     }
 
-    /// What `OpBufferPointerEXT` points to: a buffer that any other descriptor may name too.
+    /// Returns the target of `OpBufferPointerEXT`: a buffer that other descriptors may alias.
     pub(super) fn buffer(&mut self, inst: &Inst) -> IdValue {
         let node = inst.id(0).map_or(self.uniform, |id| self.operand(id));
         let class = inst.ty.and_then(|t| self.context.layouts.storage(t)).unwrap_or(UNKNOWN_CLASS);
@@ -287,7 +287,7 @@ impl Builder<'_> {
             Step::At(offset) => c.bases.iter_mut().for_each(|b| *b += offset),
             Step::Any { count, stride } => {
                 c.pick = c.bases.len() == 1 && value.is_none() && c.deps.is_empty();
-                // More places than that are never a help.
+                // More targets than that do not help.
                 let each: List = c.bases.iter().flat_map(|b| (0..count).map(move |i| b + i * stride)).collect();
                 c.bases = each;
                 if value.is_none() {
@@ -300,19 +300,19 @@ impl Builder<'_> {
                 if value.is_none() {
                     c.deps.push(self.operand(index));
                 }
-                // What is inside a leaf has no leaves of its own.
+                // The inside of a leaf has no leaves of its own.
                 c.ty = None;
             }
         }
     }
 
-    /// A pointer of which only the address is known.
+    /// Returns a pointer of which only the address is known.
     pub(super) fn pointer(&mut self, ty: Id, node: u32, root: Option<Id>) -> IdValue {
         let class = self.context.layouts.storage(ty).unwrap_or(UNKNOWN_CLASS);
         self.place(PointerTarget::Memory { class, root, node })
     }
 
-    /// Whatever a call might write that is not followed.
+    /// Invalidates whatever a call that is not followed might write.
     pub(super) fn clobber(&mut self, args: &[Id], at: InstRef) {
         let node = self.fixed(Uniformity::Divergent, Some(at));
         let mut cells: Vec<u32> = Vec::new();
@@ -332,7 +332,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What functions write that instructions run themselves.
+    /// Invalidates the Private variables that callbacks write.
     pub(super) fn callback(&mut self, at: InstRef) {
         let ids = self.context.callback_privates;
         if ids.is_empty() {

@@ -1,14 +1,14 @@
-//! One graph for a whole entry point: every call has its callee's blocks once more.
+//! The control-flow graph of a whole entry point, with callees inlined at their calls.
 //!
-//! - A *call instance* is a function as it is called from one place; the entry point's is call instance 0. Recursive modules have no
-//!   graph.
-//! - A *point* is a part of a block: up to and with a call that was followed, or up to the terminator. Points are
-//!   numbered; point 0 begins the entry point.
+//! - A *call instance* is a function as it is called from one place; instance 0 is the entry point's. Recursive modules
+//!   have no graph.
+//! - A *point* is a part of a block: up to and with a call that is followed, or up to the terminator. Point 0 is the
+//!   beginning of the entry point.
 //! - Edges are those of the blocks, from a call to its callee's first point, and from the callee's returns to the point
 //!   after the call. Only points that are reached exist.
-//! - Loops are those of the functions, those of a call instance inside the one around its call.
+//! - Loops are those of the functions; the loops of a call instance are inside the one around its call.
 //!
-//! Where calls of calls would make the graph too large, they are not followed: see [`Program::unfollowed`].
+//! Calls that would make the graph too large are not followed: see [`Program::unfollowed`].
 
 use super::summary::Summary;
 use coop_ir::cfg::{Case, Cfg, Cfgs, Construct, Constructs, Loops, PostDoms};
@@ -21,20 +21,21 @@ use std::ops::Range;
 
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What is asked of a function's blocks.
+/// The analyses of a function's blocks.
 pub(super) struct Body<'m> {
     pub(super) cfg: Cow<'m, Cfg>,
-    /// Made for functions in which a branch parts invocations.
+    /// Made for functions in which invocations diverge at a branch.
     structure: OnceCell<Structure>,
     loops: Loops,
-    /// Where there are no merge instructions that say where control flow meets again.
+    /// For functions without merge instructions, which would say where control flow reconverges.
     pub(super) post: Option<PostDoms>,
 }
 
 /// The constructs of a function.
 struct Structure {
     constructs: Constructs,
-    /// By block, where the constructs begin that it is the header of, or [`NONE`]: they stand side by side.
+    /// For each block, the index of the first construct of which it is the header, or [`NONE`]: the constructs of a
+    /// header are adjacent.
     headed: Vec<u32>,
 }
 
@@ -60,7 +61,7 @@ impl<'m> Body<'m> {
         &self.structure().constructs
     }
 
-    /// The constructs with a header at this block.
+    /// Returns the constructs with a header at this block.
     pub(super) fn headed(&self, block: usize) -> impl Iterator<Item = &Construct> {
         let Structure { constructs, headed } = self.structure();
         let all = constructs.all().get(headed[block] as usize..).unwrap_or_default();
@@ -69,7 +70,7 @@ impl<'m> Body<'m> {
 }
 
 pub(super) struct CallInstance {
-    /// Index into [`Module::functions`].
+    /// An index into [`Module::functions`].
     pub(super) function: usize,
     /// The point that ends with the call; [`NONE`] for the entry point.
     pub(super) call: u32,
@@ -79,16 +80,16 @@ pub(super) struct CallInstance {
     depth: u32,
     /// The first point of each block, or [`NONE`].
     first: Vec<u32>,
-    /// Where its loops begin in [`Program::loops`].
+    /// The index of its first loop in [`Program::loops`].
     loops: u32,
-    /// Where its values begin.
+    /// The index of its first value.
     values: u32,
     /// The numbers of its function's values: see [`number_values`].
     numbers: Range<u32>,
 }
 
 impl CallInstance {
-    /// Where the value with a number is, unless it is another function's.
+    /// Returns the index of the value with a number, unless it is another function's.
     #[inline]
     pub(super) fn slot(&self, number: u32) -> Option<u32> {
         self.numbers.contains(&number).then(|| self.values + (number - self.numbers.start))
@@ -99,7 +100,7 @@ impl CallInstance {
 pub(super) enum End {
     /// The block's terminator.
     Terminator,
-    /// A call that is followed: of this call instance.
+    /// A call that is followed: the call instance.
     Call(u32),
 }
 
@@ -126,7 +127,7 @@ pub(super) struct Edge {
 pub(super) struct Loop {
     pub(super) parent: u32,
     pub(super) depth: u32,
-    /// The points where control enters.
+    /// The points at which control enters.
     pub(super) entries: Vec<u32>,
 }
 
@@ -134,54 +135,54 @@ pub(super) struct Loop {
 pub(super) struct Program<'m> {
     pub(super) module: &'m Module,
     pub(super) calls: &'m CallGraph,
-    /// Functions that need not be followed.
-    pub(super) plain: &'m [Option<Summary>],
+    /// The summaries of functions that need not be followed.
+    pub(super) summaries: &'m [Option<Summary>],
     pub(super) bodies: Vec<Option<Body<'m>>>,
     pub(super) instances: Vec<CallInstance>,
     pub(super) points: Vec<Point>,
     pub(super) edges: Vec<Edge>,
-    /// Indices of edges, by target.
+    /// The indices of the edges into each point, by target.
     preds: Vec<u32>,
     pub(super) loops: Vec<Loop>,
-    /// The points, but for back edges predecessors first.
+    /// The points in reverse postorder.
     pub(super) order: Vec<u32>,
-    /// How many values all call instances have.
+    /// The number of values of all call instances.
     pub(super) values: u32,
     /// Calls that were not followed, and the function called.
     pub(super) unfollowed: Vec<(InstRef, usize)>,
 }
 
-/// How many instructions the graph may have, in terms of the module's.
+/// Returns the most instructions that the graph may have.
 fn budget(module: &Module) -> usize {
     module.arena_len().saturating_mul(6) + 60_000
 }
 
-/// How many parameters a function may have: a universal limit. More cost as much as instructions.
+/// The universal limit on a function's parameters. More than these cost as much as instructions.
 const MAX_PARAMS: usize = 255;
 
-/// How deep calls are followed.
+/// The most calls inside each other that are followed.
 const MAX_DEPTH: u32 = 64;
 
 impl<'m> Program<'m> {
-    /// `numbers` are those of each function's values.
+    /// `numbers` has the numbers of each function's values.
     pub(super) fn new(
         module: &'m Module,
         calls: &'m CallGraph,
         cfgs: &'m Cfgs,
-        plain: &'m [Option<Summary>],
+        summaries: &'m [Option<Summary>],
         entry: usize,
         numbers: &[Range<u32>],
     ) -> Program<'m> {
         let structured =
             module.enables(coop_ir::spv::Capability::Shader) || !module.enables(coop_ir::spv::Capability::Kernel);
-        // A call makes two points of one, and copies what it calls.
+        // A call splits a point, and copies its callee.
         let blocks: usize = module.functions.iter().map(|f| f.blocks.len()).sum();
         let mut bodies: Vec<Option<Body<'m>>> = Vec::new();
         bodies.resize_with(module.functions.len(), || None);
         let mut this = Program {
             module,
             calls,
-            plain,
+            summaries,
             bodies,
             instances: Vec::new(),
             points: Vec::with_capacity(blocks + blocks / 3),
@@ -227,7 +228,7 @@ impl<'m> Program<'m> {
         self.values += size;
     }
 
-    /// Makes the points of the latest call instance.
+    /// Makes the points of the last call instance.
     fn points_of(&mut self, calls: &CallGraph, body: &Body, work: &mut Vec<(usize, u32, u32, u32)>, left: &mut usize) {
         let index = (self.instances.len() - 1) as u32;
         let (function, depth) = (self.instances[index as usize].function, self.instances[index as usize].depth);
@@ -258,7 +259,7 @@ impl<'m> Program<'m> {
                 }
                 let Some(callee) = inst.id(0).and_then(|id| calls.function(id)) else { continue };
                 let (params, blocks) = (&self.module.functions[callee].params, &self.module.functions[callee].blocks);
-                if blocks.is_empty() || self.plain[callee].is_some() {
+                if blocks.is_empty() || self.summaries[callee].is_some() {
                     continue;
                 }
                 let insts: usize = blocks.iter().map(|b| b.insts.len() + 1).sum();
@@ -336,7 +337,7 @@ impl<'m> Program<'m> {
             seen[0] = true;
             stack.push((0, self.points[0].edges.1));
         }
-        // The last successor is entered first, so that the first one's comes first in the reverse.
+        // The last successor is visited first, so that the first one comes first in the reverse.
         while let Some((point, left)) = stack.last_mut() {
             if *left == self.points[*point as usize].edges.0 {
                 post.push(*point);
@@ -377,7 +378,7 @@ impl<'m> Program<'m> {
         &all[point.from as usize..point.to as usize]
     }
 
-    /// The terminator with which a point ends, unless it ends with a call.
+    /// Returns the terminator at the end of a point, unless it ends with a call.
     pub(super) fn terminator(&self, s: u32) -> Option<InstRef> {
         match self.point(s).end {
             End::Call(_) => None,
@@ -389,13 +390,13 @@ impl<'m> Program<'m> {
         self.terminator(s).map(|r| self.module.inst(r).op)
     }
 
-    /// The edges out of a point, as indices.
+    /// Returns the edges out of a point, as indices.
     pub(super) fn out(&self, s: u32) -> Range<u32> {
         let (a, b) = self.point(s).edges;
         a..b
     }
 
-    /// The edges into a point, as indices.
+    /// Returns the edges into a point, as indices.
     pub(super) fn into(&self, s: u32) -> &[u32] {
         let (a, b) = self.point(s).preds;
         &self.preds[a as usize..b as usize]
@@ -405,12 +406,12 @@ impl<'m> Program<'m> {
         self.edges[e as usize]
     }
 
-    /// The first point of a block of a call instance.
+    /// Returns the first point of a block of a call instance.
     pub(super) fn first(&self, instance: u32, block: usize) -> u32 {
         self.instances[instance as usize].first[block]
     }
 
-    /// Returns true if `instance` is `top` or was called from it, directly or not.
+    /// Returns true if `instance` is `top` or was called from it, directly or indirectly.
     pub(super) fn within_instance(&self, mut instance: u32, top: u32) -> bool {
         let depth = self.instances[top as usize].depth;
         while self.instances[instance as usize].depth > depth {
@@ -433,36 +434,36 @@ impl<'m> Program<'m> {
         l == outer
     }
 
-    /// The loop of which a point is an entry, if it is one: the innermost.
+    /// Returns the innermost loop of which a point is an entry, if it is one.
     pub(super) fn headed_loop(&self, s: u32) -> Option<u32> {
         let l = self.point(s).in_loop;
         (l != NONE && self.loops[l as usize].entries.contains(&s)).then_some(l)
     }
 
-    /// The label of a point's block.
+    /// Returns the label of a point's block.
     pub(super) fn label(&self, s: u32) -> InstRef {
         let point = self.point(s);
         self.function(point.instance).blocks[point.block as usize].label
     }
 }
 
-/// The functions that instructions run themselves (decode functions and such) and all that those call: their
-/// instructions are no part of any graph.
+/// Returns the functions that instructions call implicitly (decode functions and such) and their callees. Their
+/// instructions are not in any graph.
 pub(super) fn callbacks(calls: &CallGraph, functions: usize) -> Vec<usize> {
     let direct = (0..functions).flat_map(|f| calls.calls(f));
     let roots = direct.filter(|c| c.kind == CallKind::Callback).map(|c| c.callee);
     calls.reachable(roots)
 }
 
-/// Numbers the values of all functions: which numbers each function's have, and that of each value. In a module that
-/// is not well formed a function may use, or define again, what is another's.
+/// Numbers the values of all functions: returns the range of each function's numbers, and the number of each value. In
+/// a malformed module a function may use or redefine another's values.
 pub(super) fn number_values(module: &Module) -> (Vec<Range<u32>>, IdIndex) {
     let mut numbers = IdIndex::new(module);
     let mut count = 0;
     let mut ranges = Vec::with_capacity(module.functions.len());
     for f in &module.functions {
         let start = count;
-        // Lists in the order of the file, one loop for all of them: this sees each instruction.
+        // In file order, one loop for all lists: this sees each instruction.
         for list in std::iter::once(&f.params[..]).chain(f.blocks.iter().map(|b| &b.insts[..])) {
             for &r in list {
                 if let Some(id) = module.inst(r).result

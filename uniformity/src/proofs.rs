@@ -1,19 +1,19 @@
-//! Proofs that invocations disagree: values for each invocation as far as they follow from what is known.
+//! Proofs that invocations disagree, from the values that are known for each invocation.
 //!
-//! A branch shows that an instruction is not executed together if the instruction can't be executed without it, and
-//! one of these holds:
+//! A branch proves that an instruction is not executed together if the instruction can't be executed without the
+//! branch, and one of these holds:
 //!
-//! 1. the branch sends one invocation where it can't come to the instruction whatever else happens, as what decides is
-//!    the same in every iteration: whoever executes the instruction is without that one;
-//! 2. in some iteration it sends one invocation where the instruction is never reached again, in that iteration or later, and
-//!    another where every path leads to it; if what decides is not the same in every iteration, every path of that iteration
-//!    must lead to the branch.
+//! 1. the branch sends one invocation where it can't reach the instruction whatever else happens, since the condition
+//!    is the same in every iteration: whoever executes the instruction does so without that invocation;
+//! 2. in some iteration it sends one invocation where the instruction is never reached again, in that iteration or
+//!    later, and another where every path leads to the instruction; if the condition changes between iterations, every
+//!    path of that iteration must lead to the branch.
 //!
-//! What is known of an iteration follows from where the loop begins and, for later iterations, from what its phis become, as
-//! long as everything that may leave the loop is known to stay.
+//! The values in an iteration follow from the entry of the loop and, for later iterations, from the operands of its
+//! phis, as long as everything that may leave the loop is known to stay.
 //!
-//! Where neither holds the program is run with data that is made up (see `play`): that shows a disagreement on one way to
-//! the instruction, if invocations part by what is known of them alone.
+//! Where neither holds, `feasibility` runs the program with made-up data. That proves a disagreement on one path to the
+//! instruction, if invocations diverge by known values alone.
 
 mod evaluate;
 mod tensor_layouts;
@@ -35,23 +35,23 @@ use std::rc::Rc;
 /// A value for each invocation, where it is known.
 pub(super) type Values = Rc<Vec<Option<u64>>>;
 
-/// Deeper expressions are not followed.
+/// The greatest depth of expressions that are evaluated.
 const MAX_DEPTH: u32 = 80;
-/// Iterations of a loop that are followed.
+/// The most iterations of a loop that are evaluated.
 const MAX_ITERATIONS: u64 = 2048;
-/// Iterations in which a way is looked for.
+/// The most iterations for which a path is searched for.
 const MAX_SEARCHES: u32 = 4;
-/// Nodes that are looked at for one proof.
+/// The most nodes that are evaluated for one proof.
 const MAX_WORK: u32 = 20_000;
 
-/// Two invocations of one instance of a scope.
+/// Two invocations of one scope.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Pair {
-    /// May execute the instruction, or has the first value.
+    /// The invocation that may execute the instruction, or has the first value.
     pub(super) one: usize,
-    /// Does not execute it, or has the other value.
+    /// The invocation that does not execute it, or has the other value.
     pub(super) other: usize,
-    /// The iteration of the loop in which they part; 0 is the first.
+    /// The iteration of the loop in which they diverge; 0 is the first.
     pub(super) iteration: u64,
 }
 
@@ -60,70 +60,70 @@ pub(super) struct Prover<'s, 'p, 'm> {
     solution: &'s Solution<'p, 'm>,
     decorations: &'s Decorations,
     dom: DomTree,
-    /// Looks for ways, if there must be one.
+    /// Searches for paths, if a proof needs one.
     search: Option<OnceCell<PathSearch<'s, 'p, 'm>>>,
 }
 
-/// What was shown.
+/// A proof that two invocations disagree.
 pub(super) struct Proof {
     pub(super) pair: Pair,
-    /// The values of an operand, if they are known.
+    /// The values of the operand, if they are known.
     pub(super) values: Option<(Number, Number)>,
     pub(super) path: Path,
-    /// What the proof rests on.
+    /// The assumptions of the proof.
     pub(super) assumes: Assumptions,
-    /// The workgroup, if it decides, and the branch that parts the two, if it is so on that way and not on others.
+    /// For a proof on one path only: the workgroup, if it decides, and the branch at which the two diverge.
     pub(super) run: Option<(Option<[u32; 3]>, Option<u32>)>,
 }
 
-/// What follows from where a branch leads.
+/// The consequences of a branch's target.
 struct Exit {
     to: u32,
-    /// True if the instruction can be executed at all, if the branch always leads there.
+    /// True if the instruction can be reached if the branch always goes there.
     ever: bool,
-    /// True if it can be executed from then on.
+    /// True if the instruction can be reached from there on.
     again: bool,
-    /// True if it must be executed then, before the branch is come to again.
+    /// True if the instruction must be reached from there, before the branch is executed again.
     certain: bool,
 }
 
-/// What is known of a node in an iteration.
+/// The values of a node in an iteration.
 struct IterationValues {
     values: Values,
     iteration: u64,
-    /// True if it rests on what loops' phis are in this iteration.
+    /// True if they depend on the phis of loops in this iteration.
     varies: bool,
-    /// True if it does, and some path through the iteration goes past.
+    /// True if they do, and some path through the iteration bypasses the point.
     unsure: bool,
-    /// The branches whose conditions it rests on.
-    asked: FxHashSet<u32>,
+    /// The branches whose conditions were used.
+    used_branches: FxHashSet<u32>,
     assumes: Assumptions,
 }
 
-/// One evaluation: as seen from a point.
+/// The state of an evaluation as seen from a point.
 struct Iteration<'a> {
     from: u32,
-    /// What phis of the loop that is followed are in this iteration.
+    /// The values of the loop's phis in this iteration.
     phis: &'a FxHashMap<u32, Values>,
     memo: FxHashMap<u32, Values>,
     left: u32,
-    /// True if a loop's phi was asked for.
+    /// True if a phi of a loop was used.
     varies: bool,
-    /// The branches whose conditions were looked at.
-    asked: FxHashSet<u32>,
-    /// What the values rest on.
+    /// The branches whose conditions were used.
+    used_branches: FxHashSet<u32>,
+    /// The assumptions of the values.
     assumes: Assumptions,
 }
 
 impl<'a> Iteration<'a> {
     fn new(from: u32, phis: &'a FxHashMap<u32, Values>) -> Iteration<'a> {
-        let (memo, asked) = (FxHashMap::default(), FxHashSet::default());
-        Iteration { from, phis, memo, left: MAX_WORK, varies: false, asked, assumes: Assumptions::NONE }
+        let (memo, used_branches) = (FxHashMap::default(), FxHashSet::default());
+        Iteration { from, phis, memo, left: MAX_WORK, varies: false, used_branches, assumes: Assumptions::NONE }
     }
 }
 
 impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
-    /// `ways` is whether somebody must be able to come to what is shown.
+    /// With `feasible_only`, a proof counts only with a path that reaches it.
     pub(super) fn new(
         solution: &'s Solution<'p, 'm>,
         decorations: &'s Decorations,
@@ -135,7 +135,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         Prover { solution, decorations, dom: DomTree::new(&graph, 0), search: feasible_only.then(OnceCell::new) }
     }
 
-    /// Looks for a way to a goal.
+    /// Searches for a path to a goal.
     fn find_path(&self, goal: &Goal) -> Option<(Pair, Path)> {
         match &self.search {
             Some(search) => search.get_or_init(|| PathSearch::new(self.solution, self.decorations)).find(goal),
@@ -143,8 +143,8 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         }
     }
 
-    /// Two invocations of which one can't execute `point` because of a branch, at least not when the other does,
-    /// and how the other comes to it.
+    /// Returns two invocations of which one can't execute `point` because of a branch, at least not together with the
+    /// other, and how the other gets there.
     pub(super) fn diverges_at(&self, branch: u32, point: u32, scope: Uniformity) -> Option<Proof> {
         let solution = self.solution;
         let condition = solution.graph.find(solution.graph.conditions[branch as usize]);
@@ -166,16 +166,16 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         }
         let (mut searches, mut assumes) = (MAX_SEARCHES, Assumptions::NONE);
         let (pair, path) = self.each_iteration(branch, condition, |known| {
-            let IterationValues { values, iteration, varies, unsure, asked, .. } = known;
+            let IterationValues { values, iteration, varies, unsure, used_branches, .. } = known;
             assumes = known.assumes;
             let exit_of = |lane: usize| {
                 let to = self.target(branch, values.get(lane).copied().flatten()?)?;
                 exits.iter().find(|w| w.to == to)
             };
             let all: Vec<Option<&Exit>> = (0..solution.grid.lanes).map(exit_of).collect();
-            // Those that can't execute it, in no iteration.
+            // Invocations that can't reach the point in any iteration.
             let never: Vec<bool> = all.iter().map(|w| !varies && w.is_some_and(|w| !w.ever)).collect();
-            // The first executes it, or may, the second does not.
+            // True if the first reaches it, or may, and the second does not.
             let separates = |one: usize, other: usize| match (all[one], all[other]) {
                 (Some(to), Some(w)) => {
                     (never[other] && to.ever) || (!unsure && to.certain && !w.again && w.to != to.to)
@@ -187,7 +187,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
                 let (one, other) = if separates(a, b) { (a, b) } else { (b, a) };
                 Pair { one, other, iteration: *iteration }
             });
-            // Of the first nothing may be known; but some must be able to go there.
+            // Nothing may be known about the first, but it must be possible to get there.
             let may = |one: usize| all[one].is_none_or(|w| w.ever);
             let pair = pair.or_else(|| {
                 let (a, b) = solution.grid.witness(scope, |a, b| never[a] && may(b) || never[b] && may(a))?;
@@ -200,7 +200,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
                 branch: Some(branch),
                 point,
                 scope,
-                asked,
+                used_branches,
                 pair,
                 never: &never,
                 iteration: *iteration,
@@ -211,15 +211,15 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         Some(Proof { pair, values: None, path, assumes, run: None })
     }
 
-    /// Two invocations of which one executes `point` without the other, on some way there; `around` are the branches
-    /// that may part them.
+    /// Returns two invocations of which one executes `point` without the other, on one path to it. The branches in
+    /// `around` are those at which they may diverge.
     pub(super) fn diverges_on_a_path(&self, point: u32, scope: Uniformity, around: &[u32]) -> Option<Proof> {
         let condition = |x: &u32| self.solution.graph.find(self.solution.graph.conditions[*x as usize]);
         let known = around.iter().any(|x| self.differs_by_known_values(condition(x)));
         known.then(|| self.run(point, scope, None)).flatten()
     }
 
-    /// Returns true if anything in which invocations are known to differ goes into a value, without a read of memory.
+    /// Returns true if a value depends on something in which invocations are known to differ, without a read of memory.
     fn differs_by_known_values(&self, n: u32) -> bool {
         let graph = &self.solution.graph;
         let mut seen = FxHashSet::default();
@@ -243,7 +243,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         Some(Proof { pair, values, path, assumes, run: Some((workgroup, diverged)) })
     }
 
-    /// Two invocations for which an operand differs, and how they come to it.
+    /// Returns two invocations for which an operand differs, and how they get there.
     pub(super) fn differ(&self, node: u32, point: u32, scope: Uniformity) -> Option<Proof> {
         let sources = self.sources(node, scope);
         let always = sources.iter().find_map(|(n, exact)| self.differ_always(*n, *exact, point, scope));
@@ -254,13 +254,14 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         })
     }
 
-    /// Values of which each decides alone whether a value differs, and up to which number.
+    /// Returns the values each of which alone makes the operand differ if it differs, with the bound below which
+    /// distinct integers stay distinct.
     fn sources(&self, node: u32, scope: Uniformity) -> Vec<(u32, u64)> {
         let solution = self.solution;
         let mut n = solution.graph.find(node);
-        // Below this, integers stay apart.
+        // Below this, distinct integers stay distinct.
         let mut exact = u64::MAX;
-        // Of an address only one index may differ: then the address does.
+        // If a single index of an address differs, the address does.
         for _ in 0..32 {
             let of = &solution.graph.nodes[n as usize];
             let op = of.inst.map(|r| solution.program.module.inst(r).op);
@@ -299,7 +300,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         }
         let (mut values, mut searches, mut assumes) = ((0, 0), MAX_SEARCHES, Assumptions::NONE);
         let (pair, path) = self.each_iteration(point, n, |known| {
-            // Whether it is executed in this very iteration is not known.
+            // It is not known whether it is executed in this iteration.
             (!known.varies).then_some(())?;
             let v = &known.values;
             let (one, other) = solution
@@ -309,30 +310,31 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             assumes = known.assumes;
             searches = u32::checked_sub(searches, 1)?;
             let pair = Pair { one, other, iteration: known.iteration };
-            self.find_path(&Goal::operand(point, scope, pair, Differing { node: n, exact }, &known.asked))
+            self.find_path(&Goal::operand(point, scope, pair, Differing { node: n, exact }, &known.used_branches))
         })?;
         Some(Proof { pair, values: Some(self.numbers(n, values)), path, assumes, run: None })
     }
 
-    /// The values of a node, as they are called.
+    /// Returns two values of a node as numbers of its type.
     fn numbers(&self, n: u32, (a, b): (u64, u64)) -> (Number, Number) {
         let float = self.solution.graph.nodes[n as usize].width == 0;
         (Number::new(a, float), Number::new(b, float))
     }
 
-    /// Up to which number a conversion to floats keeps all integers.
+    /// Returns the bound below which a conversion to floats is exact for integers.
     fn exact_integers(&self, conversion: Option<InstRef>) -> u64 {
         let module = self.solution.program.module;
         let ty = conversion.and_then(|r| module.inst(r).ty).and_then(|t| module.def_inst(t));
         match ty.and_then(|t| t.word(0)).filter(|_| ty.is_some_and(|t| t.op == Op::TypeFloat)) {
             Some(32 | 64) => 1 << 24,
-            // The least of all formats.
+            // The smallest significand of all 16-bit formats.
             Some(16) => 1 << 8,
             _ => 0,
         }
     }
 
-    /// Asks for the values of a node in the first iteration of all loops around a point, and in later ones of the innermost.
+    /// Calls a function with the values of a node in the first iteration of all loops around a point, and in later ones
+    /// of the innermost.
     fn each_iteration(
         &self,
         point: u32,
@@ -346,23 +348,23 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         let (mut before, mut assumes) = (FxHashSet::default(), Assumptions::NONE);
         for iteration in 0..MAX_ITERATIONS {
             let mut r = Iteration::new(point, &phis);
-            (r.asked, r.assumes) = (std::mem::take(&mut before), assumes);
+            (r.used_branches, r.assumes) = (std::mem::take(&mut before), assumes);
             let values = self.values(node, &mut r, 0);
             let varies = r.varies;
             let unsure = varies && !self.comes_to(point, &mut r);
-            let (asked, assumed) = (std::mem::take(&mut r.asked), r.assumes);
-            let known = IterationValues { values, iteration, varies, unsure, asked, assumes: assumed };
+            let (used_branches, assumed) = (std::mem::take(&mut r.used_branches), r.assumes);
+            let known = IterationValues { values, iteration, varies, unsure, used_branches, assumes: assumed };
             if let Some(found) = judge(&known) {
                 return Some(found);
             }
-            r.asked = known.asked;
+            r.used_branches = known.used_branches;
             work += r.memo.len() as u64 * solution.grid.lanes as u64;
             let one_entry = l != NONE && solution.program.loops[l as usize].entries.len() == 1;
             if !one_entry || work > 4_000_000 || !self.all_stay(l, &mut r) {
                 return None;
             }
             let met: Vec<u32> = r.memo.keys().copied().chain(phis.keys().copied()).collect();
-            // The next iteration's phis, of those that matter.
+            // The phis of the next iteration that matter.
             let mut next = FxHashMap::default();
             for n in met {
                 if self.is_header_phi(n, l) && !next.contains_key(&n) {
@@ -372,13 +374,13 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             if next.is_empty() || next == phis {
                 return None;
             }
-            (before, assumes) = (r.asked, r.assumes);
+            (before, assumes) = (r.used_branches, r.assumes);
             phis = next;
         }
         None
     }
 
-    /// Whether, in this iteration, every path through the loops around a point comes to it.
+    /// Returns true if, in this iteration, every path through the loops around a point reaches it.
     fn comes_to(&self, point: u32, r: &mut Iteration) -> bool {
         let mut l = self.solution.program.point(point).in_loop;
         while l != NONE {
@@ -405,7 +407,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
                 NONE => None,
                 c => self.values(c, r, 0).iter().map(|v| v.and_then(|v| self.target(s, v))).collect(),
             };
-            r.asked.extend(known.is_some().then_some(s));
+            r.used_branches.extend(known.is_some().then_some(s));
             let next: Vec<u32> = known.unwrap_or_else(|| solution.regions.next(s).collect());
             let ends = next.is_empty() && program.terminator_op(s) != Some(Op::Unreachable);
             if ends || next.iter().any(|t| !program.in_loop(*t, l) || entries.contains(t) && *t != point) {
@@ -434,7 +436,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
             if !values.iter().all(stays) {
                 return false;
             }
-            r.asked.insert(s);
+            r.used_branches.insert(s);
         }
         true
     }
@@ -444,7 +446,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         node.kind == Kind::Phi && self.solution.program.headed_loop(node.point) == Some(l)
     }
 
-    /// What a phi of a loop's header is in the next iteration.
+    /// Returns the values of a phi of a loop's header in the next iteration.
     fn latched(&self, n: u32, l: u32, r: &mut Iteration) -> Values {
         let solution = self.solution;
         let program = solution.program;
@@ -457,8 +459,8 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         }
     }
 
-    /// Returns true if a path leads from one point to another; if `forced` is given, one that goes from that branch to
-    /// that target whenever it comes there.
+    /// Returns true if a path leads from one point to another. With `forced`, the path goes from that branch to that
+    /// target each time.
     fn reaches(&self, from: u32, point: u32, forced: Option<(u32, u32)>) -> bool {
         let program = self.solution.program;
         let mut seen = vec![false; program.points.len()];
@@ -476,7 +478,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
         false
     }
 
-    /// Returns true if every path from `to` on comes to a point before it comes to the branch (again) or ends.
+    /// Returns true if every path from `to` reaches a point before it reaches the branch (again) or ends.
     fn unavoidable(&self, branch: u32, to: u32, point: u32) -> bool {
         let program = self.solution.program;
         let ends = |s: u32| {
@@ -500,9 +502,9 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
     }
 }
 
-/// Returns true if results differ if one operand does.
+/// Returns true if the result differs whenever one operand does.
 fn preserves_difference(op: Op) -> bool {
     super::instructions::is_followed_chain(op)
-        // Of small integers.
+        // For small integers.
         || matches!(op, Op::ConvertUToF | Op::ConvertSToF)
 }

@@ -1,7 +1,7 @@
-//! Which store a read of a cell reads.
+//! Finds the store that a read of a cell reads.
 //!
-//! As for SSA: values of different stores meet at the iterated dominance frontier of the points that store; anywhere
-//! else a cell holds what the closest dominating point that stores into it, or where values meet, left in it. Only the
+//! As in SSA construction, values of different stores join at the iterated dominance frontier of the points that store.
+//! Anywhere else a cell holds the value that the closest dominating point with a store or a join left in it. Only the
 //! phis that something reads are made.
 
 use super::variables::Cell;
@@ -9,11 +9,11 @@ use coop_ir::cfg::{DomTree, Frontiers, Graph};
 use coop_ir::hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-/// The dominators of a program's points.
+/// The dominator tree of a program's points.
 pub(super) struct Tree {
     dom: DomTree,
     frontiers: Frontiers,
-    /// The place of each point in the tree's preorder.
+    /// The number of each point in the tree's preorder.
     place: Vec<u32>,
 }
 
@@ -30,18 +30,18 @@ impl Tree {
     }
 }
 
-/// What a cell holds.
+/// The definition of a cell's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Definition {
-    /// What was stored.
+    /// A store of this node.
     Store(u32),
-    /// What comes together at the beginning of the point.
+    /// A phi at the beginning of the point.
     Phi,
-    /// What it held first.
+    /// The initial value.
     First,
 }
 
-/// One point that decides what a cell holds.
+/// A point that defines a cell's value.
 struct Mark {
     point: u32,
     store: Option<u32>,
@@ -50,11 +50,11 @@ struct Mark {
     up: u32,
 }
 
-/// The answers for one cell.
+/// The definitions of one cell.
 pub(super) struct Reaching<'t> {
     tree: &'t Tree,
     pub(super) cell: &'t Cell,
-    /// In preorder of the tree; the first is the first point.
+    /// In preorder of the tree; the first mark is the first point.
     marks: SmallVec<[Mark; 8]>,
     /// The phis that were made, by point.
     pub(super) phis: FxHashMap<u32, u32>,
@@ -88,7 +88,7 @@ impl<'t> Reaching<'t> {
         Reaching { tree, cell, marks, phis: FxHashMap::default() }
     }
 
-    /// Where what the cell holds at the beginning or the end of a point comes from.
+    /// Returns the definition that a cell has at the beginning or the end of a point, and its point.
     pub(super) fn find(&self, point: u32, begin: bool) -> (u32, Definition) {
         let (place, marks) = (self.tree.place[point as usize], self.marks.as_slice());
         let behind = marks.partition_point(|m| self.tree.place[m.point as usize] <= place);

@@ -1,19 +1,21 @@
-//! Where control flow is not uniform.
+//! Divergent control flow: the points at which invocations are diverged after a branch, and the point where they
+//! reconverge.
 //!
-//! A branch whose condition differs within a scope parts the invocations of it. They are one again at the first point
-//! behind which they must be: the *reconvergence point*. What can be reached before, in this iteration of the loops around that
-//! point or in another, is the branch's *region*: it is executed by some, or at different times.
+//! The invocations of a scope diverge at a branch whose condition differs within the scope. The *reconvergence point*
+//! is the first point behind which they must be together again. The *region* of the branch is what can be reached
+//! before that point, in this iteration of the loops around it or in another: only some invocations execute it, or they
+//! execute it at different times.
 //!
-//! The reconvergence point of a branch is the first of these that every path takes before it leaves what is named:
+//! The reconvergence point of a branch is the first of these that every path reaches before it leaves the bound:
 //!
-//! 1. the merge block of a construct around the branch, innermost first; nothing else of structured control flow makes
-//!    invocations meet: neither a block to which several cases of a switch lead, nor a continue target, nor a block
-//!    in front of a merge block declared later;
-//! 2. the continue target of the loop around it, where the entry point has the mode MaximallyReconverges;
-//! 3. where there are no merge instructions: a post-dominator, provided that no path to it begins another iteration of a
-//!    loop around it, or runs through a loop that can be entered at several blocks: nobody says what an iteration of such a
-//!    loop is, or waits at its end;
-//! 4. what follows the call of the function.
+//! 1. the merge block of a construct around the branch, innermost first. Nothing else in structured control flow makes
+//!    invocations reconverge: neither a block to which several cases of a switch lead, nor a continue target, nor a
+//!    block in front of a merge block declared later;
+//! 2. the continue target of the loop around it, if the entry point has the mode MaximallyReconverges;
+//! 3. without merge instructions, a post-dominator, provided that no path to it starts another iteration of a loop
+//!    around it, or runs through a loop that can be entered at several blocks: an iteration of such a loop is not
+//!    defined, and invocations do not wait at its end;
+//! 4. the point behind the call of the function.
 //!
 //! A path that returns or ends the invocation leaves every construct; one that ends the invocation leaves every call.
 
@@ -24,7 +26,7 @@ use coop_ir::cfg::{Construct, ConstructKind};
 use coop_ir::grammar::Op;
 use smallvec::{SmallVec, smallvec};
 
-/// What a branch parts.
+/// The region of a branch.
 pub(super) struct Region {
     /// The points of the region.
     pub(super) points: Vec<u32>,
@@ -32,15 +34,15 @@ pub(super) struct Region {
     pub(super) reconvergence: Option<u32>,
 }
 
-/// What branches do to each point and loop.
+/// The effects of branches on points and loops.
 pub(super) struct Flow {
-    /// Over what all invocations execute a point together.
+    /// The scope over which all invocations execute a point together.
     pub(super) points: Vec<Uniformity>,
     pub(super) points_assume: Vec<Assumptions>,
-    /// Over what invocations come to a point along one edge.
+    /// The scope over which invocations reach a point along one edge.
     pub(super) joins: Vec<Uniformity>,
     pub(super) joins_assume: Vec<Assumptions>,
-    /// Over what invocations leave a loop in the same iteration.
+    /// The scope over which invocations leave a loop in the same iteration.
     pub(super) exits: Vec<Uniformity>,
     pub(super) exits_assume: Vec<Assumptions>,
 }
@@ -59,12 +61,12 @@ impl Flow {
     }
 }
 
-/// What a branch has changed.
+/// The points and joins that a branch has changed.
 #[derive(Default)]
 pub(super) struct Changed {
     pub(super) points: Vec<u32>,
     pub(super) joins: Vec<u32>,
-    /// Of any loop.
+    /// True if an exit of a loop changed.
     pub(super) exits: bool,
 }
 
@@ -76,23 +78,23 @@ impl Changed {
 
 type HeadedConstructs<'a> = SmallVec<[&'a Construct; 2]>;
 
-/// How a region may be bounded.
+/// The bound of a region.
 enum Bound<'a> {
     Construct {
         instance: u32,
         headed: HeadedConstructs<'a>,
     },
-    /// Blocks that are no entry of the loops around the reconvergence point.
+    /// Blocks that are not an entry of a loop around the reconvergence point.
     Iterations {
         instance: u32,
         entries: Vec<u32>,
     },
     CallInstance(u32),
-    /// Everything.
+    /// No bound.
     None,
 }
 
-/// What the invocations that end a point leave.
+/// The extent that invocations leave at the end of a point.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Terminates {
     Nothing,
@@ -115,18 +117,18 @@ impl Terminates {
 /// Finds regions.
 pub(super) struct Regions<'p, 'm> {
     pub(super) program: &'p Program<'m>,
-    /// Which edges can be taken.
+    /// For each edge, true if it can be taken.
     pub(super) taken: Vec<bool>,
     /// True if the entry point promises maximal reconvergence.
     pub(super) maximal: bool,
-    /// By point.
+    /// For each point, the extent that invocations leave.
     terminates: Vec<Terminates>,
     stamp: u32,
     seen: Vec<u32>,
     work: Vec<u32>,
-    /// What a walk has found; here so that its memory is used again.
+    /// The points that a walk has found; kept here to reuse the allocation.
     found: Vec<u32>,
-    /// How many more points may be looked at.
+    /// The number of points that may still be visited.
     pub(super) budget: u64,
 }
 
@@ -145,20 +147,20 @@ impl<'p, 'm> Regions<'p, 'm> {
         }
     }
 
-    /// Where the edges that can be taken lead; a point may come twice.
+    /// Returns the targets of the edges that can be taken; a point may come twice.
     pub(super) fn next(&self, s: u32) -> impl Iterator<Item = u32> + '_ {
         let taken = self.program.out(s).filter(|e| self.taken[*e as usize]);
         taken.map(|e| self.program.edge(e).to)
     }
 
-    /// Returns true if a branch has more than one way to go.
+    /// Returns true if more than one edge of a branch can be taken.
     pub(super) fn diverges(&self, s: u32) -> bool {
         let mut next = self.next(s);
         let first = next.next();
         next.any(|to| Some(to) != first)
     }
 
-    /// The region of a branch.
+    /// Returns the region of a branch.
     pub(super) fn region(&mut self, x: u32) -> Region {
         let mut at = x;
         loop {
@@ -178,7 +180,7 @@ impl<'p, 'm> Regions<'p, 'm> {
                     up = post.ipdom(p);
                 }
             }
-            // Dominators from the block on, as those have the merge instructions of the constructs around it.
+            // Starts at the dominators of the block, which have the merge instructions of the constructs around it.
             let mut header = Some(block);
             while let Some(h) = header {
                 if let Some(r) = self.constructs_at(x, instance, block, h) {
@@ -199,7 +201,7 @@ impl<'p, 'm> Regions<'p, 'm> {
         all.unwrap_or_else(|| unreachable!("nothing bounds it"))
     }
 
-    /// The region, if a construct with this header bounds it.
+    /// Returns the region, if a construct with this header bounds it.
     fn constructs_at(&mut self, x: u32, instance: u32, block: usize, header: usize) -> Option<Region> {
         let body = self.program.body(instance);
         let headed: HeadedConstructs = body.headed(header).collect();
@@ -212,7 +214,7 @@ impl<'p, 'm> Regions<'p, 'm> {
             && let Some(target) = inner.continue_target
         {
             let reconvergence = self.program.first(instance, target);
-            // Control that goes back to the header without the continue target begins another iteration.
+            // Control that returns to the header without the continue target starts another iteration.
             let bound = Bound::Construct { instance, headed: smallvec![*inner] };
             if reconvergence != NONE
                 && let Some(r) = self.walk(x, reconvergence, &bound)
@@ -241,7 +243,7 @@ impl<'p, 'm> Regions<'p, 'm> {
         false
     }
 
-    /// The loops around a reconvergence point that no merge instruction declares.
+    /// Returns the bound of the loops around a reconvergence point that no merge instruction declares.
     fn iteration_bound(&self, instance: u32, reconvergence: u32) -> Bound<'static> {
         let mut entries = Vec::new();
         let mut l = self.program.point(reconvergence).in_loop;
@@ -253,7 +255,7 @@ impl<'p, 'm> Regions<'p, 'm> {
         Bound::Iterations { instance, entries }
     }
 
-    /// What is reached from a branch before `reconvergence`; `None` if a path leaves the bound.
+    /// Returns what is reached from a branch before `reconvergence`; `None` if a path leaves the bound.
     fn walk(&mut self, x: u32, reconvergence: u32, bound: &Bound) -> Option<Region> {
         self.stamp += 1;
         self.found.clear();
@@ -275,7 +277,7 @@ impl<'p, 'm> Regions<'p, 'm> {
         Some(Region { points, reconvergence: (reconvergence != NONE).then_some(reconvergence) })
     }
 
-    /// Puts what follows a point, and was not seen in this walk, on the work list.
+    /// Adds the successors of a point that were not seen in this walk to the work list.
     fn go_on(&mut self, s: u32) {
         for e in self.program.out(s) {
             let to = self.program.edge(e).to;
@@ -307,7 +309,7 @@ impl<'p, 'm> Regions<'p, 'm> {
         }
     }
 
-    /// Takes account of a branch at which invocations diverge of a scope, or may if an assumption fails.
+    /// Applies the effects of a branch at which invocations of a scope diverge, or may if an assumption fails.
     pub(super) fn apply(
         &mut self,
         flow: &mut Flow,
@@ -326,7 +328,7 @@ impl<'p, 'm> Regions<'p, 'm> {
                 changed.points.push(s);
             }
         }
-        // In the region, or the branch itself.
+        // The region, and the branch itself.
         self.stamp += 1;
         for &s in region.points.iter().chain([&x]) {
             self.seen[s as usize] = self.stamp;
@@ -349,8 +351,8 @@ impl<'p, 'm> Regions<'p, 'm> {
         self.found = region.points;
     }
 
-    /// Returns true if paths from the branch come to a point along several edges, in one iteration of the loops around both.
-    /// `inside` says whether a point is the branch or in its region.
+    /// Returns true if paths from the branch reach a point along several edges, in one iteration of the loops around
+    /// both. `inside` says whether a point is the branch or in its region.
     pub(super) fn is_join(&self, x: u32, s: u32, inside: impl Fn(u32) -> bool) -> bool {
         let program = self.program;
         if program.into(s).len() < 2 {

@@ -1,8 +1,8 @@
-//! The fixed point: uniformity of values and of control flow, from the most uniform down.
+//! The fixed point: the uniformity of values and of control flow, from the most uniform down.
 //!
-//! Everything begins uniform, unreached and with nothing known of it, and only gets worse: values by their operands,
+//! Everything starts as uniform, unreached and of unknown shape, and only gets less uniform: values by their operands,
 //! points and joins by the conditions of branches, values by joins and by loops that invocations leave at different
-//! times. What is left when nothing changes any more holds, since each step holds for all invocations that have
+//! times. The result holds when nothing changes any more, since each step is valid for all invocations that have
 //! executed the same path of points so far.
 
 use super::program::{NONE, Program};
@@ -17,7 +17,7 @@ use coop_ir::grammar::Op;
 use coop_ir::hash::FxHashMap;
 use std::ops::Range;
 
-/// A set of nodes to look at again, by their places in [`Solution::nodes_of`].
+/// The nodes to evaluate again, by their positions in [`Solution::nodes_of`].
 struct Dirty {
     words: Vec<u64>,
     any: bool,
@@ -30,52 +30,52 @@ impl Dirty {
     }
 }
 
-/// How uniform something is, and what must hold for that.
+/// A uniformity, and its assumptions.
 type Rated = (Uniformity, Assumptions);
 
-/// What is known of each node and point.
+/// The uniformity and shape of each node and point.
 pub(super) struct Solution<'p, 'm> {
     pub(super) program: &'p Program<'m>,
     pub(super) graph: ValueGraph,
     pub(super) grid: Grid,
     pub(super) regions: Regions<'p, 'm>,
     pub(super) flow: Flow,
-    /// The points that can be reached.
+    /// For each point, true if it can be reached.
     pub(super) live: Vec<bool>,
-    /// The loop from iteration to iteration of which each node may change, or [`NONE`].
+    /// For each node, the loop between whose iterations it may change, or [`NONE`].
     vary: Vec<u32>,
-    /// By node, those that it is an operand of.
+    /// The users of each node.
     users: (Vec<u32>, Vec<u32>),
-    /// By place of a point in the program's order, its nodes: phis first, then each after what it is made of, as far as
-    /// loops allow. Nodes that others stand for are in no list.
+    /// For each point, in program order, its nodes: phis first, then each after its operands, as far as loops allow.
+    /// Nodes with another representative are not in a list.
     nodes_of: (Vec<u32>, Vec<u32>),
-    /// By point, that place.
+    /// The position of each point in the program's order.
     point_place: Vec<u32>,
-    /// By node, the place in those lists.
+    /// The position of each node in those lists.
     place: Vec<u32>,
-    /// True if the entry point promises that subgroups stay together.
+    /// True if the entry point requires subgroups to stay together.
     pub(super) subgroup_flow: bool,
-    /// What is known of nodes that combine what a workgroup reduced, by node: few.
+    /// The rules about reductions through shared memory, by node. There are few.
     rules: Vec<Rule>,
-    /// What each of them says now, and the loop behind which alone it does.
+    /// The current answer of each rule, and the loop behind which alone it holds.
     ruled: Vec<(Option<Rated>, Option<u32>)>,
-    /// Places of the nodes that see what a loop leaves behind from outside of it; found when a loop is first left at
-    /// different times.
+    /// The positions of the nodes that use a value of a loop from outside of it; found when invocations first leave a
+    /// loop at different times.
     outside: Option<Vec<u32>>,
-    /// The branches at which invocations diverge, with over what they are uniform.
+    /// The branches at which invocations diverge, with their uniformity.
     pub(super) branches: FxHashMap<u32, (Uniformity, Assumptions)>,
     /// Points that are reached and have edges that were not taken yet.
     open: Vec<u32>,
     /// Points with a condition, in the program's order.
     deciding: Vec<u32>,
-    /// True if the work became too much: then nothing is uniform.
+    /// True if the budget is exhausted: then nothing is uniform.
     pub(super) exhausted: bool,
 }
 
-/// Lists of several owners, side by side, while they are made: all items are counted first.
+/// Builds adjacent lists of several owners. All items are counted first.
 struct ListBuilder {
-    /// What is counted for a list stands two places behind its number: then adding up puts its beginning one behind, and
-    /// filling it moves that to its end, where the next one begins.
+    /// The count of a list is stored two entries behind its number: a prefix sum moves its start one entry behind, and
+    /// filling the list moves that to its end, where the next one starts.
     start: Vec<u32>,
     items: Vec<u32>,
 }
@@ -104,42 +104,42 @@ impl ListBuilder {
         *at += 1;
     }
 
-    /// Where each list begins, and all items.
-    fn made(self) -> (Vec<u32>, Vec<u32>) {
+    /// Returns the start of each list, and all items.
+    fn finish(self) -> (Vec<u32>, Vec<u32>) {
         (self.start, self.items)
     }
 }
 
-/// By node, those that it is an operand of; nodes that others stand for are none.
+/// Returns the users of each node, without nodes that have another representative.
 fn users(graph: &ValueGraph) -> (Vec<u32>, Vec<u32>) {
-    let mut making = ListBuilder::new(graph.nodes.len());
+    let mut builder = ListBuilder::new(graph.nodes.len());
     for n in graph.standing() {
-        graph.operands(n).for_each(|(op, _)| making.count(op));
+        graph.operands(n).for_each(|(op, _)| builder.count(op));
     }
-    making.counted();
+    builder.counted();
     for n in graph.standing() {
-        graph.operands(n).for_each(|(op, _)| making.put(op, n));
+        graph.operands(n).for_each(|(op, _)| builder.put(op, n));
     }
-    making.made()
+    builder.finish()
 }
 
-/// By place of a point, its nodes, phis first.
+/// Returns the nodes of each point, by position, phis first.
 fn nodes_of(graph: &ValueGraph, point_place: &[u32]) -> (Vec<u32>, Vec<u32>) {
-    let mut making = ListBuilder::new(point_place.len());
+    let mut builder = ListBuilder::new(point_place.len());
     let place = |n: u32| point_place[graph.nodes[n as usize].point as usize];
-    graph.standing().for_each(|n| making.count(place(n)));
-    making.counted();
+    graph.standing().for_each(|n| builder.count(place(n)));
+    builder.counted();
     for phis in [true, false] {
         for n in graph.standing() {
             if (graph.nodes[n as usize].kind == Kind::Phi) == phis {
-                making.put(place(n), n);
+                builder.put(place(n), n);
             }
         }
     }
-    making.made()
+    builder.finish()
 }
 
-/// By number, the place in a list; those that are not in it come behind.
+/// Returns the position of each number in a list; those that are not in it come last.
 fn places(count: usize, list: &[u32]) -> Vec<u32> {
     let mut place = vec![NONE; count];
     for (at, n) in list.iter().enumerate() {
@@ -155,11 +155,11 @@ fn list(lists: &(Vec<u32>, Vec<u32>), i: u32) -> &[u32] {
     &lists.1[lists.0[i as usize] as usize..lists.0[i as usize + 1] as usize]
 }
 
-/// More iterations than this never happen, as each raises something that has few levels; a guard against mistakes.
-const MAX_ROUNDS: usize = 10_000;
+/// A guard against bugs: each pass lowers something that has few levels.
+const MAX_PASSES: usize = 10_000;
 
 impl<'p, 'm> Solution<'p, 'm> {
-    /// `promises` are the entry point's: maximal reconvergence, and subgroups that stay together.
+    /// `promises` are those of the entry point: maximal reconvergence, and subgroups that stay together.
     pub(super) fn new(
         program: &'p Program<'m>,
         mut graph: ValueGraph,
@@ -203,14 +203,14 @@ impl<'p, 'm> Solution<'p, 'm> {
         }
     }
 
-    /// Goes on until nothing changes.
+    /// Runs until nothing changes.
     pub(super) fn run(&mut self) {
         if self.program.points.is_empty() {
             return;
         }
         let mut dirty = Dirty { words: vec![0; self.nodes_of.1.len().div_ceil(64)], any: false };
         self.reach(0, &mut dirty);
-        for _ in 0..MAX_ROUNDS {
+        for _ in 0..MAX_PASSES {
             while dirty.any {
                 self.sweep(&mut dirty);
                 self.branch_out(&mut dirty);
@@ -242,13 +242,13 @@ impl<'p, 'm> Solution<'p, 'm> {
         }
     }
 
-    /// The nodes of a point, as places in the list of all.
+    /// Returns the nodes of a point, as positions in the list of all.
     fn places_of(&self, s: u32) -> Range<u32> {
         let at = self.point_place[s as usize] as usize;
         self.nodes_of.0[at]..self.nodes_of.0[at + 1]
     }
 
-    /// The nodes of a point: phis first, then each after what it is made of.
+    /// Returns the nodes of a point: phis first, then each after its operands.
     pub(super) fn nodes_in(&self, s: u32) -> &[u32] {
         let places = self.places_of(s);
         &self.nodes_of.1[places.start as usize..places.end as usize]
@@ -272,7 +272,7 @@ impl<'p, 'm> Solution<'p, 'm> {
 
     /// Takes the edges that conditions leave open.
     fn branch_out(&mut self, dirty: &mut Dirty) {
-        // Points that are reached on the way are appended, and come to their turn here.
+        // Points that are reached meanwhile are appended, and visited in this loop.
         let (mut at, mut kept) = (0, 0);
         while let Some(&s) = self.open.get(at) {
             at += 1;
@@ -284,7 +284,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         self.open.truncate(kept);
     }
 
-    /// The same for one point; answers whether edges are left.
+    /// Takes the edges of one point; returns true if edges are left.
     fn take_from(&mut self, s: u32, dirty: &mut Dirty) -> bool {
         let mut left = false;
         for e in self.program.out(s) {
@@ -296,7 +296,7 @@ impl<'p, 'm> Solution<'p, 'm> {
                 continue;
             }
             self.regions.taken[e as usize] = true;
-            // Regions grow with every edge.
+            // A region may grow with every edge.
             self.branches.clear();
             let to = self.program.edge(e).to;
             self.reach(to, dirty);
@@ -318,7 +318,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         let node = &self.graph.nodes[self.graph.find(condition) as usize];
         match (&node.shape, case) {
             (Shape::Top, _) => false,
-            // A constant under an assumption decides nothing.
+            // A constant under an assumption does not close an edge.
             (Shape::Const(v), _) if node.shape_assumes == Assumptions::NONE => match case {
                 Case::Always | Case::Possible => true,
                 Case::True => *v != 0,
@@ -330,7 +330,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         }
     }
 
-    /// Lets branches part invocations; answers whether anything changed.
+    /// Applies the effects of diverging branches; returns true if anything changed.
     fn apply_branches(&mut self, dirty: &mut Dirty) -> bool {
         let mut changed = Changed::default();
         for i in 0..self.deciding.len() {
@@ -365,7 +365,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         changed.any()
     }
 
-    /// The places of the nodes for which [`Solution::seen_from`] asks about loops.
+    /// Returns the positions of the nodes for which [`Solution::seen_from`] asks about loops.
     fn outside(&self) -> Vec<u32> {
         let (nodes, mut found) = (&self.graph.nodes, Vec::new());
         for (n, l) in self.vary.iter().enumerate().filter(|(_, l)| **l != NONE) {
@@ -376,7 +376,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         found
     }
 
-    /// How uniform a value is for someone who uses it in a point.
+    /// Returns the uniformity of a value for a use at a point.
     pub(super) fn seen_from(&self, n: u32, point: u32) -> (Uniformity, Assumptions) {
         let node = &self.graph.nodes[n as usize];
         let mut seen = (node.uniformity, node.assumes);
@@ -394,14 +394,14 @@ impl<'p, 'm> Solution<'p, 'm> {
         {
             return (uniformity, assumes);
         }
-        // What is known of each invocation is so in all iterations.
+        // A value that is known for each invocation is the same in all iterations.
         if seen.0 > node.uniformity && node.shape.is_exact() {
             return (node.uniformity, node.assumes.and(node.shape_assumes));
         }
         seen
     }
 
-    /// The loop that invocations leave at different times and that makes a value differ, seen from a point.
+    /// Returns the loop that invocations leave at different times and that makes a value differ, as seen from a point.
     pub(super) fn left_divergently(&self, n: u32, point: u32, scope: Uniformity) -> Option<u32> {
         let mut l = self.vary[n as usize];
         while l != NONE && !self.program.in_loop(point, l) {
@@ -440,8 +440,8 @@ impl<'p, 'm> Solution<'p, 'm> {
         changed
     }
 
-    /// What is known of a node now, if anything is: `value` comes in with nothing known. It is filled and not returned,
-    /// since to hand it on from function to function took a quarter of the time.
+    /// Computes the current value of a node. `value` comes in empty; filling it instead of returning it saves a quarter
+    /// of the time.
     fn evaluate(&self, n: u32, value: &mut Value) -> bool {
         if !self.by_kind(n, value) {
             return false;
@@ -454,7 +454,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         true
     }
 
-    /// What a rule says of a node: where its loop is, or for who is in a point.
+    /// Returns the answer of a rule about a node: behind its loop, or at a point.
     fn rule_of(&self, n: u32, point: Option<u32>) -> Option<(Uniformity, Assumptions)> {
         if self.rules.is_empty() {
             return None;
@@ -468,7 +468,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         }
     }
 
-    /// Asks all rules again; answers whether one says something else.
+    /// Evaluates all rules again; returns true if an answer changed.
     fn ask_rules(&mut self, dirty: &mut Dirty) -> bool {
         let mut changed = false;
         for i in 0..self.rules.len() {
@@ -513,7 +513,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         let mut ops = self.graph.operands(n).map(|(op, _)| self.seen_from(op, node.point));
         let all = ops.next().unwrap_or((Uniformity::Divergent, Assumptions::NONE));
         let named = ops.next();
-        // Who executes it together is not who came here together.
+        // The invocations that execute it together need not be those that arrived together.
         let flow = self.flow.points[node.point as usize];
         let within = |scope: Uniformity| {
             let whole = if scope == Uniformity::Workgroup { flow == scope } else { flow <= Uniformity::Subgroup };
@@ -537,7 +537,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         }
     }
 
-    /// What a subgroup instruction gives where whole subgroups execute it and the operand of each is known.
+    /// Computes a subgroup instruction that whole subgroups execute with known operands.
     fn gathered(&self, n: u32, value: &mut Value) {
         let node = &self.graph.nodes[n as usize];
         let point = node.point as usize;
@@ -552,7 +552,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         let (first, second) = (ops.next(), ops.next());
         let known = |of: Option<&Node>| of.is_none_or(|of| of.shape.is_exact());
         if first.into_iter().chain(second).any(|of| of.shape == Shape::Top) {
-            // It comes later.
+            // The operand is not reached yet.
             value.shape = Shape::Top;
             return;
         }
@@ -566,8 +566,13 @@ impl<'p, 'm> Solution<'p, 'm> {
             let together = &all[begin..(begin + size).min(all.len())];
             let named = second.and_then(|of| of.shape.value(l as usize));
             let operand = |l: u32| first.and_then(|of| of.shape.value(l as usize));
-            let v =
-                ActiveLanes { all: together, size: size as u32 }.gives(inst, l, node.width.into(), named, operand)?;
+            let v = ActiveLanes { all: together, size: size as u32 }.evaluate(
+                inst,
+                l,
+                node.width.into(),
+                named,
+                operand,
+            )?;
             u32::try_from(v).ok()
         };
         let lanes: Option<Vec<u32>> = all.iter().map(|l| lane(*l)).collect();
@@ -582,7 +587,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         self.by_shape(value);
     }
 
-    /// What an index chooses.
+    /// Computes the operand that an index selects.
     fn picked(&self, n: u32, value: &mut Value) {
         let node = &self.graph.nodes[n as usize];
         for (op, _) in self.graph.operands(n) {
@@ -642,7 +647,7 @@ impl<'p, 'm> Solution<'p, 'm> {
             value.shape_assumes = value.shape_assumes.and(other.shape_assumes);
             if let Some(slot) = args.get_mut(count) {
                 let shape = match &other.shape {
-                    // Left at different times, the unknown part is another one.
+                    // If invocations left a loop at different times, the unknown part differs.
                     Shape::Offset { base, .. } if self.left_divergently(op, node.point, *base).is_some() => {
                         &Shape::Unknown
                     }
@@ -658,7 +663,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         if let Some(uniformity) = uniformity
             && uniformity < value.uniformity
         {
-            // The unknown parts are as uniform as that without the assumptions of what is known.
+            // The unknown parts are this uniform without the assumptions of the known parts.
             value.uniformity = uniformity;
             value.assumes = value.assumes.and(value.shape_assumes);
             if uniformity == Uniformity::Subgroup {
@@ -668,7 +673,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         self.by_shape(value);
     }
 
-    /// What the shape says may be better than what operands say.
+    /// Improves the uniformity by the shape.
     fn by_shape(&self, value: &mut Value) {
         let (uniformity, mut assumes) = match &value.shape {
             Shape::Const(_) => (Uniformity::Workgroup, value.shape_assumes),
@@ -684,7 +689,7 @@ impl<'p, 'm> Solution<'p, 'm> {
     }
 }
 
-/// What is known of a value.
+/// The uniformity and shape of a value.
 struct Value {
     uniformity: Uniformity,
     assumes: Assumptions,
@@ -704,7 +709,7 @@ impl Value {
     }
 }
 
-/// For each node the innermost loop from iteration to iteration of which it may change.
+/// Returns for each node the innermost loop between whose iterations it may change.
 fn vary(program: &Program, graph: &ValueGraph) -> Vec<u32> {
     let count = graph.nodes.len();
     let mut vary = vec![NONE; count];
@@ -718,7 +723,7 @@ fn vary(program: &Program, graph: &ValueGraph) -> Vec<u32> {
             _ => NONE,
         };
     }
-    // Operands of everything else come before it, but for phis.
+    // Except for phis, operands come first.
     for n in 0..count {
         let node = &graph.nodes[n];
         if !matches!(node.kind, Kind::Max | Kind::Pick | Kind::Fold(_) | Kind::Load { constant: true, .. }) {

@@ -1,8 +1,8 @@
-//! Large functions that need not be followed.
+//! Summaries of large functions that need not be followed.
 //!
-//! A function is *plain* if it writes nothing but variables of its own and contains nothing that invocations do
-//! together. What it returns then follows from its arguments and from what it reads, so that is as uniform as those
-//! are, whatever happens inside. Small functions are followed all the same, as that says more.
+//! A function can be summarized if it writes no variables except its own and has no instructions that invocations
+//! execute together. Its result depends on its arguments and its reads only, so it is as uniform as those are. Small
+//! functions are followed anyway, which tells more.
 
 use super::leaves::LeafLayouts;
 use super::memory::UNKNOWN_CLASS;
@@ -19,7 +19,7 @@ use coop_ir::{Function, Id, Inst, Module};
 /// Functions with fewer instructions are followed.
 const SMALL: usize = 120;
 
-/// What a plain function reads besides its arguments.
+/// The uniformity of what a function reads besides its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Summary {
     pub(super) uniformity: Uniformity,
@@ -27,7 +27,7 @@ pub(super) struct Summary {
     size: usize,
 }
 
-/// What summaries are made from.
+/// The analyses from which summaries are made.
 pub(super) struct Summarizer<'a> {
     pub(super) module: &'a Module,
     pub(super) calls: &'a CallGraph,
@@ -38,7 +38,7 @@ pub(super) struct Summarizer<'a> {
 }
 
 impl Summarizer<'_> {
-    /// For each function its summary, if it is plain and large. `recursive` functions have none.
+    /// Returns the summary of each function that is large and can be summarized. `recursive` functions have none.
     pub(super) fn run(&self, recursive: &[usize]) -> Vec<Option<Summary>> {
         let count = self.module.functions.len();
         let mut all: Vec<Option<Summary>> = vec![None; count];
@@ -81,7 +81,7 @@ impl Summarizer<'_> {
         self.module.type_of(pointer).and_then(|t| self.layouts.storage(t))
     }
 
-    /// `None` if an instruction is not one of a plain function.
+    /// Adds an instruction; `None` if a function with it can't be summarized.
     fn add(&self, inst: &Inst, callees: &[Option<Summary>], out: &mut Summary) -> Option<()> {
         if inst.opaque || inst.ty.is_some_and(|t| self.layouts.matrix(t).is_some()) {
             return None;
@@ -96,7 +96,7 @@ impl Summarizer<'_> {
             Op::FunctionCall => {
                 let callee = self.calls.function(inst.id(0)?)?;
                 let summary = callees[callee]?;
-                // What it stores through pointers would be ours.
+                // The callee would store through pointers into variables of the caller.
                 out.uniformity = out.uniformity.max(summary.uniformity);
                 out.assumes = out.assumes.and(summary.assumes);
                 out.size += summary.size;
@@ -133,18 +133,18 @@ impl Summarizer<'_> {
         let class = self.class(pointer).unwrap_or(UNKNOWN_CLASS);
         let from = root(self.module, pointer);
         match class {
-            // A variable of its own, or what an argument points to.
+            // A variable of its own, or one that an argument points to.
             StorageClass::Function => Some(()),
             StorageClass::Input => {
                 let all = inputs::all(self.module, self.decorations, from?)?;
-                // Nothing is known of the workgroup here, so this says less than is known later.
+                // The size of the workgroup is not known here, so this is less than is known later.
                 let grid = Grid::new(None, None, true);
                 let uniformity = all.into_iter().map(|(number, c)| inputs::built_in(&grid, number, c).uniformity).max();
                 out.uniformity = out.uniformity.max(uniformity.unwrap_or(Uniformity::Divergent));
                 Some(())
             }
             _ => {
-                let access = self.writes.habits.access(self.module, self.decorations, inst, pointer);
+                let access = self.writes.load_modes.access(self.module, self.decorations, inst, pointer);
                 let reading = self.writes.reading(self.module, self.decorations, (class, from), access);
                 out.assumes = out.assumes.and(reading.assumes()?);
                 Some(())

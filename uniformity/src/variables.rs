@@ -1,4 +1,5 @@
-//! Variables of the invocation as cells: what is stored, what is read, and phis where several stores may be the last.
+//! Promotes variables of one invocation to values: each scalar of a variable is a cell, loads read the last store, and
+//! phis join several stores.
 
 use super::build::Builder;
 use super::reaching_stores::{Definition, Reaching, Tree};
@@ -6,18 +7,18 @@ use super::value_graph::{Kind, List};
 use coop_ir::Id;
 use smallvec::SmallVec;
 
-/// One leaf of a variable, and who reads and writes it.
+/// One leaf of a variable, with its reads and stores.
 pub(super) struct Cell {
     pub(super) variable: Id,
-    /// What it holds first.
+    /// The node of the initial value.
     pub(super) first: u32,
-    /// By point: the node that stands for what it holds where that begins.
+    /// By point: the node of the value at the beginning.
     pub(super) reads: SmallVec<[(u32, u32); 2]>,
-    /// By point: what it holds where that ends, if the point stores into it.
+    /// By point: the node of the value at the end, if the point stores into the cell.
     pub(super) stores: SmallVec<[(u32, u32); 2]>,
 }
 
-/// What a cell holds in the point that is walked.
+/// The values of a cell within the current point.
 #[derive(Clone, Copy)]
 pub(super) struct Current {
     pub(super) point: u32,
@@ -31,7 +32,7 @@ impl Builder<'_> {
         if at.point == self.point {
             return at.node;
         }
-        // What it holds where the point begins is found when all stores are known.
+        // The value at the beginning is found when all stores are known.
         let node = self.node(Kind::Phi, &[], None, 0);
         self.cells[cell as usize].reads.push((self.point, node));
         self.touched.push(cell);
@@ -55,7 +56,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Finds for every read which store, or which phi of stores, it reads.
+    /// Finds the store, or the phi of stores, that every read reads.
     pub(super) fn resolve_cells(&mut self) {
         let program = self.context.program;
         let edges: Vec<(usize, usize)> = program.edges.iter().map(|e| (e.from as usize, e.to as usize)).collect();
@@ -68,7 +69,7 @@ impl Builder<'_> {
         }
     }
 
-    /// `work` comes and goes empty.
+    /// `work` is empty before and after.
     fn resolve_cell(&mut self, tree: &Tree, cell: &Cell, work: &mut Vec<(u32, u32)>) {
         let program = self.context.program;
         let mut reach = Reaching::new(tree, cell);
@@ -86,7 +87,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What a cell holds at the beginning or the end of a point.
+    /// Returns the node of a cell's value at the beginning or the end of a point.
     pub(super) fn reaching(
         &mut self,
         reach: &mut Reaching,
@@ -120,9 +121,9 @@ impl Builder<'_> {
         self.graph.nodes[node as usize].ops = (start, self.graph.ops.len() as u32);
     }
 
-    /// Phis of one value are that value.
+    /// Replaces phis of one value by that value.
     pub(super) fn simplify(&mut self) {
-        // Each pass sees through one more level of loops; what is left is no error, only less known.
+        // Each pass sees through one more level of loops. A phi that is left is not an error, only less precise.
         for _ in 0..16 {
             let mut changed = false;
             for i in 0..self.phis.len() {
@@ -152,7 +153,7 @@ impl Builder<'_> {
         self.widths();
     }
 
-    /// A phi is as wide as its operands; through loops, that takes another pass for each.
+    /// Gives each phi the width of its operands. Loops take another pass for each level.
     pub(super) fn widths(&mut self) {
         for _ in 0..4 {
             let mut changed = false;

@@ -1,4 +1,4 @@
-//! What values are for one invocation of a trial.
+//! Computes the values of nodes for one invocation of a trial.
 
 use super::super::Uniformity;
 use super::super::inputs;
@@ -28,7 +28,7 @@ impl PathSearch<'_, '_, '_> {
                     .iter()
                     .zip(&ops)
                     .map(|(s, op)| match u32::from(solution.graph.nodes[*op as usize].width) {
-                        // An argument of which nothing is known: numbers are made up for it.
+                        // An argument about which nothing is known gets a made-up number.
                         0 => (s, Uniformity::Divergent, 32),
                         w => (s, Uniformity::Divergent, w),
                     })
@@ -44,7 +44,7 @@ impl PathSearch<'_, '_, '_> {
                 let to_integer = |op| matches!(op, Op::ConvertFToU | Op::ConvertFToS);
                 Some(match solution.program.module.inst(node.inst?).op {
                     Op::GroupNonUniformBallotBitCount => u64::from(v.count_ones()),
-                    // Numbers that are made up are integers.
+                    // Made-up numbers are integers.
                     made if to_integer(made) && super::node(solution, op).shape.is_exact() => float_of_code(v) as u64,
                     _ => v,
                 })
@@ -64,7 +64,7 @@ impl PathSearch<'_, '_, '_> {
                     })
                     .collect();
                 let key = (base, indices?);
-                // Of what the module writes nobody knows what it holds.
+                // The content of memory that the module writes is not known.
                 if t.strict.is_some() && !matches!(node.kind, Kind::Load { constant: true, .. }) {
                     return None;
                 }
@@ -77,7 +77,7 @@ impl PathSearch<'_, '_, '_> {
         }
     }
 
-    /// What a subgroup instruction gives those who execute it.
+    /// Computes a subgroup instruction for one of the invocations that execute it.
     fn grouped(&self, t: &mut Trial, n: u32, lane: u32, here: &[(u32, u32)]) -> Option<u64> {
         let (graph, size) = (&self.solution.graph, self.solution.grid.subgroup as u32);
         let of = node(self.solution, n);
@@ -102,21 +102,21 @@ impl PathSearch<'_, '_, '_> {
             }
             _ => {}
         }
-        // What can't be computed is made up, as uniform as it is.
+        // A result that can't be computed is made up, with the uniformity of the node.
         if !is_computed(inst) {
             return t.strict.is_none().then(|| self.number(t, n, lane));
         }
-        // Who else may be there is not said where a part of a subgroup is.
+        // If a part of a subgroup is here, it is not known which other invocations are.
         let whole = (self.solution.grid.lanes as u32 - lane / size * size).min(size);
         if t.strict.is_some() && (all.len() as u32) < whole {
             return None;
         }
         let named = second.and_then(|n| self.value(t, n, lane));
         let width = u32::from(of.width);
-        ActiveLanes { all: &all, size }.gives(inst, lane, width, named, |l| op.and_then(|op| self.value(t, op, l)))
+        ActiveLanes { all: &all, size }.evaluate(inst, lane, width, named, |l| op.and_then(|op| self.value(t, op, l)))
     }
 
-    /// What a node is for an invocation.
+    /// Returns the value of a node for an invocation.
     pub(super) fn value(&self, t: &mut Trial, n: u32, lane: u32) -> Option<u64> {
         let solution = self.solution;
         let n = solution.graph.find(n);
@@ -151,7 +151,7 @@ impl PathSearch<'_, '_, '_> {
         Some(self.number(t, n, lane))
     }
 
-    /// A number that is made up for a node, as uniform as it is.
+    /// Returns a made-up value for a node, with the uniformity of the node.
     fn number(&self, t: &mut Trial, n: u32, lane: u32) -> u64 {
         let node = node(self.solution, n);
         let uniformity =
@@ -163,7 +163,7 @@ impl PathSearch<'_, '_, '_> {
             None => t.choose((n, group)),
         };
         let v = match node.width {
-            // Floats that are integers keep so many bits.
+            // Floats that are integers hold this many bits.
             0 if element => v & 0xffff,
             0 => v & 0xffff_ffff,
             w @ 1..64 => v & ((1 << w) - 1),
@@ -175,7 +175,7 @@ impl PathSearch<'_, '_, '_> {
         v
     }
 
-    /// A built-in of which only the place in a workgroup is known.
+    /// Returns the value of a built-in of which only the position in the workgroup is known.
     fn source(&self, t: &mut Trial, n: u32, lane: u32) -> Option<u64> {
         let solution = self.solution;
         let grid = &solution.grid;

@@ -1,13 +1,13 @@
 //! Runs with made-up data in which every branch goes where its condition says.
 //!
-//! A run shows that somebody executes an instruction alone, on one way to it, if
+//! A run proves that a part of the invocations executes an instruction alone, on one path to it, if
 //!
-//! 1. every condition on the way was computed, from what invocations and built-ins are, from constants, and from numbers
-//!    that are made up for memory that nothing writes and for arguments: so it is an execution of the module with some data;
-//! 2. conditions that rest on such numbers are the same for all of the scope: data says where all go, and what invocations
-//!    are parts them.
+//! 1. every condition on the path was computed from built-ins, constants, and made-up numbers for arguments and for
+//!    memory that nothing writes: so it is an execution of the module with some data;
+//! 2. conditions that depend on made-up numbers are the same for the whole scope: data decides where all of it goes,
+//!    and only built-ins make it diverge.
 //!
-//! The second is what tells it from a bound that the host may choose so that it never cuts a subgroup.
+//! The second condition excludes a bound that the host may always choose so that it never cuts a subgroup.
 
 use super::super::program::NONE;
 use super::super::proofs::Pair;
@@ -20,43 +20,44 @@ use coop_ir::grammar::Op;
 use coop_ir::hash::FxHashSet;
 use smallvec::SmallVec;
 
-/// So many runs for one instruction.
+/// The most runs for one instruction.
 const RUNS: u64 = 48;
-/// Values that are kept in one run.
+/// The most values that are stored in one run.
 const MAX_VALUES: usize = 400_000;
 
-/// What a run has shown.
+/// The result of a run.
 pub(in super::super) struct Run {
     pub(in super::super) pair: Pair,
     pub(in super::super) path: Path,
-    /// The workgroup, if which it is decides.
+    /// The workgroup, if the result depends on it.
     pub(in super::super) workgroup: Option<[u32; 3]>,
-    /// The branch at which the two diverged.
+    /// The branch at which the two invocations diverged.
     pub(in super::super) diverged: Option<u32>,
     pub(in super::super) assumes: Assumptions,
-    /// Those of an operand.
+    /// The two values of an operand.
     pub(in super::super) values: Option<(u64, u64)>,
 }
 
-/// What is noted of a run.
+/// The additional state of a run.
 #[derive(Default)]
 pub(super) struct Strict {
-    /// By value, whether it rests on made-up numbers.
+    /// For each value, true if it depends on made-up numbers.
     pub(super) made_up: Vec<bool>,
-    /// True if what was asked for last does.
+    /// True if the last value that was computed does.
     pub(super) touched: bool,
     pub(super) assumes: Assumptions,
-    /// True if the number of the workgroup was asked for.
+    /// True if a value depends on the number of the workgroup.
     pub(super) placed: bool,
-    /// Branches at which invocations diverged: which went where.
+    /// Branches at which invocations diverged: the edge of each invocation.
     splits: Vec<(u32, Vec<(u32, u32)>)>,
 }
 
 impl PathSearch<'_, '_, '_> {
-    /// Looks for a run in which a part of an instance executes a point, or in which an operand differs there.
+    /// Searches for a run in which only a part of a scope executes a point, or in which an operand differs there.
     pub(in super::super) fn run(&self, point: u32, scope: Uniformity, differ: Option<Differing>) -> Option<Run> {
         let none = FxHashSet::default();
-        let goal = Goal { branch: None, point, scope, asked: &none, pair: None, never: &[], iteration: 0, differ };
+        let goal =
+            Goal { branch: None, point, scope, used_branches: &none, pair: None, never: &[], iteration: 0, differ };
         let plan = self.plan_of_run(&goal);
         if plan.slots.len() * self.solution.grid.lanes > MAX_VALUES {
             return None;
@@ -91,7 +92,7 @@ impl PathSearch<'_, '_, '_> {
         None
     }
 
-    /// What must be known: the conditions of all branches from which the goal can be reached.
+    /// Returns a plan with the conditions of all branches from which the goal can be reached.
     fn plan_of_run<'a>(&self, goal: &'a Goal<'a>) -> SearchPlan<'a> {
         let program = self.solution.program;
         let to_goal = self.distances(goal.point);
@@ -111,7 +112,7 @@ impl PathSearch<'_, '_, '_> {
         plan
     }
 
-    /// The first workgroup, as a rule; sometimes one that a constant cuts.
+    /// Chooses the first workgroup in most runs, sometimes one that a constant cuts.
     fn choose_workgroup(&self, t: &mut Trial) {
         if !t.number.is_multiple_of(4) || t.number == 0 {
             (t.workgroups, t.workgroup) = ([1; 3], [0; 3]);
@@ -138,7 +139,7 @@ impl PathSearch<'_, '_, '_> {
             {
                 return Some(found);
             }
-            // Those who can't come to the goal any more need not go on.
+            // Invocations that can't reach the goal any more stop.
             if t.plan.to_goal[point as usize] == u32::MAX {
                 continue;
             }
@@ -154,7 +155,7 @@ impl PathSearch<'_, '_, '_> {
         None
     }
 
-    /// Returns whether those who are here are a part of an instance, or differ in an operand.
+    /// Returns the pair if only a part of a scope is here, or if an operand differs.
     fn shows(&self, t: &mut Trial, here: &[(u32, u32)]) -> Option<(Pair, Option<(u64, u64)>)> {
         let (grid, goal) = (&self.solution.grid, t.plan.goal);
         let step = if goal.scope == Uniformity::Workgroup { grid.lanes } else { grid.subgroup };
@@ -183,7 +184,7 @@ impl PathSearch<'_, '_, '_> {
         None
     }
 
-    /// Along which edges invocations go on; `None` if that can't be said.
+    /// Returns the edges along which invocations continue; `None` if they are not known.
     fn decide(&self, t: &mut Trial, point: u32, here: &[(u32, u32)]) -> Option<Vec<(u32, u32)>> {
         let (solution, program) = (self.solution, self.solution.program);
         let edges: SmallVec<[u32; 4]> = program.out(point).collect();
@@ -220,7 +221,7 @@ impl PathSearch<'_, '_, '_> {
         Some(out)
     }
 
-    /// Returns true if a number may be made up for a node in a run: for an argument of the entry point.
+    /// Returns true if a run may make up a number for a node: it is an argument of the entry point.
     pub(super) fn is_argument(&self, n: u32) -> bool {
         let of = node(self.solution, n);
         let op = of.inst.map(|r| self.solution.program.module.inst(r).op);

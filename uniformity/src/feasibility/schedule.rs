@@ -1,17 +1,17 @@
-//! In which order points are played.
+//! The order in which a trial executes program points.
 
 use super::super::program::{End, NONE};
 use super::super::solve::Solution;
 use coop_ir::cfg::Order;
 
-/// By point and by edge, when it is the turn of those who come there: numbered so that those who diverged meet as early as
-/// they can.
+/// Returns the position of each point and of each edge: invocations with the lowest one run first, so that diverged
+/// invocations reconverge as early as they can.
 pub(super) fn positions(solution: &Solution) -> (Vec<u32>, Vec<u32>) {
     let program = solution.program;
     let orders: Vec<Option<Order>> =
         program.bodies.iter().map(|b| b.as_ref().map(|body| Order::new(&body.cfg))).collect();
     let order = |instance: u32| orders[program.instances[instance as usize].function].as_ref();
-    // A call is between what is before it and what is behind it.
+    // A call's points come between those before and behind the call.
     let mut keys: Vec<Vec<u32>> = Vec::with_capacity(program.points.len());
     let prefix = |keys: &[Vec<u32>], instance: u32| match program.instances[instance as usize].call {
         NONE => Vec::new(),

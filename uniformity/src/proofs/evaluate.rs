@@ -1,4 +1,4 @@
-//! What values are in an iteration, for each invocation.
+//! Evaluates nodes for all invocations in an iteration.
 
 use super::super::Uniformity;
 use super::super::program::NONE;
@@ -26,7 +26,7 @@ impl Prover<'_, '_, '_> {
             return self.unknown();
         }
         r.left -= 1;
-        // Stands in for itself while it is looked for.
+        // A cycle finds no value for the node itself.
         r.memo.insert(n, self.unknown());
         let values = self.find_values(n, r, depth);
         r.memo.insert(n, values.clone());
@@ -85,7 +85,7 @@ impl Prover<'_, '_, '_> {
         let program = solution.program;
         let point = solution.graph.nodes[n as usize].point;
         if let Some(l) = program.headed_loop(point) {
-            // The first iteration, for someone who is in it; where a loop has several entries, no iteration begins at one of them.
+            // The first iteration of a loop. A loop with several entries has no first iteration.
             if !program.in_loop(r.from, l) || program.loops[l as usize].entries.len() > 1 {
                 return self.unknown();
             }
@@ -98,14 +98,14 @@ impl Prover<'_, '_, '_> {
                 _ => self.unknown(),
             };
         }
-        // The closest branch that decides along which edge an invocation comes.
+        // The closest branch that decides along which edge an invocation arrives.
         let Some(branch) = self.dom.idom(point as usize).map(|b| b as u32) else { return self.unknown() };
         let condition = solution.graph.conditions[branch as usize];
         if condition == NONE || program.point(branch).in_loop != program.point(point).in_loop {
             return self.unknown();
         }
         let condition = self.values(condition, r, depth + 1);
-        r.asked.insert(branch);
+        r.used_branches.insert(branch);
         let ops: Vec<(u32, u32)> = solution
             .graph
             .operands(n)
@@ -119,7 +119,7 @@ impl Prover<'_, '_, '_> {
             })
             .collect();
         let targets: Vec<u32> = solution.regions.next(branch).collect();
-        // For each target, the operands that may come from there.
+        // For each target, the operands that may arrive from there.
         let from: Vec<(u32, Vec<usize>)> = targets
             .iter()
             .map(|t| (*t, (0..ops.len()).filter(|i| self.comes_by(branch, *t, ops[*i].1)).collect()))
@@ -140,7 +140,7 @@ impl Prover<'_, '_, '_> {
         Rc::new((0..solution.grid.lanes).map(one).collect())
     }
 
-    /// Where a branch leads for a value of its condition.
+    /// Returns the target of a branch for a value of its condition.
     pub(super) fn target(&self, branch: u32, value: u64) -> Option<u32> {
         let program = self.solution.program;
         let edges = || program.out(branch).map(|e| program.edge(e));
@@ -153,7 +153,7 @@ impl Prover<'_, '_, '_> {
         found.or_else(|| edges().find(|e| e.case == Case::Default)).map(|e| e.to)
     }
 
-    /// The value of a branch's condition on one of its edges.
+    /// Returns the value of a branch's condition on one of its edges.
     fn implied(&self, op: u32, edge: u32) -> Option<u64> {
         let solution = self.solution;
         let e = solution.program.edge(edge);
@@ -169,7 +169,7 @@ impl Prover<'_, '_, '_> {
         }
     }
 
-    /// Returns true if a path from a branch by way of `to` leads along an edge, without coming to the branch again.
+    /// Returns true if a path from a branch through `to` takes an edge without reaching the branch again.
     fn comes_by(&self, branch: u32, to: u32, edge: u32) -> bool {
         let program = self.solution.program;
         let e = program.edge(edge);

@@ -1,13 +1,13 @@
-//! Tensor layouts and views: what of one differs, if an operand of an instruction that changes it does.
+//! Finds the operands that make a tensor layout or view differ.
 //!
-//! Each operand is one number of a layout, so a layout differs if one of them does and no later instruction sets that
+//! Each operand sets one number of a layout, so a layout differs if one operand does and no later instruction sets that
 //! number again.
 
 use super::super::Uniformity;
 use super::Prover;
 use coop_ir::grammar::Op;
 
-/// Numbers of a layout or a view that are set together.
+/// The numbers of a layout or a view that an instruction sets together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Field {
     Block,
@@ -24,7 +24,7 @@ pub(super) fn is_layout(op: Op) -> bool {
     matches!(op, Op::CreateTensorLayoutNV | Op::CreateTensorViewNV) || field(op, 1).is_some()
 }
 
-/// What an operand of an instruction sets, counted without literals; operand 0 is the layout before.
+/// Returns the field that an operand sets. Operands are counted without literals; operand 0 is the layout before.
 fn field(op: Op, operand: usize) -> Option<Field> {
     Some(match op {
         Op::TensorLayoutSetBlockSizeNV => Field::Block,
@@ -38,20 +38,20 @@ fn field(op: Op, operand: usize) -> Option<Field> {
     })
 }
 
-/// Returns true if an instruction makes something else of a number, whatever it was.
+/// Returns true if an instruction overwrites a field.
 fn sets(op: Op, set: Field) -> bool {
     match op {
         Op::TensorLayoutSetDimensionNV | Op::TensorViewSetDimensionNV => {
             matches!(set, Field::Dimension | Field::Stride | Field::Offset | Field::Span)
         }
-        // Offsets are added up.
+        // Offsets are added to the earlier ones.
         Op::TensorLayoutSliceNV => set == Field::Span,
         _ => field(op, 1) == Some(set),
     }
 }
 
 impl Prover<'_, '_, '_> {
-    /// The values of which each decides alone whether a layout or a view differs.
+    /// Returns the values each of which alone makes a layout or a view differ if it differs.
     pub(super) fn fields(&self, mut n: u32, scope: Uniformity) -> Vec<u32> {
         let solution = self.solution;
         let mut found = Vec::new();

@@ -5,9 +5,9 @@
 //! branch decides make one finding.
 
 mod callback;
-mod declare;
+mod rules;
 
-pub(crate) use declare::{ASSUMED, BARRIER, CALLBACK, FLOW, OPERAND, RECURSION};
+pub(crate) use rules::{ASSUMED, BARRIER, CALLBACK, FLOW, OPERAND, RECURSION};
 
 use crate::cx::Cx;
 use crate::options::Options;
@@ -32,7 +32,7 @@ pub(crate) fn check(cx: &Cx, options: &Options, out: &mut Sink) {
     let mut all = Found::default();
     for entry in cx.entries() {
         // An answer takes memory for each block. Recursion is a finding of its own.
-        if !analyzer.is_asked(entry) && !analyzer.is_recursive(entry) {
+        if !analyzer.has_collectives(entry) && !analyzer.is_recursive(entry) {
             continue;
         }
         match analyzer.analyze(entry, asked) {
@@ -155,7 +155,7 @@ impl Found {
             let insts = blocks.flat_map(|b| b.insts.iter().copied());
             if insts.map(|r| cx.inst(r)).any(|i| callback::is_tangled(cx, i) || i.op == Op::FunctionCall) {
                 out.suspect(&FLOW, at, || {
-                    Draft::new("whether what is called here is executed by all invocations is not known").label(
+                    Draft::new("it is not known whether all invocations execute the body of this call").label(
                         at,
                         Part::Whole,
                         "too many calls to follow this one",
@@ -192,7 +192,7 @@ fn subgroups(w: &Witness, scope: Uniformity) -> String {
 fn on_a_path(w: &Witness) -> Option<String> {
     w.on_a_path.then(|| match w.workgroup {
         Some([x, y, z]) => format!(" in workgroup {x} {y} {z}"),
-        None => " on one of the ways to it".into(),
+        None => " on one of the paths to it".into(),
     })
 }
 
@@ -204,7 +204,7 @@ fn flow_message(op: Op, divergence: &Divergence) -> String {
             let of = subgroups(w, divergence.scope);
             let iteration = match w.iteration {
                 0 => String::new(),
-                n => format!(", in round {} of the loop", n + 1),
+                n => format!(", in iteration {} of the loop", n + 1),
             };
             match on_a_path(w) {
                 Some(path) => format!(
@@ -261,10 +261,10 @@ fn assumed(cx: &Cx, assumption: Assumption, at: &[InstRef]) -> Draft {
     let what = match assumption {
         Assumption::FullSubgroups => "subgroups are full and made of consecutive invocations",
         Assumption::SubgroupSize => "subgroups have 32 invocations",
-        Assumption::NoRace => "no invocation writes memory that others read meanwhile",
-        Assumption::EqualLengths => "every invocation holds as many elements of a matrix",
+        Assumption::NoRace => "no invocation writes memory that others read at the same time",
+        Assumption::EqualLengths => "all invocations hold equally many elements of a matrix",
         Assumption::Reduced => "what was reduced over the workgroup covers the value of each invocation",
-        Assumption::Reconvergence => "subgroups stay together where only the workgroup parts",
+        Assumption::Reconvergence => "subgroups stay together where only the workgroup diverges",
         // Which constants these are is said with the verdict.
         Assumption::Defaults => "",
     };
@@ -298,7 +298,7 @@ fn recursion(cx: &Cx, functions: &[usize], out: &mut Sink) {
         let mut draft = Draft::new("the function calls itself, directly or through others").label(
             at,
             Part::Whole,
-            "a function of the circle",
+            "a function of the cycle",
         );
         for other in others.take(NAMED) {
             draft = draft.label(other, Part::Whole, "another one");

@@ -185,9 +185,9 @@ declare_rule! {
     ///   `gl_LocalInvocationIndex / 32` is the same in 32 consecutive invocations;
     /// - subgroups have 32 invocations, where that is needed and neither `--subgroup-size` nor a profile says how many
     ///   they have;
-    /// - no invocation writes memory that others read meanwhile, where a value comes from a buffer that the module
+    /// - no invocation writes memory that others read at the same time, where a value comes from a buffer that the module
     ///   writes, or from shared memory that may be written between the same two barriers;
-    /// - every invocation holds as many elements of a matrix, where the number of elements decides;
+    /// - all invocations hold equally many elements of a matrix, where the number of elements decides;
     /// - what was reduced over a workgroup by way of shared memory covers the value of each invocation, where an
     ///   invocation decides by the largest (say) of its own value and the reduced ones;
     /// - subgroups stay together where different subgroups go different ways, which is promised only to modules with
