@@ -113,7 +113,7 @@ impl InterpArgs {
         matches!(self.mul_add, None | Some(MulAddName::Exact))
     }
 
-    /// Returns true if to do as an H100 does.
+    /// True if it does as an H100 does.
     pub fn is_nvidia(&self) -> bool {
         self.semantics == Some(SemanticsName::Nvidia)
     }

@@ -52,6 +52,17 @@ fn licences_are_permissive() {
     assert!(bad.is_empty(), "{}", bad.join("\n"));
 }
 
+/// Dependencies come from crates.io, or are ours.
+#[test]
+fn dependencies_are_published() {
+    for package in packages() {
+        match package["source"].as_str() {
+            Some(source) => assert_eq!(source, "registry+https://github.com/rust-lang/crates.io-index", "{}", package["name"]),
+            None => assert!(package["name"].as_str().is_some_and(|n| n.starts_with("coop")), "{}", package["name"]),
+        }
+    }
+}
+
 /// A version as numbers.
 fn numbers(version: &str) -> Vec<u32> {
     version.split('.').map(|n| n.parse().unwrap_or_else(|_| panic!("{version} is not a version"))).collect()

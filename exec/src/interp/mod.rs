@@ -109,7 +109,7 @@ pub struct Config {
     pub semantics: Semantics,
     /// True if tensor loads call the vector form of a decode function where there is one.
     pub vector_decode: bool,
-    /// True if to find out how far another implementation's results may be away.
+    /// True if the run finds out how far another implementation's results may be away.
     pub spread: bool,
     /// How many instructions a workgroup may execute.
     pub step_budget: u64,
@@ -121,7 +121,7 @@ pub struct Config {
     pub local_memory: [u32; 4],
     /// When invocations that parted are together again.
     pub reconvergence: Reconvergence,
-    /// True if to tell who executed which instructions.
+    /// True if the run records which invocations execute which instructions.
     pub coverage: bool,
     /// From which numbers are made that somebody else writes, again and again, where buffers are read by loads that are
     /// `Volatile`. `None`: nobody does.
