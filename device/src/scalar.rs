@@ -1,4 +1,4 @@
-//! The small vocabulary of profiles: component types, scopes, versions, subgroup operations.
+//! The scalar types of profiles: component types, scopes, versions, subgroup operations.
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,7 +31,7 @@ as_string!(ComponentType, Scope, ApiVersion);
 /// Declares [`ComponentType`]: variant, name, VkComponentTypeKHR value, bits.
 macro_rules! component_types {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $vk:literal, $bits:literal;)*) => {
-        /// What a cooperative matrix is made of, as a device names it (`VkComponentTypeKHR`).
+        /// A component type of cooperative matrices, as a device names it (`VkComponentTypeKHR`).
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum ComponentType {
             $($(#[$doc])* $variant,)*
@@ -43,22 +43,22 @@ macro_rules! component_types {
             /// Every component type that has a name.
             pub const ALL: &'static [ComponentType] = &[$(ComponentType::$variant,)*];
 
-            /// The type of that `VkComponentTypeKHR` value.
+            /// Returns the type of a `VkComponentTypeKHR` value.
             pub const fn from_vk(value: u32) -> ComponentType {
                 match value { $($vk => ComponentType::$variant,)* other => ComponentType::Other(other) }
             }
 
-            /// The `VkComponentTypeKHR` value.
+            /// Returns the `VkComponentTypeKHR` value.
             pub const fn to_vk(self) -> u32 {
                 match self { $(ComponentType::$variant => $vk,)* ComponentType::Other(value) => value }
             }
 
-            /// The name, if this version knows one.
+            /// Returns the name, if this version knows one.
             pub const fn name(self) -> Option<&'static str> {
                 match self { $(ComponentType::$variant => Some($name),)* ComponentType::Other(_) => None }
             }
 
-            /// How many bits one component has, if this version knows.
+            /// Returns the width of a component in bits, if this version knows it.
             pub const fn bits(self) -> Option<u32> {
                 match self { $(ComponentType::$variant => Some($bits),)* ComponentType::Other(_) => None }
             }
@@ -151,7 +151,7 @@ impl FromStr for ComponentType {
     }
 }
 
-/// How far a matrix is shared. The numbers are those of SPIR-V and of `VkScopeKHR`.
+/// The scope of a matrix. The numbers are those of SPIR-V and of `VkScopeKHR`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Scope {
     /// All invocations on the device.
@@ -167,7 +167,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// The scope of that number.
+    /// Returns the scope with a number.
     pub const fn from_number(value: u32) -> Scope {
         match value {
             1 => Scope::Device,
@@ -178,7 +178,7 @@ impl Scope {
         }
     }
 
-    /// The scope's number in SPIR-V and Vulkan.
+    /// Returns the scope's number in SPIR-V and Vulkan.
     pub const fn number(self) -> u32 {
         match self {
             Scope::Device => 1,
@@ -231,12 +231,12 @@ pub struct ApiVersion {
 }
 
 impl ApiVersion {
-    /// The first release of a minor version.
+    /// Returns the first release of a minor version.
     pub const fn new(major: u16, minor: u16) -> ApiVersion {
         ApiVersion { major, minor, patch: 0 }
     }
 
-    /// From Vulkan's packed number.
+    /// Returns the version for Vulkan's packed number.
     pub const fn from_packed(value: u32) -> ApiVersion {
         ApiVersion {
             major: (value >> 22 & 0x7f) as u16,
@@ -245,12 +245,12 @@ impl ApiVersion {
         }
     }
 
-    /// Vulkan's packed number.
+    /// Returns Vulkan's packed number.
     pub const fn to_packed(self) -> u32 {
         (self.major as u32) << 22 | (self.minor as u32) << 12 | self.patch as u32
     }
 
-    /// Returns true if this version has what that minor version brought.
+    /// Returns true if this version includes that minor version.
     pub const fn at_least(self, major: u16, minor: u16) -> bool {
         self.major > major || self.major == major && self.minor >= minor
     }

@@ -19,7 +19,7 @@ fn bit(n: usize) -> Set {
     1 << n
 }
 
-/// What `succ` leads to from `start` without touching `removed`.
+/// Returns the nodes that `succ` reaches from `start` without `removed`.
 fn reach(succ: &[Set], start: usize, removed: Set) -> Set {
     if removed & bit(start) != 0 {
         return 0;

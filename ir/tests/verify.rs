@@ -564,7 +564,7 @@ impl Repeat for coop_ir::OperandList {
     }
 }
 
-/// Whatever is done to a module, no analysis panics.
+/// No analysis panics on a corrupted module.
 #[test]
 fn damaged_modules_are_survived() {
     let mut random = common::Random(0xBAD);

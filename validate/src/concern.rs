@@ -7,7 +7,7 @@ use coop_ir::extensions::{is_matrix_capability, is_matrix_extension};
 use coop_ir::spv::Capability;
 use coop_ir::{Module, Op, binary};
 
-/// Returns whether the words of a file are a module that is not about cooperative matrices, so that there is no need to
+/// Returns true if the words of a file are a module that is not about cooperative matrices, so that there is no need to
 /// read it. What may be no module is answered with `false`: reading it tells what is wrong. That is where the words are no
 /// list of instructions, where it does not have one memory model, and where a function has no end.
 pub fn has_no_matrices(bytes: &[u8]) -> bool {
@@ -32,7 +32,7 @@ pub fn has_no_matrices(bytes: &[u8]) -> bool {
     models == 1 && !in_function
 }
 
-/// Returns whether anything in the module is about cooperative matrices, of any extension. Modules without any are answered
+/// Returns true if anything in the module is about cooperative matrices, of any extension. Modules without any are answered
 /// without a single table being built.
 pub fn concerns_matrices(module: &Module) -> bool {
     module.all().any(|r| {

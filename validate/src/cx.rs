@@ -476,7 +476,7 @@ impl<'a> Cx<'a> {
         self.constants.get(id)
     }
 
-    /// Returns whether two constants are equal.
+    /// Returns true if two constants are equal.
     pub(crate) fn equal(&self, a: Id, b: Id) -> Verdict {
         if a == b { Verdict::Holds } else { self.constants.compare(a, b).into() }
     }

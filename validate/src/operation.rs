@@ -34,7 +34,7 @@ impl<'a> Operation<'a> {
         Some(Operation { at, op, ty: inst.ty, operands: inst.operands.get(1..)?, before: 1 })
     }
 
-    /// Returns whether the operation is that of an `OpSpecConstantOp`.
+    /// Returns true if the operation is that of an `OpSpecConstantOp`.
     pub(crate) fn is_specialized(&self) -> bool {
         self.before > 0
     }

@@ -16,7 +16,7 @@ pub(crate) enum Verdict {
 }
 
 impl From<Comparison> for Verdict {
-    /// Returns whether two constants are equal.
+    /// Returns true if two constants are equal.
     fn from(c: Comparison) -> Verdict {
         match c {
             Comparison::Equal | Comparison::EqualByDefault => Verdict::Holds,

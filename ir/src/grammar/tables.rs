@@ -3,7 +3,7 @@
 use super::{Class, Effects, Enumerant, ExtInstInfo, GroupOp, Op, OpInfo, Properties, Quantifier, Traits};
 use crate::spv::Capability as C;
 
-/// What an operand is, by its name in the SPIR-V grammar.
+/// The kind of an operand, by its name in the SPIR-V grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// `AccessQualifier`.

@@ -6,7 +6,7 @@ use crate::grammar::Op;
 use crate::module::{Block, Function, Id, Inst, InstRef};
 
 impl Verifier<'_> {
-    /// Checks what a function consists of.
+    /// Checks the parts of a function.
     pub(super) fn function(&mut self, function: &Function) {
         let module = self.module;
         let def = module.inst(function.def);

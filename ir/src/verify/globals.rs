@@ -1,4 +1,4 @@
-//! Checks 11, 12, 14, 15 and 17: what stands outside functions.
+//! Checks 11, 12, 14, 15 and 17: instructions outside functions.
 
 use super::{Problem, Verifier};
 use crate::grammar::Op;
@@ -7,9 +7,9 @@ use crate::module::{Id, Inst, InstRef};
 use crate::section::Section;
 use crate::spv::StorageClass;
 
-/// Returns true if an opcode has its place outside functions only.
+/// Returns true if an opcode may only stand outside functions.
 pub(super) fn is_global_only(op: Op) -> bool {
-    // Nearly all that functions are made of; names and tables take longer.
+    // Nearly all instructions of functions; names and tables take longer.
     if is_body(op) {
         return false;
     }
@@ -18,7 +18,7 @@ pub(super) fn is_global_only(op: Op) -> bool {
     Section::of(op).is_some() && !both
 }
 
-/// Returns true if an opcode is one of the core from loads to returns, none of which stands outside functions.
+/// Returns true if an opcode is one of the core from loads to returns, none of which may stand outside functions.
 fn is_body(op: Op) -> bool {
     matches!(op.0, 61..=70 | 77..=255)
 }

@@ -353,7 +353,7 @@ fn pointer(cx: &Cx, a: &Access, out: &mut Sink) {
     single_object(cx, a.at, p, a.verb(), out);
 }
 
-/// Returns whether Pointer of a load or store points to something that is no element of an array.
+/// Returns true if Pointer of a load or store points to something that is no element of an array.
 pub(crate) fn single_object(cx: &Cx, at: InstRef, p: &Pointer, verb: &str, out: &mut Sink) {
     if cx.has(Capability::Shader) && p.pointee.is_some() && !p.is_physical() && in_array(cx, p.id) == Some(false) {
         out.report(&NOT_IN_ARRAY, at, || {
@@ -369,7 +369,7 @@ fn numeric(cx: &Cx, ty: Id) -> bool {
     scalar_or_vector(cx.module, ty).is_some() || cx.module.def_inst(ty).is_some_and(|i| i.op == Op::TypeVectorIdEXT)
 }
 
-/// Returns whether an instruction that makes a logical pointer may make the one of a load or store.
+/// Returns true if an instruction that makes a logical pointer may make the one of a load or store.
 pub(crate) fn source(cx: &Cx, at: InstRef, p: &Pointer, verb: &str, out: &mut Sink) {
     let Some(def) = cx.module.def_inst(p.id) else { return };
     if p.storage.is_none() || p.is_physical() || !cx.logical || def.op.info().is_none() {
@@ -415,7 +415,7 @@ pub(crate) fn source(cx: &Cx, at: InstRef, p: &Pointer, verb: &str, out: &mut Si
     }
 }
 
-/// Returns whether a pointer points into an array; `None` where that can't be seen.
+/// Returns true if a pointer points into an array; `None` where that can't be seen.
 pub(crate) fn in_array(cx: &Cx, pointer: Id) -> Option<bool> {
     let mut id = pointer;
     // Chains of chains are short; a cycle (which only broken modules have) must end.

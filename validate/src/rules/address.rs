@@ -45,7 +45,7 @@ impl Low {
         Low::new(bits, self.value.wrapping_mul(other.value))
     }
 
-    /// Returns whether it is a multiple of a power of two: `None` if that can't be told.
+    /// Returns true if it is a multiple of a power of two: `None` if that can't be told.
     pub(crate) fn is_multiple_of(self, n: u64) -> Option<bool> {
         debug_assert!(n.is_power_of_two(), "alignments are");
         let wanted = n.trailing_zeros();

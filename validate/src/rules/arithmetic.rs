@@ -244,7 +244,7 @@ pub(crate) fn arithmetic(cx: &Cx, o: &Operation, integers: bool, out: &mut Sink)
     }
 }
 
-/// Returns whether all operands have the type of the result.
+/// Returns true if all operands have the type of the result.
 fn one_type(cx: &Cx, o: &Operation, out: &mut Sink) {
     let Some(result) = o.ty else { return };
     for (i, value) in o.ids() {
@@ -262,7 +262,7 @@ fn one_type(cx: &Cx, o: &Operation, out: &mut Sink) {
     }
 }
 
-/// Returns whether the components suit the operation.
+/// Returns true if the components suit the operation.
 fn suits(cx: &Cx, o: &Operation, integers: bool, matrix: MatrixType, out: &mut Sink) {
     let Some(component) = matrix.component() else { return };
     let suits = match (o.op, component) {
@@ -335,7 +335,7 @@ pub(crate) fn times_scalar(cx: &Cx, o: &Operation, out: &mut Sink) {
     }
 }
 
-/// Returns whether a matrix is multiplied by a scalar of its component type.
+/// Returns true if a matrix is multiplied by a scalar of its component type.
 fn scalar_types(cx: &Cx, o: &Operation, matrix: MatrixType, out: &mut Sink) {
     let (Some(left), Some(scalar), Some(result)) = (o.id(0), o.id(1), o.ty) else { return };
     if cx.module.type_of(left) != Some(result) {

@@ -269,7 +269,7 @@ fn uses(cx: &Cx, o: &Operation, from: &CoopMatView, to: &CoopMatView, out: &mut 
     });
 }
 
-/// Returns whether the component types suit the conversion; one that changes the use may keep the type.
+/// Returns true if the component types suit the conversion; one that changes the use may keep the type.
 pub(crate) fn components(cx: &Cx, o: &Operation, from: MatrixType, to: MatrixType, same_use: bool, out: &mut Sink) {
     let (Some(f), Some(t)) = (from.component(), to.component()) else { return };
     let op = o.op;

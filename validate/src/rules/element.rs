@@ -177,7 +177,7 @@ fn range(cx: &Cx, o: &Operation, matrix: MatrixType, index: &Index, out: &mut Si
     });
 }
 
-/// Returns whether what is taken out or put in has the type that the indices lead to.
+/// Returns true if what is taken out or put in has the type that the indices lead to.
 fn element_type(
     cx: &Cx,
     o: &Operation,

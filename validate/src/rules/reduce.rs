@@ -287,7 +287,7 @@ fn shape(cx: &Cx, at: InstRef, mask: u32, matrix: &CoopMatView, result: &CoopMat
     }
 }
 
-/// Returns whether `half` is exactly half of `whole`.
+/// Returns true if `half` is exactly half of `whole`.
 fn halved(whole: &Const, half: &Const) -> Verdict {
     match (whole, half) {
         (Const::Fixed(w), h) => Verdict::of(h, |h| h.checked_mul(2) == Some(*w)),

@@ -190,7 +190,7 @@ declare_rule! {
     }
 }
 
-/// Returns whether Pointer can be a multiple of `need` bytes.
+/// Returns true if Pointer can be a multiple of `need` bytes.
 pub(crate) fn pointer_alignment(cx: &Cx, at: InstRef, pointer: Id, need: u64, verb: &str, out: &mut Sink) {
     let Some(low) = address::offset(cx, pointer) else { return };
     if !cx.env.is_vulkan() || low.is_multiple_of(need) != Some(false) {
@@ -252,7 +252,7 @@ pub(crate) fn check(cx: &Cx, a: &Access, out: &mut Sink) {
     sizes(cx, &strided, out);
 }
 
-/// Returns whether a stride is one that its load or store can have.
+/// Returns true if a stride is one that its load or store can have.
 pub(crate) fn sign(cx: &Cx, a: &Strided, out: &mut Sink) {
     let value = cx.constant(a.stride);
     // The stride is dynamic as often as not; that is not a condition left open.
