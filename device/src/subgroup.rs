@@ -20,9 +20,9 @@ use coop_ir::{Id, IdSet, Module};
 use coop_ir::{InstRef, Op};
 use std::collections::BTreeSet;
 
-/// The subgroup size for which a module was specialised.
+/// The subgroup size for which a module was specialized.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Specialised {
+pub struct SpecializedFor {
     /// The size.
     pub size: u32,
     /// The SpecId of the constant that holds it.
@@ -35,7 +35,7 @@ pub struct Specialised {
 
 /// Returns the size for which `module` was specialized, if there is a sign of one. Constants without a value in `spec`
 /// have their defaults if `defaults` is set; otherwise they are unknown.
-pub fn specialised_for(module: &Module, spec: &Specialization, defaults: bool) -> Option<Specialised> {
+pub fn specialized_for(module: &Module, spec: &Specialization, defaults: bool) -> Option<SpecializedFor> {
     let search = Search {
         module,
         decorations: Decorations::new(module),
@@ -62,8 +62,8 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Returns the size that all these constants hold, if they agree.
-    fn only(&self, candidates: BTreeSet<Id>, sign: &'static str) -> Option<Specialised> {
-        let mut found: Option<Specialised> = None;
+    fn only(&self, candidates: BTreeSet<Id>, sign: &'static str) -> Option<SpecializedFor> {
+        let mut found: Option<SpecializedFor> = None;
         for id in candidates {
             let (Some(at), Some(spec_id)) = (self.module.def(id), self.decorations.spec_id(id)) else { continue };
             let Some(size) = self.value(id).and_then(|v| u32::try_from(v).ok()) else { continue };
@@ -73,7 +73,7 @@ impl Search<'_> {
             if found.as_ref().is_some_and(|f| f.size != size) {
                 return None;
             }
-            found.get_or_insert(Specialised { size, spec_id, at, sign });
+            found.get_or_insert(SpecializedFor { size, spec_id, at, sign });
         }
         found
     }

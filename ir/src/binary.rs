@@ -80,14 +80,14 @@ pub fn instructions(bytes: &[u8]) -> impl Iterator<Item = Result<RawInst<'_>, Re
         }
         let first = word(bytes, at, big_endian).filter(|_| at < count)?;
         let (op, len) = (Op(first as u16), (first >> 16) as usize);
-        let place = at;
+        let position = at;
         at = if len == 0 { count } else { at + len };
-        match bytes.get(place * 4..(place + len) * 4) {
+        match bytes.get(position * 4..(position + len) * 4) {
             Some(bytes) if len > 0 => Some(Ok(RawInst { op, bytes, big_endian })),
             _ => {
                 at = count;
-                let message = format!("{len} words, of which {} are there", count - place);
-                Some(Err(ReadError { word: place, op: Some(op), message }))
+                let message = format!("{len} words, of which {} are there", count - position);
+                Some(Err(ReadError { word: position, op: Some(op), message }))
             }
         }
     })
@@ -162,7 +162,7 @@ pub fn write(module: &Module) -> Vec<u8> {
 
 /// The position of the reader in a module: in a function, that is the module's last one, and in a block, its last one.
 #[derive(Clone, Copy)]
-enum Place {
+enum Position {
     Outside,
     /// After `OpFunction`, before the first label.
     Head,
@@ -175,7 +175,7 @@ struct Reader<'a> {
     words: &'a [u32],
     at: usize,
     module: Module,
-    place: Place,
+    position: Position,
     /// Instructions whose owner depends on the next one: most are source positions.
     pending: Vec<InstRef>,
     /// The instructions of the current block, except the last: a list of the right size is made when all are known.
@@ -191,7 +191,7 @@ impl<'a> Reader<'a> {
         plausible(bound)?;
         let header = Header { version, generator, bound, schema, big_endian };
         let module = Module::with_room(header, words.len(), count(words));
-        Ok(Reader { words, at: 5, module, place: Place::Outside, pending: Vec::new(), body: Vec::new() })
+        Ok(Reader { words, at: 5, module, position: Position::Outside, pending: Vec::new(), body: Vec::new() })
     }
 
     fn run(mut self) -> Result<Module, ReadError> {
@@ -209,8 +209,8 @@ impl<'a> Reader<'a> {
                 return Err(ReadError { word: start, op: Some(op), message });
             }
         }
-        match self.place {
-            Place::Outside => {}
+        match self.position {
+            Position::Outside => {}
             _ => {
                 let message = "the file ends inside a function".to_owned();
                 return Err(ReadError { word: self.words.len(), op: None, message });
@@ -334,55 +334,55 @@ impl<'a> Reader<'a> {
         // Most instructions are calls to phis, none of which end a function.
         let ends = !(Op::FunctionCall.0..=Op::Phi.0).contains(&op.0)
             && (op.is_terminator() || matches!(op, Op::Label | Op::Function | Op::FunctionParameter | Op::FunctionEnd));
-        if matches!(self.place, Place::Block) && !ends {
+        if matches!(self.position, Position::Block) && !ends {
             self.body.push(r);
             return Ok(());
         }
         // spirv-opt leaves a DebugNoScope behind the last terminator.
         let debug = matches!(op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR);
         let loose = op.is_line() || debug || (opaque && op.info().is_none());
-        match (self.place, op) {
-            (Place::Outside, Op::Function) => {
+        match (self.position, op) {
+            (Position::Outside, Op::Function) => {
                 let lead = std::mem::take(&mut self.pending);
                 let (params, blocks, tail) = (Vec::new(), Vec::new(), Vec::new());
                 self.module.functions.push(Function { lead, def: r, params, blocks, tail });
-                self.place = Place::Head;
+                self.position = Position::Head;
             }
-            (Place::Outside, Op::Label | Op::FunctionParameter | Op::FunctionEnd) => {
+            (Position::Outside, Op::Label | Op::FunctionParameter | Op::FunctionEnd) => {
                 return Err("not inside a function".into());
             }
-            (Place::Outside, _) if op.is_terminator() => return Err("not inside a block".into()),
-            (Place::Outside, _) if self.module.functions.is_empty() && !op.is_line() => {
+            (Position::Outside, _) if op.is_terminator() => return Err("not inside a block".into()),
+            (Position::Outside, _) if self.module.functions.is_empty() && !op.is_line() => {
                 self.module.globals.append(&mut self.pending);
                 self.module.globals.push(r);
             }
-            (Place::Outside, _) => self.pending.push(r),
-            (Place::Head | Place::Between, Op::Label) => self.open(r),
-            (Place::Head | Place::Between, Op::FunctionEnd) => self.close(r),
-            (Place::Head, Op::FunctionParameter) => {
+            (Position::Outside, _) => self.pending.push(r),
+            (Position::Head | Position::Between, Op::Label) => self.open(r),
+            (Position::Head | Position::Between, Op::FunctionEnd) => self.close(r),
+            (Position::Head, Op::FunctionParameter) => {
                 if let Some(f) = self.module.functions.last_mut() {
                     f.params.append(&mut self.pending);
                     f.params.push(r);
                 }
             }
-            (Place::Head | Place::Between, _) if loose => self.pending.push(r),
-            (Place::Head, _) => return Err("in a function, but not inside a block".into()),
-            (Place::Between, _) => return Err("after the terminator of a block".into()),
-            (Place::Block, Op::Label | Op::FunctionEnd) => {
+            (Position::Head | Position::Between, _) if loose => self.pending.push(r),
+            (Position::Head, _) => return Err("in a function, but not inside a block".into()),
+            (Position::Between, _) => return Err("after the terminator of a block".into()),
+            (Position::Block, Op::Label | Op::FunctionEnd) => {
                 let last = self.body.last().map(|l| self.module.inst(*l));
                 if last.is_none_or(|l| l.op.info().is_some()) {
                     let label = self.block().and_then(|b| self.module.inst(b.label).result);
-                    return Err(format!("the block {} before it has no terminator", Shown(label)));
+                    return Err(format!("the block {} before it has no terminator", DisplayId(label)));
                 }
                 // The last instruction is beyond the grammar: a terminator of some newer extension.
                 self.take_body();
                 if op == Op::Label { self.open(r) } else { self.close(r) }
             }
-            (Place::Block, Op::Function | Op::FunctionParameter) => return Err("inside a block".into()),
-            (Place::Block, _) => {
+            (Position::Block, Op::Function | Op::FunctionParameter) => return Err("inside a block".into()),
+            (Position::Block, _) => {
                 self.body.push(r);
                 self.take_body();
-                self.place = Place::Between;
+                self.position = Position::Between;
             }
         }
         Ok(())
@@ -405,7 +405,7 @@ impl<'a> Reader<'a> {
         if let Some(f) = self.module.functions.last_mut() {
             f.blocks.push(Block { lead, label, insts: InstList::new() });
         }
-        self.place = Place::Block;
+        self.position = Position::Block;
     }
 
     fn close(&mut self, end: InstRef) {
@@ -413,7 +413,7 @@ impl<'a> Reader<'a> {
         if let Some(f) = self.module.functions.last_mut() {
             f.tail = std::mem::take(&mut self.pending);
         }
-        self.place = Place::Outside;
+        self.position = Position::Outside;
     }
 }
 
@@ -485,9 +485,9 @@ fn zero(op: Op) -> &'static str {
     }
 }
 
-struct Shown(Option<Id>);
+struct DisplayId(Option<Id>);
 
-impl fmt::Display for Shown {
+impl fmt::Display for DisplayId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(id) => write!(f, "{id}"),

@@ -60,7 +60,7 @@ impl SpecIds {
         self.0.iter().copied()
     }
 
-    /// Returns true if the value can't be specialised.
+    /// Returns true if the value can't be specialized.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -84,9 +84,9 @@ impl fmt::Display for SpecIds {
 /// The value of a scalar constant, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Const {
-    /// The value, whatever is specialised.
+    /// The value, whatever is specialized.
     Fixed(u64),
-    /// The value unless one of these is specialised.
+    /// The value unless one of these is specialized.
     Default {
         /// The value in the file.
         value: u64,

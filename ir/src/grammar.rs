@@ -266,13 +266,13 @@ impl Op {
         self.traits().is_some_and(|t| t.is_type)
     }
 
-    /// Returns true if the instruction makes a constant, specialisable or not (`OpUndef` is not one).
+    /// Returns true if the instruction makes a constant, specializable or not (`OpUndef` is not one).
     #[inline]
     pub fn is_constant(self) -> bool {
         self.traits().is_some_and(|t| t.is_constant)
     }
 
-    /// Returns true if the instruction makes a constant that can be specialised, or one of such.
+    /// Returns true if the instruction makes a constant that can be specialized, or one of such.
     #[inline]
     pub fn is_spec_constant(self) -> bool {
         self.traits().is_some_and(|t| t.is_spec_constant)

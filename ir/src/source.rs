@@ -87,11 +87,11 @@ fn preamble(text: &str) -> usize {
 pub struct SourceMap {
     files: Vec<SourceFile>,
     /// By arena index; empty if no instruction has a place.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<SourcePlace>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct SourcePlace {
     file: u32,
     line: u32,
     column: u32,
@@ -114,7 +114,7 @@ impl SourceMap {
         b.map
     }
 
-    fn slot(&mut self, module: &Module, r: InstRef) -> &mut Option<Place> {
+    fn slot(&mut self, module: &Module, r: InstRef) -> &mut Option<SourcePlace> {
         if self.places.is_empty() {
             self.places = vec![None; module.arena_len()];
         }
@@ -184,7 +184,7 @@ impl Builder<'_> {
         }
     }
 
-    fn visit(&mut self, r: InstRef, current: &mut Option<Place>) {
+    fn visit(&mut self, r: InstRef, current: &mut Option<SourcePlace>) {
         let module = self.module;
         let inst = module.inst(r);
         match inst.op {
@@ -246,9 +246,9 @@ impl Builder<'_> {
         }
     }
 
-    fn op_line(&mut self, inst: &Inst) -> Option<Place> {
+    fn op_line(&mut self, inst: &Inst) -> Option<SourcePlace> {
         let file = self.file_of_string(inst.id(0)?)?;
-        Some(Place { file, line: inst.word(1)?, column: inst.word(2)? })
+        Some(SourcePlace { file, line: inst.word(1)?, column: inst.word(2)? })
     }
 
     /// Reads `DebugSource file text?`.
@@ -276,9 +276,13 @@ impl Builder<'_> {
     }
 
     /// Returns the place in a debug instruction, whose operands are ids: of its source, and of constants.
-    fn place(&self, inst: &Inst, source: usize, line: usize, column: usize) -> Option<Place> {
+    fn place(&self, inst: &Inst, source: usize, line: usize, column: usize) -> Option<SourcePlace> {
         let file = *self.by_id.get(&inst.id(source)?)?;
-        Some(Place { file, line: self.constant(inst.id(line))?, column: self.constant(inst.id(column)).unwrap_or(0) })
+        Some(SourcePlace {
+            file,
+            line: self.constant(inst.id(line))?,
+            column: self.constant(inst.id(column)).unwrap_or(0),
+        })
     }
 
     fn constant(&self, id: Option<Id>) -> Option<u32> {

@@ -41,7 +41,7 @@ enum Pending {
 }
 
 /// The analyses from which the graph is built.
-pub(super) struct Context<'a> {
+pub(super) struct BuildContext<'a> {
     pub(super) module: &'a Module,
     pub(super) program: &'a Program<'a>,
     pub(super) constants: &'a Constants,
@@ -61,7 +61,7 @@ pub(super) struct Context<'a> {
 }
 
 pub(super) struct Builder<'a> {
-    pub(super) context: Context<'a>,
+    pub(super) context: BuildContext<'a>,
     pub(super) graph: ValueGraph,
     pub(super) places: Vec<PointerTarget>,
     globals: IdTable<IdValue>,
@@ -84,7 +84,7 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(context: Context<'a>) -> Builder<'a> {
+    pub(super) fn new(context: BuildContext<'a>) -> Builder<'a> {
         // Most values need no node; capacity that is not used costs nothing.
         let about = context.program.values as usize * 4 / 5 + 64;
         let graph = ValueGraph {

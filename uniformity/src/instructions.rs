@@ -1,6 +1,6 @@
 //! Makes the nodes of each instruction, and the check of one that all invocations of a scope must execute together.
 
-use super::build::{Builder, Context};
+use super::build::{BuildContext, Builder};
 use super::shape::{Fold, Shape};
 use super::value_graph::{Check, Group, IdValue, Kind, List};
 use super::{Assumptions, Uniformity};
@@ -107,7 +107,7 @@ impl Builder<'_> {
 
     /// Returns true if a copy of bytes covers all that its target points to.
     fn copies_all(&self, inst: &Inst) -> bool {
-        let Context { module, constants, .. } = self.context;
+        let BuildContext { module, constants, .. } = self.context;
         let pointee = |id: Option<Id>| match Type::of(module, module.type_of(id?)?)? {
             Type::Pointer { pointee, .. } => Some(pointee),
             _ => None,
@@ -354,7 +354,7 @@ impl Builder<'_> {
         let mut offset = 0;
         for i in path {
             match self.context.layouts.step(self.context.module, ty, Some(u64::from(i))) {
-                (Some(child), super::leaves::Step::At(o)) => (offset, ty) = (offset + o, child),
+                (Some(child), super::leaves::LeafStep::At(o)) => (offset, ty) = (offset + o, child),
                 _ => return None,
             }
         }

@@ -43,7 +43,7 @@ struct LeafLayout {
 
 /// The target of one step of an access path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
+pub(super) enum LeafStep {
     /// The leaves at this offset.
     At(u32),
     /// One of `count` children; the offset grows by `stride`.
@@ -159,17 +159,17 @@ impl LeafLayouts {
     }
 
     /// Returns the type and the leaves to which an index leads. `index` is `None` if it is not constant.
-    pub(super) fn step(&self, module: &Module, ty: Id, index: Option<u64>) -> (Option<Id>, Step) {
+    pub(super) fn step(&self, module: &Module, ty: Id, index: Option<u64>) -> (Option<Id>, LeafStep) {
         let layout = self.by_type.get(ty);
         let child = child(module, ty, index);
         let step = match (layout.map(|l| l.form), index) {
-            (Some(Form::Row { count, leaves }), Some(i)) if i < u64::from(count) => Step::At(i as u32 * leaves),
-            (Some(Form::Row { count, leaves }), _) => Step::Any { count, stride: leaves },
+            (Some(Form::Row { count, leaves }), Some(i)) if i < u64::from(count) => LeafStep::At(i as u32 * leaves),
+            (Some(Form::Row { count, leaves }), _) => LeafStep::Any { count, stride: leaves },
             (Some(Form::Struct), Some(i)) => match module.def_inst(ty).filter(|s| i < s.operands.len() as u64) {
-                Some(s) => Step::At(s.ids().take(i as usize).map(|m| self.leaves(m)).sum()),
-                None => Step::Into,
+                Some(s) => LeafStep::At(s.ids().take(i as usize).map(|m| self.leaves(m)).sum()),
+                None => LeafStep::Into,
             },
-            _ => Step::Into,
+            _ => LeafStep::Into,
         };
         (child, step)
     }

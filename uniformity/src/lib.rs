@@ -410,7 +410,7 @@ impl<'a> Analyzer<'a> {
             function,
             &self.function_numbers,
         );
-        let context = build::Context {
+        let context = build::BuildContext {
             module: self.module,
             program: &program,
             constants: self.constants,

@@ -1,7 +1,7 @@
 //! Pointers: their targets, and the effects of loads and stores through them.
 
-use super::build::{Builder, Context};
-use super::leaves::Step;
+use super::build::{BuildContext, Builder};
+use super::leaves::LeafStep;
 use super::loads::LoadKind;
 use super::memory::UNKNOWN_CLASS;
 use super::value_graph::{IdValue, Kind, List, SharedStore};
@@ -121,7 +121,7 @@ impl Builder<'_> {
         address: u32,
         at: InstRef,
     ) -> u32 {
-        let Context { module, decorations, writes, .. } = self.context;
+        let BuildContext { module, decorations, writes, .. } = self.context;
         let access = writes.load_modes.access(module, decorations, module.inst(at), pointer);
         let reading = writes.reading(module, decorations, (class, root), access);
         let assumes = match reading {
@@ -144,7 +144,7 @@ impl Builder<'_> {
 
     /// Returns the value of a read of an image at an address.
     pub(super) fn read_image(&mut self, at: InstRef, inst: &Inst, address: u32) -> u32 {
-        let Context { module, decorations, writes, .. } = self.context;
+        let BuildContext { module, decorations, writes, .. } = self.context;
         let from = inst.id(0).and_then(|image| module.def_inst(image)).filter(|i| i.op == Op::Load);
         let access = match from.and_then(|load| load.id(0)) {
             Some(pointer) => writes.load_modes.access(module, decorations, inst, pointer),
@@ -260,7 +260,7 @@ impl Builder<'_> {
         let mut at = (Some(ty), 0);
         for id in indices {
             match self.context.layouts.step(self.context.module, at.0?, self.context.constants.get(*id).fixed()) {
-                (inner, Step::At(n)) => at = (inner, at.1 + n),
+                (inner, LeafStep::At(n)) => at = (inner, at.1 + n),
                 _ => return None,
             }
         }
@@ -284,8 +284,8 @@ impl Builder<'_> {
         };
         c.ty = child;
         match step {
-            Step::At(offset) => c.bases.iter_mut().for_each(|b| *b += offset),
-            Step::Any { count, stride } => {
+            LeafStep::At(offset) => c.bases.iter_mut().for_each(|b| *b += offset),
+            LeafStep::Any { count, stride } => {
                 c.pick = c.bases.len() == 1 && value.is_none() && c.deps.is_empty();
                 // More targets than that do not help.
                 let each: List = c.bases.iter().flat_map(|b| (0..count).map(move |i| b + i * stride)).collect();
@@ -294,8 +294,8 @@ impl Builder<'_> {
                     c.deps.push(self.operand(index));
                 }
             }
-            Step::Into if is_matrix() => (c.element, c.ty) = (true, None),
-            Step::Into => {
+            LeafStep::Into if is_matrix() => (c.element, c.ty) = (true, None),
+            LeafStep::Into => {
                 c.part = true;
                 if value.is_none() {
                     c.deps.push(self.operand(index));

@@ -383,13 +383,13 @@ fn converted(out: u32, args: &[Arg]) -> Option<Shape> {
 
 /// A summand: an unknown part that is uniform over `base`, and a known one.
 struct Sum {
-    known: IterationValues,
+    known: KnownPart,
     /// The alignment of the unknown part; the greatest there is, if it is 0.
     align: u32,
     base: Uniformity,
 }
 
-enum IterationValues {
+enum KnownPart {
     One(u32),
     Each(Rc<[u32]>),
 }
@@ -398,13 +398,13 @@ impl Sum {
     fn of((shape, uniformity, _): Arg) -> Option<Sum> {
         let none = Uniformity::Workgroup;
         Some(match shape {
-            Shape::Const(v) => Sum { known: IterationValues::One(u32::try_from(*v).ok()?), align: MOST, base: none },
-            Shape::Lanes(v) => Sum { known: IterationValues::Each(v.clone()), align: MOST, base: none },
+            Shape::Const(v) => Sum { known: KnownPart::One(u32::try_from(*v).ok()?), align: MOST, base: none },
+            Shape::Lanes(v) => Sum { known: KnownPart::Each(v.clone()), align: MOST, base: none },
             Shape::Offset { lanes, align, base } => {
-                Sum { known: IterationValues::Each(lanes.clone()), align: *align, base: *base }
+                Sum { known: KnownPart::Each(lanes.clone()), align: *align, base: *base }
             }
             Shape::Unknown if uniformity != Uniformity::Divergent => {
-                Sum { known: IterationValues::One(0), align: 1, base: uniformity }
+                Sum { known: KnownPart::One(0), align: 1, base: uniformity }
             }
             Shape::Unknown | Shape::Top => return None,
         })
@@ -413,12 +413,10 @@ impl Sum {
     /// Combines the known parts; `None` if neither has more than one value, as nothing would be gained.
     fn zip(&self, other: &Sum, f: impl Fn(u32, u32) -> Option<u32>) -> Option<Rc<[u32]>> {
         match (&self.known, &other.known) {
-            (IterationValues::Each(a), IterationValues::Each(b)) => {
-                a.iter().zip(b.iter()).map(|(a, b)| f(*a, *b)).collect()
-            }
-            (IterationValues::Each(a), IterationValues::One(b)) => a.iter().map(|a| f(*a, *b)).collect(),
-            (IterationValues::One(a), IterationValues::Each(b)) => b.iter().map(|b| f(*a, *b)).collect(),
-            (IterationValues::One(_), IterationValues::One(_)) => None,
+            (KnownPart::Each(a), KnownPart::Each(b)) => a.iter().zip(b.iter()).map(|(a, b)| f(*a, *b)).collect(),
+            (KnownPart::Each(a), KnownPart::One(b)) => a.iter().map(|a| f(*a, *b)).collect(),
+            (KnownPart::One(a), KnownPart::Each(b)) => b.iter().map(|b| f(*a, *b)).collect(),
+            (KnownPart::One(_), KnownPart::One(_)) => None,
         }
     }
 }

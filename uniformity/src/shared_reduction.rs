@@ -7,7 +7,7 @@
 //! on one side of the limit or on the other; each invocation takes, say, the maximum of its own value and the stored
 //! numbers, and compares that with the limit.
 //!
-//! Conditions of a [`Rule`]:
+//! Conditions of a [`ReductionRule`]:
 //!
 //! 1. One instruction writes the variable. One invocation of every subgroup executes it whenever the branch in front of
 //!    it is executed. That branch dominates the reads, so no older value is read.
@@ -117,7 +117,7 @@ enum Reads {
 
 /// The fact that a value is as uniform as the slots that were read.
 #[derive(Clone, Debug)]
-pub(super) struct Rule {
+pub(super) struct ReductionRule {
     /// The node of the value.
     pub(super) node: u32,
     /// The loop that combines, if there is one: the rule holds behind it.
@@ -165,18 +165,18 @@ struct Combination {
 const MAX_CHAIN: usize = 64;
 
 /// Returns the rules of a program, by node.
-pub(super) fn rules(program: &Program, graph: &ValueGraph) -> Vec<Rule> {
+pub(super) fn rules(program: &Program, graph: &ValueGraph) -> Vec<ReductionRule> {
     if graph.shared_stores.is_empty() {
         return Vec::new();
     }
     let mut finder = Finder { program, graph, dom: None };
-    let mut found: Vec<Rule> = graph.standing().filter_map(|n| finder.rule(n)).collect();
+    let mut found: Vec<ReductionRule> = graph.standing().filter_map(|n| finder.rule(n)).collect();
     found.sort_unstable_by_key(|r| r.node);
     found
 }
 
 impl Finder<'_, '_> {
-    fn rule(&mut self, n: u32) -> Option<Rule> {
+    fn rule(&mut self, n: u32) -> Option<ReductionRule> {
         let (combination, compared) = match self.combination(n) {
             Some(c) => (c, None),
             None => {
@@ -215,7 +215,7 @@ impl Finder<'_, '_> {
             Some(l) => self.range(l, combination.reads[0], n, compared.map(|c| c.1))?,
             None => Reads::Some(combination.reads.iter().map(|r| self.slot_of_read(*r)).collect::<Option<_>>()?),
         };
-        Some(Rule {
+        Some(ReductionRule {
             node: n,
             behind: combination.behind,
             reads: combination.reads,
@@ -469,7 +469,7 @@ fn graph_writes(graph: &ValueGraph, variable: Id) -> u32 {
         + graph.shared_writes.get(&None).copied().unwrap_or(0)
 }
 
-impl Rule {
+impl ReductionRule {
     /// Returns the loop behind which alone the rule holds, if its node is a phi of that loop.
     pub(super) fn only_behind(&self, graph: &ValueGraph) -> Option<u32> {
         self.behind.filter(|_| graph.nodes[self.node as usize].kind == Kind::Phi)
@@ -482,7 +482,7 @@ type Stores<'a> = Box<dyn Fn(usize) -> bool + 'a>;
 impl Solution<'_, '_> {
     /// Returns the scope over which a rule makes its node uniform, and the assumptions; `None` if the rule does not
     /// apply, or not yet.
-    pub(super) fn by_rule(&self, rule: &Rule) -> Option<(Uniformity, Assumptions)> {
+    pub(super) fn by_rule(&self, rule: &ReductionRule) -> Option<(Uniformity, Assumptions)> {
         let mut assumes =
             if rule.family.is_float() && rule.predicate.is_none() { Assumptions::REDUCED } else { Assumptions::NONE };
         let mut uniformity = self.flow.points[rule.anchor as usize];
@@ -545,7 +545,7 @@ impl Solution<'_, '_> {
 
     /// Returns the scope over which the slots that are read hold the values that each subgroup stored, and the
     /// assumptions.
-    fn place(&self, rule: &Rule) -> Option<(Uniformity, Assumptions)> {
+    fn place(&self, rule: &ReductionRule) -> Option<(Uniformity, Assumptions)> {
         let grid = &self.grid;
         let (storing, mut assumes) = self.storing(rule)?;
         let single = grid.size.is_some() && grid.lanes <= grid.subgroup;
@@ -629,7 +629,7 @@ impl Solution<'_, '_> {
     }
 
     /// Returns the lanes that store, if every subgroup has one, and the assumptions.
-    fn storing(&self, rule: &Rule) -> Option<(Stores<'_>, Assumptions)> {
+    fn storing(&self, rule: &ReductionRule) -> Option<(Stores<'_>, Assumptions)> {
         let Some((condition, when)) = rule.condition else { return Some((Box::new(|_| true), Assumptions::NONE)) };
         let node = &self.graph.nodes[condition as usize];
         let (grid, size) = (&self.grid, self.grid.subgroup);

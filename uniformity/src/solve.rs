@@ -8,7 +8,7 @@
 use super::program::{NONE, Program};
 use super::reconvergence::{Changed, Flow, Regions};
 use super::shape::{Arg, Grid, Shape, fold};
-use super::shared_reduction::Rule;
+use super::shared_reduction::ReductionRule;
 use super::subgroup_ops::{ActiveLanes, is_computed};
 use super::value_graph::{Group, Kind, Node, ValueGraph};
 use super::{Assumptions, Uniformity};
@@ -56,7 +56,7 @@ pub(super) struct Solution<'p, 'm> {
     /// True if the entry point requires subgroups to stay together.
     pub(super) subgroup_flow: bool,
     /// The rules about reductions through shared memory, by node. There are few.
-    rules: Vec<Rule>,
+    rules: Vec<ReductionRule>,
     /// The current answer of each rule, and the loop behind which alone it holds.
     ruled: Vec<(Option<Rated>, Option<u32>)>,
     /// The positions of the nodes that use a value of a loop from outside of it; found when invocations first leave a
@@ -418,7 +418,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         if matches!(node.kind, Kind::Fixed | Kind::Undef) || !self.live[node.point as usize] {
             return false;
         }
-        let mut new = Value::new(Shape::Unknown);
+        let mut new = NodeValue::new(Shape::Unknown);
         if !self.evaluate(n, &mut new) {
             return false;
         }
@@ -442,7 +442,7 @@ impl<'p, 'm> Solution<'p, 'm> {
 
     /// Computes the current value of a node. `value` comes in empty; filling it instead of returning it saves a quarter
     /// of the time.
-    fn evaluate(&self, n: u32, value: &mut Value) -> bool {
+    fn evaluate(&self, n: u32, value: &mut NodeValue) -> bool {
         if !self.by_kind(n, value) {
             return false;
         }
@@ -487,7 +487,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         changed
     }
 
-    fn by_kind(&self, n: u32, value: &mut Value) -> bool {
+    fn by_kind(&self, n: u32, value: &mut NodeValue) -> bool {
         let node = &self.graph.nodes[n as usize];
         match node.kind {
             Kind::Undef | Kind::Fixed => return false,
@@ -538,7 +538,7 @@ impl<'p, 'm> Solution<'p, 'm> {
     }
 
     /// Computes a subgroup instruction that whole subgroups execute with known operands.
-    fn gathered(&self, n: u32, value: &mut Value) {
+    fn gathered(&self, n: u32, value: &mut NodeValue) {
         let node = &self.graph.nodes[n as usize];
         let point = node.point as usize;
         let Some(inst) = node.inst.map(|r| self.program.module.inst(r)) else { return };
@@ -588,7 +588,7 @@ impl<'p, 'm> Solution<'p, 'm> {
     }
 
     /// Computes the operand that an index selects.
-    fn picked(&self, n: u32, value: &mut Value) {
+    fn picked(&self, n: u32, value: &mut NodeValue) {
         let node = &self.graph.nodes[n as usize];
         for (op, _) in self.graph.operands(n) {
             value.join(self.seen_from(op, node.point));
@@ -610,7 +610,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         self.by_shape(value);
     }
 
-    fn phi(&self, n: u32, value: &mut Value) -> bool {
+    fn phi(&self, n: u32, value: &mut NodeValue) -> bool {
         let node = &self.graph.nodes[n as usize];
         value.shape = Shape::Top;
         let (mut first, mut differ) = (None, false);
@@ -636,7 +636,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         true
     }
 
-    fn computed(&self, n: u32, f: super::shape::Fold, value: &mut Value) {
+    fn computed(&self, n: u32, f: super::shape::Fold, value: &mut NodeValue) {
         let node = &self.graph.nodes[n as usize];
         let mut args: [Arg; 4] = [(&Shape::Unknown, Uniformity::Divergent, 0); 4];
         let mut count = 0;
@@ -674,7 +674,7 @@ impl<'p, 'm> Solution<'p, 'm> {
     }
 
     /// Improves the uniformity by the shape.
-    fn by_shape(&self, value: &mut Value) {
+    fn by_shape(&self, value: &mut NodeValue) {
         let (uniformity, mut assumes) = match &value.shape {
             Shape::Const(_) => (Uniformity::Workgroup, value.shape_assumes),
             Shape::Lanes(v) => (self.grid.agreement(v), value.shape_assumes),
@@ -690,17 +690,17 @@ impl<'p, 'm> Solution<'p, 'm> {
 }
 
 /// The uniformity and shape of a value.
-struct Value {
+struct NodeValue {
     uniformity: Uniformity,
     assumes: Assumptions,
     shape: Shape,
     shape_assumes: Assumptions,
 }
 
-impl Value {
-    fn new(shape: Shape) -> Value {
+impl NodeValue {
+    fn new(shape: Shape) -> NodeValue {
         let none = Assumptions::NONE;
-        Value { uniformity: Uniformity::Workgroup, assumes: none, shape, shape_assumes: none }
+        NodeValue { uniformity: Uniformity::Workgroup, assumes: none, shape, shape_assumes: none }
     }
 
     fn join(&mut self, (uniformity, assumes): (Uniformity, Assumptions)) {

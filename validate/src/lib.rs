@@ -43,13 +43,13 @@ use cx::Cx;
 use producer::Producer;
 use report::Sink;
 
-/// Checks a module against every rule. One without matrices is only asked whether the device, if there is one, runs it,
-/// and, if the options say so, whether its barriers are uniform.
+/// Checks a module against every rule. A module without matrices is only checked against the device, if there is one,
+/// and, if the options say so, for uniform barriers.
 pub fn check(module: &Module, options: &Options) -> Report {
     check_with(module, &Cfgs::default(), options)
 }
 
-/// The same, for who has the graphs of the module's functions already, or some.
+/// Does the same for a caller that has the graphs of the module's functions, or some of them.
 pub fn check_with(module: &Module, cfgs: &Cfgs, options: &Options) -> Report {
     let matrices = concerns_matrices(module);
     if !matrices && !options.barriers {
@@ -68,7 +68,7 @@ pub fn check_with(module: &Module, cfgs: &Cfgs, options: &Options) -> Report {
     out.finish()
 }
 
-/// Checks a module, which need not have matrices, against the rules of a device alone.
+/// Checks a module, with or without matrices, against the rules of a device alone.
 pub fn check_device(module: &Module, options: &Options) -> Report {
     let mut out = Sink::new(options, Producer::of(module));
     if let Some(device) = &options.device {

@@ -1,6 +1,6 @@
 //! Checks 1 to 4: ids, their definitions and uses.
 
-use super::{Place, Verifier, What};
+use super::{DefKind, Position, Verifier};
 use crate::cfg::Cfg;
 use crate::grammar::Op;
 use crate::hash::FxHashSet;
@@ -32,7 +32,7 @@ impl Verifier<'_> {
             let Some(id) = inst.result else { return };
             // A function can be used anywhere.
             let function = here.function.filter(|_| inst.op != Op::Function);
-            let place = Place::new(r, inst.op, here.at, function, here.block);
+            let place = Position::new(r, inst.op, here.at, function, here.block);
             if v.places.get(id).is_some() {
                 v.problem(1, r, format_args!("{id} is defined twice"));
             } else {
@@ -113,7 +113,7 @@ impl Verifier<'_> {
             }
             return;
         };
-        if def.what == What::Function {
+        if def.what == DefKind::Function {
             return;
         }
         let Some(function) = def.function() else {
@@ -135,7 +135,7 @@ impl Verifier<'_> {
             self.problem(4, r, format_args!("{id} belongs to {whose}"));
             return;
         }
-        if def.what == What::Label {
+        if def.what == DefKind::Label {
             let names_labels = match (inst.op, operand) {
                 (Op::Branch | Op::LoopMerge | Op::SelectionMerge, _) => true,
                 (Op::BranchConditional | Op::Switch, Some(i)) => i > 0,

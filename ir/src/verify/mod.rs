@@ -98,12 +98,12 @@ fn check(module: &Module, all: bool) -> Result<(), Vec<Problem>> {
     if v.problems.is_empty() { Ok(()) } else { Err(v.problems) }
 }
 
-/// No function, or no block. Not an `Option`, since there is a [`Place`] for every id.
+/// No function, or no block. Not an `Option`, since there is a [`Position`] for every id.
 const NOWHERE: u32 = u32::MAX;
 
 /// The position of an instruction.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Position {
     inst: InstRef,
     /// Running number in file order.
     at: u32,
@@ -111,26 +111,26 @@ struct Place {
     function: u32,
     /// The block; [`NOWHERE`] for parameters.
     block: u32,
-    what: What,
+    what: DefKind,
 }
 
 /// The kind of a definition, as far as its uses depend on it: stored here, since the instruction itself is far away in
 /// memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum What {
+enum DefKind {
     Function,
     Label,
     Other,
 }
 
-impl Place {
-    fn new(inst: InstRef, op: Op, at: u32, function: Option<u32>, block: Option<u32>) -> Place {
+impl Position {
+    fn new(inst: InstRef, op: Op, at: u32, function: Option<u32>, block: Option<u32>) -> Position {
         let what = match op {
-            Op::Function => What::Function,
-            Op::Label => What::Label,
-            _ => What::Other,
+            Op::Function => DefKind::Function,
+            Op::Label => DefKind::Label,
+            _ => DefKind::Other,
         };
-        Place { inst, at, function: function.unwrap_or(NOWHERE), block: block.unwrap_or(NOWHERE), what }
+        Position { inst, at, function: function.unwrap_or(NOWHERE), block: block.unwrap_or(NOWHERE), what }
     }
 
     fn function(self) -> Option<u32> {
@@ -146,7 +146,7 @@ struct Verifier<'a> {
     module: &'a Module,
     problems: Vec<Problem>,
     /// The first listed definition of each id.
-    places: IdMap<Place>,
+    places: IdMap<Position>,
     /// The ids that opaque instructions may define.
     maybe: FxHashSet<Id>,
 }
@@ -159,7 +159,7 @@ impl<'a> Verifier<'a> {
     }
 
     fn problem(&mut self, check: u8, inst: InstRef, what: impl fmt::Display) {
-        let message = format!("{}: {what}", Shown(self.module.inst(inst)));
+        let message = format!("{}: {what}", DisplayInst(self.module.inst(inst)));
         self.problems.push(Problem { inst: Some(inst), check, message });
     }
 
@@ -181,9 +181,9 @@ impl<'a> Verifier<'a> {
 }
 
 /// An instruction in a message.
-struct Shown<'a>(&'a Inst);
+struct DisplayInst<'a>(&'a Inst);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for DisplayInst<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.result {
             Some(id) => write!(f, "{} {id}", self.0.op),

@@ -1,4 +1,4 @@
-//! Rules about arithmetic on matrices, and about instructions that do not take matrices at all.
+//! Rules about arithmetic on matrices, and about instructions that do not accept matrices.
 
 use super::nv1;
 use crate::cx::Cx;
@@ -174,7 +174,7 @@ declare_rule! {
     }
 }
 
-/// An extended instruction, which takes no matrix unless it means nothing.
+/// Checks an extended instruction: no instruction of a set that computes accepts a matrix.
 pub(crate) fn extended(cx: &Cx, o: &Operation, out: &mut Sink) {
     if is_semantic(cx, o.at) {
         refused(cx, o, out);
@@ -207,7 +207,7 @@ pub(crate) fn refuses_matrices(op: Op) -> bool {
 /// Returns true if an extended instruction is of a set that computes.
 pub(crate) fn is_semantic(cx: &Cx, at: InstRef) -> bool {
     let set = cx.inst(at).id(0).and_then(|s| cx.module.def_inst(s)).and_then(|i| i.string(0));
-    // What an unknown set takes is not known either.
+    // The operands of an unknown set are not known.
     set.is_some_and(|(name, _)| matches!(name.as_str(), "GLSL.std.450" | "OpenCL.std"))
 }
 
@@ -228,7 +228,7 @@ pub(crate) fn refused(cx: &Cx, o: &Operation, out: &mut Sink) {
     });
 }
 
-/// An operation on one or two matrices.
+/// Checks an operation on one or two matrices.
 pub(crate) fn arithmetic(cx: &Cx, o: &Operation, integers: bool, out: &mut Sink) {
     let Some((first, _)) = o.matrix(cx) else { return };
     if matches!((first, o.op), (MatrixType::Nv(_), Op::FMul | Op::IMul)) {
@@ -249,7 +249,7 @@ fn one_type(cx: &Cx, o: &Operation, out: &mut Sink) {
     let Some(result) = o.ty else { return };
     for (i, value) in o.ids() {
         let ty = cx.module.type_of(value);
-        if ty != Some(result) && (ty.is_some() || cx.is_no_value(value)) {
+        if ty != Some(result) && (ty.is_some() || cx.is_not_a_value(value)) {
             out.report(&TYPE_MISMATCH, o.at, || {
                 let (is, wanted) = (cx.describe_value(value), cx.describe(result));
                 let again = if is == wanted { "another type that looks the same, " } else { "" };
@@ -283,7 +283,7 @@ fn suits(cx: &Cx, o: &Operation, integers: bool, matrix: MatrixType, out: &mut S
     }
 }
 
-/// The value that a constant matrix has in all its elements, if it is fixed.
+/// Returns the value of all elements of a constant matrix, if it is fixed.
 fn splat(cx: &Cx, value: Id) -> Option<u64> {
     let inst = cx.module.def_inst(value)?;
     match inst.op {
@@ -421,14 +421,14 @@ pub(crate) fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-/// What functions say of their types, and what they return.
+/// Checks the types of functions and their returns.
 pub(crate) fn functions(cx: &Cx, out: &mut Sink) {
     let matrix = |t: Id| cx.matrix_type(t).is_some();
     for f in &cx.module.functions {
         let def = cx.inst(f.def);
         let Some(ret) = def.ty else { continue };
         let ty = def.id(1).and_then(|t| cx.module.def_inst(t)).filter(|t| t.op == Op::TypeFunction);
-        // As often as not there is no matrix in any of them.
+        // Most functions have no matrices in their types.
         if let Some(ty) = ty {
             let said = ty.id(0).filter(|r| *r != ret && (matrix(*r) || matrix(ret)));
             if let Some(said) = said {
@@ -447,7 +447,7 @@ pub(crate) fn functions(cx: &Cx, out: &mut Sink) {
     }
 }
 
-/// A type that differs from the one in the type of the function.
+/// Reports a type that differs from the one in the type of the function.
 fn mismatch(cx: &Cx, (at, part, is): (InstRef, Part, Id), what: &str, said: Id, out: &mut Sink) {
     out.report(&CALL, at, || {
         let (is, said) = (cx.describe(is), cx.describe(said));
@@ -455,7 +455,7 @@ fn mismatch(cx: &Cx, (at, part, is): (InstRef, Part, Id), what: &str, said: Id, 
     });
 }
 
-/// What a terminator returns.
+/// Checks the value that a terminator returns.
 fn returned(cx: &Cx, function: InstRef, ret: Id, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let is = match inst.op {

@@ -1,6 +1,6 @@
 //! Rules about the layouts of SPV_ARM_cooperative_matrix_layouts: blocks of 64 bytes, some of them interleaved.
 
-use super::access::{Access, COLUMN_BLOCKED, ROW_BLOCKED};
+use super::access::{COLUMN_BLOCKED, LoadStore, ROW_BLOCKED};
 use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
@@ -45,7 +45,7 @@ declare_rule! {
 }
 
 /// A load or store, of any layout.
-pub(crate) fn check(cx: &Cx, a: &Access, out: &mut Sink) {
+pub(crate) fn check(cx: &Cx, a: &LoadStore, out: &mut Sink) {
     let Some(layout @ (ROW_BLOCKED | COLUMN_BLOCKED)) = a.layout_value.fixed() else { return };
     let Some((stride, operand)) = a.stride else { return };
     let is_constant = cx.module.def_inst(stride).is_some_and(|i| i.op.is_constant());

@@ -1,5 +1,5 @@
-//! Rules about `OpCooperativeMatrixGetCoordinateEXT` and Intel's instruction for the same: which row and column a
-//! component of an invocation is.
+//! Rules about `OpCooperativeMatrixGetCoordinateEXT` and Intel's equivalent: the row and column of a component of an
+//! invocation.
 
 use super::callback::is_int32;
 use crate::cx::Cx;
@@ -95,7 +95,7 @@ pub(crate) fn check(cx: &Cx, at: InstRef, out: &mut Sink) {
             )
         });
     }
-    // Indices of kernels have 64 bits: DPC++ says so in each, and Intel's compilers take it.
+    // In kernels indices have 64 bits: DPC++ emits that, and Intel's compilers accept it.
     let wide = |t: Id| cx.module.has_capability(Capability::Kernel) && cx.scalar(t).is_some_and(Scalar::is_int);
     if !cx.module.type_of(index).is_some_and(|t| is_int32(cx, t) || wide(t)) {
         let is = cx.describe_value(index);

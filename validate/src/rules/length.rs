@@ -64,7 +64,7 @@ declare_rule! {
     }
 }
 
-/// The length of a matrix type of either extension.
+/// Checks the length of a matrix type of either extension.
 pub(crate) fn check(cx: &Cx, o: &Operation, out: &mut Sink) {
     result(cx, o, out);
     operand(cx, o, out);

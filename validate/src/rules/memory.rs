@@ -176,11 +176,11 @@ declare_rule! {
     }
 }
 
-/// A load or store, as far as its memory operands are concerned.
+/// The memory operands of a load or store.
 pub(crate) struct Site {
     pub(crate) at: InstRef,
     pub(crate) is_load: bool,
-    /// Where the memory operands begin.
+    /// The index of the first memory operand.
     pub(crate) memory: usize,
     pub(crate) pointer: Pointer,
 }
@@ -191,7 +191,7 @@ impl Site {
     }
 }
 
-/// The memory operands of a load or store; answers which operand follows them, if they are understood.
+/// Checks the memory operands of a load or store; returns the index of the operand behind them, if they are known.
 pub(crate) fn check(cx: &Cx, a: &Site, out: &mut Sink) -> Option<usize> {
     let m = MemoryOperands::at(cx.inst(a.at), a.memory);
     let mask = Part::Operand(a.memory);
@@ -264,7 +264,7 @@ fn alignment(cx: &Cx, a: &Site, m: &MemoryOperands, out: &mut Sink) {
         return;
     }
     if let (true, Some((scalar, _))) = (physical, a.pointer.unit(cx))
-        // A width of 0 is wrong, but not for us to say.
+        // A width of 0 is wrong, but outside of these rules.
         && !n.is_multiple_of(scalar.bytes().max(1))
     {
         let bytes = scalar.bytes();

@@ -74,7 +74,7 @@ declare_rule! {
     /// ## What it checks
     /// Column Major is a constant instruction of the Boolean type.
     /// ## Why
-    /// How elements lie in memory must be known when the pipeline is made; it may be specialised.
+    /// How elements lie in memory must be known when the pipeline is made; it may be specialized.
     /// ## Example
     /// Column Major is `%uint_1`, as SPV_KHR_cooperative_matrix would have it.
     pub(crate) static COLUMN_MAJOR = {
@@ -189,7 +189,7 @@ pub(crate) fn matrix_type(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-/// A load, store or multiply-add of this extension.
+/// Checks a load, store or multiply-add of this extension.
 pub(crate) fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
     match cx.inst(at).op {
         Op::CooperativeMatrixLoadNV => load_or_store(cx, at, true, out),
@@ -199,7 +199,7 @@ pub(crate) fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-/// An operation that does not take these matrices.
+/// Reports an operation that does not accept these matrices.
 pub(crate) fn refused(cx: &Cx, o: &Operation, out: &mut Sink) {
     let Some((matrix, part)) = o.matrix(cx) else { return };
     let op = o.op;
@@ -210,14 +210,14 @@ pub(crate) fn refused(cx: &Cx, o: &Operation, out: &mut Sink) {
     });
 }
 
-/// A conversion of Intel's, which takes no matrices of this extension.
+/// Checks a conversion of Intel's, which does not accept matrices of this extension.
 pub(crate) fn converted(cx: &Cx, o: &Operation, out: &mut Sink) {
     if let Some((MatrixType::Nv(_), _)) = o.matrix(cx) {
         refused(cx, o, out);
     }
 }
 
-/// A conversion of or to a matrix of this extension.
+/// Checks a conversion of or to a matrix of this extension.
 pub(crate) fn conversion(cx: &Cx, o: &Operation, from: Option<MatrixType>, to: Option<MatrixType>, out: &mut Sink) {
     if o.op == Op::Bitcast {
         refused(cx, o, out);
@@ -329,7 +329,7 @@ fn load_or_store(cx: &Cx, at: InstRef, is_load: bool, out: &mut Sink) {
         access::source(cx, at, &p, verb, out);
         access::single_object(cx, at, &p, verb, out);
     }
-    // False and true are the numbers of the layouts.
+    // False and true have the numbers of the layouts.
     let layout = if boolean { cx.constant(column_major) } else { Const::Unknown };
     let matrix = ty.and_then(|t| cx.nv_matrix(t)).map(MatrixType::Nv);
     if integer {

@@ -200,10 +200,10 @@ fn arguments(cx: &Cx, at: InstRef, matrix: &CoopMatView, callback: &Callback, ou
     }
 }
 
-/// What is wrong with an argument.
+/// Returns the reason for which an argument does not fit.
 fn unsuited(cx: &Cx, matrix: &CoopMatView, value: Id, wanted: Id) -> Option<String> {
     let Some(ty) = cx.module.type_of(value) else {
-        return cx.is_no_value(value).then(|| format!("{} is passed", cx.describe_value(value)));
+        return cx.is_not_a_value(value).then(|| format!("{} is passed", cx.describe_value(value)));
     };
     let Some(other) = cx.matrix_type(ty) else {
         let (is, parameter) = (cx.describe(ty), cx.describe(wanted));

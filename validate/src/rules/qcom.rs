@@ -192,7 +192,7 @@ declare_rule! {
     }
 }
 
-/// An array of one dimension: its element, and its length.
+/// An array of one dimension: its element type, and its length.
 struct Array {
     ty: Id,
     elem: Id,
@@ -200,7 +200,7 @@ struct Array {
     len: Const,
 }
 
-/// The array type `ty`; reports if it is none of those that there are.
+/// Returns the array type `ty`; reports if it is not an allowed one.
 fn array(cx: &Cx, at: InstRef, ty: Option<Id>, part: Part, out: &mut Sink) -> Option<Array> {
     let ty = ty?;
     let found = match Type::of(cx.module, ty) {
@@ -209,7 +209,7 @@ fn array(cx: &Cx, at: InstRef, ty: Option<Id>, part: Part, out: &mut Sink) -> Op
         }
         _ => None,
     };
-    // What lanes hold of A and B of 8-bit integers may be arrays of these.
+    // The arrays of lanes for A and B of 8-bit integers may have these elements.
     let lanes = matches!(cx.inst(at).op, Op::CompositeConstructCoopMatQCOM | Op::CompositeExtractCoopMatQCOM);
     let suits = |a: &Array| match a.scalar {
         Scalar::Int { width: 8, .. } => lanes,

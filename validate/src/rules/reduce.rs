@@ -1,5 +1,5 @@
-//! Rules about `OpCooperativeMatrixReduceNV` (`...EXT` is the same instruction): an accumulator becomes one whose rows,
-//! columns or squares of four elements are combined by a function.
+//! Rules about `OpCooperativeMatrixReduceNV` (`...EXT` is the same instruction): the rows, columns or 2x2 squares of an
+//! accumulator are combined by a function.
 
 use super::callback::Callback;
 use crate::cx::Cx;
@@ -238,7 +238,7 @@ fn function(cx: &Cx, at: InstRef, matrix: Option<&CoopMatView>, out: &mut Sink) 
     }
 }
 
-/// A label's text, cut where it would be too long.
+/// Returns a label's text, cut if it is too long.
 pub(crate) fn shorten(text: String) -> String {
     if text.chars().count() <= 60 { text } else { text.chars().take(57).chain("...".chars()).collect() }
 }
@@ -292,7 +292,7 @@ fn halved(whole: &Const, half: &Const) -> Verdict {
     match (whole, half) {
         (Const::Fixed(w), h) => Verdict::of(h, |h| h.checked_mul(2) == Some(*w)),
         (w, Const::Fixed(h)) => Verdict::of(w, |w| h.checked_mul(2) == Some(w)),
-        // Two that are specialised: the halves of published kernels are computed from the whole.
+        // Two specialization constants: in published kernels one is computed from the other.
         (w, h) => match (w.value(), h.value()) {
             (Some(w), Some(h)) if h.checked_mul(2) == Some(w) => Verdict::Holds,
             (Some(_), Some(h)) => Verdict::of(w, |w| h.checked_mul(2) == Some(w)),

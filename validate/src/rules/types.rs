@@ -1,7 +1,7 @@
-//! Rules about matrix types and where matrices may live.
+//! Rules about matrix types, and about where matrices may be.
 
 use super::{component, nv1, tensor};
-use crate::cx::{Class, Cx};
+use crate::cx::{Cx, TypeClass};
 use crate::declare_rule;
 use crate::matrix::MatrixType;
 use crate::operation::Operation;
@@ -249,7 +249,7 @@ declare_rule! {
     }
 }
 
-/// Types that are declared a second time.
+/// Reports types that are declared twice.
 fn duplicates(cx: &Cx, out: &mut Sink) {
     let ops = [Op::TypeCooperativeMatrixKHR, Op::TypeCooperativeMatrixNV, Op::TypeTensorLayoutNV, Op::TypeTensorViewNV];
     let mut seen: BTreeMap<(Op, Vec<u32>), InstRef> = BTreeMap::new();
@@ -286,9 +286,9 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     blocks(cx, out);
 }
 
-/// `OpSizeOf` of something that has to do with matrices.
+/// Checks `OpSizeOf` of a type that involves matrices.
 pub(crate) fn size_of(cx: &Cx, at: InstRef, out: &mut Sink) {
-    if cx.inst(at).id(0).is_none_or(|p| cx.class(p) != Some(Class::Pointer)) {
+    if cx.inst(at).id(0).is_none_or(|p| cx.class(p) != Some(TypeClass::Pointer)) {
         return;
     }
     out.report(&SIZE_OF, at, || {
@@ -331,7 +331,7 @@ fn matrix_type(cx: &Cx, m: &CoopMatView, at: InstRef, out: &mut Sink) {
     });
 }
 
-/// What holds for matrix types of either extension.
+/// Checks the rules that matrix types of both extensions share.
 fn either(cx: &Cx, m: MatrixType, at: InstRef, out: &mut Sink) {
     component::matrix_type(cx, m, at, out);
     for (name, operand, (id, value)) in [("rows", 2, m.rows()), ("columns", 3, m.cols())] {
@@ -354,15 +354,17 @@ fn either(cx: &Cx, m: MatrixType, at: InstRef, out: &mut Sink) {
     }
 }
 
-/// A variable of a type that has to do with matrices.
+/// Checks a variable of a type that involves matrices.
 pub(crate) fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let Some(storage) = inst.enumerant(0) else { return };
     let holds = match inst.op {
         // The type is a pointer to something with a matrix inside, or it would not be in the list.
-        Op::Variable => inst.result.and_then(|v| cx.class(v)) == Some(Class::Pointer),
+        Op::Variable => inst.result.and_then(|v| cx.class(v)) == Some(TypeClass::Pointer),
         // The data type follows the storage class.
-        _ => inst.id(1).is_some_and(|t| matches!(cx.class(t), Some(Class::Matrix | Class::MatrixNv | Class::Holder))),
+        _ => inst
+            .id(1)
+            .is_some_and(|t| matches!(cx.class(t), Some(TypeClass::Matrix | TypeClass::MatrixNv | TypeClass::Holder))),
     };
     if holds && storage != StorageClass::Function && storage != StorageClass::Private {
         let name = storage_name(storage);
@@ -375,7 +377,7 @@ pub(crate) fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-/// The name of a storage class.
+/// Returns the name of a storage class.
 pub(crate) fn storage_name(storage: StorageClass) -> &'static str {
     storage.name().unwrap_or("unknown")
 }
@@ -390,8 +392,8 @@ fn blocks(cx: &Cx, out: &mut Sink) {
         }
         let Some(at) = cx.def(ty) else { continue };
         match cx.class(ty) {
-            Some(Class::Holder) => {}
-            Some(Class::TensorHolder) => {
+            Some(TypeClass::Holder) => {}
+            Some(TypeClass::TensorHolder) => {
                 tensor::types::in_block(at, r, out);
                 continue;
             }
@@ -399,7 +401,8 @@ fn blocks(cx: &Cx, out: &mut Sink) {
         }
         let member = match Type::of(cx.module, ty) {
             Some(Type::Struct { members }) => {
-                let inside = |m: &Id| matches!(cx.class(*m), Some(Class::Matrix | Class::MatrixNv | Class::Holder));
+                let inside =
+                    |m: &Id| matches!(cx.class(*m), Some(TypeClass::Matrix | TypeClass::MatrixNv | TypeClass::Holder));
                 members.iter().position(inside)
             }
             _ => None,
@@ -414,13 +417,13 @@ fn blocks(cx: &Cx, out: &mut Sink) {
     }
 }
 
-/// `OpBitcast` of a pointer to a matrix.
+/// Checks `OpBitcast` of a pointer to a matrix.
 pub(crate) fn pointer_bitcast(cx: &Cx, o: &Operation, out: &mut Sink) {
     if !cx.has(Capability::Shader) {
         return;
     }
-    let from = o.id(0).is_some_and(|v| cx.class(v) == Some(Class::Pointer));
-    let to = o.ty.is_some_and(|t| cx.class(t) == Some(Class::Pointer));
+    let from = o.id(0).is_some_and(|v| cx.class(v) == Some(TypeClass::Pointer));
+    let to = o.ty.is_some_and(|t| cx.class(t) == Some(TypeClass::Pointer));
     if from || to {
         let (part, text) = if from { (o.part(0), "points to a matrix") } else { (Part::Type, "points to a matrix") };
         out.report(&POINTER_BITCAST, o.at, || {

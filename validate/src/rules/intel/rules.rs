@@ -1,4 +1,4 @@
-//! The rules, as they are explained.
+//! The declarations of the rules with their documentation.
 
 use crate::declare_rule;
 

@@ -176,20 +176,20 @@ declare_rule! {
     }
 }
 
-/// A tensor load or store, decoded once.
-pub(crate) struct TensorAccess<'a> {
+/// A decoded tensor load or store.
+pub(crate) struct TensorLoadStore<'a> {
     pub(crate) at: InstRef,
     pub(crate) is_load: bool,
     pub(crate) matrix: Option<&'a CoopMatView>,
     pub(crate) pointer: Pointer,
     pub(crate) layout: Id,
-    /// Each with the operand where it stands.
+    /// The view and the decode functions, with their operand indices.
     pub(crate) view: Option<(Id, usize)>,
     pub(crate) decode: Option<(Id, usize)>,
     pub(crate) decode_vector: Option<(Id, usize)>,
 }
 
-impl TensorAccess<'_> {
+impl TensorLoadStore<'_> {
     pub(crate) fn verb(&self) -> &'static str {
         if self.is_load { "load" } else { "store" }
     }
@@ -198,7 +198,7 @@ impl TensorAccess<'_> {
 /// Pointer, Object and TensorLayout come first, then the memory operands.
 const MEMORY: usize = 3;
 
-/// A tensor load or store; `states` says what layouts and views hold.
+/// Checks a tensor load or store; `states` has the values of layouts and views.
 pub(crate) fn check(cx: &Cx, at: InstRef, is_load: bool, states: Option<&States>, out: &mut Sink) {
     let inst = cx.inst(at);
     let (Some(pointer), Some(object), Some(layout)) = (inst.id(0), inst.id(1), inst.id(2)) else { return };
@@ -207,7 +207,7 @@ pub(crate) fn check(cx: &Cx, at: InstRef, is_load: bool, states: Option<&States>
     let pointer = Pointer::of(cx, pointer);
     let site = memory::Site { at, is_load, memory: MEMORY, pointer };
     let masks = memory::check(cx, &site, out);
-    let mut a = TensorAccess { at, is_load, matrix, pointer, layout, view: None, decode: None, decode_vector: None };
+    let mut a = TensorLoadStore { at, is_load, matrix, pointer, layout, view: None, decode: None, decode_vector: None };
 
     object_type(cx, &a, object, ty, out);
     pointer_type(cx, &a, out);
@@ -221,7 +221,7 @@ pub(crate) fn check(cx: &Cx, at: InstRef, is_load: bool, states: Option<&States>
                 .label_opt(cx.def(layout), Part::Whole, "comes from here")
         });
     }
-    // Behind memory operands that are not understood nothing can be told.
+    // Operands behind unknown memory operands can't be decoded.
     if let Some(mask_at) = masks {
         addressing(cx, &mut a, mask_at, out);
     }
@@ -231,7 +231,7 @@ pub(crate) fn check(cx: &Cx, at: InstRef, is_load: bool, states: Option<&States>
     }
 }
 
-fn object_type(cx: &Cx, a: &TensorAccess, object: Id, ty: Option<Id>, out: &mut Sink) {
+fn object_type(cx: &Cx, a: &TensorLoadStore, object: Id, ty: Option<Id>, out: &mut Sink) {
     if a.matrix.is_none() {
         let is = ty.map_or_else(|| cx.describe_value(object), |t| cx.describe(t));
         let part = if a.is_load { Part::Type } else { Part::Operand(1) };
@@ -254,7 +254,7 @@ fn object_type(cx: &Cx, a: &TensorAccess, object: Id, ty: Option<Id>, out: &mut 
     }
 }
 
-fn pointer_type(cx: &Cx, a: &TensorAccess, out: &mut Sink) {
+fn pointer_type(cx: &Cx, a: &TensorLoadStore, out: &mut Sink) {
     let p = &a.pointer;
     let (Some(storage), Some(_)) = (p.storage, p.pointee) else {
         let is = if p.storage.is_some() { "an untyped pointer".to_owned() } else { cx.describe_value(p.id) };
@@ -289,7 +289,7 @@ fn pointer_type(cx: &Cx, a: &TensorAccess, out: &mut Sink) {
     }
 }
 
-fn addressing(cx: &Cx, a: &mut TensorAccess, mask_at: usize, out: &mut Sink) {
+fn addressing(cx: &Cx, a: &mut TensorLoadStore, mask_at: usize, out: &mut Sink) {
     let inst = cx.inst(a.at);
     let Some(mask) = inst.word(mask_at) else { return };
     let known = |bit: u32| Kind::TensorAddressingOperands.enumerant(bit).is_some();

@@ -63,14 +63,14 @@ declare_rule! {
     }
 }
 
-/// How many operands follow the layout or view.
+/// The number of operands after the layout or view.
 enum Count {
     None,
     PerDimension(u64),
     Exactly(u64),
 }
 
-/// Any instruction that makes or changes a layout or view.
+/// Checks an instruction that makes or changes a layout or view.
 pub(crate) fn check(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let (is_view, changes, count) = match inst.op {

@@ -1,4 +1,4 @@
-//! The rules about what layouts and views hold, as they are explained.
+//! The declarations of the rules about values of layouts and views, with their documentation.
 
 use crate::declare_rule;
 

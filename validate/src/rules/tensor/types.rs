@@ -1,7 +1,7 @@
-//! Rules about the types of tensor layouts and views, and where such objects may live.
+//! Rules about the types of tensor layouts and views, and about where objects of them may be.
 
 use super::CLAMP_MODES;
-use crate::cx::{Class, Cx};
+use crate::cx::{Cx, TypeClass};
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use crate::rule::Rule;
@@ -51,7 +51,7 @@ declare_rule! {
     /// ## What it checks
     /// ClampMode of a tensor layout is a constant instruction of a 32-bit integer type.
     /// ## Why
-    /// The type must be complete when the pipeline is made; it may be specialised.
+    /// The type must be complete when the pipeline is made; it may be specialized.
     /// ## Example
     /// ClampMode is an `OpUndef`.
     pub(crate) static CLAMP_NOT_CONSTANT = {
@@ -174,7 +174,7 @@ pub(crate) fn layout(cx: &Cx, at: InstRef, out: &mut Sink) {
     });
 }
 
-/// Returns true if an operand is a constant of a 32-bit integer type; reports if it is none.
+/// Returns true if an operand is a constant of a 32-bit integer type; reports if it is not.
 fn constant(cx: &Cx, at: InstRef, rule: &'static Rule, name: &str, operand: usize, id: Id, out: &mut Sink) -> bool {
     let Some(why) = cx.not_const_u32(id) else { return true };
     out.report(rule, at, || {
@@ -233,7 +233,7 @@ fn permutation(cx: &Cx, at: InstRef, counted: bool, out: &mut Sink) {
         let Some(id) = o.id() else { return };
         constants &= constant(cx, at, &PERMUTATION, "a permutation operand", i, id, out);
     }
-    // Which of them is wrong can't be said before their number is right.
+    // If their number is wrong, it is not known which of them is.
     let n = inst.operands.len().saturating_sub(2);
     if !constants || !counted || n > super::MAX_DIM {
         return;
@@ -257,12 +257,12 @@ fn permutation(cx: &Cx, at: InstRef, counted: bool, out: &mut Sink) {
     }
 }
 
-/// A variable with a layout or view inside.
+/// Checks a variable with a layout or view inside.
 pub(crate) fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let Some(storage) = inst.enumerant(0) else { return };
     let holds = match inst.op {
-        Op::Variable => inst.result.and_then(|v| cx.class(v)) == Some(Class::TensorPointer),
+        Op::Variable => inst.result.and_then(|v| cx.class(v)) == Some(TypeClass::TensorPointer),
         _ => inst.id(1).and_then(|t| cx.class(t)).is_some_and(is_tensor),
     };
     if holds && storage != StorageClass::Function && storage != StorageClass::Private {
@@ -276,11 +276,11 @@ pub(crate) fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-pub(crate) fn is_tensor(class: Class) -> bool {
-    matches!(class, Class::Layout | Class::View | Class::TensorHolder)
+pub(crate) fn is_tensor(class: TypeClass) -> bool {
+    matches!(class, TypeClass::Layout | TypeClass::View | TypeClass::TensorHolder)
 }
 
-/// A struct with Block or BufferBlock that has a layout or view inside.
+/// Checks a struct with Block or BufferBlock that has a layout or view inside.
 pub(crate) fn in_block(at: InstRef, decorated: InstRef, out: &mut Sink) {
     out.report(&STORAGE, at, || {
         Draft::new("a struct of an interface has a tensor layout or view inside")

@@ -1,8 +1,8 @@
-//! Rules about who executes matrix instructions: all invocations of the scope together, with the same operands.
+//! Rules about the uniformity of matrix instructions: all invocations of the scope execute them together, with the same
+//! operands.
 //!
-//! What is uniform is found by [`coop_uniformity`]. A proof that two invocations disagree is an error; where they
-//! may, it is a warning; what the answer rests on is a note, one for each assumption. Instructions for which the same
-//! branch decides make one finding.
+//! [`coop_uniformity`] does the analysis. A proof that two invocations disagree is an error; if they may disagree, it
+//! is a warning; the assumptions are notes, one for each. Instructions with the same deciding branch share one finding.
 
 mod callback;
 mod rules;
@@ -18,24 +18,24 @@ use coop_ir::{InstRef, Op};
 use coop_uniformity::{Analyzer, Aspect, Assumption, Divergence, Refusal, Uniformity, Witness};
 use std::collections::BTreeMap;
 
-/// So many other instructions of one finding are named.
+/// The most other instructions of one finding that are named.
 const NAMED: usize = 2;
 
 pub(crate) fn check(cx: &Cx, options: &Options, out: &mut Sink) {
-    // Nothing else takes as long.
+    // The analysis is the most expensive check.
     if [&FLOW, &BARRIER, &OPERAND, &CALLBACK, &RECURSION, &ASSUMED].iter().all(|r| options.is_off(r)) {
         return;
     }
     let analyzer = Analyzer::with(cx.module, &cx.constants, cx.decorations(), cx.calls(), cx.cfgs());
     callback::check(cx, &analyzer, out);
-    let asked = coop_uniformity::Options { subgroup_size: options.subgroups(), facts: false, unreached: false };
-    let mut all = Found::default();
+    let with = coop_uniformity::Options { subgroup_size: options.subgroups(), facts: false, unreached: false };
+    let mut all = Results::default();
     for entry in cx.entries() {
-        // An answer takes memory for each block. Recursion is a finding of its own.
+        // The analysis takes memory for each block. Recursion has its own finding.
         if !analyzer.has_collectives(entry) && !analyzer.is_recursive(entry) {
             continue;
         }
-        match analyzer.analyze(entry, asked) {
+        match analyzer.analyze(entry, with) {
             Ok(analysis) => all.add(analysis),
             Err(Refusal::Recursion(functions)) => recursion(cx, &functions, out),
             Err(Refusal::NoFunction) => {}
@@ -44,19 +44,19 @@ pub(crate) fn check(cx: &Cx, options: &Options, out: &mut Sink) {
     all.report(cx, out);
 }
 
-/// What was found for all entry points.
+/// The results for all entry points.
 #[derive(Default)]
-struct Found {
-    /// By instruction and what is wrong about it, the worst.
+struct Results {
+    /// The worst divergence for each instruction and aspect.
     divergences: BTreeMap<(InstRef, u32), Divergence>,
     assumed: BTreeMap<Assumption, Vec<InstRef>>,
-    /// The specialization constants whose defaults were.
+    /// The specialization constants whose defaults were assumed.
     defaults: SpecIds,
     unfollowed: Vec<(InstRef, usize)>,
     exhausted: bool,
 }
 
-impl Found {
+impl Results {
     fn add(&mut self, analysis: coop_uniformity::Analysis) {
         for d in analysis.divergences {
             let key = (d.at, rank(d.aspect));
@@ -74,7 +74,7 @@ impl Found {
     }
 
     fn report(self, cx: &Cx, out: &mut Sink) {
-        // Those with the same cause together, in the order of the file.
+        // Divergences with the same cause, in file order.
         let mut groups: Vec<(&Divergence, Vec<InstRef>)> = Vec::new();
         for d in self.divergences.values() {
             let same = |g: &&mut (&Divergence, Vec<InstRef>)| {
@@ -111,7 +111,7 @@ impl Found {
             };
             out.judge(&ASSUMED, verdict, *first, || assumed(cx, *assumption, &at));
         }
-        self.beyond(cx, out);
+        self.report_unfollowed(cx, out);
     }
 
     fn draft(&self, cx: &Cx, divergence: &Divergence, others: &[InstRef]) -> Draft {
@@ -138,15 +138,15 @@ impl Found {
             draft = draft.label(*at, Part::Whole, "this one too");
         }
         if self.exhausted {
-            draft = draft.help("the module is too large to be analysed, so nothing in it is known to be uniform");
+            draft = draft.help("the module is too large to be analyzed, so nothing in it is known to be uniform");
         } else if divergence.witness.is_some_and(|w| w.assumed && divergence.scope == Uniformity::Subgroup) {
             draft = draft.help("32 is what is assumed; `--subgroup-size N` says how large subgroups are");
         }
         draft
     }
 
-    /// Calls that were not followed: of what they execute nothing is known.
-    fn beyond(&self, cx: &Cx, out: &mut Sink) {
+    /// Reports calls that were not followed: nothing is known about the instructions that they execute.
+    fn report_unfollowed(&self, cx: &Cx, out: &mut Sink) {
         let mut calls = self.unfollowed.clone();
         calls.sort_unstable();
         calls.dedup();
@@ -166,7 +166,7 @@ impl Found {
     }
 }
 
-/// A number for what is wrong, to sort by.
+/// Returns a number for an aspect, to sort by.
 fn rank(aspect: Aspect) -> u32 {
     match aspect {
         Aspect::Flow => 0,
@@ -179,7 +179,7 @@ fn scope_name(scope: Uniformity) -> &'static str {
     if scope == Uniformity::Workgroup { "the workgroup" } else { "a subgroup" }
 }
 
-/// What subgroups are, where that matters.
+/// Returns the subgroup size for a message, where it matters.
 fn subgroups(w: &Witness, scope: Uniformity) -> String {
     match (scope, w.in_subgroup) {
         (Uniformity::Subgroup, true) => format!(" of a subgroup of {}", w.subgroup),
@@ -188,7 +188,7 @@ fn subgroups(w: &Witness, scope: Uniformity) -> String {
     }
 }
 
-/// Where it is so, if not wherever the instruction is executed.
+/// Returns the place where the proof holds, if not wherever the instruction is executed.
 fn on_a_path(w: &Witness) -> Option<String> {
     w.on_a_path.then(|| match w.workgroup {
         Some([x, y, z]) => format!(" in workgroup {x} {y} {z}"),
@@ -265,7 +265,7 @@ fn assumed(cx: &Cx, assumption: Assumption, at: &[InstRef]) -> Draft {
         Assumption::EqualLengths => "all invocations hold equally many elements of a matrix",
         Assumption::Reduced => "what was reduced over the workgroup covers the value of each invocation",
         Assumption::Reconvergence => "subgroups stay together where only the workgroup diverges",
-        // Which constants these are is said with the verdict.
+        // The verdict names these constants.
         Assumption::Defaults => "",
     };
     let first = cx.inst(at[0]).op;

@@ -1,4 +1,4 @@
-//! What the rules say about themselves.
+//! The declarations of the rules with their documentation.
 
 use crate::declare_rule;
 
