@@ -71,7 +71,7 @@ fn keys(value: &Value, specimen: &Value, path: &str) -> Result<(), ProfileError>
             let Some(like) = like.first() else { return Ok(()) };
             items.iter().zip(0..).try_for_each(|(item, n)| keys(item, like, &format!("{path}[{n}]")))
         }
-        (_, Value::Object(_)) if path.is_empty() => Err(ProfileError(format!("{} is no object", kind(value)))),
+        (_, Value::Object(_)) if path.is_empty() => Err(ProfileError(format!("{} is not an object", kind(value)))),
         (_, Value::Object(_)) => Err(ProfileError(format!("{path} is {}, not an object", kind(value)))),
         (_, Value::Array(_)) => Err(ProfileError(format!("{path} is {}, not a list", kind(value)))),
         (_, Value::Bool(_)) if !value.is_boolean() => {
@@ -167,7 +167,7 @@ fn extension(name: &str) -> Result<(), ProfileError> {
     if near.is_none() && name.starts_with("VK_") {
         return Ok(());
     }
-    Err(ProfileError(format!("extensions: '{name}' is no extension of Vulkan{}", DidYouMean(near))))
+    Err(ProfileError(format!("extensions: '{name}' is not an extension of Vulkan{}", DidYouMean(near))))
 }
 
 #[cfg(test)]
@@ -198,10 +198,10 @@ mod tests {
             (r#", "features": []"#, "features is a list, not an object"),
             (r#", "features": {"shaderInt8": 1}"#, "features.shaderInt8 is 1, not true or false"),
             (r#", "extensions": ["VK_KHR_cooperative_matix"]"#, "did you mean 'VK_KHR_cooperative_matrix'?"),
-            (r#", "extensions": ["SPV_KHR_cooperative_matrix"]"#, "is no extension of Vulkan"),
+            (r#", "extensions": ["SPV_KHR_cooperative_matrix"]"#, "is not an extension of Vulkan"),
             (r#", "khrProperties": [[8, 8, 8]]"#, "khrProperties[0] is a list, not an object"),
             (r#", "khrProperties": [{"M": 8}]"#, "there is no khrProperties[0].M"),
-            (r#", "apiVersion": "one""#, "'one' is no version"),
+            (r#", "apiVersion": "one""#, "'one' is not a version"),
         ] {
             let error = with(members).unwrap_err();
             assert!(error.starts_with("not a device profile: ") && error.contains(why), "{members}: {error}");
@@ -220,8 +220,8 @@ mod tests {
         let limits = |members: &str| format!(r#"{{"limits": {{{members}}}}}"#);
         for (text, why) in [
             (String::new(), "EOF"),
-            ("[]".to_owned(), "a list is no object"),
-            ("12".to_owned(), "a number is no object"),
+            ("[]".to_owned(), "a list is not an object"),
+            ("12".to_owned(), "a number is not an object"),
             ("{}".to_owned(), "limits.subgroupSize is missing"),
             (limits(r#""subgroupSise": 32"#), "there is no limits.subgroupSise; did you mean 'subgroupSize'?"),
             (limits(r#""subgroupSize": 12"#), "limits.subgroupSize is 12, not a power of two"),

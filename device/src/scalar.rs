@@ -147,7 +147,7 @@ impl FromStr for ComponentType {
             return Ok(ComponentType::from_vk(value));
         }
         let named = ComponentType::ALL.iter().copied().find(|kind| kind.name() == Some(text));
-        named.ok_or_else(|| format!("'{text}' is no component type"))
+        named.ok_or_else(|| format!("'{text}' is not a component type"))
     }
 }
 
@@ -213,7 +213,7 @@ impl FromStr for Scope {
             "queueFamily" => Ok(Scope::QueueFamily),
             _ => match text.strip_prefix("vk:").and_then(|number| number.parse().ok()) {
                 Some(value) => Ok(Scope::from_number(value)),
-                None => Err(format!("'{text}' is no scope")),
+                None => Err(format!("'{text}' is not a scope")),
             },
         }
     }
@@ -272,7 +272,7 @@ impl FromStr for ApiVersion {
     type Err = String;
 
     fn from_str(text: &str) -> Result<ApiVersion, String> {
-        let bad = || format!("'{text}' is no version such as 1.3 or 1.3.281");
+        let bad = || format!("'{text}' is not a version such as 1.3 or 1.3.281");
         let mut parts = text.split('.');
         let mut number = |wanted: bool| match parts.next() {
             Some(part) => part.parse::<u16>().map_err(|_| bad()),
@@ -357,7 +357,7 @@ impl<'de> Deserialize<'de> for SubgroupOperations {
             let found = SubgroupOperations::NAMES.iter().find(|(n, _)| n == name);
             let unknown = || {
                 let near = nearest(name, SubgroupOperations::NAMES.iter().map(|(n, _)| *n));
-                D::Error::custom(format_args!("'{name}' is no group of subgroup operations{}", DidYouMean(near)))
+                D::Error::custom(format_args!("'{name}' is not a group of subgroup operations{}", DidYouMean(near)))
             };
             found.map(|(_, bit)| *bit).ok_or_else(unknown)
         };
@@ -375,7 +375,7 @@ mod tests {
             assert_eq!(ComponentType::from_vk(kind.to_vk()), kind);
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
-        assert_eq!("f17".parse::<ComponentType>().unwrap_err(), "'f17' is no component type");
+        assert_eq!("f17".parse::<ComponentType>().unwrap_err(), "'f17' is not a component type");
     }
 
     #[test]
@@ -396,6 +396,6 @@ mod tests {
         assert_eq!(json, r#"["basic","clustered"]"#);
         assert_eq!(serde_json::from_str::<SubgroupOperations>(&json).unwrap(), SubgroupOperations(0x41));
         let error = serde_json::from_str::<SubgroupOperations>(r#"["shufle"]"#).unwrap_err().to_string();
-        assert!(error.contains("'shufle' is no group of subgroup operations; did you mean 'shuffle'?"), "{error}");
+        assert!(error.contains("'shufle' is not a group of subgroup operations; did you mean 'shuffle'?"), "{error}");
     }
 }

@@ -117,7 +117,7 @@ pub fn read(bytes: &[u8]) -> Result<Module, ReadError> {
         );
     }
     if !bytes.len().is_multiple_of(4) {
-        return fail(bytes.len() / 4, format!("the size, {} bytes, is no multiple of 4", bytes.len()));
+        return fail(bytes.len() / 4, format!("the size, {} bytes, is not a multiple of 4", bytes.len()));
     }
     let (chunks, _) = bytes.as_chunks::<4>();
     let words: Vec<u32> = match big_endian {

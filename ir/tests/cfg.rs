@@ -46,7 +46,7 @@ fn id(n: usize) -> Id {
     Id::new(n as u32 + 1).expect("not 0")
 }
 
-/// Ids that are no labels.
+/// Ids that are not labels.
 fn special(n: usize) -> Id {
     id(1_000_000 + n)
 }

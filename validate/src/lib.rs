@@ -1,14 +1,14 @@
-//! Rules about cooperative matrices in SPIR-V, and the report of what breaks them.
+//! Rules about cooperative matrices in SPIR-V, and the report of violations.
 //!
-//! [`check`] takes any module that reads: it never panics, and what a rule needs and does not find makes that rule
-//! silent, because well-formedness in general is not what is checked here. A rule is declared in one place with its
-//! documentation ([`rule`]), sits in the file of its family under `rules/`, and is listed in [`RULES`].
+//! [`check`] accepts every module that can be read: it never panics, and a rule that does not find what it needs is
+//! silent, because well-formedness in general is not checked here. A rule is declared in one place with its
+//! documentation ([`rule`]), in the file of its family under `rules/`, and is listed in [`RULES`].
 //!
-//! What is true of a [`Report`]:
+//! Guarantees of a [`Report`]:
 //!
 //! 1. Findings are sorted by instruction, then by rule.
-//! 2. *Error* means that the module is invalid, or that it does something undefined for sure. What rests on the
-//!    default of a specialization constant is a *warning* at most, unless the user denies the rule.
+//! 2. *Error* means that the module is invalid, or that it certainly has undefined behavior. A finding that
+//!    depends on the default of a specialization constant is a *warning* at most, unless the user denies the rule.
 //! 3. Unknown values are silent: they are counted ([`Report::undecided`]), never guessed.
 //! 4. Dimensions are compared by id first, then by value: two types that share a constant agree whatever it is.
 

@@ -5,10 +5,10 @@
 //!
 //! 1. [`Cfg::edges`] has one entry for each target of a terminator, in order, with its case; [`Cfg::successors`] has
 //!    each target once. Predecessors mirror successors.
-//! 2. A target that is no label of this function makes no edge, but a [`CfgProblem`]. A branch to the entry block is
+//! 2. A target that is not a label of this function makes no edge, but a [`CfgProblem`]. A branch to the entry block is
 //!    an edge and a problem. A label that repeats another's id is a problem; branches go to the first.
-//! 3. A block whose last instruction is no terminator is a problem, and has no successors; if that instruction's
-//!    opcode is unknown it may be a terminator: it is no problem, and the labels among its words are successors.
+//! 3. A block whose last instruction is not a terminator is a problem, and has no successors; if that instruction's
+//!    opcode is unknown it may be a terminator: it is not a problem, and the labels among its words are successors.
 //! 4. Dominance is over paths from the entry block. A block that none reaches is dominated by all blocks.
 //! 5. A merge instruction counts if nothing but source positions stands between it and the terminator. It makes no
 //!    edges: what SPIR-V calls structural dominance is in [`Constructs`].

@@ -141,7 +141,7 @@ pub(crate) fn integer(text: &str) -> Option<(bool, u64, bool)> {
 
 fn parse_int(text: &str, width: u32, signed: bool) -> Result<u64, String> {
     let Some((negative, magnitude, hex)) = integer(text) else {
-        return Err(format!("`{}` is no integer", shorten(text)));
+        return Err(format!("`{}` is not an integer", shorten(text)));
     };
     if negative && !signed {
         return Err(format!("`{}` is negative and the type is unsigned", shorten(text)));
@@ -206,7 +206,7 @@ impl Float {
     }
 
     fn parse(self, text: &str) -> Result<u64, String> {
-        let bad = || format!("`{}` is no floating-point number", shorten(text));
+        let bad = || format!("`{}` is not a floating-point number", shorten(text));
         let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
         if let Some(hex) = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
             let magnitude = self.parse_hex(hex).ok_or_else(bad)?;

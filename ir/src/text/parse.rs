@@ -299,7 +299,7 @@ impl<'t> Assembler<'t> {
             }
             let parsed = integer(self.token(self.at)).filter(|(negative, ..)| !negative);
             let Some(value) = parsed.and_then(|(_, value, _)| u16::try_from(value).ok()) else {
-                let message = format!("`{}` is no 16-bit number", shorten(self.token(self.at)));
+                let message = format!("`{}` is not a 16-bit number", shorten(self.token(self.at)));
                 return self.fault(self.at, message);
             };
             *number = value;
@@ -361,7 +361,7 @@ impl<'t> Assembler<'t> {
                     match float.map(|f| f.parse(token, &mut words)) {
                         Some(Ok(())) => words[0],
                         _ => {
-                            let message = format!("after a `!` word, `{}` is no id, number or string", shorten(token));
+                            let message = format!("after a `!` word, `{}` is not an id, number or string", shorten(token));
                             return self.fault(self.at, message);
                         }
                     }
@@ -379,7 +379,7 @@ impl<'t> Assembler<'t> {
     }
 
     fn in_32_bits(&self, word: Option<u32>) -> Result<u32, Fault> {
-        let message = || format!("`{}` is no number of 32 bits", shorten(self.token(self.at)));
+        let message = || format!("`{}` is not a number of 32 bits", shorten(self.token(self.at)));
         word.ok_or_else(|| (self.at, message()))
     }
 
@@ -488,7 +488,7 @@ impl<'t> Assembler<'t> {
             return Ok(Mode::Raw);
         }
         let Some(&Some(number)) = self.number_types.get(&ty) else {
-            let message = "the type of this literal is no number type that is declared further up";
+            let message = "the type of this literal is not a number type that is declared further up";
             return self.fault(self.at, message);
         };
         self.literal(number)?;
@@ -592,7 +592,7 @@ impl<'t> Assembler<'t> {
             return self.fault(index, format!("expected an id, found `{}`", shorten(token)));
         };
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-            return self.fault(index, format!("`{}` is no id: letters, digits and `_` make a name", shorten(token)));
+            return self.fault(index, format!("`{}` is not an id: letters, digits and `_` make a name", shorten(token)));
         }
         let number = match id_number(token) {
             Some(number) => number,

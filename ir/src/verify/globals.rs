@@ -82,7 +82,7 @@ impl Verifier<'_> {
                 for id in inst.ids() {
                     let pointer = |i: &Inst| matches!(i.op, Op::TypePointer | Op::TypeUntypedPointerKHR);
                     if self.def(id).is_some_and(|i| !pointer(i)) {
-                        self.problem(14, r, format_args!("{id} is no pointer type"));
+                        self.problem(14, r, format_args!("{id} is not a pointer type"));
                     }
                 }
             }
@@ -96,7 +96,7 @@ impl Verifier<'_> {
 
     fn must_be_type(&mut self, r: InstRef, id: Id, role: &str) {
         if self.def(id).is_some_and(|i| !i.op.is_type()) {
-            self.problem(12, r, format_args!("its {role} {id} is no type"));
+            self.problem(12, r, format_args!("its {role} {id} is not a type"));
         }
     }
 
@@ -104,7 +104,7 @@ impl Verifier<'_> {
         if let Some(function) = inst.id(1)
             && self.def(function).is_some_and(|i| i.op != Op::Function)
         {
-            self.problem(15, r, format_args!("{function} is no function"));
+            self.problem(15, r, format_args!("{function} is not a function"));
         }
         let Some((_, first)) = inst.string(2) else { return };
         let mut seen = FxHashSet::default();
@@ -116,7 +116,7 @@ impl Verifier<'_> {
             let variable = |i: &Inst| matches!(i.op, Op::Variable | Op::UntypedVariableKHR);
             let global = self.places.get(id).is_none_or(|p| p.function().is_none());
             if !global || self.def(id).is_some_and(|i| !variable(i)) {
-                self.problem(15, r, format_args!("{id} in its interface is no global variable"));
+                self.problem(15, r, format_args!("{id} in its interface is not a global variable"));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Is a module well formed as IR? To be asked after every pass, in tests and under `--verify-each`.
 //!
-//! This is no SPIR-V validator: it knows nothing of capabilities, storage rules, Vulkan or what an operation asks of
+//! This is not a SPIR-V validator: it knows nothing of capabilities, storage rules, Vulkan or what an operation asks of
 //! its operands. It checks what every analysis and pass here takes for granted, and accepts every valid module:
 //!
 //!  1. Each id has one definition, which is listed and which [`Module::def`] gives; ids are below the bound; no

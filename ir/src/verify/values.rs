@@ -39,7 +39,7 @@ impl Verifier<'_> {
             Some(ty) if ty == must => {}
             Some(ty) => self.problem(16, r, format_args!("{value} has type {ty}, and must have {must}")),
             None if def.opaque => {}
-            None => self.problem(16, r, format_args!("{value} is no value")),
+            None => self.problem(16, r, format_args!("{value} is not a value")),
         }
     }
 }

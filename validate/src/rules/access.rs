@@ -22,7 +22,7 @@ declare_rule! {
     /// `OpCooperativeMatrixLoadKHR %float %pointer %row_major %stride`
     pub(crate) static LOAD_RESULT = {
         id: "load-result-not-matrix",
-        summary: "the result of a load is no cooperative matrix",
+        summary: "the result of a load is not a cooperative matrix",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLoadKHR",
@@ -40,7 +40,7 @@ declare_rule! {
     /// `OpCooperativeMatrixStoreKHR %pointer %float_1 %row_major %stride`
     pub(crate) static STORE_OBJECT = {
         id: "store-object-not-matrix",
-        summary: "the object of a store is no cooperative matrix",
+        summary: "the object of a store is not a cooperative matrix",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixStoreKHR",
@@ -58,7 +58,7 @@ declare_rule! {
     /// `OpCooperativeMatrixLoadKHR %matrix %loaded_float %row_major %stride`
     pub(crate) static POINTER_TYPE = {
         id: "access-pointer-type",
-        summary: "Pointer is no pointer",
+        summary: "Pointer is not a pointer",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLoadKHR and StoreKHR",
@@ -88,7 +88,7 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// What Pointer points to is a numerical scalar or a vector of such.
+    /// Pointer points to a numerical scalar or a vector of such.
     /// ## Why
     /// The stride counts elements of that type.
     /// ## Example
@@ -149,7 +149,7 @@ declare_rule! {
     /// MemoryLayout is read from a buffer.
     pub(crate) static LAYOUT_NOT_CONSTANT = {
         id: "access-layout-not-constant",
-        summary: "MemoryLayout is no constant of a 32-bit integer type",
+        summary: "MemoryLayout is not a constant of a 32-bit integer type",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLoadKHR and StoreKHR",

@@ -32,7 +32,7 @@ declare_rule! {
     /// ## Why
     /// The matrix is made of whole blocks of 4 rows of 16 bytes, and these of whole groups.
     /// ## Example
-    /// A f16 16x12 matrix with RowBlockedInterleavedARM: 12 columns are no multiple of 8.
+    /// A f16 16x12 matrix with RowBlockedInterleavedARM: 12 columns are not a multiple of 8.
     pub(crate) static SHAPE = {
         id: "arm-shape",
         summary: "a matrix is not made of whole blocks",
@@ -56,7 +56,7 @@ pub(crate) fn check(cx: &Cx, a: &LoadStore, out: &mut Sink) {
     };
     if verdict != Verdict::Holds {
         out.judge(&STRIDE, verdict, a.at, || {
-            let is = if is_constant { format!("{value}") } else { "no constant".into() };
+            let is = if is_constant { format!("{value}") } else { "not a constant".into() };
             Draft::new(format!("the stride of a blocked layout is 1, 2 or 4 blocks; this is {is}"))
                 .label(a.at, Part::Operand(operand), "blocks that are interleaved")
                 .label_opt(cx.def(stride), Part::Whole, "comes from here")
@@ -69,7 +69,7 @@ pub(crate) fn check(cx: &Cx, a: &LoadStore, out: &mut Sink) {
     let sides: [(&str, &Const, u64, usize); 2] = [("rows", &matrix.rows, rows, 2), ("columns", &matrix.cols, cols, 3)];
     for (name, n, of, type_operand) in sides {
         out.judge(&SHAPE, Verdict::of(n, |n| n.is_multiple_of(of)), a.at, || {
-            Draft::new(format!("{n} {name} of {matrix} are no multiple of {of}, which a group of {group} blocks has"))
+            Draft::new(format!("{n} {name} of {matrix} are not a multiple of {of}, which a group of {group} blocks has"))
                 .label(a.at, Part::Operand(operand), format!("groups of {group}"))
                 .label_opt(cx.decl(matrix), Part::Operand(type_operand), format!("{n} {name}"))
         });

@@ -39,7 +39,7 @@ declare_rule! {
     /// `OpCooperativeMatrixConvertNV %matrix %an_array`
     pub(crate) static NOT_MATRIX = {
         id: "use-conversion-not-matrix",
-        summary: "a conversion between uses of or to something that is no matrix",
+        summary: "a conversion between uses of or to something that is not a matrix",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixConvertNV and TransposeNV",
@@ -155,7 +155,7 @@ declare_rule! {
     /// `OpDecorate %sum CooperativeMatrixTransposeEXT` with `%sum = OpFAdd ...`
     pub(crate) static TARGET = {
         id: "transpose-decoration-target",
-        summary: "CooperativeMatrixTransposeEXT on something that is no conversion between matrices",
+        summary: "CooperativeMatrixTransposeEXT on something that is not a conversion between matrices",
         level: Error,
         since: "0.2.0",
         spec: "SPV_EXT_cooperative_matrix_maintenance1, CooperativeMatrixTransposeEXT",
@@ -332,7 +332,7 @@ pub(crate) fn targets(cx: &Cx, out: &mut Sink) {
         if !(conversion && matrices) {
             out.report(&TARGET, at, || {
                 Draft::new(format!(
-                    "CooperativeMatrixTransposeEXT is on {}, which is no conversion between matrices",
+                    "CooperativeMatrixTransposeEXT is on {}, which is not a conversion between matrices",
                     o.op
                 ))
                 .label(at, Part::Whole, "decorated, but nothing is transposed here")

@@ -47,7 +47,7 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// What is replicated into a matrix (OpConstantCompositeReplicateEXT and its relatives) is a value of its component
+    /// The value that is replicated into a matrix (OpConstantCompositeReplicateEXT and its relatives) has the component
     /// type.
     /// ## Why
     /// The one value is given to all elements.

@@ -19,7 +19,7 @@ declare_rule! {
     /// `OpCooperativeMatrixGetCoordinateEXT %uint %matrix %uint_0`
     pub(crate) static RESULT = {
         id: "coordinate-result-type",
-        summary: "coordinates are no vector of two 32-bit integers",
+        summary: "coordinates are not a vector of two 32-bit integers",
         level: Error,
         since: "0.2.0",
         spec: "SPV_EXT_cooperative_matrix_maintenance1, OpCooperativeMatrixGetCoordinateEXT",
@@ -37,7 +37,7 @@ declare_rule! {
     /// `OpCooperativeMatrixGetCoordinateEXT %v2uint %a_float %uint_0`
     pub(crate) static NOT_MATRIX = {
         id: "coordinate-not-matrix",
-        summary: "coordinates are asked of something that is no matrix",
+        summary: "coordinates are asked of something that is not a matrix",
         level: Error,
         since: "0.2.0",
         spec: "SPV_EXT_cooperative_matrix_maintenance1, OpCooperativeMatrixGetCoordinateEXT",
@@ -55,7 +55,7 @@ declare_rule! {
     /// `OpCooperativeMatrixGetCoordinateEXT %v2uint %matrix %float_0`
     pub(crate) static INDEX = {
         id: "coordinate-index-type",
-        summary: "the index of a component is no 32-bit integer",
+        summary: "the index of a component is not a 32-bit integer",
         level: Error,
         since: "0.2.0",
         spec: "SPV_EXT_cooperative_matrix_maintenance1, OpCooperativeMatrixGetCoordinateEXT",

@@ -43,7 +43,7 @@ declare_rule! {
     /// DecodeFunc is a constant.
     pub(crate) static NOT_FUNCTION = {
         id: "decode-not-function",
-        summary: "a decode function is no function",
+        summary: "a decode function is not a function",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, Tensor Addressing Operands",
@@ -56,7 +56,7 @@ declare_rule! {
     /// ## What it checks
     /// DecodeFunc returns a component of the matrix.
     /// ## Why
-    /// What it returns becomes the element.
+    /// Its result becomes the element.
     /// ## Example
     /// A load of a f16 matrix with a decode function that returns f32.
     pub(crate) static RETURN = {
@@ -207,7 +207,7 @@ declare_rule! {
     /// A block size of 6 with a DecodeVectorFunc that returns 4 components.
     pub(crate) static BLOCK_MULTIPLE = {
         id: "decode-vector-block",
-        summary: "a block is no multiple of the vector that is decoded",
+        summary: "a block is not a multiple of the vector that is decoded",
         level: Error,
         since: "0.2.0",
         spec: "Vulkan, Runtime SPIR-V Validation",
@@ -226,7 +226,7 @@ declare_rule! {
     /// A decode function for `struct { float16_t scale; uint8_t q[3]; }`.
     pub(crate) static STEP = {
         id: "portability-decode-step",
-        summary: "a decoded block's size is no multiple of its alignment",
+        summary: "a decoded block's size is not a multiple of its alignment",
         level: Warning,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixLoadTensorNV; seen on an H100 (580.159)",
@@ -424,7 +424,7 @@ fn vector(
     {
         out.report(&BLOCK_MULTIPLE, a.at, || {
             Draft::new(format!(
-                "the innermost block size {block} is no multiple of the {n} components of DecodeVectorFunc"
+                "the innermost block size {block} is not a multiple of the {n} components of DecodeVectorFunc"
             ))
             .label(a.at, Part::Operand(operand), format!("decodes {n} at once"))
             .label_opt(layout.block_at, Part::Whole, format!("blocks of {block}"))

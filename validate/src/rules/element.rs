@@ -38,7 +38,7 @@ declare_rule! {
     /// `OpAccessChain %ptr %matrix_variable %float_0`
     pub(crate) static INDEX_TYPE = {
         id: "element-index-type",
-        summary: "the index into a matrix is no integer",
+        summary: "the index into a matrix is not an integer",
         level: Error,
         since: "0.1.0",
         spec: "SPIR-V, OpAccessChain",
@@ -68,8 +68,8 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// What is extracted from, inserted into or pointed to in a matrix has its component type; where the indices lead to a
-    /// matrix in an array or a struct, its type.
+    /// An element that is extracted from, inserted into or pointed to in a matrix has its component type; if the indices
+    /// lead to a matrix in an array or a struct, it has the matrix type.
     /// ## Why
     /// As for other composites.
     /// ## Example

@@ -311,7 +311,7 @@ fn entry_point_missing(cx: &Cx, out: &mut Sink) {
     let none = cx.module.globals_with(Op::EntryPoint).next().is_none();
     if let (true, false, Some(&first)) = (none, cx.has(Capability::Linkage), cx.module.globals.first()) {
         out.report(&ENTRY_MISSING, first, || {
-            Draft::new("the module has no entry point, and is no library")
+            Draft::new("the module has no entry point, and is not a library")
                 .label(first, Part::Whole, "a module without entry points")
                 .help("declare `OpEntryPoint`, or capability Linkage")
         });

@@ -20,7 +20,7 @@ declare_rule! {
     /// `OpCooperativeMatrixMulAddKHR %acc %a %b %zero` with `%zero = OpConstant %float 0`
     pub(crate) static OPERAND_NOT_MATRIX = {
         id: "muladd-operand-not-matrix",
-        summary: "an operand or the result is no cooperative matrix",
+        summary: "an operand or the result is not a cooperative matrix",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixMulAddKHR",
@@ -159,7 +159,7 @@ declare_rule! {
     /// ## What it checks
     /// `SaturatingAccumulationKHR` is set only when the result is a matrix of integers.
     /// ## Why
-    /// What it would mean for floats is not defined, and no device offers it.
+    /// Its meaning for floats is not defined, and no device supports it.
     /// ## Example
     /// `SaturatingAccumulationKHR` with a result of f32.
     pub(crate) static SATURATING_FLOAT = {
@@ -387,7 +387,7 @@ fn signs(cx: &Cx, at: InstRef, roles: &[Role; 4], mask: u32, out: &mut Sink) {
             _ if set => {
                 out.report(&SIGNED_NOT_INTEGER, at, || {
                     Draft::new(format!("the SignedComponents bit of {} is set, but it is {}", role.name, role.matrix))
-                        .label(at, role.part, format!("{component} is no integer"))
+                        .label(at, role.part, format!("{component} is not an integer"))
                         .label(at, Part::Operand(3), format!("the mask is {mask:#x}"))
                         .help("clear the bit")
                 });

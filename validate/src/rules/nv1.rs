@@ -25,7 +25,7 @@ declare_rule! {
     /// Rows is an `OpUndef`.
     pub(crate) static TYPE = {
         id: "nv1-type-operand",
-        summary: "an operand of the type is no numerical type or integer constant",
+        summary: "an operand of the type is not a numerical type or integer constant",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix, OpTypeCooperativeMatrixNV",
@@ -36,14 +36,14 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// What is loaded, stored, multiplied or added is a matrix of SPV_NV_cooperative_matrix.
+    /// Loads, stores and multiply-adds of the extension have matrices of SPV_NV_cooperative_matrix.
     /// ## Why
     /// Matrices of SPV_KHR_cooperative_matrix have instructions of their own; the two never meet.
     /// ## Example
     /// `OpCooperativeMatrixMulAddNV %c %khr_matrix %b %zero`
     pub(crate) static NOT_MATRIX = {
         id: "nv1-not-matrix",
-        summary: "an operand or the result is no matrix of SPV_NV_cooperative_matrix",
+        summary: "an operand or the result is not a matrix of SPV_NV_cooperative_matrix",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix, instructions",
@@ -79,7 +79,7 @@ declare_rule! {
     /// Column Major is `%uint_1`, as SPV_KHR_cooperative_matrix would have it.
     pub(crate) static COLUMN_MAJOR = {
         id: "nv1-column-major",
-        summary: "Column Major is no Boolean constant",
+        summary: "Column Major is not a Boolean constant",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix, OpCooperativeMatrixLoadNV and StoreNV",

@@ -20,7 +20,7 @@ declare_rule! {
     /// `OpBitCastArrayQCOM` of an array of f64.
     pub(crate) static ARRAY = {
         id: "qcom-array-type",
-        summary: "something that is no array of 32-bit integers, f16 or f32",
+        summary: "something that is not an array of 32-bit integers, f16 or f32",
         level: Error,
         since: "0.2.0",
         spec: "SPV_QCOM_cooperative_matrix_conversion",
@@ -160,7 +160,7 @@ declare_rule! {
     /// ## What it checks
     /// Start of `OpExtractSubArrayQCOM` is a 32-bit integer; where it is fixed, the part lies in the array.
     /// ## Why
-    /// What lies outside is undefined. The text has a signed integer; unsigned ones are accepted everywhere.
+    /// Elements outside are undefined. The text has a signed integer; unsigned ones are accepted everywhere.
     /// ## Example
     /// 8 elements from 12 on of an array of 16.
     pub(crate) static BOUNDS = {
@@ -390,7 +390,7 @@ pub(crate) fn subarray(cx: &Cx, at: InstRef, out: &mut Sink) {
         });
     } else if cx.env.is_vulkan() && want > 0 {
         out.judge(&MULTIPLE, Verdict::of(&value, |v| v.is_multiple_of(want)), at, || {
-            Draft::new(format!("a part of {want} elements begins at {first}, which is no multiple of {want}")).label(
+            Draft::new(format!("a part of {want} elements begins at {first}, which is not a multiple of {want}")).label(
                 at,
                 Part::Operand(1),
                 format!("from {first} on"),

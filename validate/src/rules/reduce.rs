@@ -21,7 +21,7 @@ declare_rule! {
     /// `OpCooperativeMatrixReduceNV %matrix %a_float Row %max`
     pub(crate) static NOT_MATRIX = {
         id: "reduce-operand-not-matrix",
-        summary: "a reduction of or to something that is no matrix",
+        summary: "a reduction of or to something that is not a matrix",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixReduceNV",
@@ -75,7 +75,7 @@ declare_rule! {
     /// A reduction of a matrix with use A.
     pub(crate) static USE = {
         id: "reduce-use",
-        summary: "a reduction of or to a matrix that is no accumulator",
+        summary: "a reduction of or to a matrix that is not an accumulator",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixReduceNV",
@@ -129,7 +129,7 @@ declare_rule! {
     /// CombineFunc is a constant.
     pub(crate) static NOT_FUNCTION = {
         id: "reduce-not-function",
-        summary: "CombineFunc is no function",
+        summary: "CombineFunc is not a function",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixReduceNV",

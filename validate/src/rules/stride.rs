@@ -39,7 +39,7 @@ declare_rule! {
     /// `OpCooperativeMatrixLoadKHR %matrix %pointer %row_major %float_16`
     pub(crate) static TYPE = {
         id: "access-stride-type",
-        summary: "Stride is no scalar integer",
+        summary: "Stride is not a scalar integer",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLoadKHR and StoreKHR",
@@ -112,7 +112,7 @@ declare_rule! {
     /// A load of a f16 matrix through an untyped pointer with stride 33.
     pub(crate) static UNTYPED = {
         id: "access-untyped-stride",
-        summary: "a stride in bytes is no multiple of the component's size",
+        summary: "a stride in bytes is not a multiple of the component's size",
         level: Warning,
         since: "0.1.0",
         spec: "SPV_KHR_untyped_pointers, OpCooperativeMatrixLoadKHR and StoreKHR",
@@ -300,7 +300,7 @@ pub(crate) fn sizes(cx: &Cx, a: &Strided, out: &mut Sink) {
         let bytes = component.bytes();
         out.report(&UNTYPED, a.at, || {
             Draft::new(format!(
-                "the stride through an untyped pointer counts bytes; {n} is no multiple of the {bytes} of {component}"
+                "the stride through an untyped pointer counts bytes; {n} is not a multiple of the {bytes} of {component}"
             ))
             .label(a.at, Part::Operand(a.operand), format!("Stride is {n} bytes"))
         });

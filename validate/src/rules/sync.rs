@@ -57,7 +57,7 @@ declare_rule! {
     /// `OpControlBarrier %device %device %semantics`
     pub(crate) static EXECUTION_SCOPE = {
         id: "sync-execution-scope",
-        summary: "the execution scope of a barrier is none of Vulkan's",
+        summary: "the execution scope of a barrier is not one of Vulkan's",
         level: Error,
         since: "0.2.0",
         spec: "Vulkan, Standalone SPIR-V Validation",

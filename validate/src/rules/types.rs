@@ -23,7 +23,7 @@ declare_rule! {
     /// `OpTypeCooperativeMatrixKHR %bool %subgroup %rows %columns %use`
     pub(crate) static COMPONENT_NOT_SCALAR = {
         id: "type-component-not-scalar",
-        summary: "the component type is no numerical scalar",
+        summary: "the component type is not a numerical scalar",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
@@ -41,7 +41,7 @@ declare_rule! {
     /// A Scope that is an `OpUndef`, or a 64-bit constant.
     pub(crate) static SCOPE_NOT_CONSTANT = {
         id: "type-scope-not-constant",
-        summary: "Scope is no constant of a 32-bit integer type",
+        summary: "Scope is not a constant of a 32-bit integer type",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
@@ -59,7 +59,7 @@ declare_rule! {
     /// Rows given by an `OpConstant` of a 64-bit integer type.
     pub(crate) static ROWS_NOT_CONSTANT = {
         id: "type-rows-not-constant",
-        summary: "Rows is no constant of a 32-bit integer type",
+        summary: "Rows is not a constant of a 32-bit integer type",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
@@ -77,7 +77,7 @@ declare_rule! {
     /// Columns given by an `OpUndef`.
     pub(crate) static COLUMNS_NOT_CONSTANT = {
         id: "type-columns-not-constant",
-        summary: "Columns is no constant of a 32-bit integer type",
+        summary: "Columns is not a constant of a 32-bit integer type",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
@@ -95,7 +95,7 @@ declare_rule! {
     /// Use given by a constant of type `f32`.
     pub(crate) static USE_NOT_CONSTANT = {
         id: "type-use-not-constant",
-        summary: "Use is no constant of a 32-bit integer type",
+        summary: "Use is not a constant of a 32-bit integer type",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
@@ -234,7 +234,7 @@ declare_rule! {
     /// ## What it checks
     /// No two types of matrices, tensor layouts or views have the same operands.
     /// ## Why
-    /// Types that are no aggregates are declared once. Who declares one twice has values that go together only by luck: types
+    /// Types that are not aggregates are declared once. If one is declared twice, values of both types go together only by luck: types
     /// are compared by id.
     /// ## Example
     /// `OpTypeCooperativeMatrixKHR %float %uint_3 %uint_16 %uint_16 %uint_2`, a second time.

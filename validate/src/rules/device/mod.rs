@@ -25,7 +25,7 @@ declare_rule! {
     /// ## What it checks
     /// With a device: sizes, scopes and uses of matrices, and the workgroup size, are fixed.
     /// ## Why
-    /// What rests on a specialization constant is judged only when its value is given by `--spec`; the defaults in
+    /// A condition on a specialization constant is checked only if its value is given by `--spec`; the defaults in
     /// published modules are placeholders.
     /// ## Example
     /// A matrix of TM x TK with `TM` and `TK` specialization constants, and no `--spec` for them.

@@ -261,7 +261,7 @@ fn subgroups(on: &On, at: InstRef, x: u64, total: u64, out: &mut Sink) {
     if any && !x.is_multiple_of(size) {
         out.report(&LOCAL_SIZE, at, || {
             why(format!(
-                "x of the workgroup size, {x}, is no multiple of the {size} invocations of a subgroup on {name}"
+                "x of the workgroup size, {x}, is not a multiple of the {size} invocations of a subgroup on {name}"
             ))
         });
         return;

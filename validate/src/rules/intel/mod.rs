@@ -63,7 +63,7 @@ fn rows(cx: &Cx, at: InstRef, m: &CoopMatView, operand: usize, out: &mut Sink) {
     let Some(width) = m.component.map(Scalar::width).filter(|w| (1..32).contains(w)) else { return };
     let per_line = u64::from(32 / width);
     out.judge(&PACKED_ROWS, Verdict::of(&m.rows, |n| n.is_multiple_of(per_line)), at, || {
-        Draft::new(format!("{} rows of {m} are no multiple of {per_line}, which are packed into one line", m.rows))
+        Draft::new(format!("{} rows of {m} are not a multiple of {per_line}, which are packed into one line", m.rows))
             .label(at, Part::Operand(operand), "PackedINTEL")
             .label_opt(cx.decl(m), Part::Operand(2), format!("{} rows", m.rows))
     });
@@ -415,7 +415,7 @@ pub(crate) fn cache_controls(cx: &Cx, out: &mut Sink) {
         }
         let storage = Pointer::of(cx, target).storage;
         let message = match storage {
-            None => Some("a cache control is on something that is no pointer".to_owned()),
+            None => Some("a cache control is on something that is not a pointer".to_owned()),
             Some(s) if !classes.contains(&s) => {
                 Some(format!("a cache control is on a pointer to {} memory, which it is not for", storage_name(s)))
             }

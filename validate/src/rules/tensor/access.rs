@@ -23,7 +23,7 @@ declare_rule! {
     /// `OpCooperativeMatrixLoadTensorNV %float %pointer %object %layout None None`
     pub(crate) static NOT_MATRIX = {
         id: "tensor-access-not-matrix",
-        summary: "a tensor load or store of something that is no matrix",
+        summary: "a tensor load or store of something that is not a matrix",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixLoadTensorNV and StoreTensorNV",
@@ -59,7 +59,7 @@ declare_rule! {
     /// TensorLayout is a view.
     pub(crate) static LAYOUT = {
         id: "tensor-layout-operand",
-        summary: "TensorLayout is no tensor layout",
+        summary: "TensorLayout is not a tensor layout",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixLoadTensorNV and StoreTensorNV",
@@ -77,7 +77,7 @@ declare_rule! {
     /// The operand of TensorView is a layout.
     pub(crate) static VIEW = {
         id: "tensor-view-operand",
-        summary: "the operand of TensorView is no tensor view",
+        summary: "the operand of TensorView is not a tensor view",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, Tensor Addressing Operands",
@@ -95,7 +95,7 @@ declare_rule! {
     /// Pointer is an untyped pointer.
     pub(crate) static POINTER = {
         id: "tensor-pointer-type",
-        summary: "Pointer of a tensor load or store is no typed pointer",
+        summary: "Pointer of a tensor load or store is not a typed pointer",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixLoadTensorNV and StoreTensorNV",
@@ -144,7 +144,7 @@ declare_rule! {
     /// ## What it checks
     /// The Tensor Addressing Operands have no bit that is not defined.
     /// ## Why
-    /// What a bit takes as operands is not known without knowing the bit, so the rest can't be read either.
+    /// The operands of an unknown bit are unknown, so the operands behind it can't be decoded either.
     /// ## Example
     /// A mask of `0x10`.
     pub(crate) static UNKNOWN = {
@@ -162,7 +162,7 @@ declare_rule! {
     /// ## What it checks
     /// A tensor store has no decode function.
     /// ## Why
-    /// What is stored can't be encoded.
+    /// There is no function that would encode the stored elements.
     /// ## Example
     /// `OpCooperativeMatrixStoreTensorNV ... None DecodeFunc %decode`
     pub(crate) static STORE_DECODE = {

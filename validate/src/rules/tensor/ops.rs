@@ -54,7 +54,7 @@ declare_rule! {
     /// `OpTensorLayoutSetDimensionNV %layout_2d %layout %ulong_8 %ulong_8`
     pub(crate) static OPERAND = {
         id: "tensor-operand-type",
-        summary: "an operand is no 32-bit integer",
+        summary: "an operand is not a 32-bit integer",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_tensor_addressing, instructions",

@@ -20,7 +20,7 @@ declare_rule! {
     /// `OpTypeTensorLayoutNV %ulong_2 %undefined`
     pub(crate) static DIMENSION_NOT_CONSTANT = {
         id: "tensor-dimension-not-constant",
-        summary: "Dim of a layout or view is no constant of a 32-bit integer type",
+        summary: "Dim of a layout or view is not a constant of a 32-bit integer type",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_tensor_addressing, OpTypeTensorLayoutNV and OpTypeTensorViewNV",
@@ -56,7 +56,7 @@ declare_rule! {
     /// ClampMode is an `OpUndef`.
     pub(crate) static CLAMP_NOT_CONSTANT = {
         id: "tensor-clamp-not-constant",
-        summary: "ClampMode is no constant of a 32-bit integer type",
+        summary: "ClampMode is not a constant of a 32-bit integer type",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_tensor_addressing, OpTypeTensorLayoutNV",
@@ -87,12 +87,12 @@ declare_rule! {
     /// ## What it checks
     /// HasDimensions of a tensor view is a constant instruction of the Boolean type.
     /// ## Why
-    /// Whether the view has dimensions of its own must be known when the pipeline is made.
+    /// It must be known when the pipeline is made if the view has its own dimensions.
     /// ## Example
     /// `OpTypeTensorViewNV %uint_2 %uint_1 %uint_0 %uint_1`
     pub(crate) static HAS_DIMENSIONS = {
         id: "tensor-has-dimensions-not-boolean",
-        summary: "HasDimensions is no Boolean constant",
+        summary: "HasDimensions is not a Boolean constant",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_tensor_addressing, OpTypeTensorViewNV",
@@ -129,7 +129,7 @@ declare_rule! {
     /// `OpTypeTensorViewNV %uint_2 %false %uint_1 %uint_1`
     pub(crate) static PERMUTATION = {
         id: "tensor-permutation",
-        summary: "the operands of a view are no permutation of its dimensions",
+        summary: "the operands of a view are not a permutation of its dimensions",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_tensor_addressing, OpTypeTensorViewNV",
@@ -246,7 +246,7 @@ fn permutation(cx: &Cx, at: InstRef, counted: bool, out: &mut Sink) {
         out.judge(&PERMUTATION, verdict.clone(), at, || {
             let again = value.value().is_some_and(|v| v < n as u64);
             let why = if again { "stands there twice".into() } else { format!("is not one of 0 to {}", n - 1) };
-            Draft::new(format!("the operands are no permutation of {n} dimensions: {value} {why}"))
+            Draft::new(format!("the operands are not a permutation of {n} dimensions: {value} {why}"))
                 .label(at, Part::Operand(2 + i), format!("{value}"))
                 .label_opt(cx.def(id), Part::Whole, "comes from here")
         });
