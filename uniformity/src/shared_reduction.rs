@@ -102,7 +102,7 @@ impl Family {
 /// An index into the variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Slot {
-    IterationValues(u64),
+    Known(u64),
     Node(u32),
 }
 
@@ -374,7 +374,7 @@ impl Finder<'_, '_> {
         let module = self.program.module;
         let chain = module.def_inst(pointer)?;
         match chain.op {
-            Op::Variable => return Some(Slot::IterationValues(0)),
+            Op::Variable => return Some(Slot::Known(0)),
             op if op.is_member_chain() => {}
             _ => return None,
         }
@@ -383,7 +383,7 @@ impl Finder<'_, '_> {
         let (Some(index), None, true) = (indices.next(), indices.next(), plain) else { return None };
         let constant = module.def_inst(index).filter(|i| i.op == Op::Constant);
         if let Some(c) = constant {
-            return Some(Slot::IterationValues(u64::from(c.word(0)?)));
+            return Some(Slot::Known(u64::from(c.word(0)?)));
         }
         let mut ops = self.graph.operands(self.graph.find(address)).map(|(op, _)| op);
         let only = ops.next()?;
@@ -551,7 +551,7 @@ impl Solution<'_, '_> {
         let single = grid.size.is_some() && grid.lanes <= grid.subgroup;
         let own = match rule.slot {
             Slot::Node(n) => self.built_in_of(n) == Some(BuiltIn::SubgroupId),
-            Slot::IterationValues(_) => false,
+            Slot::Known(_) => false,
         };
         // Subgroups are numbered from 0, wherever they are.
         match &rule.places {
@@ -568,7 +568,7 @@ impl Solution<'_, '_> {
             _ => assumes = assumes.and(grid.subgroups()),
         }
         let value = |slot: Slot, lane: usize| match slot {
-            Slot::IterationValues(v) => Some(v),
+            Slot::Known(v) => Some(v),
             Slot::Node(n) => self.graph.nodes[n as usize].shape.value(lane),
         };
         let unknown = |slot: &Slot| matches!(slot, Slot::Node(n) if self.graph.nodes[*n as usize].shape == Shape::Top);

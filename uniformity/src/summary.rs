@@ -107,24 +107,10 @@ impl Summarizer<'_> {
                 let known = self.sets.of(inst) != ExtSet::Other;
                 (known && !pointer).then_some(())
             }
-            Op::Variable
-            | Op::AccessChain
-            | Op::InBoundsAccessChain
-            | Op::PtrAccessChain
-            | Op::InBoundsPtrAccessChain
-            | Op::Phi
-            | Op::Undef
-            | Op::Nop
-            | Op::Line
-            | Op::NoLine
-            | Op::SelectionMerge
-            | Op::LoopMerge
-            | Op::Branch
-            | Op::BranchConditional
-            | Op::Switch
-            | Op::Return
-            | Op::ReturnValue
-            | Op::Unreachable => Some(()),
+            Op::Variable | Op::Phi | Op::Undef | Op::Nop => Some(()),
+            // Control flow within the function.
+            Op::SelectionMerge | Op::LoopMerge | Op::Return | Op::ReturnValue | Op::Unreachable => Some(()),
+            op if op.is_branch() || op.is_typed_access_chain() || op.is_line() => Some(()),
             op => (op.is_pure() || op.is_image_sample()).then_some(()),
         }
     }

@@ -307,6 +307,24 @@ impl Op {
         self.is(Properties::TAKES_NO_POINTER)
     }
 
+    /// Returns true if the instruction may make a pointer with Logical addressing, whatever the capabilities are.
+    #[inline]
+    pub fn makes_logical_pointer(self) -> bool {
+        self.is(Properties::LOGICAL_POINTER)
+    }
+
+    /// Returns true if the instruction may make a pointer with Logical addressing if variable pointers are enabled.
+    #[inline]
+    pub fn makes_variable_pointer(self) -> bool {
+        self.is(Properties::VARIABLE_POINTER)
+    }
+
+    /// Returns true if values of every type may be operands or results of the instruction.
+    #[inline]
+    pub fn takes_any_type(self) -> bool {
+        self.is(Properties::ANY_TYPE)
+    }
+
     /// Returns true if the instruction samples, fetches or gathers from an image.
     #[inline]
     pub fn is_image_sample(self) -> bool {

@@ -58,7 +58,7 @@ declare_rule! {
     /// `OpCooperativeMatrixLoadKHR %matrix %loaded_float %row_major %stride`
     pub(crate) static POINTER_TYPE = {
         id: "access-pointer-type",
-        summary: "Pointer is not a pointer",
+        summary: "the Pointer operand is not a pointer",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLoadKHR and StoreKHR",
@@ -375,31 +375,7 @@ pub(crate) fn source(cx: &Cx, at: InstRef, p: &Pointer, verb: &str, out: &mut Si
     if p.storage.is_none() || p.is_physical() || !cx.logical || def.op.info().is_none() {
         return;
     }
-    let always = matches!(
-        def.op,
-        Op::Variable
-            | Op::UntypedVariableKHR
-            | Op::AccessChain
-            | Op::InBoundsAccessChain
-            | Op::UntypedAccessChainKHR
-            | Op::UntypedInBoundsAccessChainKHR
-            | Op::RawAccessChainNV
-            | Op::FunctionParameter
-            | Op::ImageTexelPointer
-            | Op::CopyObject
-            | Op::BufferPointerEXT
-    );
-    let variable = matches!(
-        def.op,
-        Op::Select
-            | Op::Phi
-            | Op::FunctionCall
-            | Op::PtrAccessChain
-            | Op::UntypedPtrAccessChainKHR
-            | Op::UntypedInBoundsPtrAccessChainKHR
-            | Op::Load
-            | Op::ConstantNull
-    );
+    let (always, variable) = (def.op.makes_logical_pointer(), def.op.makes_variable_pointer());
     let variable_pointers = cx.has(Capability::VariablePointers) || cx.has(Capability::VariablePointersStorageBuffer);
     if !(always || variable && variable_pointers) {
         out.report(&POINTER_SOURCE, at, || {

@@ -181,27 +181,10 @@ pub(crate) fn extended(cx: &Cx, o: &Operation, out: &mut Sink) {
     }
 }
 
-/// Instructions that take no matrices: all that are known, but those that take any type, those that the extensions list,
-/// and those of the extensions. Where matrices stand in a list of arguments, nobody says what they must be.
+/// Returns true if an instruction does not accept matrices: every known one, except for those that accept any type and
+/// those of the matrix extensions. The types of arguments in a list are not known.
 pub(crate) fn refuses_matrices(op: Op) -> bool {
-    let any_type = matches!(
-        op,
-        Op::Undef
-            | Op::Variable
-            | Op::Load
-            | Op::Store
-            | Op::CopyObject
-            | Op::Phi
-            | Op::CompositeConstruct
-            | Op::CompositeConstructReplicateEXT
-            | Op::Function
-            | Op::FunctionParameter
-            | Op::FunctionCall
-            | Op::FunctionPointerCallINTEL
-            | Op::AsmCallINTEL
-            | Op::ReturnValue
-    );
-    op.info().is_some() && !any_type && !op.is_matrix_op()
+    op.info().is_some() && !op.takes_any_type() && !op.is_matrix_op()
 }
 
 /// Returns true if an extended instruction is of a set that computes.

@@ -36,7 +36,7 @@ declare_rule! {
     /// Func is a constant.
     pub(crate) static NOT_FUNCTION = {
         id: "perelement-not-function",
-        summary: "Func is not a function",
+        summary: "the Func operand is not a function",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixPerElementOpNV",

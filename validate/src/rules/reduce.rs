@@ -129,7 +129,7 @@ declare_rule! {
     /// CombineFunc is a constant.
     pub(crate) static NOT_FUNCTION = {
         id: "reduce-not-function",
-        summary: "CombineFunc is not a function",
+        summary: "the CombineFunc operand is not a function",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixReduceNV",

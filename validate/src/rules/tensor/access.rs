@@ -59,7 +59,7 @@ declare_rule! {
     /// TensorLayout is a view.
     pub(crate) static LAYOUT = {
         id: "tensor-layout-operand",
-        summary: "TensorLayout is not a tensor layout",
+        summary: "the TensorLayout operand is not a tensor layout",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixLoadTensorNV and StoreTensorNV",
