@@ -1,26 +1,27 @@
-//! Variables of the invocation as cells: what is stored, what is read, and phis where several stores may be the last.
+//! Promotes variables of one invocation to values: each scalar of a variable is a cell, loads read the last store, and
+//! phis join several stores.
 
 use super::build::Builder;
-use super::nodes::{Kind, List};
-use super::reaching::{Found, Reaching, Tree};
+use super::reaching_stores::{Definition, Reaching, Tree};
+use super::value_graph::{Kind, List};
 use coop_ir::Id;
 use smallvec::SmallVec;
 
-/// One leaf of a variable, and who reads and writes it.
+/// One leaf of a variable, with its reads and stores.
 pub(super) struct Cell {
     pub(super) variable: Id,
-    /// What it holds first.
+    /// The node of the initial value.
     pub(super) first: u32,
-    /// By spot: the node that stands for what it holds where that begins.
+    /// By point: the node of the value at the beginning.
     pub(super) reads: SmallVec<[(u32, u32); 2]>,
-    /// By spot: what it holds where that ends, if the spot stores into it.
+    /// By point: the node of the value at the end, if the point stores into the cell.
     pub(super) stores: SmallVec<[(u32, u32); 2]>,
 }
 
-/// What a cell holds in the spot that is walked.
+/// The values of a cell within the current point.
 #[derive(Clone, Copy)]
 pub(super) struct Current {
-    pub(super) spot: u32,
+    pub(super) point: u32,
     pub(super) node: u32,
     pub(super) stored: bool,
 }
@@ -28,38 +29,38 @@ pub(super) struct Current {
 impl Builder<'_> {
     pub(super) fn read_cell(&mut self, cell: u32) -> u32 {
         let at = self.current[cell as usize];
-        if at.spot == self.spot {
+        if at.point == self.point {
             return at.node;
         }
-        // What it holds where the spot begins is found when all stores are known.
+        // The value at the beginning is found when all stores are known.
         let node = self.node(Kind::Phi, &[], None, 0);
-        self.cells[cell as usize].reads.push((self.spot, node));
+        self.cells[cell as usize].reads.push((self.point, node));
         self.touched.push(cell);
-        self.current[cell as usize] = Current { spot: self.spot, node, stored: false };
+        self.current[cell as usize] = Current { point: self.point, node, stored: false };
         node
     }
 
     pub(super) fn define(&mut self, cell: u32, node: u32) {
-        if self.current[cell as usize].spot != self.spot {
+        if self.current[cell as usize].point != self.point {
             self.touched.push(cell);
         }
-        self.current[cell as usize] = Current { spot: self.spot, node, stored: true };
+        self.current[cell as usize] = Current { point: self.point, node, stored: true };
     }
 
     pub(super) fn leave(&mut self) {
         for cell in self.touched.drain(..) {
             let at = self.current[cell as usize];
             if at.stored {
-                self.cells[cell as usize].stores.push((self.spot, at.node));
+                self.cells[cell as usize].stores.push((self.point, at.node));
             }
         }
     }
 
-    /// Finds for every read which store, or which phi of stores, it reads.
+    /// Finds the store, or the phi of stores, that every read reads.
     pub(super) fn resolve_cells(&mut self) {
-        let program = self.given.program;
+        let program = self.context.program;
         let edges: Vec<(usize, usize)> = program.edges.iter().map(|e| (e.from as usize, e.to as usize)).collect();
-        let tree = Tree::new(program.spots.len(), &edges);
+        let tree = Tree::new(program.points.len(), &edges);
         let mut work = Vec::new();
         for cell in std::mem::take(&mut self.cells) {
             if !cell.reads.is_empty() {
@@ -68,41 +69,47 @@ impl Builder<'_> {
         }
     }
 
-    /// `work` comes and goes empty.
+    /// `work` is empty before and after.
     fn resolve_cell(&mut self, tree: &Tree, cell: &Cell, work: &mut Vec<(u32, u32)>) {
-        let program = self.given.program;
+        let program = self.context.program;
         let mut reach = Reaching::new(tree, cell);
-        for (spot, node) in &cell.reads {
-            let value = self.reaching(&mut reach, *spot, true, work);
+        for (point, node) in &cell.reads {
+            let value = self.reaching(&mut reach, *point, true, work);
             self.graph.alias[*node as usize] = value;
         }
         let mut ops = List::new();
-        while let Some((spot, phi)) = work.pop() {
+        while let Some((point, phi)) = work.pop() {
             ops.clear();
-            for e in program.into(spot) {
+            for e in program.into(point) {
                 ops.extend([self.reaching(&mut reach, program.edge(*e).from, false, work), *e]);
             }
             self.set_ops(phi, &ops);
         }
     }
 
-    /// What a cell holds at the beginning or the end of a spot.
-    pub(super) fn reaching(&mut self, reach: &mut Reaching, spot: u32, begin: bool, work: &mut Vec<(u32, u32)>) -> u32 {
-        let (spot, what) = reach.find(spot, begin);
-        match what {
-            Found::Store(n) => n,
-            Found::First => reach.cell.first,
-            Found::Phi => {
-                if let Some(n) = reach.phis.get(&spot) {
+    /// Returns the node of a cell's value at the beginning or the end of a point.
+    pub(super) fn reaching(
+        &mut self,
+        reach: &mut Reaching,
+        point: u32,
+        begin: bool,
+        work: &mut Vec<(u32, u32)>,
+    ) -> u32 {
+        let (point, found) = reach.find(point, begin);
+        match found {
+            Definition::Store(n) => n,
+            Definition::First => reach.cell.first,
+            Definition::Phi => {
+                if let Some(n) = reach.phis.get(&point) {
                     return *n;
                 }
-                let was = std::mem::replace(&mut self.spot, spot);
+                let was = std::mem::replace(&mut self.point, point);
                 let n = self.node(Kind::Phi, &[], None, 0);
-                self.spot = was;
+                self.point = was;
                 self.graph.cell_of.insert(n, reach.cell.variable);
-                reach.phis.insert(spot, n);
+                reach.phis.insert(point, n);
                 self.phis.push(n);
-                work.push((spot, n));
+                work.push((point, n));
                 n
             }
         }
@@ -114,9 +121,9 @@ impl Builder<'_> {
         self.graph.nodes[node as usize].ops = (start, self.graph.ops.len() as u32);
     }
 
-    /// Phis of one value are that value.
+    /// Replaces phis of one value by that value.
     pub(super) fn simplify(&mut self) {
-        // Each pass sees through one more level of loops; what is left is no error, only less known.
+        // Each pass sees through one more level of loops. A phi that is left is not an error, only less precise.
         for _ in 0..16 {
             let mut changed = false;
             for i in 0..self.phis.len() {
@@ -146,7 +153,7 @@ impl Builder<'_> {
         self.widths();
     }
 
-    /// A phi is as wide as its operands; through loops, that takes another pass for each.
+    /// Gives each phi the width of its operands. Loops take another pass for each level.
     pub(super) fn widths(&mut self) {
         for _ in 0..4 {
             let mut changed = false;

@@ -1,14 +1,14 @@
-//! What is made up in a trial.
+//! The state of a trial, and the numbers that it makes up.
 
-use super::{Plan, Player, Trial, Turn, Way};
+use super::{BranchChoice, Path, PathSearch, SearchPlan, Trial};
 use coop_ir::hash::{FxHashMap, FxHasher};
 use coop_ir::{Id, InstRef};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 impl<'a> Trial<'a> {
-    pub(super) fn new(player: &Player, plan: &'a Plan<'a>, number: u64) -> Trial<'a> {
-        let lanes = player.solved.grid.lanes;
+    pub(super) fn new(player: &PathSearch, plan: &'a SearchPlan<'a>, number: u64) -> Trial<'a> {
+        let lanes = player.solution.grid.lanes;
         let mut t = Trial {
             number,
             plan,
@@ -17,7 +17,7 @@ impl<'a> Trial<'a> {
             visits: FxHashMap::default(),
             passed: vec![false; lanes],
             waiting: BTreeMap::new(),
-            turns: FxHashMap::default(),
+            choices: FxHashMap::default(),
             memory: FxHashMap::default(),
             numbers: FxHashMap::default(),
             workgroups: [1; 3],
@@ -37,14 +37,14 @@ impl<'a> Trial<'a> {
     fn hash(&self, key: impl Hash) -> u64 {
         let mut h = FxHasher::default();
         (self.number, key).hash(&mut h);
-        // The hasher leaves the lower bits little mixed.
+        // The hasher mixes the low bits poorly.
         let h = h.finish() ^ 0x9e37_79b9_7f4a_7c15;
         let h = (h ^ (h >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let h = (h ^ (h >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         h ^ (h >> 31)
     }
 
-    /// Notes what a node is for an invocation.
+    /// Stores the value of a node for an invocation.
     pub(super) fn put(&mut self, at: usize, v: Option<u64>) {
         self.values[at] = v;
         if let Some(strict) = &mut self.strict {
@@ -52,32 +52,32 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Says whether what is asked for next rests on made-up numbers so far.
+    /// Records whether the value being computed depends on made-up numbers so far.
     pub(super) fn touch(&mut self, to: bool) {
         if let Some(strict) = &mut self.strict {
             strict.touched = to;
         }
     }
 
-    /// Says that the number of the workgroup was asked for.
+    /// Records that the number of the workgroup was used.
     pub(super) fn place(&mut self) {
         if let Some(strict) = &mut self.strict {
             strict.placed = true;
         }
     }
 
-    /// Returns true if what was asked for does.
+    /// Returns true if the value being computed depends on made-up numbers.
     pub(super) fn touched(&self) -> bool {
         self.strict.as_ref().is_some_and(|s| s.touched)
     }
 
-    /// Any number, another one each time.
+    /// Returns the next pseudo-random number.
     pub(super) fn roll(&mut self) -> u64 {
         self.rolls += 1;
         self.hash(self.rolls)
     }
 
-    /// A number: small, close to one that it may be compared with, or any.
+    /// Returns a number: small, close to one to which it may be compared, or any.
     pub(super) fn choose(&self, key: impl Hash) -> u64 {
         let h = self.hash(key);
         let (kind, n) = (h % 8, h >> 8);
@@ -96,19 +96,22 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// What was made up.
-    pub(super) fn way(self) -> Way {
+    /// Returns the path of the trial.
+    pub(super) fn path(self) -> Path {
         let mut kept: Vec<InstRef> = self.plan.kept.iter().copied().collect();
         kept.sort_unstable();
-        let mut turns: Vec<Turn> =
-            self.turns.into_iter().map(|((at, round, group), to)| Turn { at, round, group, to }).collect();
-        turns.sort_unstable_by_key(|t| (t.at, t.round, t.group));
+        let mut choices: Vec<BranchChoice> = self
+            .choices
+            .into_iter()
+            .map(|((at, iteration, group), to)| BranchChoice { at, iteration, group, to })
+            .collect();
+        choices.sort_unstable_by_key(|t| (t.at, t.iteration, t.group));
         let memory = self.memory.into_iter();
         let mut memory: Vec<(Id, u64, u64)> =
             memory.map(|((base, indices), v)| (base, indices.last().copied().unwrap_or(0), v)).collect();
         memory.sort_unstable();
         let mut numbers: Vec<(InstRef, u32, u64)> = self.numbers.into_iter().map(|((at, g), v)| (at, g, v)).collect();
         numbers.sort_unstable();
-        Way { kept, over: Vec::new(), turns, memory, numbers, workgroups: self.workgroups }
+        Path { kept, uniformity: Vec::new(), choices, memory, numbers, workgroups: self.workgroups }
     }
 }

@@ -1,4 +1,4 @@
-//! The graph of values: see `build`, which makes it.
+//! The graph of values, which `build` makes.
 
 use super::shape::{Fold, Shape};
 use super::{Assumptions, Uniformity};
@@ -7,45 +7,45 @@ use coop_ir::spv::BuiltIn;
 use coop_ir::{Id, InstRef};
 use smallvec::SmallVec;
 
-/// A few nodes or cells.
+/// A short list of nodes or cells.
 pub(super) type List = SmallVec<[u32; 4]>;
 
-/// How a node's uniformity follows from its operands'.
+/// The rule by which a node's uniformity follows from its operands.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Kind {
-    /// Never stored: whoever decides by it does something undefined.
+    /// An uninitialized value: deciding by it is undefined behavior.
     Undef,
-    /// As it was made.
+    /// Fixed when the node was made.
     Fixed,
-    /// That of the least uniform operand.
+    /// The uniformity of the least uniform operand.
     Max,
-    /// The same, and it can be computed.
+    /// The same, and the value can be computed.
     Fold(Fold),
-    /// What an index, the first operand, chooses from the others.
+    /// The operand that an index, the first operand, selects from the others.
     Pick,
-    /// Where control flow comes together.
+    /// A join of control flow.
     Phi,
-    /// Read at the address that is the operand.
+    /// A read at the address that is the operand.
     Load {
-        /// What must hold for what is there to be the same for all.
+        /// The assumptions under which one address holds one value.
         assumes: Assumptions,
-        /// True if nothing writes it.
+        /// True if nothing writes the memory.
         constant: bool,
     },
     /// A subgroup or group instruction.
     Group(Group),
 }
 
-/// What a subgroup or group instruction makes of its operand.
+/// The effect of a subgroup or group instruction on its operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Group {
     /// The same in every invocation of the scope.
     Same(Uniformity),
-    /// That too, and if the operand is the same everywhere, then it is the operand.
+    /// The same in every invocation of the scope, and equal to the operand if that is the same everywhere.
     Keeps(Uniformity),
-    /// The same if the operand is.
+    /// As uniform as the operand within the scope.
     Moved,
-    /// The operand of the invocation that the second operand names.
+    /// The operand of the invocation that the second operand selects.
     Named,
     /// Different in each invocation.
     Own,
@@ -55,76 +55,76 @@ pub(super) enum Group {
 pub(super) struct Node {
     pub(super) kind: Kind,
     pub(super) ops: (u32, u32),
-    pub(super) spot: u32,
+    pub(super) point: u32,
     pub(super) inst: Option<InstRef>,
-    /// Bits, for integers and Booleans.
+    /// The width in bits of integers and Booleans.
     pub(super) width: u8,
-    pub(super) over: Uniformity,
-    /// What must hold for `over`.
+    pub(super) uniformity: Uniformity,
+    /// The assumptions of `uniformity`.
     pub(super) assumes: Assumptions,
     pub(super) shape: Shape,
-    /// What must hold for `shape`.
+    /// The assumptions of `shape`.
     pub(super) shape_assumes: Assumptions,
 }
 
-/// What an id is in a frame.
+/// The value of an id in a call instance.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Val {
+pub(super) enum IdValue {
     None,
     Node(u32),
-    /// One node for each leaf, in [`Graph::parts`].
+    /// One node for each leaf, in [`ValueGraph::parts`].
     Parts(u32, u32),
     /// In [`Builder::places`].
-    Place(u32),
+    PointerTarget(u32),
 }
 
-/// Something that all invocations of a scope must do together.
+/// An instruction that all invocations of a scope must execute together.
 #[derive(Clone, Debug)]
 pub(super) struct Check {
-    pub(super) spot: u32,
+    pub(super) point: u32,
     pub(super) at: InstRef,
     pub(super) scope: Uniformity,
     pub(super) barrier: bool,
-    /// Operands that must be the same for all: which, and their nodes.
+    /// The operands that must be uniform: their positions and nodes.
     pub(super) operands: Vec<(u32, u32)>,
 }
 
 /// The finished graph.
-pub(super) struct Graph {
+pub(super) struct ValueGraph {
     pub(super) nodes: Vec<Node>,
     pub(super) ops: Vec<u32>,
     pub(super) alias: Vec<u32>,
     pub(super) parts: Vec<u32>,
-    pub(super) vals: Vec<Val>,
-    /// The condition of each spot's terminator, or `NONE`.
+    pub(super) vals: Vec<IdValue>,
+    /// The condition of each point's terminator, or `NONE`.
     pub(super) conditions: Vec<u32>,
     pub(super) checks: Vec<Check>,
     /// The variable of a cell's phi.
     pub(super) cell_of: FxHashMap<u32, Id>,
-    /// The built-in or variable that a node without an instruction is, and its component.
+    /// The built-in or variable of a node without an instruction, and its component.
     pub(super) source_of: FxHashMap<u32, (Id, u32)>,
-    /// The specialization constant that a node is, if its shape is the default.
+    /// The specialization constant of a node whose shape is the default.
     pub(super) constant_of: FxHashMap<u32, Id>,
-    /// What is stored into each variable of shared memory.
+    /// The stores into each variable of shared memory.
     pub(super) shared_stores: FxHashMap<Id, Vec<SharedStore>>,
-    /// How many instructions may write each of them; those that may write any are with none.
+    /// The number of instructions that may write each of them. The key `None` counts those that may write any.
     pub(super) shared_writes: FxHashMap<Option<Id>, u32>,
-    /// The BuiltIn that a node is.
+    /// The BuiltIn of a node.
     pub(super) built_in_of: FxHashMap<u32, BuiltIn>,
 }
 
 /// A store into shared memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SharedStore {
-    pub(super) spot: u32,
+    pub(super) point: u32,
     pub(super) value: u32,
     pub(super) pointer: Id,
     /// The node of the address.
     pub(super) address: u32,
 }
 
-impl Graph {
-    /// The node that stands for `n`.
+impl ValueGraph {
+    /// Returns the representative of `n`.
     pub(super) fn find(&self, mut n: u32) -> u32 {
         while self.alias[n as usize] != n {
             n = self.alias[n as usize];
@@ -132,18 +132,18 @@ impl Graph {
         n
     }
 
-    /// The nodes that stand for themselves.
+    /// Returns the nodes that represent themselves.
     pub(super) fn standing(&self) -> impl Iterator<Item = u32> + '_ {
         (0..).zip(&self.alias).filter(|(n, of)| n == *of).map(|(n, _)| n)
     }
 
-    /// The words of a node's operand list.
+    /// Returns the words of a node's operand list.
     pub(super) fn raw(&self, n: u32) -> &[u32] {
         let (a, b) = self.nodes[n as usize].ops;
         &self.ops[a as usize..b as usize]
     }
 
-    /// The operands of a node, and for a phi the edge of each. In the finished graph they stand for themselves.
+    /// Returns the operands of a node, for a phi with their edges. In the finished graph they represent themselves.
     pub(super) fn operands(&self, n: u32) -> impl Iterator<Item = (u32, Option<u32>)> + '_ {
         let phi = self.nodes[n as usize].kind == Kind::Phi;
         let mut rest = self.raw(n);
@@ -159,12 +159,12 @@ impl Graph {
         })
     }
 
-    /// Of a phi, the operands and their edges.
+    /// Returns the operands of a phi and their edges.
     pub(super) fn incoming(&self, n: u32) -> &[[u32; 2]] {
         self.raw(n).as_chunks().0
     }
 
-    /// Puts what stands for them in the place of all operands.
+    /// Replaces all operands by their representatives.
     pub(super) fn settle(&mut self) {
         for n in 0..self.nodes.len() as u32 {
             self.alias[n as usize] = self.find(n);
@@ -179,11 +179,11 @@ impl Graph {
         }
     }
 
-    /// The nodes of an id in a frame.
+    /// Returns the nodes of an id in a call instance.
     pub(super) fn nodes_of(&self, at: u32) -> &[u32] {
         match self.vals.get(at as usize) {
-            Some(Val::Parts(start, len)) => &self.parts[*start as usize..(*start + *len) as usize],
-            Some(Val::Node(n)) => std::slice::from_ref(n),
+            Some(IdValue::Parts(start, len)) => &self.parts[*start as usize..(*start + *len) as usize],
+            Some(IdValue::Node(n)) => std::slice::from_ref(n),
             _ => &[],
         }
     }

@@ -1,5 +1,5 @@
-//! Rules about instructions that give a matrix another use: `OpCooperativeMatrixConvertNV` (`...ConvertUseEXT` is the
-//! same instruction), `OpCooperativeMatrixTransposeNV`, and conversions that are decorated to transpose.
+//! Rules about instructions that change the use of a matrix: `OpCooperativeMatrixConvertNV` (`...ConvertUseEXT` is the
+//! same instruction), `OpCooperativeMatrixTransposeNV`, and conversions with the transposing decoration.
 
 use crate::cx::Cx;
 use crate::declare_rule;
@@ -39,7 +39,7 @@ declare_rule! {
     /// `OpCooperativeMatrixConvertNV %matrix %an_array`
     pub(crate) static NOT_MATRIX = {
         id: "use-conversion-not-matrix",
-        summary: "a conversion between uses of or to something that is no matrix",
+        summary: "a conversion between uses of or to something that is not a matrix",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixConvertNV and TransposeNV",
@@ -155,7 +155,7 @@ declare_rule! {
     /// `OpDecorate %sum CooperativeMatrixTransposeEXT` with `%sum = OpFAdd ...`
     pub(crate) static TARGET = {
         id: "transpose-decoration-target",
-        summary: "CooperativeMatrixTransposeEXT on something that is no conversion between matrices",
+        summary: "CooperativeMatrixTransposeEXT on something that is not a conversion between matrices",
         level: Error,
         since: "0.2.0",
         spec: "SPV_EXT_cooperative_matrix_maintenance1, CooperativeMatrixTransposeEXT",
@@ -164,7 +164,7 @@ declare_rule! {
     }
 }
 
-/// Both matrices, or a report of what is none.
+/// Returns both matrices; reports an operand that is not a matrix.
 fn matrices<'a>(cx: &'a Cx, at: InstRef, out: &mut Sink) -> Option<(&'a CoopMatView, &'a CoopMatView)> {
     let inst = cx.inst(at);
     let (value, ty) = (inst.id(0)?, inst.ty?);
@@ -223,7 +223,7 @@ fn unchanged(cx: &Cx, at: InstRef, (name, operand): (&str, usize), was: Side, is
 }
 
 fn direction(cx: &Cx, at: InstRef, from: &CoopMatView, to: &CoopMatView, ext: bool, out: &mut Sink) {
-    // The capability is what decides; without either that is what is reported.
+    // The capability decides; without either, that is what is reported.
     if !ext && !cx.has(Capability::CooperativeMatrixConversionsNV) {
         return;
     }
@@ -245,7 +245,7 @@ fn direction(cx: &Cx, at: InstRef, from: &CoopMatView, to: &CoopMatView, ext: bo
     });
 }
 
-/// A condition on two constants.
+/// Returns the verdict of a condition on two constants.
 fn pair(a: &Const, b: &Const, ok: impl Fn(u64, u64) -> bool) -> Verdict {
     match (a.value(), b.value()) {
         (Some(x), Some(y)) if ok(x, y) => Verdict::Holds,
@@ -272,7 +272,7 @@ pub(crate) fn transpose(cx: &Cx, at: InstRef, out: &mut Sink) {
     transposed(cx, at, from, to, out);
 }
 
-/// What is true of every transposition.
+/// Checks the rules that all transpositions share.
 pub(crate) fn transposed(cx: &Cx, at: InstRef, from: &CoopMatView, to: &CoopMatView, out: &mut Sink) {
     let nv = cx.inst(at).op == Op::CooperativeMatrixTransposeNV;
     let verdict = pair(&from.use_, &to.use_, |a, b| a == 2 && (b == 1 || b == 0 && !nv));
@@ -310,7 +310,7 @@ fn exchanged(cx: &Cx, at: InstRef, was: Named, is: Named, out: &mut Sink) {
     });
 }
 
-/// What the transposing decoration is on.
+/// Checks the targets of the transposing decoration.
 pub(crate) fn targets(cx: &Cx, out: &mut Sink) {
     let decorations = cx.decorations();
     for id in decorations.ids() {
@@ -321,7 +321,7 @@ pub(crate) fn targets(cx: &Cx, out: &mut Sink) {
         };
         let Some(at) = cx.def(id) else { continue };
         let inst = cx.inst(at);
-        // What a group says counts where it is applied.
+        // The decorations of a group count where the group is applied.
         if inst.op == Op::DecorationGroup {
             continue;
         }
@@ -332,7 +332,7 @@ pub(crate) fn targets(cx: &Cx, out: &mut Sink) {
         if !(conversion && matrices) {
             out.report(&TARGET, at, || {
                 Draft::new(format!(
-                    "CooperativeMatrixTransposeEXT is on {}, which is no conversion between matrices",
+                    "CooperativeMatrixTransposeEXT is on {}, which is not a conversion between matrices",
                     o.op
                 ))
                 .label(at, Part::Whole, "decorated, but nothing is transposed here")

@@ -1,8 +1,8 @@
-//! What each instruction makes: its node, and whether all invocations of a scope must execute it together.
+//! Makes the nodes of each instruction, and the check of one that all invocations of a scope must execute together.
 
-use super::build::{Builder, Given};
-use super::nodes::{Check, Group, Kind, List, Val};
+use super::build::{BuildContext, Builder};
 use super::shape::{Fold, Shape};
+use super::value_graph::{Check, Group, IdValue, Kind, List};
 use super::{Assumptions, Uniformity};
 use coop_ir::effects::{ExtPointer, ExtSet};
 use coop_ir::grammar::{ExecutionScope, GroupOp, Op};
@@ -11,7 +11,7 @@ use coop_ir::types::{self, Type, natural_size};
 use coop_ir::{Id, Inst, InstRef};
 use smallvec::SmallVec;
 
-/// What a subgroup or group instruction gives, and where its scope operand is.
+/// Returns the effect of a subgroup or group instruction, with the scope from its operand.
 fn group(op: Op, inst: &Inst) -> Option<Group> {
     Some(match op.group_operation()? {
         GroupOp::AllEqual | GroupOp::Ballot => Group::Same(Uniformity::Subgroup),
@@ -29,7 +29,7 @@ fn group(op: Op, inst: &Inst) -> Option<Group> {
     })
 }
 
-/// Returns true if an instruction is an access chain that is followed: those into elements of untyped pointers are not.
+/// Returns true if the analysis follows an access chain: not those into elements of untyped pointers.
 pub(super) fn is_followed_chain(op: Op) -> bool {
     op.is_access_chain() && !(op.is_untyped() && op.is_element_chain())
 }
@@ -38,7 +38,7 @@ impl Builder<'_> {
     /// Makes the nodes of an instruction.
     pub(super) fn instruction(&mut self, at: InstRef, inst: &Inst) {
         self.check(at, inst);
-        if !self.is_wanted(inst) {
+        if !self.is_needed(inst) {
             return;
         }
         match inst.op {
@@ -64,27 +64,27 @@ impl Builder<'_> {
                 let val = if self.copies_all(inst) {
                     self.load(from, at, None)
                 } else {
-                    Val::Node(self.fixed(Uniformity::Divergent, Some(at)))
+                    IdValue::Node(self.fixed(Uniformity::Divergent, Some(at)))
                 };
                 let n = self.whole(val, None);
-                self.store(to, Val::Node(n), at);
+                self.store(to, IdValue::Node(n), at);
             }
             op if is_followed_chain(op) => {
                 let val = self.chain(inst, at);
                 self.set(inst.result, val);
             }
-            // A pointer to the buffer of a descriptor: what differs is which descriptor.
+            // A pointer to the buffer of a descriptor differs if the descriptor does.
             Op::BufferPointerEXT => {
                 let val = self.buffer(inst);
                 self.set(inst.result, val);
             }
             Op::CopyObject => {
-                let val = inst.id(0).map_or(Val::None, |id| self.val(id));
+                let val = inst.id(0).map_or(IdValue::None, |id| self.val(id));
                 self.set(inst.result, val);
             }
             Op::Undef => {
                 let n = self.node(Kind::Undef, &[], Some(at), 0);
-                self.set(inst.result, Val::Node(n));
+                self.set(inst.result, IdValue::Node(n));
             }
             Op::FunctionCall => self.unfollowed(at, inst),
             Op::ExtInst => self.extended(at, inst),
@@ -92,22 +92,22 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns true if an instruction makes, or stores, something that decides anything.
-    fn is_wanted(&self, inst: &Inst) -> bool {
-        let Some(wanted) = self.given.wanted else { return true };
+    /// Returns true if an instruction makes or stores a value that is needed.
+    fn is_needed(&self, inst: &Inst) -> bool {
+        let Some(needed) = self.context.needed else { return true };
         match inst.op {
-            Op::Store | Op::CopyMemory | Op::CopyMemorySized => inst.id(0).is_some_and(|id| wanted.contains(id)),
-            // They may write more than their result.
+            Op::Store | Op::CopyMemory | Op::CopyMemorySized => inst.id(0).is_some_and(|id| needed.contains(id)),
+            // These may write more than their result.
             Op::FunctionCall => true,
-            Op::ExtInst => inst.result.into_iter().chain(inst.ids_from(2)).any(|id| wanted.contains(id)),
+            Op::ExtInst => inst.result.into_iter().chain(inst.ids_from(2)).any(|id| needed.contains(id)),
             op if op.calls_back() || op == Op::CooperativeMatrixStoreTensorNV => true,
-            _ => inst.result.is_some_and(|id| wanted.contains(id)),
+            _ => inst.result.is_some_and(|id| needed.contains(id)),
         }
     }
 
-    /// Returns true if a copy of bytes is one of all that its target points to.
+    /// Returns true if a copy of bytes covers all that its target points to.
     fn copies_all(&self, inst: &Inst) -> bool {
-        let Given { module, constants, .. } = self.given;
+        let BuildContext { module, constants, .. } = self.context;
         let pointee = |id: Option<Id>| match Type::of(module, module.type_of(id?)?)? {
             Type::Pointer { pointee, .. } => Some(pointee),
             _ => None,
@@ -117,42 +117,42 @@ impl Builder<'_> {
         to.is_some() && to == pointee(inst.id(1)) && size.is_some() && size == bytes
     }
 
-    /// A call: the program replaces it by what it calls, unless that was too much.
+    /// Handles a call that is not followed: the program inlines the others.
     fn unfollowed(&mut self, at: InstRef, inst: &Inst) {
         if self.is_followed(at) {
             return;
         }
-        let callee = inst.id(0).and_then(|id| self.given.program.calls.function(id));
-        if let Some(summary) = callee.and_then(|f| self.given.program.plain[f]) {
+        let callee = inst.id(0).and_then(|id| self.context.program.calls.function(id));
+        if let Some(summary) = callee.and_then(|f| self.context.program.summaries[f]) {
             let mut ops = List::new();
             for id in inst.ids_from(1) {
                 self.argument(id, &mut ops);
             }
-            let reads = self.fixed(summary.over, Some(at));
+            let reads = self.fixed(summary.uniformity, Some(at));
             self.graph.nodes[reads as usize].assumes = summary.assumes;
             ops.push(reads);
-            let w = inst.ty.map_or(0, |t| self.given.layouts.width(t));
+            let w = inst.ty.map_or(0, |t| self.context.layouts.width(t));
             let n = self.node(Kind::Max, &ops, Some(at), w);
-            let val = match inst.ty.filter(|t| self.given.layouts.storage(*t).is_some()) {
+            let val = match inst.ty.filter(|t| self.context.layouts.storage(*t).is_some()) {
                 Some(ty) => self.pointer(ty, n, None),
-                None => Val::Node(n),
+                None => IdValue::Node(n),
             };
             self.set(inst.result, val);
         } else {
             let args: Vec<Id> = inst.ids_from(1).collect();
             self.clobber(&args, at);
             let n = self.fixed(Uniformity::Divergent, Some(at));
-            self.set(inst.result, Val::Node(n));
+            self.set(inst.result, IdValue::Node(n));
         }
     }
 
     fn is_followed(&self, at: InstRef) -> bool {
-        let spot = self.given.program.spot(self.spot);
-        matches!(spot.end, super::graph::End::Call(_)) && self.given.program.insts(self.spot).last() == Some(&at)
+        let point = self.context.program.point(self.point);
+        matches!(point.end, super::program::End::Call(_)) && self.context.program.insts(self.point).last() == Some(&at)
     }
 
     fn extended(&mut self, at: InstRef, inst: &Inst) {
-        let set = self.given.sets.of(inst);
+        let set = self.context.sets.of(inst);
         if set == ExtSet::Note {
             return;
         }
@@ -161,8 +161,8 @@ impl Builder<'_> {
         let mut widths = List::new();
         let (mut to, mut reads) = (None, false);
         for (i, id) in inst.ids_from(2).enumerate() {
-            let ty = self.given.module.type_of(id);
-            if ty.is_some_and(|t| self.given.layouts.storage(t).is_some()) {
+            let ty = self.context.module.type_of(id);
+            if ty.is_some_and(|t| self.context.layouts.storage(t).is_some()) {
                 match set.pointer(number, i) {
                     Some(ExtPointer::Writes | ExtPointer::WritesVector) => to = Some(id),
                     _ => reads = true,
@@ -170,11 +170,11 @@ impl Builder<'_> {
                 continue;
             }
             ops.push(self.operand(id));
-            widths.push(ty.map_or(0, |t| self.given.layouts.width(t)));
+            widths.push(ty.map_or(0, |t| self.context.layouts.width(t)));
         }
         let known = !reads && matches!(set, ExtSet::Glsl | ExtSet::OpenCl);
         let fold = if set == ExtSet::Glsl { Some(number) } else { of_opencl(number) };
-        let ty_width = inst.ty.map_or(0, |t| self.given.layouts.width(t));
+        let ty_width = inst.ty.map_or(0, |t| self.context.layouts.width(t));
         let n = if !known {
             self.fixed(Uniformity::Divergent, Some(at))
         } else if let Some(number) = fold
@@ -186,11 +186,11 @@ impl Builder<'_> {
             self.node(Kind::Max, &ops, Some(at), ty_width)
         };
         if let Some(pointer) = to {
-            // Another value than the result.
+            // The second result.
             let also = self.node(Kind::Max, &[n], Some(at), 0);
-            self.store(pointer, Val::Node(also), at);
+            self.store(pointer, IdValue::Node(also), at);
         }
-        self.set(inst.result, Val::Node(n));
+        self.set(inst.result, IdValue::Node(n));
     }
 
     fn other(&mut self, at: InstRef, inst: &Inst) {
@@ -201,7 +201,7 @@ impl Builder<'_> {
         if inst.opaque {
             return self.give(inst, Uniformity::Divergent, at);
         }
-        if let Some(scope) = self.given.layouts.matrix(ty)
+        if let Some(scope) = self.context.layouts.matrix(ty)
             && !matches!(inst.op, Op::Select | Op::CompositeExtract)
         {
             return self.matrix(at, inst, scope);
@@ -216,7 +216,7 @@ impl Builder<'_> {
                 let n = self.shaped(Uniformity::Workgroup, Shape::Unknown, 32, Assumptions::NONE);
                 let node = &mut self.graph.nodes[n as usize];
                 (node.inst, node.assumes) = (Some(at), Assumptions::LENGTH);
-                self.set(inst.result, Val::Node(n));
+                self.set(inst.result, IdValue::Node(n));
             }
             Op::GroupNonUniformBallotBitCount if inst.enumerant(1) != Some(GroupOperation::Reduce) => {
                 self.grouped(at, inst, Group::Own, ty);
@@ -232,7 +232,7 @@ impl Builder<'_> {
                 let ops: Vec<u32> = inst.ids().map(|id| self.operand(id)).collect();
                 let address = self.node(Kind::Max, &ops, Some(at), 0);
                 let n = self.read_image(at, inst, address);
-                self.set(inst.result, Val::Node(n));
+                self.set(inst.result, IdValue::Node(n));
             }
             op => match group(op, inst) {
                 Some(g) => self.grouped(at, inst, g, ty),
@@ -241,17 +241,17 @@ impl Builder<'_> {
         }
     }
 
-    /// A result of which only this is known.
-    fn give(&mut self, inst: &Inst, over: Uniformity, at: InstRef) {
-        let n = self.fixed(over, Some(at));
-        self.set(inst.result, Val::Node(n));
+    /// Gives a result a node of which only the uniformity is known.
+    fn give(&mut self, inst: &Inst, uniformity: Uniformity, at: InstRef) {
+        let n = self.fixed(uniformity, Some(at));
+        self.set(inst.result, IdValue::Node(n));
     }
 
     fn unknown(&mut self, at: InstRef, inst: &Inst, ty: Id) {
         let n = self.fixed(Uniformity::Divergent, Some(at));
-        let val = match self.given.layouts.storage(ty) {
+        let val = match self.context.layouts.storage(ty) {
             Some(_) => self.pointer(ty, n, None),
-            None => Val::Node(n),
+            None => IdValue::Node(n),
         };
         self.set(inst.result, val);
     }
@@ -259,7 +259,7 @@ impl Builder<'_> {
     fn grouped(&mut self, at: InstRef, inst: &Inst, g: Group, ty: Id) {
         let scoped = matches!(inst.op.execution_scope(), Some(ExecutionScope::Operand(_)));
         let scope = inst.id(0).filter(|_| scoped);
-        let scope = scope.and_then(|s| self.given.constants.get(s).value());
+        let scope = scope.and_then(|s| self.context.constants.get(s).value());
         let g = match (g, scope) {
             (Group::Same(_), Some(2)) => Group::Same(Uniformity::Workgroup),
             (Group::Keeps(_), Some(2)) => Group::Keeps(Uniformity::Workgroup),
@@ -267,49 +267,49 @@ impl Builder<'_> {
         };
         let from = usize::from(scope.is_some());
         let ops: Vec<u32> = inst.ids_from(from).map(|id| self.operand(id)).collect();
-        let w = self.given.layouts.width(ty);
+        let w = self.context.layouts.width(ty);
         let n = self.node(Kind::Group(g), &ops, Some(at), w);
-        self.set(inst.result, Val::Node(n));
+        self.set(inst.result, IdValue::Node(n));
     }
 
-    /// One node, that is as uniform as all operands together.
+    /// Makes one node that is as uniform as all operands together.
     fn plain(&mut self, at: InstRef, inst: &Inst, ty: Id, kind: Kind) {
         let ops: List =
-            inst.ids().filter(|id| self.given.module.type_of(*id).is_some()).map(|id| self.operand(id)).collect();
-        let n = self.node(kind, &ops, Some(at), self.given.layouts.width(ty));
-        let val = match self.given.layouts.storage(ty) {
+            inst.ids().filter(|id| self.context.module.type_of(*id).is_some()).map(|id| self.operand(id)).collect();
+        let n = self.node(kind, &ops, Some(at), self.context.layouts.width(ty));
+        let val = match self.context.layouts.storage(ty) {
             Some(_) => {
-                let root = inst.id(0).and_then(|id| super::memory::root(self.given.module, id));
+                let root = inst.id(0).and_then(|id| super::memory::root(self.context.module, id));
                 self.pointer(ty, n, root.filter(|_| inst.op == Op::Bitcast))
             }
-            None => Val::Node(n),
+            None => IdValue::Node(n),
         };
         self.set(inst.result, val);
     }
 
     fn pure(&mut self, at: InstRef, inst: &Inst, ty: Id) {
-        let module = self.given.module;
-        let (leaves, w) = self.given.layouts.components(ty);
+        let module = self.context.module;
+        let (leaves, w) = self.context.layouts.components(ty);
         let by_component = matches!(inst.op.0, 109..=119 | 124 | 126..=141 | 164..=191 | 194..=205);
-        if self.given.layouts.storage(ty).is_some() || !by_component {
+        if self.context.layouts.storage(ty).is_some() || !by_component {
             return self.plain(at, inst, ty, Kind::Max);
         }
-        // Operands are integers, each with as many leaves as the result, or with one.
+        // True if operands are integers, each with as many leaves as the result, or with one.
         let fits = |t: Id| {
-            let (n, width) = self.given.layouts.components(t);
+            let (n, width) = self.context.layouts.components(t);
             (n == leaves || n == 1) && width > 0
         };
         let single = module.def_inst(ty).is_some_and(|t| t.word(0) == Some(32) && t.word(1).is_none());
-        if inst.op == Op::Bitcast && self.given.layouts.is_float(ty) && single {
+        if inst.op == Op::Bitcast && self.context.layouts.is_float(ty) && single {
             return self.plain(at, inst, ty, Kind::Fold(Fold::Float));
         }
-        if inst.op == Op::Select && self.given.layouts.is_float(ty) {
+        if inst.op == Op::Select && self.context.layouts.is_float(ty) {
             return self.plain(at, inst, ty, Kind::Fold(Fold::Op(Op::Select)));
         }
         if w == 0 || !inst.ids().all(|id| module.type_of(id).is_some_and(fits)) {
             return self.plain(at, inst, ty, Kind::Max);
         }
-        let mut vals: SmallVec<[Val; 4]> = SmallVec::new();
+        let mut vals: SmallVec<[IdValue; 4]> = SmallVec::new();
         for id in inst.ids() {
             vals.push(self.val(id));
         }
@@ -322,7 +322,7 @@ impl Builder<'_> {
             self.node(kind, &ops, Some(at), w)
         };
         let val = if leaves == 1 {
-            Val::Node(node(0))
+            IdValue::Node(node(0))
         } else {
             let nodes: List = (0..leaves).map(node).collect();
             self.assemble(&nodes)
@@ -331,11 +331,11 @@ impl Builder<'_> {
     }
 
     fn construct(&mut self, at: InstRef, inst: &Inst, ty: Id) {
-        let leaves = self.given.layouts.leaves(ty);
+        let leaves = self.context.layouts.leaves(ty);
         let mut nodes = List::new();
         for id in inst.ids() {
             let val = self.val(id);
-            let n = self.given.module.type_of(id).map_or(1, |t| self.given.layouts.leaves(t));
+            let n = self.context.module.type_of(id).map_or(1, |t| self.context.layouts.leaves(t));
             for k in 0..n {
                 nodes.push(self.leaf(val, k));
             }
@@ -345,16 +345,16 @@ impl Builder<'_> {
             self.set(inst.result, val);
         } else {
             let n = self.node(Kind::Max, &nodes, Some(at), 0);
-            self.set(inst.result, Val::Node(n));
+            self.set(inst.result, IdValue::Node(n));
         }
     }
 
-    /// The leaf at which a path of literals begins.
+    /// Returns the leaf at which a path of literals begins.
     fn path(&self, mut ty: Id, path: impl Iterator<Item = u32>) -> Option<u32> {
         let mut offset = 0;
         for i in path {
-            match self.given.layouts.step(self.given.module, ty, Some(u64::from(i))) {
-                (Some(child), super::layout::Step::At(o)) => (offset, ty) = (offset + o, child),
+            match self.context.layouts.step(self.context.module, ty, Some(u64::from(i))) {
+                (Some(child), super::leaves::LeafStep::At(o)) => (offset, ty) = (offset + o, child),
                 _ => return None,
             }
         }
@@ -365,37 +365,37 @@ impl Builder<'_> {
         let Some(id) = inst.id(0) else { return };
         let val = self.val(id);
         let literals = inst.operands.iter().skip(1).map(|o| o.word());
-        let whole = self.given.module.type_of(id);
-        if let (Val::Parts(start, len), Some(offset)) = (val, whole.and_then(|t| self.path(t, literals))) {
-            let n = self.given.layouts.leaves(ty);
+        let whole = self.context.module.type_of(id);
+        if let (IdValue::Parts(start, len), Some(offset)) = (val, whole.and_then(|t| self.path(t, literals))) {
+            let n = self.context.layouts.leaves(ty);
             if offset + n <= len {
                 let val = match n {
-                    1 => Val::Node(self.leaf(val, offset)),
-                    n => Val::Parts(start + offset, n),
+                    1 => IdValue::Node(self.leaf(val, offset)),
+                    n => IdValue::Parts(start + offset, n),
                 };
                 return self.set(inst.result, val);
             }
         }
         let from = self.whole(val, Some(at));
-        let n = self.node(Kind::Max, &[from], Some(at), self.given.layouts.width(ty));
-        self.set(inst.result, Val::Node(n));
+        let n = self.node(Kind::Max, &[from], Some(at), self.context.layouts.width(ty));
+        self.set(inst.result, IdValue::Node(n));
     }
 
     fn extract_dynamic(&mut self, at: InstRef, inst: &Inst, ty: Id) {
         let (Some(vector), Some(index)) = (inst.id(0), inst.id(1)) else { return };
-        let Val::Parts(start, len) = self.val(vector) else { return self.plain(at, inst, ty, Kind::Max) };
+        let IdValue::Parts(start, len) = self.val(vector) else { return self.plain(at, inst, ty, Kind::Max) };
         let mut ops: List = List::from_slice(&[self.operand(index)]);
         ops.extend_from_slice(&self.graph.parts[start as usize..(start + len) as usize]);
-        let n = self.node(Kind::Pick, &ops, Some(at), self.given.layouts.width(ty));
-        self.set(inst.result, Val::Node(n));
+        let n = self.node(Kind::Pick, &ops, Some(at), self.context.layouts.width(ty));
+        self.set(inst.result, IdValue::Node(n));
     }
 
     fn insert(&mut self, at: InstRef, inst: &Inst, ty: Id) {
         let (Some(object), Some(into)) = (inst.id(0), inst.id(1)) else { return };
         let (object_val, val) = (self.val(object), self.val(into));
         let literals = inst.operands.iter().skip(2).map(|o| o.word());
-        let n = self.given.module.type_of(object).map_or(1, |t| self.given.layouts.leaves(t));
-        let leaves = self.given.layouts.leaves(ty);
+        let n = self.context.module.type_of(object).map_or(1, |t| self.context.layouts.leaves(t));
+        let leaves = self.context.layouts.leaves(ty);
         if leaves > 1
             && let Some(offset) = self.path(ty, literals)
         {
@@ -414,7 +414,9 @@ impl Builder<'_> {
     fn shuffle(&mut self, at: InstRef, inst: &Inst, ty: Id) {
         let (Some(a), Some(b)) = (inst.id(0), inst.id(1)) else { return };
         let (va, vb) = (self.val(a), self.val(b));
-        let (Val::Parts(_, na), Val::Parts(_, nb)) = (va, vb) else { return self.plain(at, inst, ty, Kind::Max) };
+        let (IdValue::Parts(_, na), IdValue::Parts(_, nb)) = (va, vb) else {
+            return self.plain(at, inst, ty, Kind::Max);
+        };
         let picks: Vec<u32> = inst.operands.iter().skip(2).map(|o| o.word()).collect();
         let nodes: Vec<u32> = picks
             .into_iter()
@@ -428,13 +430,15 @@ impl Builder<'_> {
         self.set(inst.result, val);
     }
 
-    /// A matrix is as uniform as its elements are equal.
+    /// The uniformity of a matrix is that of its elements.
     fn matrix(&mut self, at: InstRef, inst: &Inst, scope: Uniformity) {
         let ty = inst.ty.unwrap_or_else(|| unreachable!("its type has a matrix"));
         match inst.op {
-            Op::CompositeConstruct if types::coop_mat(self.given.module, ty).is_none() => self.construct(at, inst, ty),
-            Op::CompositeInsert if types::coop_mat(self.given.module, ty).is_none() => self.insert(at, inst, ty),
-            // All rows and all columns are combined to one value.
+            Op::CompositeConstruct if types::coop_mat(self.context.module, ty).is_none() => {
+                self.construct(at, inst, ty)
+            }
+            Op::CompositeInsert if types::coop_mat(self.context.module, ty).is_none() => self.insert(at, inst, ty),
+            // All rows and all columns are reduced to one value.
             Op::CooperativeMatrixReduceNV if inst.enumerant(1) == Some(Reduce::Row | Reduce::Column) => {
                 self.give(inst, scope, at);
             }
@@ -447,19 +451,19 @@ impl Builder<'_> {
         }
     }
 
-    // What must be executed together.
+    // Instructions that must be executed together.
 
     fn check(&mut self, at: InstRef, inst: &Inst) {
-        if !self.given.marks.is_asked(at) || inst.op == Op::Variable || self.given.sets.is_note(inst) {
+        if !self.context.marks.is_collective(at) || inst.op == Op::Variable || self.context.sets.is_note(inst) {
             return;
         }
         if let Some(scope) = barrier(inst) {
-            let scope = match inst.id(scope).and_then(|s| self.given.constants.get(s).value()) {
+            let scope = match inst.id(scope).and_then(|s| self.context.constants.get(s).value()) {
                 Some(3) => Uniformity::Subgroup,
                 Some(4) => return,
                 _ => Uniformity::Workgroup,
             };
-            self.graph.checks.push(Check { spot: self.spot, at, scope, barrier: true, operands: Vec::new() });
+            self.graph.checks.push(Check { point: self.point, at, scope, barrier: true, operands: Vec::new() });
             return;
         }
         let Some(scope) = self.matrix_scope(inst) else { return };
@@ -467,19 +471,19 @@ impl Builder<'_> {
             .into_iter()
             .filter_map(|i| {
                 let id = inst.id(i as usize)?;
-                let ty = self.given.module.type_of(id)?;
-                // A matrix is one object for the whole scope; how its elements differ is no matter.
-                self.given.layouts.matrix(ty).is_none().then(|| (i, self.operand(id)))
+                let ty = self.context.module.type_of(id)?;
+                // A matrix is one object for the whole scope, so its elements may differ.
+                self.context.layouts.matrix(ty).is_none().then(|| (i, self.operand(id)))
             })
             .collect();
-        self.graph.checks.push(Check { spot: self.spot, at, scope, barrier: false, operands });
+        self.graph.checks.push(Check { point: self.point, at, scope, barrier: false, operands });
     }
 
-    /// The scope of the matrices that an instruction works on.
+    /// Returns the scope of the matrices that an instruction uses.
     fn matrix_scope(&self, inst: &Inst) -> Option<Uniformity> {
-        let layouts = self.given.layouts;
+        let layouts = self.context.layouts;
         let own = inst.ty.filter(|_| !types_only(inst.op)).and_then(|t| layouts.matrix(t));
-        let operands = || inst.ids().filter_map(|id| layouts.matrix(self.given.module.type_of(id)?));
+        let operands = || inst.ids().filter_map(|id| layouts.matrix(self.context.module.type_of(id)?));
         own.into_iter().chain(operands()).filter(|s| *s != Uniformity::Divergent).min()
     }
 }
@@ -488,7 +492,7 @@ fn types_only(op: Op) -> bool {
     matches!(op, Op::CooperativeMatrixLengthKHR | Op::CooperativeMatrixLengthNV)
 }
 
-/// The instruction of GLSL.std.450 that does the same with integers as one of OpenCL.std.
+/// Returns the instruction of GLSL.std.450 that computes the same as an integer instruction of OpenCL.std.
 fn of_opencl(number: u32) -> Option<u32> {
     Some(match number {
         // s_clamp, u_clamp, s_max, u_max, s_min, u_min.
@@ -502,21 +506,21 @@ fn of_opencl(number: u32) -> Option<u32> {
     })
 }
 
-/// For instructions that invocations wait at, which operand is the scope.
+/// Returns the operand with the scope, for instructions at which invocations wait.
 pub(super) fn barrier(inst: &Inst) -> Option<usize> {
     matches!(inst.op, Op::ControlBarrier | Op::ControlBarrierArriveINTEL | Op::ControlBarrierWaitINTEL).then_some(0)
 }
 
-/// Which operands, matrices aside, must be the same in all invocations of the scope.
+/// Returns the operands, matrices aside, that must be the same in all invocations of the scope.
 pub(super) fn uniform_operands(inst: &Inst) -> Vec<u32> {
     let all = 0..inst.operands.len() as u32;
     match inst.op {
         Op::CooperativeMatrixLoadKHR => vec![0, 1, 2],
         Op::CooperativeMatrixStoreKHR => vec![0, 2, 3],
-        // Of a struct or an array with matrices only the parts are matrices.
+        // Of a struct or an array with matrices, only the constituents are matrices.
         Op::CompositeConstruct | Op::CompositeConstructReplicateEXT => vec![0],
         Op::MatrixTimesScalar => vec![1],
-        // The pointer and the layout; the object is a matrix. What follows the masks are views and functions.
+        // The pointer and the layout. The object is a matrix; views and functions follow the masks.
         Op::CooperativeMatrixLoadTensorNV | Op::CooperativeMatrixStoreTensorNV => {
             [0, 2].into_iter().chain(all.skip(3)).collect()
         }

@@ -1,13 +1,13 @@
-//! Tensor layouts and views: what of one differs, if an operand of an instruction that changes it does.
+//! Finds the operands that make a tensor layout or view differ.
 //!
-//! Each operand is one number of a layout, so a layout differs if one of them does and no later instruction sets that
+//! Each operand sets one number of a layout, so a layout differs if one operand does and no later instruction sets that
 //! number again.
 
 use super::super::Uniformity;
 use super::Prover;
 use coop_ir::grammar::Op;
 
-/// Numbers of a layout or a view that are set together.
+/// The numbers of a layout or a view that an instruction sets together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Field {
     Block,
@@ -24,7 +24,7 @@ pub(super) fn is_layout(op: Op) -> bool {
     matches!(op, Op::CreateTensorLayoutNV | Op::CreateTensorViewNV) || field(op, 1).is_some()
 }
 
-/// What an operand of an instruction sets, counted without literals; operand 0 is the layout before.
+/// Returns the field that an operand sets. Operands are counted without literals; operand 0 is the layout before.
 fn field(op: Op, operand: usize) -> Option<Field> {
     Some(match op {
         Op::TensorLayoutSetBlockSizeNV => Field::Block,
@@ -38,37 +38,37 @@ fn field(op: Op, operand: usize) -> Option<Field> {
     })
 }
 
-/// Returns true if an instruction makes something else of a number, whatever it was.
-fn sets(op: Op, what: Field) -> bool {
+/// Returns true if an instruction overwrites a field.
+fn sets(op: Op, set: Field) -> bool {
     match op {
         Op::TensorLayoutSetDimensionNV | Op::TensorViewSetDimensionNV => {
-            matches!(what, Field::Dimension | Field::Stride | Field::Offset | Field::Span)
+            matches!(set, Field::Dimension | Field::Stride | Field::Offset | Field::Span)
         }
-        // Offsets are added up.
-        Op::TensorLayoutSliceNV => what == Field::Span,
-        _ => field(op, 1) == Some(what),
+        // Offsets are added to the earlier ones.
+        Op::TensorLayoutSliceNV => set == Field::Span,
+        _ => field(op, 1) == Some(set),
     }
 }
 
 impl Prover<'_, '_, '_> {
-    /// The values of which each decides alone whether a layout or a view differs.
+    /// Returns the values each of which alone makes a layout or a view differ if it differs.
     pub(super) fn fields(&self, mut n: u32, scope: Uniformity) -> Vec<u32> {
-        let solved = self.solved;
+        let solution = self.solution;
         let mut found = Vec::new();
         let mut later: Vec<Op> = Vec::new();
         for _ in 0..64 {
-            let node = &solved.graph.nodes[n as usize];
-            let Some(op) = node.inst.map(|r| solved.program.module.inst(r).op).filter(|op| is_layout(*op)) else {
+            let node = &solution.graph.nodes[n as usize];
+            let Some(op) = node.inst.map(|r| solution.program.module.inst(r).op).filter(|op| is_layout(*op)) else {
                 break;
             };
             let mut before = None;
-            for (i, (operand, _)) in solved.graph.operands(n).enumerate() {
-                let Some(what) = field(op, i).filter(|_| i > 0) else {
+            for (i, (operand, _)) in solution.graph.operands(n).enumerate() {
+                let Some(set) = field(op, i).filter(|_| i > 0) else {
                     before = Some(operand);
                     continue;
                 };
-                let differs = solved.seen_from(operand, node.spot).0 > scope;
-                if differs && !later.iter().any(|op| sets(*op, what)) {
+                let differs = solution.seen_from(operand, node.point).0 > scope;
+                if differs && !later.iter().any(|op| sets(*op, set)) {
                     found.push(operand);
                 }
             }

@@ -1,22 +1,22 @@
-//! What is asked of every instruction more than once, found once.
+//! Flags of instructions that every analysis of an entry point uses, computed once for a module.
 
-use super::layout::Layouts;
+use super::instructions::barrier;
+use super::leaves::LeafLayouts;
 use super::memory::Writes;
-use super::values::barrier;
 use coop_ir::{IdSet, Inst, InstRef, Module};
 
-/// A set of marks for each instruction of a function's body.
-pub(super) struct Marks(Vec<u8>);
+/// A set of flags for each instruction of a function's body.
+pub(super) struct InstFlags(Vec<u8>);
 
-/// Its result or an operand is, or contains, a matrix.
+/// The result or an operand is, or contains, a matrix.
 const MATRIX: u8 = 1;
-/// Invocations wait at it.
+/// Invocations wait at the instruction.
 const BARRIER: u8 = 2;
-/// It writes shared memory.
+/// The instruction writes shared memory.
 const SHARED: u8 = 4;
 
-impl Marks {
-    pub(super) fn new(module: &Module, layouts: &Layouts, writes: &Writes) -> Marks {
+impl InstFlags {
+    pub(super) fn new(module: &Module, layouts: &LeafLayouts, writes: &Writes) -> InstFlags {
         let mut marks = vec![0; module.arena_len()];
         writes.shared().for_each(|r| marks[r.index()] |= SHARED);
         let matrices = matrices(module, layouts);
@@ -31,7 +31,7 @@ impl Marks {
                 }
             }
         });
-        Marks(marks)
+        InstFlags(marks)
     }
 
     /// Returns true if an instruction's result or an operand is, or contains, a matrix.
@@ -39,19 +39,19 @@ impl Marks {
         self.0[r.index()] & MATRIX != 0
     }
 
-    /// Returns true if an instruction must be executed together, as far as it says so itself.
-    pub(super) fn is_asked(&self, r: InstRef) -> bool {
+    /// Returns true if an instruction by itself must be executed together.
+    pub(super) fn is_collective(&self, r: InstRef) -> bool {
         self.0[r.index()] & (MATRIX | BARRIER) != 0
     }
 
-    /// Returns true if it is a barrier, or writes shared memory.
+    /// Returns true if an instruction is a barrier, or writes shared memory.
     pub(super) fn is_event(&self, r: InstRef) -> bool {
         self.0[r.index()] & (BARRIER | SHARED) != 0
     }
 }
 
-/// The values that are, or contain, matrices; `None` if there are no types of that kind.
-fn matrices(module: &Module, layouts: &Layouts) -> Option<IdSet> {
+/// Returns the values that are, or contain, matrices; `None` if the module has no types of that kind.
+fn matrices(module: &Module, layouts: &LeafLayouts) -> Option<IdSet> {
     if !layouts.has_matrices() {
         return None;
     }

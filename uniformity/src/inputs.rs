@@ -1,4 +1,4 @@
-//! Where values begin: built-ins, and the names of sources in words.
+//! Built-in inputs: the uniformity of each, and its name in findings.
 
 use super::shape::{Grid, Shape};
 use super::{Assumptions, Uniformity};
@@ -8,7 +8,8 @@ use coop_ir::types::{Scalar, Type, scalar};
 use coop_ir::{Id, Module};
 use std::ops::Range;
 
-/// The BuiltIn that a component of an input is, and which component of it. A block's are counted through its members.
+/// Returns the BuiltIn of an input's component, and the component of that. The components of a block are counted
+/// through its members.
 pub(super) fn which(
     module: &Module,
     decorations: &Decorations,
@@ -23,7 +24,7 @@ pub(super) fn which(
     Some((number?, component - range.start))
 }
 
-/// All that are in an input; nothing if any part of it is something else.
+/// Returns all built-ins of an input; `None` if a part of it is something else.
 pub(super) fn all(module: &Module, decorations: &Decorations, variable: Id) -> Option<Vec<(BuiltIn, u32)>> {
     if let Some(number) = decorations.built_in(variable) {
         return Some((0..3).map(|c| (number, c)).collect());
@@ -36,8 +37,8 @@ pub(super) fn all(module: &Module, decorations: &Decorations, variable: Id) -> O
     Some(found)
 }
 
-/// The members of a block, each with the BuiltIn that it is and its components, as the analysis counts leaves. From a member
-/// on of which these are not known, nothing is.
+/// Returns the members of a block with their BuiltIns and numbers of components, as the analysis counts leaves. The
+/// list ends at the first member for which these are not known.
 fn block<'a>(
     module: &'a Module,
     decorations: &'a Decorations,
@@ -59,22 +60,22 @@ fn block<'a>(
     }))
 }
 
-/// What is known of a built-in.
+/// The uniformity and shape of a built-in.
 pub(super) struct Source {
-    pub(super) over: Uniformity,
+    pub(super) uniformity: Uniformity,
     pub(super) shape: Shape,
-    /// What must hold for the shape.
+    /// The assumptions of the shape.
     pub(super) assumes: Assumptions,
 }
 
-/// A component of a built-in.
+/// Returns the uniformity and shape of a component of a built-in.
 pub(super) fn built_in(grid: &Grid, number: BuiltIn, component: u32) -> Source {
     use Uniformity::{Divergent, Subgroup, Workgroup};
-    let plain = |over| Source { over, shape: Shape::Unknown, assumes: Assumptions::NONE };
-    let known = |over, shape, assumes| match shape {
-        // All the same, so nothing differs.
-        Shape::Const(_) => Source { over: Workgroup, shape, assumes },
-        shape => Source { over, shape, assumes },
+    let plain = |uniformity| Source { uniformity, shape: Shape::Unknown, assumes: Assumptions::NONE };
+    let known = |uniformity, shape, assumes| match shape {
+        // A constant, so it does not differ.
+        Shape::Const(_) => Source { uniformity: Workgroup, shape, assumes },
+        shape => Source { uniformity, shape, assumes },
     };
     let exact = Assumptions::NONE;
     let subgroup = grid.subgroup;
@@ -96,7 +97,7 @@ pub(super) fn built_in(grid: &Grid, number: BuiltIn, component: u32) -> Source {
         | BuiltIn::DeviceIndex
         | BuiltIn::ViewIndex => plain(Workgroup),
         BuiltIn::SubgroupSize => {
-            // A kernel's last subgroup says how many it has.
+            // The last subgroup of a kernel reports its own size.
             let whole = grid.size.is_some() && grid.lanes.is_multiple_of(subgroup);
             let assumes = match grid.kernel {
                 true => places,
@@ -105,13 +106,15 @@ pub(super) fn built_in(grid: &Grid, number: BuiltIn, component: u32) -> Source {
             };
             match grid.kernel && !whole {
                 true => plain(Subgroup),
-                false => Source { over: Workgroup, shape: Shape::Const(subgroup as u64), assumes },
+                false => Source { uniformity: Workgroup, shape: Shape::Const(subgroup as u64), assumes },
             }
         }
         BuiltIn::NumSubgroups => match grid.size {
-            Some(_) => {
-                Source { over: Workgroup, shape: Shape::Const(grid.lanes.div_ceil(subgroup) as u64), assumes: places }
-            }
+            Some(_) => Source {
+                uniformity: Workgroup,
+                shape: Shape::Const(grid.lanes.div_ceil(subgroup) as u64),
+                assumes: places,
+            },
             None => plain(Workgroup),
         },
         BuiltIn::SubgroupId if grid.size.is_some() => known(Subgroup, grid.vector(|l| (l / subgroup) as u32), places),
@@ -121,7 +124,7 @@ pub(super) fn built_in(grid: &Grid, number: BuiltIn, component: u32) -> Source {
         BuiltIn::LocalInvocationIndex => {
             let lanes = (0..subgroup as u32).collect();
             let shape = Shape::Offset { lanes, align: power_of_two(subgroup as u32), base: Subgroup };
-            Source { over: Divergent, shape, assumes: places }
+            Source { uniformity: Divergent, shape, assumes: places }
         }
         BuiltIn::LocalInvocationId => match local_id(grid, component) {
             Some(shape) => known(Divergent, shape, exact),
@@ -129,12 +132,12 @@ pub(super) fn built_in(grid: &Grid, number: BuiltIn, component: u32) -> Source {
         },
         BuiltIn::GlobalInvocationId => match (local_id(grid, component), size(component)) {
             (Some(Shape::Lanes(lanes)), Some(n)) => {
-                // Of a kernel's offset nothing is known.
+                // Nothing is known about the offset of a kernel.
                 let align = if grid.kernel { 1 } else { power_of_two(n) };
                 let shape = Shape::Offset { lanes, align, base: Workgroup };
-                Source { over: Divergent, shape, assumes: exact }
+                Source { uniformity: Divergent, shape, assumes: exact }
             }
-            // A workgroup has one invocation along this axis.
+            // The workgroup has one invocation along this axis.
             (Some(_), _) => plain(Workgroup),
             (None, _) => plain(Divergent),
         },
@@ -142,7 +145,7 @@ pub(super) fn built_in(grid: &Grid, number: BuiltIn, component: u32) -> Source {
     }
 }
 
-/// The highest power of two that divides a number.
+/// Returns the highest power of two that divides a number.
 fn power_of_two(n: u32) -> u32 {
     if n == 0 { 1 } else { 1 << n.trailing_zeros() }
 }

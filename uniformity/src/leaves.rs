@@ -1,8 +1,8 @@
-//! Values and variables as lists of leaves.
+//! The layout of types as lists of scalar leaves, as scalar replacement of aggregates has it.
 //!
-//! A scalar is a leaf, and so are a vector of floats, a matrix, and whatever is not looked into. A vector of integers
-//! or Booleans has a leaf for each component, a struct those of its members, a short array those of its elements.
-//! What would have more than [`MAX_LEAVES`] is one leaf: a *blob*.
+//! A scalar is one leaf, and so are a vector of floats, a matrix, and every type that is not split. A vector of
+//! integers or Booleans has a leaf for each component, a struct those of its members, a short array those of its
+//! elements. A type with more than [`MAX_LEAVES`] is one leaf.
 
 use super::Uniformity;
 use coop_ir::constant::Constants;
@@ -17,7 +17,7 @@ const MAX_SPLIT_ARRAY: u64 = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Form {
     Leaf,
-    /// So many children, each with so many leaves.
+    /// `count` children with `leaves` leaves each.
     Row {
         count: u32,
         leaves: u32,
@@ -26,42 +26,42 @@ enum Form {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Layout {
+struct LeafLayout {
     form: Form,
     leaves: u32,
-    /// The scope of the matrix that it is or contains.
+    /// The scope of the matrix that the type is or contains.
     matrix: Option<Uniformity>,
     /// The width in bits of an integer type, 1 for Booleans, 0 for anything else.
     width: u8,
-    /// The same of a vector's components, or of the type itself.
+    /// The width of a vector's components, or of the type itself.
     component: u8,
     /// The storage class of a pointer type.
     storage: Option<StorageClass>,
-    /// True if it is a scalar float.
+    /// True for a scalar float.
     float: bool,
 }
 
-/// Where one step of an access path leads.
+/// The target of one step of an access path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
-    /// To leaves at this offset.
+pub(super) enum LeafStep {
+    /// The leaves at this offset.
     At(u32),
-    /// To one of so many children; the offset grows by `stride`.
+    /// One of `count` children; the offset grows by `stride`.
     Any { count: u32, stride: u32 },
-    /// Somewhere into a leaf.
+    /// A part of a leaf.
     Into,
 }
 
-/// The layouts of all types.
-pub(super) struct Layouts {
-    by_type: IdTable<Layout>,
+/// The layouts of all types of a module.
+pub(super) struct LeafLayouts {
+    by_type: IdTable<LeafLayout>,
     has_matrices: bool,
 }
 
-impl Layouts {
-    pub(super) fn new(module: &Module, constants: &Constants) -> Layouts {
-        let mut this = Layouts { by_type: IdTable::new(module), has_matrices: false };
-        // What a type is made of stands before it.
+impl LeafLayouts {
+    pub(super) fn new(module: &Module, constants: &Constants) -> LeafLayouts {
+        let mut this = LeafLayouts { by_type: IdTable::new(module), has_matrices: false };
+        // A type comes after the types that it uses.
         for &r in &module.globals {
             let inst = module.inst(r);
             let Some(id) = inst.result.filter(|_| inst.op.is_type()) else { continue };
@@ -76,8 +76,8 @@ impl Layouts {
         this
     }
 
-    fn layout(&self, module: &Module, constants: &Constants, ty: Id) -> Layout {
-        let leaf = |matrix| Layout {
+    fn layout(&self, module: &Module, constants: &Constants, ty: Id) -> LeafLayout {
+        let leaf = |matrix| LeafLayout {
             form: Form::Leaf,
             leaves: 1,
             matrix,
@@ -91,22 +91,22 @@ impl Layouts {
             return leaf(Some(scope(inst.id(1), constants)));
         }
         match inst.and_then(Type::of_inst) {
-            Some(Type::Bool) => Layout { width: 1, ..leaf(None) },
-            Some(Type::Scalar(Scalar::Int { width, .. })) => Layout { width: width.min(64) as u8, ..leaf(None) },
-            Some(Type::Scalar(_)) => Layout { float: true, ..leaf(None) },
+            Some(Type::Bool) => LeafLayout { width: 1, ..leaf(None) },
+            Some(Type::Scalar(Scalar::Int { width, .. })) => LeafLayout { width: width.min(64) as u8, ..leaf(None) },
+            Some(Type::Scalar(_)) => LeafLayout { float: true, ..leaf(None) },
             Some(Type::Pointer { storage, .. } | Type::UntypedPointer { storage }) => {
-                Layout { storage: Some(storage), ..leaf(None) }
+                LeafLayout { storage: Some(storage), ..leaf(None) }
             }
             Some(Type::CoopMat(m)) => leaf(Some(scope(Some(m.scope), constants))),
             Some(Type::Vector { elem, len }) if len <= 4 && self.width(elem) > 0 => {
-                Layout { form: Form::Row { count: len, leaves: 1 }, leaves: len, ..leaf(None) }
+                LeafLayout { form: Form::Row { count: len, leaves: 1 }, leaves: len, ..leaf(None) }
             }
             Some(Type::Array { elem, len }) => {
                 let (inner, matrix) = (self.leaves(elem), self.matrix(elem));
                 let count = constants.get(len).fixed().filter(|n| (1..=MAX_SPLIT_ARRAY).contains(n));
                 match count.map(|n| n as u32).filter(|n| n * inner <= MAX_LEAVES) {
                     Some(count) => {
-                        Layout { form: Form::Row { count, leaves: inner }, leaves: count * inner, ..leaf(matrix) }
+                        LeafLayout { form: Form::Row { count, leaves: inner }, leaves: count * inner, ..leaf(matrix) }
                     }
                     None => leaf(matrix),
                 }
@@ -115,7 +115,7 @@ impl Layouts {
                 let matrix = members.iter().filter_map(|m| self.matrix(*m)).min();
                 let total = members.iter().try_fold(0u32, |n, m| n.checked_add(self.leaves(*m)));
                 match total.filter(|n| (1..=MAX_LEAVES).contains(n)) {
-                    Some(leaves) => Layout { form: Form::Struct, leaves, ..leaf(matrix) },
+                    Some(leaves) => LeafLayout { form: Form::Struct, leaves, ..leaf(matrix) },
                     None => leaf(matrix),
                 }
             }
@@ -128,17 +128,17 @@ impl Layouts {
         self.has_matrices
     }
 
-    /// How many leaves a type has: at least one.
+    /// Returns the number of leaves of a type: at least one.
     pub(super) fn leaves(&self, ty: Id) -> u32 {
         self.by_type.get(ty).map_or(1, |l| l.leaves)
     }
 
-    /// The scope of the matrix that a value of this type is or contains.
+    /// Returns the scope of the matrix that a value of this type is or contains.
     pub(super) fn matrix(&self, ty: Id) -> Option<Uniformity> {
         self.by_type.get(ty)?.matrix
     }
 
-    /// The width in bits of an integer type, 1 for Booleans, 0 for anything else.
+    /// Returns the width in bits of an integer type, 1 for Booleans, 0 for anything else.
     pub(super) fn width(&self, ty: Id) -> u32 {
         self.by_type.get(ty).map_or(0, |l| u32::from(l.width))
     }
@@ -148,36 +148,36 @@ impl Layouts {
         self.by_type.get(ty).is_some_and(|l| l.float)
     }
 
-    /// How many leaves a type has, and the width of it as a scalar, or of a vector's components.
+    /// Returns the number of leaves of a type, and its width as a scalar, or that of a vector's components.
     pub(super) fn components(&self, ty: Id) -> (u32, u32) {
         self.by_type.get(ty).map_or((1, 0), |l| (l.leaves, u32::from(l.component)))
     }
 
-    /// The storage class of a pointer type.
+    /// Returns the storage class of a pointer type.
     pub(super) fn storage(&self, ty: Id) -> Option<StorageClass> {
         self.by_type.get(ty)?.storage
     }
 
-    /// Where an index leads, and the type there; a literal, or nothing if the index is not constant.
-    pub(super) fn step(&self, module: &Module, ty: Id, index: Option<u64>) -> (Option<Id>, Step) {
+    /// Returns the type and the leaves to which an index leads. `index` is `None` if it is not constant.
+    pub(super) fn step(&self, module: &Module, ty: Id, index: Option<u64>) -> (Option<Id>, LeafStep) {
         let layout = self.by_type.get(ty);
         let child = child(module, ty, index);
         let step = match (layout.map(|l| l.form), index) {
-            (Some(Form::Row { count, leaves }), Some(i)) if i < u64::from(count) => Step::At(i as u32 * leaves),
-            (Some(Form::Row { count, leaves }), _) => Step::Any { count, stride: leaves },
+            (Some(Form::Row { count, leaves }), Some(i)) if i < u64::from(count) => LeafStep::At(i as u32 * leaves),
+            (Some(Form::Row { count, leaves }), _) => LeafStep::Any { count, stride: leaves },
             (Some(Form::Struct), Some(i)) => match module.def_inst(ty).filter(|s| i < s.operands.len() as u64) {
-                Some(s) => Step::At(s.ids().take(i as usize).map(|m| self.leaves(m)).sum()),
-                None => Step::Into,
+                Some(s) => LeafStep::At(s.ids().take(i as usize).map(|m| self.leaves(m)).sum()),
+                None => LeafStep::Into,
             },
-            _ => Step::Into,
+            _ => LeafStep::Into,
         };
         (child, step)
     }
 }
 
-/// The type of a part.
+/// Returns the type of a part.
 fn child(module: &Module, ty: Id, index: Option<u64>) -> Option<Id> {
-    // The list of a struct's members need not be made for one of them.
+    // For one member, the list of all members need not be made.
     if let Some(inst) = module.def_inst(ty).filter(|i| i.op == Op::TypeStruct) {
         return inst.id(usize::try_from(index?).ok()?);
     }
@@ -190,7 +190,8 @@ fn child(module: &Module, ty: Id, index: Option<u64>) -> Option<Id> {
     }
 }
 
-/// Over what a matrix of this scope is shared. A scope that is not known is taken for the one that asks for more.
+/// Returns the uniformity that a matrix of this scope has. An unknown scope counts as the workgroup, which asks for
+/// more.
 fn scope(id: Option<Id>, constants: &Constants) -> Uniformity {
     match id.and_then(|id| constants.get(id).value()) {
         Some(3) => Uniformity::Subgroup,

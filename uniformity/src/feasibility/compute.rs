@@ -1,19 +1,19 @@
-//! What values are for one invocation of a trial.
+//! Computes the values of nodes for one invocation of a trial.
 
 use super::super::Uniformity;
-use super::super::nodes::Kind;
+use super::super::inputs;
 use super::super::shape::{Arg, Shape, float_of_code, fold};
-use super::super::source;
-use super::super::together::{Together, is_computed};
-use super::{Index, Player, Trial, node};
+use super::super::subgroup_ops::{ActiveLanes, is_computed};
+use super::super::value_graph::Kind;
+use super::{Index, PathSearch, Trial, node};
 use coop_ir::grammar::Op;
 use coop_ir::spv::BuiltIn;
 use smallvec::SmallVec;
 
-impl Player<'_, '_, '_> {
+impl PathSearch<'_, '_, '_> {
     pub(super) fn compute(&self, t: &mut Trial, n: u32, lane: u32, here: &[(u32, u32)]) -> Option<u64> {
-        let solved = self.solved;
-        let node = node(solved, n);
+        let solution = self.solution;
+        let node = node(solution, n);
         let mask = |v: u64| match node.width {
             0 => v & 0xffff_ffff,
             w @ 1..64 => v & ((1 << w) - 1),
@@ -21,36 +21,36 @@ impl Player<'_, '_, '_> {
         };
         match node.kind {
             Kind::Fold(f) => {
-                let ops: SmallVec<[u32; 4]> = solved.graph.operands(n).map(|(op, _)| op).collect();
+                let ops: SmallVec<[u32; 4]> = solution.graph.operands(n).map(|(op, _)| op).collect();
                 let shapes: SmallVec<[Shape; 4]> =
                     ops.iter().map(|op| self.value(t, *op, lane).map_or(Shape::Unknown, Shape::Const)).collect();
                 let args: SmallVec<[Arg; 4]> = shapes
                     .iter()
                     .zip(&ops)
-                    .map(|(s, op)| match u32::from(solved.graph.nodes[*op as usize].width) {
-                        // An argument of which nothing is known: numbers are made up for it.
+                    .map(|(s, op)| match u32::from(solution.graph.nodes[*op as usize].width) {
+                        // An argument about which nothing is known gets a made-up number.
                         0 => (s, Uniformity::Divergent, 32),
                         w => (s, Uniformity::Divergent, w),
                     })
                     .collect();
-                match fold(&solved.grid, f, u32::from(node.width), &args).0 {
+                match fold(&solution.grid, f, u32::from(node.width), &args).0 {
                     Shape::Const(v) => Some(v),
                     _ => None,
                 }
             }
             Kind::Max => {
-                let (op, _) = solved.graph.operands(n).last()?;
+                let (op, _) = solution.graph.operands(n).last()?;
                 let v = self.value(t, op, lane)?;
                 let to_integer = |op| matches!(op, Op::ConvertFToU | Op::ConvertFToS);
-                Some(match solved.program.module.inst(node.inst?).op {
+                Some(match solution.program.module.inst(node.inst?).op {
                     Op::GroupNonUniformBallotBitCount => u64::from(v.count_ones()),
-                    // Numbers that are made up are integers.
-                    made if to_integer(made) && super::node(solved, op).shape.is_exact() => float_of_code(v) as u64,
+                    // Made-up numbers are integers.
+                    made if to_integer(made) && super::node(solution, op).shape.is_exact() => float_of_code(v) as u64,
                     _ => v,
                 })
             }
             Kind::Pick => {
-                let mut ops = solved.graph.operands(n).map(|(op, _)| op);
+                let mut ops = solution.graph.operands(n).map(|(op, _)| op);
                 let index = self.value(t, ops.next()?, lane)?;
                 self.value(t, ops.nth(usize::try_from(index).ok()?)?, lane)
             }
@@ -64,7 +64,7 @@ impl Player<'_, '_, '_> {
                     })
                     .collect();
                 let key = (base, indices?);
-                // Of what the module writes nobody knows what it holds.
+                // The content of memory that the module writes is not known.
                 if t.strict.is_some() && !matches!(node.kind, Kind::Load { constant: true, .. }) {
                     return None;
                 }
@@ -77,11 +77,11 @@ impl Player<'_, '_, '_> {
         }
     }
 
-    /// What a subgroup instruction gives those who execute it.
+    /// Computes a subgroup instruction for one of the invocations that execute it.
     fn grouped(&self, t: &mut Trial, n: u32, lane: u32, here: &[(u32, u32)]) -> Option<u64> {
-        let (graph, size) = (&self.solved.graph, self.solved.grid.subgroup as u32);
-        let of = node(self.solved, n);
-        let inst = self.solved.program.module.inst(of.inst?);
+        let (graph, size) = (&self.solution.graph, self.solution.grid.subgroup as u32);
+        let of = node(self.solution, n);
+        let inst = self.solution.program.module.inst(of.inst?);
         let all: SmallVec<[u32; 64]> = here.iter().map(|h| h.0).filter(|l| l / size == lane / size).collect();
         let mut ops = graph.operands(n).map(|(op, _)| op);
         let (op, second) = (ops.next(), ops.next());
@@ -102,25 +102,25 @@ impl Player<'_, '_, '_> {
             }
             _ => {}
         }
-        // What can't be computed is made up, as uniform as it is.
+        // A result that can't be computed is made up, with the uniformity of the node.
         if !is_computed(inst) {
             return t.strict.is_none().then(|| self.number(t, n, lane));
         }
-        // Who else may be there is not said where a part of a subgroup is.
-        let whole = (self.solved.grid.lanes as u32 - lane / size * size).min(size);
+        // If a part of a subgroup is here, it is not known which other invocations are.
+        let whole = (self.solution.grid.lanes as u32 - lane / size * size).min(size);
         if t.strict.is_some() && (all.len() as u32) < whole {
             return None;
         }
         let named = second.and_then(|n| self.value(t, n, lane));
         let width = u32::from(of.width);
-        Together { all: &all, size }.gives(inst, lane, width, named, |l| op.and_then(|op| self.value(t, op, l)))
+        ActiveLanes { all: &all, size }.evaluate(inst, lane, width, named, |l| op.and_then(|op| self.value(t, op, l)))
     }
 
-    /// What a node is for an invocation.
+    /// Returns the value of a node for an invocation.
     pub(super) fn value(&self, t: &mut Trial, n: u32, lane: u32) -> Option<u64> {
-        let solved = self.solved;
-        let n = solved.graph.find(n);
-        let node = node(solved, n);
+        let solution = self.solution;
+        let n = solution.graph.find(n);
+        let node = node(solution, n);
         if let Some(v) = node.shape.value(lane as usize) {
             if let Some(strict) = &mut t.strict {
                 strict.assumes = strict.assumes.and(node.shape_assumes);
@@ -128,7 +128,7 @@ impl Player<'_, '_, '_> {
             return Some(v);
         }
         if let Some(slot) = t.plan.slots.get(&n) {
-            let at = slot * solved.grid.lanes + lane as usize;
+            let at = slot * solution.grid.lanes + lane as usize;
             if let Some(strict) = &mut t.strict {
                 strict.touched |= strict.made_up[at];
             }
@@ -151,18 +151,19 @@ impl Player<'_, '_, '_> {
         Some(self.number(t, n, lane))
     }
 
-    /// A number that is made up for a node, as uniform as it is.
+    /// Returns a made-up value for a node, with the uniformity of the node.
     fn number(&self, t: &mut Trial, n: u32, lane: u32) -> u64 {
-        let node = node(self.solved, n);
-        let over = node.inst.and_then(|r| self.over.get(&r)).copied().unwrap_or(node.over).max(node.over);
-        let group = self.group(over, lane);
-        let element = node.inst.is_some_and(|r| self.solved.program.module.inst(r).op == Op::CompositeExtract);
+        let node = node(self.solution, n);
+        let uniformity =
+            node.inst.and_then(|r| self.uniformity.get(&r)).copied().unwrap_or(node.uniformity).max(node.uniformity);
+        let group = self.group(uniformity, lane);
+        let element = node.inst.is_some_and(|r| self.solution.program.module.inst(r).op == Op::CompositeExtract);
         let v = match node.inst {
             Some(at) => t.choose((at, group)),
             None => t.choose((n, group)),
         };
         let v = match node.width {
-            // Floats that are integers keep so many bits.
+            // Floats that are integers hold this many bits.
             0 if element => v & 0xffff,
             0 => v & 0xffff_ffff,
             w @ 1..64 => v & ((1 << w) - 1),
@@ -174,12 +175,12 @@ impl Player<'_, '_, '_> {
         v
     }
 
-    /// A built-in of which only the place in a workgroup is known.
+    /// Returns the value of a built-in of which only the position in the workgroup is known.
     fn source(&self, t: &mut Trial, n: u32, lane: u32) -> Option<u64> {
-        let solved = self.solved;
-        let grid = &solved.grid;
-        let (variable, component) = *solved.graph.source_of.get(&n)?;
-        let (number, axis) = source::which(solved.program.module, self.decorations, variable, component)?;
+        let solution = self.solution;
+        let grid = &solution.grid;
+        let (variable, component) = *solution.graph.source_of.get(&n)?;
+        let (number, axis) = inputs::which(solution.program.module, self.decorations, variable, component)?;
         let axis = axis as usize;
         match number {
             BuiltIn::NumSubgroups => grid.size.map(|_| grid.lanes.div_ceil(grid.subgroup) as u64),
@@ -196,7 +197,7 @@ impl Player<'_, '_, '_> {
                 let size = grid.size?;
                 t.place();
                 let first = *t.workgroup.get(axis)? * u64::from(*size.get(axis)?);
-                Some(match &node(solved, n).shape {
+                Some(match &node(solution, n).shape {
                     Shape::Offset { lanes, .. } => first + u64::from(lanes[lane as usize]),
                     _ => first,
                 })

@@ -1,4 +1,4 @@
-//! What the rules say about themselves.
+//! The declarations of the rules with their documentation.
 
 use crate::declare_rule;
 
@@ -11,7 +11,7 @@ declare_rule! {
     /// the branch, and to where that begins to differ.
     /// ## Why
     /// The elements of a matrix are spread over the invocations of its scope. Where some are missing, so are their
-    /// elements: the behaviour is undefined, and on devices results are wrong or the device hangs. Access to single
+    /// elements: the behavior is undefined, and on devices results are wrong or the device hangs. Access to single
     /// elements through a pointer is not concerned.
     /// ## Example
     /// Bad: half of each subgroup loads the matrix.
@@ -185,9 +185,9 @@ declare_rule! {
     ///   `gl_LocalInvocationIndex / 32` is the same in 32 consecutive invocations;
     /// - subgroups have 32 invocations, where that is needed and neither `--subgroup-size` nor a profile says how many
     ///   they have;
-    /// - no invocation writes memory that others read meanwhile, where a value comes from a buffer that the module
+    /// - no invocation writes memory that others read at the same time, where a value comes from a buffer that the module
     ///   writes, or from shared memory that may be written between the same two barriers;
-    /// - every invocation holds as many elements of a matrix, where the number of elements decides;
+    /// - all invocations hold equally many elements of a matrix, where the number of elements decides;
     /// - what was reduced over a workgroup by way of shared memory covers the value of each invocation, where an
     ///   invocation decides by the largest (say) of its own value and the reduced ones;
     /// - subgroups stay together where different subgroups go different ways, which is promised only to modules with

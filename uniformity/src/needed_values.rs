@@ -1,56 +1,56 @@
-//! Which values decide anything: conditions of branches, operands that must be the same for all, and whatever those
-//! are made of. What a shader computes besides - as a rule most of it - needs no nodes.
+//! Finds the values that the analysis needs: conditions of branches, operands that must be uniform, and the values from
+//! which those are computed (a backward slice). Most of what a shader computes needs no nodes.
 //!
-//! The answer is for the whole module, not for each call. It holds too many ids where in doubt: a value that is wanted
-//! and has no node counts as different in every invocation. What is true of the set of wanted ids:
+//! The answer is for the whole module, not for each call. In doubt it has too many ids; a needed value without a node
+//! would count as divergent. The set of needed ids has these properties:
 //!
-//! 1. With a value, what it is computed from is wanted: its operands, for a call's result what the callee returns, for
-//!    a parameter the arguments of all calls.
-//! 2. With a load, the contents of the variable (or of what the parameter points to) are wanted: all that is written
-//!    there, and every pointer through which that happens, also by the functions that it is passed to. An address alone
-//!    wants no contents.
+//! 1. With a value, it has the values from which that is computed: its operands, for the result of a call the values
+//!    that the callee returns, for a parameter the arguments of all calls.
+//! 2. With a load, the contents of the variable (or of what the parameter points to) are needed: every value that is
+//!    stored there, and every pointer through which one is stored, also in functions to which the pointer is passed. An
+//!    address alone needs no contents.
 
-use super::marks::Marks;
+use super::inst_flags::InstFlags;
+use super::instructions::uniform_operands;
 use super::memory::root;
-use super::values::uniform_operands;
-use crate::layout::Layouts;
+use crate::leaves::LeafLayouts;
 use coop_ir::entry::CallGraph;
 use coop_ir::grammar::Op;
 use coop_ir::hash::FxHashMap;
 use coop_ir::pointers;
 use coop_ir::{Id, IdIndex, IdSet, IdTable, Inst, InstRef, Module};
 
-/// What is asked of a module to find the set.
+/// The data from which the set is found.
 struct Slicer<'a> {
     module: &'a Module,
     calls: &'a CallGraph,
-    layouts: &'a Layouts,
-    marks: &'a Marks,
-    wanted: IdSet,
+    layouts: &'a LeafLayouts,
+    marks: &'a InstFlags,
+    needed: IdSet,
     work: Vec<Id>,
-    /// Variables and parameters whose contents are wanted.
+    /// Variables and parameters whose contents are needed.
     contents: IdSet,
-    /// Those to look at.
+    /// The ids to visit.
     read: Vec<Id>,
-    /// The instructions that write somewhere or pass a pointer on, and for each the one before it that does so with the
-    /// same variable or parameter, counted from 1.
+    /// The instructions that write through a pointer or pass it on, and for each the previous one for the same variable
+    /// or parameter, counted from 1.
     touches: Vec<(InstRef, u32)>,
-    /// By variable or parameter, the last of those.
+    /// The last of those, by variable or parameter.
     touched: IdIndex,
-    /// Where each parameter is: its function, and which it is.
+    /// The function and the index of each parameter.
     params: IdTable<(u32, u32)>,
-    /// By function, the calls of it.
+    /// The calls of each function.
     called: FxHashMap<usize, Vec<InstRef>>,
 }
 
-/// The wanted ids of a module.
-pub(super) fn wanted(module: &Module, calls: &CallGraph, layouts: &Layouts, marks: &Marks) -> IdSet {
+/// Returns the needed ids of a module.
+pub(super) fn needed(module: &Module, calls: &CallGraph, layouts: &LeafLayouts, marks: &InstFlags) -> IdSet {
     let mut this = Slicer {
         module,
         calls,
         layouts,
         marks,
-        wanted: IdSet::default(),
+        needed: IdSet::default(),
         work: Vec::new(),
         contents: IdSet::default(),
         read: Vec::new(),
@@ -69,12 +69,12 @@ pub(super) fn wanted(module: &Module, calls: &CallGraph, layouts: &Layouts, mark
             break;
         }
     }
-    this.wanted
+    this.needed
 }
 
 impl<'a> Slicer<'a> {
     fn want(&mut self, id: Id) {
-        if self.wanted.insert(id) {
+        if self.needed.insert(id) {
             self.work.push(id);
         }
     }
@@ -87,7 +87,7 @@ impl<'a> Slicer<'a> {
         self.module.type_of(id).is_some_and(|t| self.layouts.storage(t).is_some())
     }
 
-    /// Finds what is wanted from the start, and who touches which variable.
+    /// Finds the values that are needed from the start, and the instructions that access each variable.
     fn look(&mut self) {
         let module = self.module;
         for (f, function) in module.functions.iter().enumerate() {
@@ -136,14 +136,14 @@ impl<'a> Slicer<'a> {
         }
     }
 
-    /// The variable or parameter that a pointer leads into.
+    /// Returns the variable or parameter that a pointer leads into.
     fn root(&self, pointer: Id) -> Option<Id> {
         let id = pointers::root(self.module, pointer, |op| op.is_member_chain() || op == Op::CopyObject)?;
         if self.params.get(id).is_some() { Some(id) } else { root(self.module, id) }
     }
 
-    /// Wants what is behind a pointer.
-    fn want_contents(&mut self, pointer: Id) {
+    /// Adds the contents behind a pointer.
+    fn need_contents(&mut self, pointer: Id) {
         if let Some(root) = self.root(pointer)
             && self.contents.insert(root)
         {
@@ -152,7 +152,7 @@ impl<'a> Slicer<'a> {
         }
     }
 
-    /// All that is written to a variable, or to what a parameter points to.
+    /// Adds all values that are written to a variable, or to what a parameter points to.
     fn fill(&mut self, root: Id) {
         let module = self.module;
         let mut next = self.touched.get(root).unwrap_or(0);
@@ -163,23 +163,23 @@ impl<'a> Slicer<'a> {
                 Op::FunctionCall => self.passed(inst, root),
                 Op::CopyMemory => {
                     self.want_all(inst);
-                    inst.id(1).into_iter().for_each(|id| self.want_contents(id));
+                    inst.id(1).into_iter().for_each(|id| self.need_contents(id));
                 }
                 _ => self.want_all(inst),
             }
         }
         for at in self.calls_of(root) {
-            self.argument(module.inst(at), root).into_iter().for_each(|id| self.want_contents(id));
+            self.argument(module.inst(at), root).into_iter().for_each(|id| self.need_contents(id));
         }
     }
 
-    /// The calls of the function that a parameter belongs to.
+    /// Returns the calls of a parameter's function.
     fn calls_of(&self, param: Id) -> Vec<InstRef> {
         let function = self.params.get(param).map(|p| p.0 as usize);
         function.and_then(|f| self.called.get(&f)).cloned().unwrap_or_default()
     }
 
-    /// What a call passes for a parameter.
+    /// Returns the argument of a call for a parameter.
     fn argument(&self, call: &Inst, param: Id) -> Option<Id> {
         call.ids_from(1).nth(self.params.get(param)?.1 as usize)
     }
@@ -193,16 +193,16 @@ impl<'a> Slicer<'a> {
             return;
         }
         let Some(inst) = module.def_inst(id) else { return };
-        // Constants and types have nodes without asking, and lead nowhere.
+        // Constants and types have nodes anyway, and need nothing else.
         if inst.op.is_type() || inst.op.is_constant() || matches!(inst.op, Op::Label | Op::Function) {
             return;
         }
         self.want_all(inst);
         match inst.op {
-            Op::Load => inst.accessed().into_iter().for_each(|id| self.want_contents(id)),
+            Op::Load => inst.accessed().into_iter().for_each(|id| self.need_contents(id)),
             Op::FunctionCall => {
                 let pointers: Vec<Id> = inst.ids_from(1).filter(|id| self.is_pointer(*id)).collect();
-                pointers.into_iter().for_each(|id| self.want_contents(id));
+                pointers.into_iter().for_each(|id| self.need_contents(id));
                 let callee = inst.id(0).and_then(|id| self.calls.function(id));
                 let blocks = callee.map_or(&[][..], |f| &module.functions[f].blocks);
                 let ends = blocks.iter().filter_map(|b| b.insts.last()).map(|r| module.inst(*r));
@@ -210,13 +210,13 @@ impl<'a> Slicer<'a> {
             }
             Op::ExtInst | Op::ExtInstWithForwardRefsKHR => {
                 let pointers: Vec<Id> = inst.ids_from(2).filter(|id| self.is_pointer(*id)).collect();
-                pointers.into_iter().for_each(|id| self.want_contents(id));
+                pointers.into_iter().for_each(|id| self.need_contents(id));
             }
             _ => {}
         }
     }
 
-    /// A call that gets a pointer to contents that are wanted.
+    /// Handles a call that takes a pointer to needed contents.
     fn passed(&mut self, call: &'a Inst, variable: Id) {
         let callee = call.id(0).and_then(|id| self.calls.function(id)).map(|f| &self.module.functions[f]);
         let params: Vec<Id> = callee
@@ -229,7 +229,7 @@ impl<'a> Slicer<'a> {
         for (i, id) in call.ids_from(1).enumerate() {
             if self.is_pointer(id) && self.root(id) == Some(variable) {
                 self.want(id);
-                params.get(i).copied().into_iter().for_each(|p| self.want_contents(p));
+                params.get(i).copied().into_iter().for_each(|p| self.need_contents(p));
             }
         }
     }

@@ -1,27 +1,28 @@
-//! Values that invocations combine by way of shared memory.
+//! Recognizes reductions over a workgroup through shared memory.
 //!
-//! The idiom: every subgroup reduces what its invocations have, one of them stores the result into a place of its own in
-//! shared memory, and behind a barrier every invocation combines its own value with what was stored, by the operation of
-//! the reduction, for which combining twice is combining once. Each then has the same: its own value is in what its
-//! subgroup stored. The other form is of a predicate: every subgroup votes on a comparison with a limit, stores a number
-//! on one side of the limit or on the other, each invocation takes the maximum (say) of its own value and of those, and
-//! compares that with the limit.
+//! The idiom: every subgroup reduces the values of its invocations, one of them stores the result into a slot in shared
+//! memory, and behind a barrier every invocation combines its own value with the stored ones by the same operation. The
+//! operation is idempotent, and the own value is among those that the subgroup stored, so all invocations get the same
+//! result. The other form is about a predicate: every subgroup votes on a comparison with a limit and stores a number
+//! on one side of the limit or on the other; each invocation takes, say, the maximum of its own value and the stored
+//! numbers, and compares that with the limit.
 //!
-//! What must be so ([`Rule`]):
+//! Conditions of a [`ReductionRule`]:
 //!
-//! 1. One instruction writes the variable. Of every subgroup one invocation executes it, whenever the branch in front of it is
-//!    executed; that dominates the reads, so nothing older is read.
-//! 2. It stores what a whole subgroup reduced from the very value that is combined, by the same operation; or that vote.
-//! 3. Subgroups store into different places, and the place of the subgroup itself is read, or the places of all: then the
-//!    value is the same in the subgroup, or in the workgroup.
-//! 4. In a loop over the places all are combined: it has one exit, and the combination is in every round.
+//! 1. One instruction writes the variable. One invocation of every subgroup executes it whenever the branch in front of
+//!    it is executed. That branch dominates the reads, so no older value is read.
+//! 2. It stores the result of a reduction by a whole subgroup, of the very value that is combined, by the same
+//!    operation; or that vote.
+//! 3. Subgroups store into different slots. If the slot of the own subgroup is read, the value is uniform over the
+//!    subgroup; if all slots are, over the workgroup.
+//! 4. A loop over the slots combines all of them: it has one exit, and the combination is in every iteration.
 //!
-//! Where a loop ends is assumed to be right if it is not known. Floats are assumed to have no NaN among them.
+//! The bound of such a loop is assumed to be right if it is not known. Floats are assumed not to be NaN.
 
-use super::graph::{NONE, Program};
-use super::nodes::{Graph, Group, Kind, SharedStore};
+use super::program::{NONE, Program};
 use super::shape::{Fold, Shape, float_of_code};
-use super::solve::Solved;
+use super::solve::Solution;
+use super::value_graph::{Group, Kind, SharedStore, ValueGraph};
 use super::{Assumptions, Uniformity};
 use coop_ir::Id;
 use coop_ir::cfg::{Case, DomTree, Graph as Cfg};
@@ -30,7 +31,7 @@ use coop_ir::grammar::Op;
 use coop_ir::spv::{BuiltIn, GroupOperation, Scope};
 use smallvec::SmallVec;
 
-/// An operation for which combining twice is combining once.
+/// An idempotent operation: combining a value twice is the same as combining it once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Family {
     UMax,
@@ -58,10 +59,10 @@ impl Family {
         })
     }
 
-    fn of_combination(program: &Program, graph: &Graph, n: u32) -> Option<Family> {
+    fn of_combination(program: &Program, graph: &ValueGraph, n: u32) -> Option<Family> {
         let node = &graph.nodes[n as usize];
         let inst = program.module.inst(node.inst?);
-        // Integers have the numbers of GLSL.std.450 whatever the set.
+        // Integer instructions have the numbers of GLSL.std.450 whatever the set.
         let number = match node.kind {
             Kind::Fold(Fold::Glsl(number)) => number,
             Kind::Max if inst.op.is_ext_inst() && ExtSet::of(program.module, inst) == ExtSet::Glsl => inst.word(1)?,
@@ -82,7 +83,7 @@ impl Family {
             39 => Family::SMin,
             41 => Family::UMax,
             42 => Family::SMax,
-            // Those that care about NaN included.
+            // Including those that treat NaN specially.
             37 | 79 => Family::FMin,
             40 | 80 => Family::FMax,
             _ => return None,
@@ -98,44 +99,44 @@ impl Family {
     }
 }
 
-/// An index.
+/// An index into the variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Slot {
     Known(u64),
     Node(u32),
 }
 
-/// What is read and combined.
+/// The slots that are read and combined.
 #[derive(Clone, Debug)]
 enum Reads {
-    /// These places.
+    /// These slots.
     Some(SmallVec<[Slot; 4]>),
-    /// From the first of these on, up to the second, which is not read.
+    /// From the first of these up to, not including, the second.
     Range(u64, u32),
 }
 
-/// That a value is as uniform as what was read.
+/// The fact that a value is as uniform as the slots that were read.
 #[derive(Clone, Debug)]
-pub(super) struct Rule {
-    /// The value.
+pub(super) struct ReductionRule {
+    /// The node of the value.
     pub(super) node: u32,
-    /// The loop that combines, if it is one: behind it the value is so.
+    /// The loop that combines, if there is one: the rule holds behind it.
     behind: Option<u32>,
-    /// What was read.
+    /// The reads of the variable.
     reads: SmallVec<[u32; 4]>,
     places: Reads,
-    /// What is stored: reduced, or voted.
+    /// The node that is stored: a reduction, or a vote.
     reduced: u32,
     family: Family,
     predicate: Option<Predicate>,
-    /// Where it is stored.
+    /// The slot that is stored.
     slot: Slot,
-    /// The spot that decides who stores, and the condition with the value for which an invocation does.
+    /// The point that decides which invocations store, and the condition with the value for which one does.
     anchor: u32,
     condition: Option<(u32, bool)>,
 }
 
-/// A comparison with a limit, and what is stored if it holds for all (or for any), and if not.
+/// A comparison with a limit, and the values that are stored if it holds for all (or for any), and if not.
 #[derive(Clone, Debug)]
 struct Predicate {
     op: Op,
@@ -145,14 +146,14 @@ struct Predicate {
     bad: u32,
 }
 
-/// Finds where the idiom is.
+/// Finds the idiom.
 struct Finder<'a, 'm> {
     program: &'a Program<'m>,
-    graph: &'a Graph,
+    graph: &'a ValueGraph,
     dom: Option<DomTree>,
 }
 
-/// A value and what is combined with it.
+/// A value and the reads that are combined with it.
 struct Combination {
     family: Family,
     own: u32,
@@ -160,30 +161,30 @@ struct Combination {
     behind: Option<u32>,
 }
 
-/// How many values are combined one after the other at most.
+/// The most values that are combined in a row.
 const MAX_CHAIN: usize = 64;
 
-/// The rules of a program, by node.
-pub(super) fn rules(program: &Program, graph: &Graph) -> Vec<Rule> {
+/// Returns the rules of a program, by node.
+pub(super) fn rules(program: &Program, graph: &ValueGraph) -> Vec<ReductionRule> {
     if graph.shared_stores.is_empty() {
         return Vec::new();
     }
     let mut finder = Finder { program, graph, dom: None };
-    let mut found: Vec<Rule> = graph.standing().filter_map(|n| finder.rule(n)).collect();
+    let mut found: Vec<ReductionRule> = graph.standing().filter_map(|n| finder.rule(n)).collect();
     found.sort_unstable_by_key(|r| r.node);
     found
 }
 
 impl Finder<'_, '_> {
-    fn rule(&mut self, n: u32) -> Option<Rule> {
+    fn rule(&mut self, n: u32) -> Option<ReductionRule> {
         let (combination, compared) = match self.combination(n) {
             Some(c) => (c, None),
             None => {
                 let (op, left, limit) = self.comparison(n)?;
                 let combination = self.combination(left)?;
-                // What a loop combines is so behind it.
-                let spot = self.graph.nodes[n as usize].spot;
-                if combination.behind.is_some_and(|l| self.program.in_loop(spot, l)) {
+                // The result of a loop is complete behind it.
+                let point = self.graph.nodes[n as usize].point;
+                if combination.behind.is_some_and(|l| self.program.in_loop(point, l)) {
                     return None;
                 }
                 (combination, Some((op, left, limit)))
@@ -204,17 +205,17 @@ impl Finder<'_, '_> {
             }
         };
         let (anchor, condition) = self.anchor(store)?;
-        self.dominates(self.graph.nodes[reduced as usize].spot, anchor).then_some(())?;
+        self.dominates(self.graph.nodes[reduced as usize].point, anchor).then_some(())?;
         for read in &combination.reads {
-            let spot = self.graph.nodes[*read as usize].spot;
-            (spot != anchor && self.dominates(anchor, spot)).then_some(())?;
+            let point = self.graph.nodes[*read as usize].point;
+            (point != anchor && self.dominates(anchor, point)).then_some(())?;
         }
         let slot = self.slot(store.pointer, store.address)?;
         let places = match combination.behind {
             Some(l) => self.range(l, combination.reads[0], n, compared.map(|c| c.1))?,
             None => Reads::Some(combination.reads.iter().map(|r| self.slot_of_read(*r)).collect::<Option<_>>()?),
         };
-        Some(Rule {
+        Some(ReductionRule {
             node: n,
             behind: combination.behind,
             reads: combination.reads,
@@ -228,7 +229,7 @@ impl Finder<'_, '_> {
         })
     }
 
-    /// What is combined to a value: by several instructions in a row, or in a loop.
+    /// Returns the combination that makes a value: several instructions in a row, or a loop.
     fn combination(&self, n: u32) -> Option<Combination> {
         if let Some(family) = Family::of_combination(self.program, self.graph, n) {
             let mut reads = SmallVec::new();
@@ -238,9 +239,9 @@ impl Finder<'_, '_> {
             }
             return (!reads.is_empty()).then_some(Combination { family, own, reads, behind: None });
         }
-        // In a loop over what was stored, the value is a phi that begins with the invocation's own.
+        // In a loop over the slots, the value is a phi that begins with the invocation's own value.
         let node = &self.graph.nodes[n as usize];
-        let l = self.program.headed_loop(node.spot).filter(|_| node.kind == Kind::Phi)?;
+        let l = self.program.headed_loop(node.point).filter(|_| node.kind == Kind::Phi)?;
         let (mut begin, mut back) = (None, None);
         for (op, edge) in self.graph.operands(n) {
             let inside = self.program.in_loop(self.program.edge(edge?).from, l);
@@ -255,7 +256,7 @@ impl Finder<'_, '_> {
         (self.step(combined, family, &mut reads)? == n).then_some(Combination { family, own, reads, behind: Some(l) })
     }
 
-    /// The other operand, if a value combines one with what is read from shared memory.
+    /// Returns the other operand, if a value combines one with a read of shared memory.
     fn step(&self, n: u32, family: Family, reads: &mut SmallVec<[u32; 4]>) -> Option<u32> {
         if reads.len() >= MAX_CHAIN || Family::of_combination(self.program, self.graph, n) != Some(family) {
             return None;
@@ -272,7 +273,7 @@ impl Finder<'_, '_> {
         Some(own)
     }
 
-    /// A comparison of what may be combined with a limit.
+    /// Returns a comparison of a combination with a limit.
     fn comparison(&self, n: u32) -> Option<(Op, u32, u32)> {
         let node = &self.graph.nodes[n as usize];
         let op = self.program.module.inst(node.inst?).op;
@@ -281,14 +282,14 @@ impl Finder<'_, '_> {
         known.then_some((op, ops.next()?, ops.next()?))
     }
 
-    /// The instruction that reduced the value, if it is what is stored.
+    /// Returns the instruction that reduced the value, if its result is stored.
     fn reduced(&self, stored: u32, of: &Combination) -> Option<u32> {
         let operand = self.reduction(stored, of.family)?;
         let votes = matches!(self.op(stored)?, Op::GroupNonUniformAll | Op::GroupNonUniformAny);
         (!votes && (operand == of.own || stored == of.own)).then_some(stored)
     }
 
-    /// The operand of a reduction by a whole subgroup.
+    /// Returns the operand of a reduction by a whole subgroup.
     fn reduction(&self, n: u32, family: Family) -> Option<u32> {
         let node = &self.graph.nodes[n as usize];
         let inst = self.program.module.inst(node.inst?);
@@ -302,7 +303,7 @@ impl Finder<'_, '_> {
         self.graph.operands(n).next().map(|(op, _)| op).filter(|_| fits)
     }
 
-    /// The vote, and on what, if what is stored is chosen by one.
+    /// Returns the vote and its predicate, if a vote selects the stored value.
     fn voted(&self, stored: u32, of: &Combination, (op, left, limit): (Op, u32, u32)) -> Option<(u32, Predicate)> {
         if self.op(stored)? != Op::Select {
             return None;
@@ -316,9 +317,10 @@ impl Finder<'_, '_> {
             Family::FMax | Family::FMin => float,
             Family::And | Family::Or => false,
         };
-        // The greatest is below a limit if all are, and above it if any is; the least the other way round.
+        // The maximum is below a limit if all values are, and above it if any is; for the minimum it is the other way
+        // around.
         let family = if of.family.is_max() == less { Family::And } else { Family::Or };
-        // Who has NaN is not among those that are above.
+        // A NaN is not above the limit.
         if !fits || family == Family::Or && float {
             return None;
         }
@@ -338,16 +340,16 @@ impl Finder<'_, '_> {
         self.graph.nodes[n as usize].inst.map(|r| self.program.module.inst(r).op)
     }
 
-    /// The spot that decides who stores, and the condition with the value for which an invocation does.
+    /// Returns the point that decides which invocations store, and the condition with the value for which one does.
     fn anchor(&mut self, store: &SharedStore) -> Option<(u32, Option<(u32, bool)>)> {
-        let &[edge] = self.program.into(store.spot) else { return Some((store.spot, None)) };
+        let &[edge] = self.program.into(store.point) else { return Some((store.point, None)) };
         let edge = self.program.edge(edge);
         let condition = self.graph.conditions[edge.from as usize];
         let when = match edge.case {
             Case::True => true,
             Case::False => false,
-            // Nobody decides.
-            _ => return Some((store.spot, None)),
+            // No branch decides.
+            _ => return Some((store.point, None)),
         };
         (condition != NONE).then(|| (edge.from, Some((self.graph.find(condition), when))))
     }
@@ -356,7 +358,7 @@ impl Finder<'_, '_> {
         let program = self.program;
         let dom = self.dom.get_or_insert_with(|| {
             let edges: Vec<_> = program.edges.iter().map(|e| (e.from as usize, e.to as usize)).collect();
-            DomTree::new(&Cfg::new(program.spots.len(), &edges), 0)
+            DomTree::new(&Cfg::new(program.points.len(), &edges), 0)
         });
         dom.dominates(a as usize, b as usize)
     }
@@ -367,7 +369,7 @@ impl Finder<'_, '_> {
         self.slot(inst.id(0)?, address)
     }
 
-    /// The index into a variable: 0 of one that has none.
+    /// Returns the index into a variable: 0 if it has none.
     fn slot(&self, pointer: Id, address: u32) -> Option<Slot> {
         let module = self.program.module;
         let chain = module.def_inst(pointer)?;
@@ -388,14 +390,15 @@ impl Finder<'_, '_> {
         ops.next().is_none().then_some(Slot::Node(only))
     }
 
-    /// The places over which a loop runs, one in each round, all of which are combined to the phi of its header.
+    /// Returns the slots over which a loop runs, one in each iteration, all of which are combined into the phi of its
+    /// header.
     fn range(&mut self, l: u32, read: u32, phi: u32, compared: Option<u32>) -> Option<Reads> {
         let program = self.program;
         let phi = compared.unwrap_or(phi);
-        let header = self.graph.nodes[phi as usize].spot;
+        let header = self.graph.nodes[phi as usize].point;
         let Slot::Node(index) = self.slot_of_read(read)? else { return None };
         let of = &self.graph.nodes[index as usize];
-        if program.loops[l as usize].entries.len() != 1 || of.kind != Kind::Phi || of.spot != header {
+        if program.loops[l as usize].entries.len() != 1 || of.kind != Kind::Phi || of.point != header {
             return None;
         }
         let (mut first, mut latch) = (None, None);
@@ -410,9 +413,9 @@ impl Finder<'_, '_> {
                 first?;
             }
         }
-        // One way out: where the index has come to the end.
+        // The only exit is the one where the index has reached the end.
         let inside = |s: u32| program.in_loop(s, l);
-        let mut exits = (0..program.spots.len() as u32).filter(|s| inside(*s)).filter(|s| {
+        let mut exits = (0..program.points.len() as u32).filter(|s| inside(*s)).filter(|s| {
             let mut out = program.out(*s).map(|e| program.edge(e).to);
             program.out(*s).is_empty() || out.any(|to| !inside(to))
         });
@@ -426,12 +429,12 @@ impl Finder<'_, '_> {
         let less = matches!(self.op(condition)?, Op::ULessThan | Op::SLessThan | Op::INotEqual);
         let mut ops = self.graph.operands(condition).map(|(op, _)| op);
         let (left, end) = (ops.next()?, ops.next()?);
-        let combined = self.graph.nodes[read as usize].spot;
+        let combined = self.graph.nodes[read as usize].point;
         let always = self.dominates(exit, combined) && exit != combined && self.dominates(combined, latch?);
         (less && left == index && always).then_some(Reads::Range(first?, end))
     }
 
-    /// Returns true if a value is another one more 1.
+    /// Returns true if a value is another one plus 1.
     fn is_next(&self, n: u32, index: u32) -> bool {
         let mut ops = self.graph.operands(n).map(|(op, _)| op);
         let one = |n: Option<u32>| n.is_some_and(|n| self.graph.nodes[n as usize].shape == Shape::Const(1));
@@ -439,7 +442,8 @@ impl Finder<'_, '_> {
     }
 }
 
-/// For a comparison that the idiom may have: whether what is less passes, whether it is of signed numbers, of floats.
+/// Returns the properties of a comparison that the idiom may have: true if lesser values pass, if it is signed, if it
+/// is of floats.
 fn comparison_of(op: Op) -> Option<(bool, bool, bool)> {
     Some(match op {
         Op::ULessThan | Op::ULessThanEqual => (true, false, false),
@@ -452,71 +456,74 @@ fn comparison_of(op: Op) -> Option<(bool, bool, bool)> {
     })
 }
 
-fn shared_variable(program: &Program, graph: &Graph, n: u32) -> Option<Id> {
+fn shared_variable(program: &Program, graph: &ValueGraph, n: u32) -> Option<Id> {
     let node = &graph.nodes[n as usize];
     let inst = program.module.inst(node.inst.filter(|_| matches!(node.kind, Kind::Load { .. }))?);
     let variable = super::memory::root(program.module, inst.id(0)?)?;
     graph.shared_stores.contains_key(&variable).then_some(variable)
 }
 
-/// How many instructions may write a variable of shared memory.
-fn graph_writes(graph: &Graph, variable: Id) -> u32 {
+/// Returns the number of instructions that may write a variable of shared memory.
+fn graph_writes(graph: &ValueGraph, variable: Id) -> u32 {
     graph.shared_writes.get(&Some(variable)).copied().unwrap_or(0)
         + graph.shared_writes.get(&None).copied().unwrap_or(0)
 }
 
-impl Rule {
-    /// The loop behind which alone the rule holds, if its node is a phi of that loop.
-    pub(super) fn only_behind(&self, graph: &Graph) -> Option<u32> {
+impl ReductionRule {
+    /// Returns the loop behind which alone the rule holds, if its node is a phi of that loop.
+    pub(super) fn only_behind(&self, graph: &ValueGraph) -> Option<u32> {
         self.behind.filter(|_| graph.nodes[self.node as usize].kind == Kind::Phi)
     }
 }
 
-/// Whether a lane stores.
+/// Returns true if a lane stores.
 type Stores<'a> = Box<dyn Fn(usize) -> bool + 'a>;
 
-impl Solved<'_, '_> {
-    /// Over what a rule says that its node is the same, and what must hold; `None` if it says nothing, or not yet.
-    pub(super) fn by_rule(&self, rule: &Rule) -> Option<(Uniformity, Assumptions)> {
+impl Solution<'_, '_> {
+    /// Returns the scope over which a rule makes its node uniform, and the assumptions; `None` if the rule does not
+    /// apply, or not yet.
+    pub(super) fn by_rule(&self, rule: &ReductionRule) -> Option<(Uniformity, Assumptions)> {
         let mut assumes =
             if rule.family.is_float() && rule.predicate.is_none() { Assumptions::REDUCED } else { Assumptions::NONE };
-        let mut over = self.flow.spots[rule.anchor as usize];
-        assumes = assumes.and(self.flow.spots_assume[rule.anchor as usize]);
-        // A whole subgroup reduces.
-        let reducing = self.graph.nodes[rule.reduced as usize].spot as usize;
-        if self.flow.spots[reducing] > Uniformity::Subgroup || over > Uniformity::Subgroup {
+        let mut uniformity = self.flow.points[rule.anchor as usize];
+        assumes = assumes.and(self.flow.points_assume[rule.anchor as usize]);
+        // A whole subgroup must reduce.
+        let reducing = self.graph.nodes[rule.reduced as usize].point as usize;
+        if self.flow.points[reducing] > Uniformity::Subgroup || uniformity > Uniformity::Subgroup {
             return None;
         }
-        assumes = assumes.and(self.flow.spots_assume[reducing]);
-        if (over == Uniformity::Subgroup || self.flow.spots[reducing] == Uniformity::Subgroup) && !self.subgroup_flow {
-            assumes = assumes.and(Assumptions::MEETING);
+        assumes = assumes.and(self.flow.points_assume[reducing]);
+        if (uniformity == Uniformity::Subgroup || self.flow.points[reducing] == Uniformity::Subgroup)
+            && !self.subgroup_flow
+        {
+            assumes = assumes.and(Assumptions::RECONVERGENCE);
         }
-        let user = self.graph.nodes[rule.node as usize].spot;
+        let user = self.graph.nodes[rule.node as usize].point;
         for read in &rule.reads {
-            let spot = match rule.behind {
-                // As who is behind the loop sees it: it must have ended for all in the same round.
+            let point = match rule.behind {
+                // Seen from behind the loop: it must have ended for all in the same iteration.
                 Some(l) => self.behind(l).unwrap_or(user),
                 None => user,
             };
-            let (read, rests) = self.seen_from(*read, spot);
-            (over, assumes) = (over.max(read), assumes.and(rests));
+            let (read, rests) = self.seen_from(*read, point);
+            (uniformity, assumes) = (uniformity.max(read), assumes.and(rests));
         }
         if let Some(p) = &rule.predicate {
             assumes = assumes.and(self.judges(p)?);
         }
         let (place, rests) = self.place(rule)?;
-        over = over.max(place);
-        (over != Uniformity::Divergent).then_some((over, assumes.and(rests)))
+        uniformity = uniformity.max(place);
+        (uniformity != Uniformity::Divergent).then_some((uniformity, assumes.and(rests)))
     }
 
-    /// A spot behind a loop.
+    /// Returns a point behind a loop.
     fn behind(&self, l: u32) -> Option<u32> {
         let inside = |s: u32| self.program.in_loop(s, l);
         let exits = self.program.edges.iter().find(|e| inside(e.from) && !inside(e.to));
         exits.map(|e| e.to)
     }
 
-    /// What must hold for a vote to be seen on the right side of the limit.
+    /// Returns the assumptions under which a stored vote is on the right side of the limit.
     fn judges(&self, p: &Predicate) -> Option<Assumptions> {
         let [good, bad, limit] = [p.good, p.bad, p.limit].map(|n| &self.graph.nodes[n as usize]);
         if [good, bad, limit].iter().any(|n| n.shape == Shape::Top) {
@@ -536,8 +543,9 @@ impl Solved<'_, '_> {
         right.then(|| good.shape_assumes.and(bad.shape_assumes).and(limit.shape_assumes))
     }
 
-    /// Over what the places that are read have what each subgroup stored, and what must hold for that.
-    fn place(&self, rule: &Rule) -> Option<(Uniformity, Assumptions)> {
+    /// Returns the scope over which the slots that are read hold the values that each subgroup stored, and the
+    /// assumptions.
+    fn place(&self, rule: &ReductionRule) -> Option<(Uniformity, Assumptions)> {
         let grid = &self.grid;
         let (storing, mut assumes) = self.storing(rule)?;
         let single = grid.size.is_some() && grid.lanes <= grid.subgroup;
@@ -545,7 +553,7 @@ impl Solved<'_, '_> {
             Slot::Node(n) => self.built_in_of(n) == Some(BuiltIn::SubgroupId),
             Slot::Known(_) => false,
         };
-        // Subgroups have numbers from 0 on, wherever they are.
+        // Subgroups are numbered from 0, wherever they are.
         match &rule.places {
             Reads::Some(all) if own && !single && all.contains(&rule.slot) => {
                 return Some((Uniformity::Subgroup, assumes));
@@ -570,7 +578,7 @@ impl Solved<'_, '_> {
         if let Slot::Node(n) = rule.slot {
             assumes = assumes.and(self.graph.nodes[n as usize].shape_assumes);
         }
-        // Where each subgroup stores: one place, another one each.
+        // The slots of the subgroups: one each, all different.
         let mut stored: Vec<u64> = Vec::new();
         for first in (0..grid.lanes).step_by(grid.subgroup) {
             let members = first..(first + grid.subgroup).min(grid.lanes);
@@ -620,8 +628,8 @@ impl Solved<'_, '_> {
         }
     }
 
-    /// Who stores, if of each subgroup somebody does, and what must hold for that.
-    fn storing(&self, rule: &Rule) -> Option<(Stores<'_>, Assumptions)> {
+    /// Returns the lanes that store, if every subgroup has one, and the assumptions.
+    fn storing(&self, rule: &ReductionRule) -> Option<(Stores<'_>, Assumptions)> {
         let Some((condition, when)) = rule.condition else { return Some((Box::new(|_| true), Assumptions::NONE)) };
         let node = &self.graph.nodes[condition as usize];
         let (grid, size) = (&self.grid, self.grid.subgroup);
@@ -640,13 +648,13 @@ impl Solved<'_, '_> {
         })
     }
 
-    /// Returns true if a condition holds for the first invocation of each subgroup alone.
+    /// Returns true if a condition holds only for the first invocation of each subgroup.
     fn is_one_of_each(&self, condition: u32) -> bool {
         let node = &self.graph.nodes[condition as usize];
         let Some(op) = node.inst.map(|r| self.program.module.inst(r).op) else { return false };
         let mut ops = self.graph.operands(condition).map(|(op, _)| op);
         match (op, ops.next(), ops.next()) {
-            (Op::GroupNonUniformElect, ..) => self.flow.spots[node.spot as usize] <= Uniformity::Subgroup,
+            (Op::GroupNonUniformElect, ..) => self.flow.points[node.point as usize] <= Uniformity::Subgroup,
             (Op::IEqual, Some(a), Some(b)) => {
                 let zero = self.graph.nodes[b as usize].shape == Shape::Const(0);
                 zero && self.built_in_of(a) == Some(BuiltIn::SubgroupLocalInvocationId)
@@ -655,13 +663,13 @@ impl Solved<'_, '_> {
         }
     }
 
-    /// The built-in that a node is.
+    /// Returns the built-in of a node.
     fn built_in_of(&self, n: u32) -> Option<BuiltIn> {
         self.graph.built_in_of.get(&n).copied()
     }
 }
 
-/// Returns true if a number passes a comparison.
+/// Returns true if a comparison of two numbers holds.
 fn compare(op: Op, width: u32, a: u64, b: u64) -> bool {
     let unused = 64 - width.clamp(1, 64);
     let signed = |v: u64| ((v << unused) as i64) >> unused;

@@ -1,20 +1,20 @@
-//! What values are in a round, for each invocation.
+//! Evaluates nodes for all invocations in an iteration.
 
 use super::super::Uniformity;
-use super::super::graph::NONE;
-use super::super::nodes::Kind;
+use super::super::program::NONE;
 use super::super::shape::{Arg, Fold, Shape, fold};
-use super::{MAX_DEPTH, Prover, Round, Values};
+use super::super::value_graph::Kind;
+use super::{Iteration, MAX_DEPTH, Prover, Values};
 use coop_ir::cfg::Case;
 use std::rc::Rc;
 
 impl Prover<'_, '_, '_> {
     pub(super) fn unknown(&self) -> Values {
-        Rc::new(vec![None; self.solved.grid.lanes])
+        Rc::new(vec![None; self.solution.grid.lanes])
     }
 
-    pub(super) fn values(&self, n: u32, r: &mut Round, depth: u32) -> Values {
-        let n = self.solved.graph.find(n);
+    pub(super) fn values(&self, n: u32, r: &mut Iteration, depth: u32) -> Values {
+        let n = self.solution.graph.find(n);
         if let Some(v) = r.phis.get(&n).cloned() {
             r.varies = true;
             return v;
@@ -26,32 +26,34 @@ impl Prover<'_, '_, '_> {
             return self.unknown();
         }
         r.left -= 1;
-        // Stands in for itself while it is looked for.
+        // A cycle finds no value for the node itself.
         r.memo.insert(n, self.unknown());
         let values = self.find_values(n, r, depth);
         r.memo.insert(n, values.clone());
         values
     }
 
-    fn find_values(&self, n: u32, r: &mut Round, depth: u32) -> Values {
-        let solved = self.solved;
-        let node = &solved.graph.nodes[n as usize];
+    fn find_values(&self, n: u32, r: &mut Iteration, depth: u32) -> Values {
+        let solution = self.solution;
+        let node = &solution.graph.nodes[n as usize];
         if node.shape.is_exact() {
             r.assumes = r.assumes.and(node.shape_assumes);
-            return Rc::new((0..solved.grid.lanes).map(|l| node.shape.value(l)).collect());
+            return Rc::new((0..solution.grid.lanes).map(|l| node.shape.value(l)).collect());
         }
         match node.kind {
             Kind::Fold(f) => {
-                let ops: Vec<u32> = solved.graph.operands(n).map(|(op, _)| op).collect();
-                let widths: Vec<u32> = ops.iter().map(|op| u32::from(solved.graph.nodes[*op as usize].width)).collect();
+                let ops: Vec<u32> = solution.graph.operands(n).map(|(op, _)| op).collect();
+                let widths: Vec<u32> =
+                    ops.iter().map(|op| u32::from(solution.graph.nodes[*op as usize].width)).collect();
                 let args: Vec<Values> = ops.iter().map(|op| self.values(*op, r, depth + 1)).collect();
                 self.computed(f, u32::from(node.width), &args, &widths)
             }
             Kind::Pick => {
-                let all: Vec<Values> = solved.graph.operands(n).map(|(op, _)| self.values(op, r, depth + 1)).collect();
+                let all: Vec<Values> =
+                    solution.graph.operands(n).map(|(op, _)| self.values(op, r, depth + 1)).collect();
                 let Some((index, from)) = all.split_first() else { return self.unknown() };
                 let one = |lane: usize| from.get(usize::try_from(index[lane]?).ok()?)?[lane];
-                Rc::new((0..solved.grid.lanes).map(one).collect())
+                Rc::new((0..solution.grid.lanes).map(one).collect())
             }
             Kind::Phi => self.phi_values(n, r, depth),
             _ => self.unknown(),
@@ -59,7 +61,7 @@ impl Prover<'_, '_, '_> {
     }
 
     fn computed(&self, f: Fold, out: u32, args: &[Values], widths: &[u32]) -> Values {
-        let grid = &self.solved.grid;
+        let grid = &self.solution.grid;
         if args.len() > 4 || args.iter().all(|a| a.iter().all(Option::is_none)) {
             return self.unknown();
         }
@@ -78,17 +80,17 @@ impl Prover<'_, '_, '_> {
         Rc::new((0..grid.lanes).map(one).collect())
     }
 
-    fn phi_values(&self, n: u32, r: &mut Round, depth: u32) -> Values {
-        let solved = self.solved;
-        let program = solved.program;
-        let spot = solved.graph.nodes[n as usize].spot;
-        if let Some(l) = program.headed_loop(spot) {
-            // The first round, for someone who is in it; where a loop has several entries, no round begins at one of them.
+    fn phi_values(&self, n: u32, r: &mut Iteration, depth: u32) -> Values {
+        let solution = self.solution;
+        let program = solution.program;
+        let point = solution.graph.nodes[n as usize].point;
+        if let Some(l) = program.headed_loop(point) {
+            // The first iteration of a loop. A loop with several entries has no first iteration.
             if !program.in_loop(r.from, l) || program.loops[l as usize].entries.len() > 1 {
                 return self.unknown();
             }
-            let mut entering = solved.graph.operands(n).filter(|(_, e)| {
-                e.is_some_and(|e| solved.regions.taken[e as usize] && !program.in_loop(program.edge(e).from, l))
+            let mut entering = solution.graph.operands(n).filter(|(_, e)| {
+                e.is_some_and(|e| solution.regions.taken[e as usize] && !program.in_loop(program.edge(e).from, l))
             });
             r.varies = true;
             return match (entering.next(), entering.next()) {
@@ -96,28 +98,28 @@ impl Prover<'_, '_, '_> {
                 _ => self.unknown(),
             };
         }
-        // The closest branch that decides along which edge an invocation comes.
-        let Some(branch) = self.dom.idom(spot as usize).map(|b| b as u32) else { return self.unknown() };
-        let condition = solved.graph.conditions[branch as usize];
-        if condition == NONE || program.spot(branch).in_loop != program.spot(spot).in_loop {
+        // The closest branch that decides along which edge an invocation arrives.
+        let Some(branch) = self.dom.idom(point as usize).map(|b| b as u32) else { return self.unknown() };
+        let condition = solution.graph.conditions[branch as usize];
+        if condition == NONE || program.point(branch).in_loop != program.point(point).in_loop {
             return self.unknown();
         }
         let condition = self.values(condition, r, depth + 1);
-        r.asked.insert(branch);
-        let ops: Vec<(u32, u32)> = solved
+        r.used_branches.insert(branch);
+        let ops: Vec<(u32, u32)> = solution
             .graph
             .operands(n)
-            .filter_map(|(op, e)| Some((op, e.filter(|e| solved.regions.taken[*e as usize])?)))
+            .filter_map(|(op, e)| Some((op, e.filter(|e| solution.regions.taken[*e as usize])?)))
             .collect();
         let values: Vec<Values> = ops
             .iter()
             .map(|(op, e)| match self.implied(*op, *e) {
-                Some(v) => Rc::new(vec![Some(v); solved.grid.lanes]),
+                Some(v) => Rc::new(vec![Some(v); solution.grid.lanes]),
                 None => self.values(*op, r, depth + 1),
             })
             .collect();
-        let targets: Vec<u32> = solved.regions.next(branch).collect();
-        // For each target, the operands that may come from there.
+        let targets: Vec<u32> = solution.regions.next(branch).collect();
+        // For each target, the operands that may arrive from there.
         let from: Vec<(u32, Vec<usize>)> = targets
             .iter()
             .map(|t| (*t, (0..ops.len()).filter(|i| self.comes_by(branch, *t, ops[*i].1)).collect()))
@@ -135,12 +137,12 @@ impl Prover<'_, '_, '_> {
             }
             None => same(lane, &all),
         };
-        Rc::new((0..solved.grid.lanes).map(one).collect())
+        Rc::new((0..solution.grid.lanes).map(one).collect())
     }
 
-    /// Where a branch leads for a value of its condition.
+    /// Returns the target of a branch for a value of its condition.
     pub(super) fn target(&self, branch: u32, value: u64) -> Option<u32> {
-        let program = self.solved.program;
+        let program = self.solution.program;
         let edges = || program.out(branch).map(|e| program.edge(e));
         let found = edges().find(|e| match e.case {
             Case::True => value != 0,
@@ -151,12 +153,12 @@ impl Prover<'_, '_, '_> {
         found.or_else(|| edges().find(|e| e.case == Case::Default)).map(|e| e.to)
     }
 
-    /// The value of a branch's condition on one of its edges.
+    /// Returns the value of a branch's condition on one of its edges.
     fn implied(&self, op: u32, edge: u32) -> Option<u64> {
-        let solved = self.solved;
-        let e = solved.program.edge(edge);
-        let condition = solved.graph.conditions[e.from as usize];
-        if condition == NONE || solved.graph.find(condition) != op {
+        let solution = self.solution;
+        let e = solution.program.edge(edge);
+        let condition = solution.graph.conditions[e.from as usize];
+        if condition == NONE || solution.graph.find(condition) != op {
             return None;
         }
         match e.case {
@@ -167,14 +169,14 @@ impl Prover<'_, '_, '_> {
         }
     }
 
-    /// Returns true if a path from a branch by way of `to` leads along an edge, without coming to the branch again.
+    /// Returns true if a path from a branch through `to` takes an edge without reaching the branch again.
     fn comes_by(&self, branch: u32, to: u32, edge: u32) -> bool {
-        let program = self.solved.program;
+        let program = self.solution.program;
         let e = program.edge(edge);
         if e.from == branch {
             return e.to == to;
         }
-        let mut seen = vec![false; program.spots.len()];
+        let mut seen = vec![false; program.points.len()];
         let mut work = vec![to];
         while let Some(s) = work.pop() {
             if s == branch || s == e.to || std::mem::replace(&mut seen[s as usize], true) {
@@ -183,7 +185,7 @@ impl Prover<'_, '_, '_> {
             if s == e.from {
                 return true;
             }
-            work.extend(self.solved.regions.next(s));
+            work.extend(self.solution.regions.next(s));
         }
         false
     }

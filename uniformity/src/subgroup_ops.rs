@@ -1,25 +1,25 @@
-//! What a subgroup instruction gives each of those who execute it together, computed.
+//! Computes subgroup instructions for the invocations that execute them together.
 
 use coop_ir::Inst;
 use coop_ir::grammar::Op;
 use coop_ir::spv::GroupOperation;
 use smallvec::SmallVec;
 
-/// Those who execute a subgroup instruction together.
-pub(super) struct Together<'a> {
-    /// Where they are in the workgroup, ascending.
+/// The invocations that execute a subgroup instruction together.
+pub(super) struct ActiveLanes<'a> {
+    /// Their positions in the workgroup, ascending.
     pub(super) all: &'a [u32],
-    /// How many invocations a subgroup has.
+    /// The number of invocations of a subgroup.
     pub(super) size: u32,
 }
 
 /// The values of a few invocations.
 type Some64 = SmallVec<[u64; 64]>;
 
-impl Together<'_> {
-    /// What the instruction gives one of them, if it can be computed. `value` is their operand, `named` the index that the
-    /// invocation itself has, `width` that of the result in bits.
-    pub(super) fn gives(
+impl ActiveLanes<'_> {
+    /// Returns the result for one invocation, if it can be computed. `value` returns the operand of an invocation,
+    /// `named` is the index operand of this one, `width` the width of the result in bits.
+    pub(super) fn evaluate(
         &self,
         inst: &Inst,
         lane: u32,
@@ -51,7 +51,7 @@ impl Together<'_> {
                     return Some(u64::from(values.iter().any(|v| *v != 0)));
                 }
                 let (begin, fold) = reduction(inst.op, width)?;
-                let wanted = |l: u32| match operation {
+                let needed = |l: u32| match operation {
                     Some(0) => Some(true),
                     Some(1) => Some(l <= lane),
                     Some(2) => Some(l < lane),
@@ -59,7 +59,7 @@ impl Together<'_> {
                 };
                 let mut sum = begin;
                 for (l, v) in self.all.iter().zip(&values) {
-                    if wanted(*l)? {
+                    if needed(*l)? {
                         sum = mask(fold(sum, *v, width));
                     }
                 }
@@ -70,7 +70,7 @@ impl Together<'_> {
     }
 }
 
-/// Returns true if [`Together::gives`] knows the instruction.
+/// Returns true if [`ActiveLanes::evaluate`] knows the instruction.
 pub(super) fn is_computed(inst: &Inst) -> bool {
     let moves = matches!(
         inst.op,
@@ -95,7 +95,7 @@ pub(super) fn is_computed(inst: &Inst) -> bool {
 /// Combines two numbers of a width in bits.
 type Combine = fn(u64, u64, u32) -> u64;
 
-/// What a reduction begins with, and what it does with two numbers of a width.
+/// Returns the identity of a reduction, and its operation on two numbers.
 fn reduction(op: Op, width: u32) -> Option<(u64, Combine)> {
     let width = width.clamp(1, 64);
     let all = u64::MAX >> (64 - width);
