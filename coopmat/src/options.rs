@@ -19,13 +19,15 @@ pub enum Target {
 /// What an invocation's place in its subgroup is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Lanes {
-    /// [`Lanes::Subgroup`] if the device can require subgroup sizes and full subgroups, else [`Lanes::LocalIndex`].
+    /// [`Lanes::Subgroup`] if the device can require subgroup sizes and full subgroups, else [`Lanes::LocalIndex`]; that too
+    /// where a module is made for subgroups of a size that the device has not.
     #[default]
     Auto,
     /// Its place in a subgroup of the device. The pipeline must then require what [`Requirements`](crate::Requirements) says.
     Subgroup,
     /// Its place in the workgroup: so many consecutive invocations stand for a subgroup as
-    /// [`PipelineOptions::required_subgroup_size`] says. Such words run with subgroups of any size.
+    /// [`PipelineOptions::required_subgroup_size`] says. Such words run with subgroups of any size: what the module itself
+    /// does with subgroups goes through shared memory where the device has others.
     LocalIndex,
 }
 

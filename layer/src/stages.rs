@@ -275,8 +275,17 @@ impl ChangedStage {
         let module_type = ffi::s_type::<vk::ShaderModuleCreateInfo<'_>>();
         let size = lowered.and_then(|lowered| lowered.requirements.subgroup_size);
         // SAFETY: the caller's promise.
+        let asked = unsafe { chain::find::<vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo<'_>>(stage.p_next) };
+        // A size that the driver has not is emulated.
+        let foreign = lowered.is_some()
+            && device.active.as_ref().is_some_and(|active| {
+                let has = active.target.profile().subgroup_sizes();
+                asked.is_some_and(|asked| !has.contains(&asked.required_subgroup_size))
+            });
+        let other_size = size.is_some() || foreign;
+        // SAFETY: as above.
         let mut chain =
-            unsafe { Copy::new(stage.p_next, |s_type| s_type == module_type || size.is_some() && s_type == size_type) };
+            unsafe { Copy::new(stage.p_next, |s_type| s_type == module_type || other_size && s_type == size_type) };
         if let Some(size) = size {
             chain.push(size_type, &[size]);
         }
@@ -287,6 +296,9 @@ impl ChangedStage {
         }
         if size.is_some() {
             stage.flags &= !vk::PipelineShaderStageCreateFlags::ALLOW_VARYING_SUBGROUP_SIZE;
+        }
+        if foreign {
+            stage.flags &= !vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS;
         }
         stage.module = module;
         stage.p_next = chain.head();

@@ -15,6 +15,7 @@ mod cleanup;
 mod decorations;
 mod device;
 mod dialect;
+mod emulate;
 mod entry;
 mod inline;
 mod input_blocks;
@@ -84,8 +85,9 @@ pub enum Lanes {
     /// An invocation of a subgroup of the device, which must have the size that was said.
     #[default]
     Subgroup,
-    /// An invocation by its place in the workgroup: each `subgroup size` consecutive ones stand for a subgroup. The
-    /// output has no subgroup operations and runs with subgroups of any size.
+    /// An invocation by its place in the workgroup: each `subgroup size` consecutive ones stand for a subgroup. The output runs
+    /// with subgroups of any size; where the device has another, the module's own operations on subgroups go through shared
+    /// memory.
     LocalIndex,
 }
 

@@ -3,7 +3,8 @@
 use crate::subgroups::Subgroups;
 use crate::{
     Error, Lowered, Options, Refusal, Report, Size, SubgroupSize, Target, Timing, bfloat16, capabilities, cleanup,
-    decorations, device, dialect, entry, inline, kernel, private, scalar, specialize, subgroups, tensor, tiles, vulkan,
+    decorations, device, dialect, emulate, entry, inline, kernel, private, scalar, specialize, subgroups, tensor,
+    tiles, vulkan,
 };
 use coop_device::Feature;
 use coop_ir::hash::FxHashSet;
@@ -109,6 +110,13 @@ pub static PASSES: &[Pass] = &[
         targets: Target::ALL,
         leaves_no: &[],
         run: tensor::run,
+    },
+    Pass {
+        name: "emulate",
+        summary: "have subgroups of a size that the device has not, where lanes are counted by local index",
+        targets: &[Target::Scalar],
+        leaves_no: &[],
+        run: emulate::run,
     },
     Pass {
         name: "scalar",

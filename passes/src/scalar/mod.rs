@@ -222,7 +222,7 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusa
         lower.cx.report.required_subgroup_size = Some(size);
         lower.cx.report.full_subgroups = true;
     }
-    lower.cx.report.counts_subgroups = lower.lanes.counts_subgroups();
+    lower.cx.report.counts_subgroups |= lower.lanes.counts_subgroups();
     sort_globals(lower.m);
     Ok(())
 }
