@@ -5,8 +5,8 @@
 //! a value given for one of them becomes its default. Refuses: a constant that no value was given for, and one that
 //! can't be evaluated.
 
+use crate::matrix::observe;
 use crate::pipeline::PassCx;
-use crate::scalar::observe;
 use crate::{Lanes, Refusal, Target};
 use coop_ir::builder::literal_operands;
 use coop_ir::constant::{Const, Constants, Specialization};
