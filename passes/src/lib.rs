@@ -16,6 +16,7 @@ mod decorations;
 mod device;
 mod dialect;
 mod entry;
+mod fold;
 mod inline;
 mod input_blocks;
 mod kernel;

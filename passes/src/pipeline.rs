@@ -3,7 +3,7 @@
 use crate::subgroups::Subgroups;
 use crate::{
     Error, Lowered, Options, Refusal, Report, Size, SubgroupSize, Target, Timing, bfloat16, capabilities, cleanup,
-    decorations, device, dialect, entry, inline, kernel, private, scalar, specialize, subgroups, tensor, tiles, vulkan,
+    decorations, device, dialect, entry, fold, inline, kernel, private, scalar, specialize, subgroups, tensor, tiles, vulkan,
 };
 use coop_device::Feature;
 use coop_ir::hash::FxHashSet;
@@ -67,6 +67,13 @@ pub static PASSES: &[Pass] = &[
         targets: Target::ALL,
         leaves_no: &[],
         run: specialize::run,
+    },
+    Pass {
+        name: "fold",
+        summary: "decide what constants decide: branches go one way, and what other ways led to is dropped",
+        targets: Target::ALL,
+        leaves_no: &[],
+        run: fold::run,
     },
     Pass {
         name: "private",
