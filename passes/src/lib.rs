@@ -13,6 +13,7 @@ mod device;
 mod dialect;
 mod emulate;
 mod entry;
+mod fold;
 mod inline;
 mod input_blocks;
 mod kernel;

@@ -3,8 +3,8 @@
 use crate::subgroups::Subgroups;
 use crate::{
     Error, Lowered, Options, Refusal, Report, Size, SubgroupSize, Target, Timing, bfloat16, capabilities, cleanup,
-    decorations, device, dialect, emulate, entry, inline, kernel, private, specialize, subgroups, tensor, to_scalar,
-    to_tiles, vulkan,
+    decorations, device, dialect, emulate, entry, fold, inline, kernel, private, specialize, subgroups, tensor,
+    to_scalar, to_tiles, vulkan,
 };
 use coop_device::Feature;
 use coop_ir::hash::FxHashSet;
@@ -68,6 +68,13 @@ pub static PASSES: &[Pass] = &[
         targets: Target::ALL,
         leaves_no: &[],
         run: specialize::run,
+    },
+    Pass {
+        name: "fold",
+        summary: "decide what constants decide: branches go one way, and what other ways led to is dropped",
+        targets: Target::ALL,
+        leaves_no: &[],
+        run: fold::run,
     },
     Pass {
         name: "private",
