@@ -2,7 +2,7 @@
 
 use crate::fit;
 use crate::{Device, Finding, Lanes, Lowered, Outcome, PipelineOptions, Prepared, Refused, Requirements, Target};
-use coop_device::subgroup::specialised_for;
+use coop_device::subgroup::specialized_for;
 use coop_device::{Feature, Profile, Requirement, capability_requirement, spirv_extension};
 use coop_ir::{InstRef, Module, Op, binary};
 use std::collections::BTreeSet;
@@ -142,7 +142,7 @@ impl Question<'_> {
         let (size, has_parts, sign) = match self.base.subgroup_size {
             Some(size) => (size, false, "the pipeline requires it".to_owned()),
             None => {
-                let found = specialised_for(self.module, &self.base.spec, true)?;
+                let found = specialized_for(self.module, &self.base.spec, true)?;
                 (
                     found.size,
                     found.has_parts,

@@ -1,7 +1,7 @@
-//! What a SPIR-V capability or extension asks of a Vulkan device.
+//! The requirements of SPIR-V capabilities and extensions on a Vulkan device.
 //!
-//! One table each, for the capabilities and extensions that compute modules use. What is not in a table is
-//! answered with "unknown", never with "fine" or "refused": new extensions come faster than tables grow.
+//! There is one table for the capabilities and one for the extensions that compute modules use. Anything else is
+//! unknown, neither accepted nor refused: new extensions come faster than tables grow.
 
 use std::fmt;
 
@@ -11,16 +11,16 @@ use coop_ir::spv::Capability as C;
 use super::{ApiVersion, Feature, Profile, SubgroupOperations};
 use coop_ir::nearest::distance;
 
-/// What a device must have before a module may declare a capability.
+/// The requirement of a capability on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Requirement {
-    /// Nothing: every Vulkan device takes it in a compute shader.
+    /// None: every Vulkan device accepts it in a compute shader.
     Nothing,
-    /// One of these features; the device enables whichever it has.
+    /// One of these features; the device enables the one that it has.
     AnyOf(&'static [Feature]),
-    /// One of these Boolean properties or more, depending on what the module then asks for.
+    /// These subgroup operations or more, depending on what the module uses.
     Subgroup(SubgroupOperations),
-    /// The extension, or the core version that took it in; it has no feature of its own.
+    /// The extension, or the core version that includes it; it has no feature of its own.
     Extension(VulkanExtension),
     /// No Vulkan feature enables it.
     NeverInVulkan,
@@ -53,7 +53,7 @@ impl VulkanExtension {
 }
 
 impl Requirement {
-    /// Returns true if the device has what is required. What is unknown counts as met: nobody can say.
+    /// Returns true if the device meets the requirement. An unknown requirement counts as met.
     pub fn is_met_by(self, profile: &Profile) -> bool {
         match self {
             Requirement::Nothing | Requirement::Unknown => true,
@@ -87,13 +87,13 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// What the capability of that number asks of a device.
+/// Returns the requirement of a capability on a Vulkan device.
 pub fn capability_requirement(capability: Capability) -> Requirement {
     use Feature as F;
     use Requirement::*;
     type Ops = SubgroupOperations;
     match capability {
-        // What Vulkan always has.
+        // Always available in Vulkan.
         C::Matrix
         | C::Shader
         | C::Sampled1D
@@ -102,7 +102,7 @@ pub fn capability_requirement(capability: Capability) -> Requirement {
         | C::ImageBuffer
         | C::ImageQuery
         | C::DerivativeControl => Nothing,
-        // What is OpenCL's.
+        // OpenCL only.
         C::Addresses
         | C::Linkage
         | C::Kernel
@@ -119,7 +119,7 @@ pub fn capability_requirement(capability: Capability) -> Requirement {
         | C::SubgroupDispatch
         | C::NamedBarrier
         | C::PipeStorage => NeverInVulkan,
-        // What no Vulkan extension brings: ARM's layouts; Intel's integers, joint matrix and conversions.
+        // No Vulkan extension has these: ARM's layouts; Intel's integers, joint matrix and conversions.
         C::CooperativeMatrixLayoutsARM
         | C::Int4TypeINTEL
         | C::Int4CooperativeMatrixINTEL
@@ -237,8 +237,8 @@ pub fn capability_requirement(capability: Capability) -> Requirement {
     }
 }
 
-/// What the capability of that number asks of a device with OpenCL, which takes SPIR-V of SPV_INTEL_joint_matrix where it has
-/// matrices.
+/// Returns the requirement of a capability on an OpenCL device, which accepts SPIR-V of SPV_INTEL_joint_matrix if it
+/// has matrices.
 pub fn opencl_requirement(capability: Capability) -> Requirement {
     use Feature as F;
     use Requirement::*;
@@ -324,13 +324,13 @@ const SPIRV_EXTENSIONS: &[(&str, VulkanExtension)] = &[
     ("SPV_QCOM_cooperative_matrix_conversion", VulkanExtension::new("VK_QCOM_cooperative_matrix_conversion")),
 ];
 
-/// The Vulkan extension that a device must have, and enable, before a module may name the SPIR-V extension.
+/// Returns the Vulkan extension that a device must have, and enable, before a module may name the SPIR-V extension.
 pub fn spirv_extension(name: &str) -> Option<VulkanExtension> {
     SPIRV_EXTENSIONS.iter().find(|(spirv, _)| *spirv == name).map(|(_, vulkan)| *vulkan)
 }
 
-/// The Vulkan extension of the table that a name is a misspelling of, if it looks like one. A name that differs in its
-/// numbers is that of another version, and the vendor is taken at his word.
+/// Returns the Vulkan extension of the table of which a name looks like a misspelling. A name that differs in its
+/// numbers is another version, and the vendor prefix must be right.
 pub(super) fn misspelt_extension(name: &str) -> Option<&'static str> {
     let stem = |n: &str| n.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
     let vendor = |n: &str| n.split('_').nth(1).map(str::to_owned);

@@ -1,6 +1,6 @@
-//! Operands by what they are, for the instructions that many places take apart.
+//! Named operands of instructions that many places decode.
 //!
-//! Each question is answered from the opcode: of an instruction that has no such operand the answer is `None`.
+//! The opcode decides: if an instruction does not have an operand, the view of it is `None`.
 
 use crate::grammar::{Kind, Op};
 use crate::module::{Id, Inst};
@@ -9,22 +9,22 @@ use crate::spv::{CooperativeMatrixOperands, Decoration, MemoryAccess, TensorAddr
 /// The memory operands of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryOperands {
-    /// The mask; no bit where there are no memory operands.
+    /// The mask; no bit if there are no memory operands.
     pub mask: MemoryAccess,
-    /// The bits that the grammar does not know. Behind the first of them nothing is told.
+    /// The bits that the grammar does not know. Parameters behind the first of them are not decoded.
     pub unknown: MemoryAccess,
-    /// The literal of Aligned, and which operand it is.
+    /// The literal of Aligned, and its operand index.
     pub aligned: Option<(u32, usize)>,
-    /// The scope of MakePointerAvailable, and which operand it is.
+    /// The scope of MakePointerAvailable, and its operand index.
     pub available: Option<(Id, usize)>,
-    /// The scope of MakePointerVisible, and which operand it is.
+    /// The scope of MakePointerVisible, and its operand index.
     pub visible: Option<(Id, usize)>,
-    /// The operand after the last.
+    /// The index of the operand after the last.
     pub end: usize,
 }
 
 impl MemoryOperands {
-    /// Reads those that begin at an operand.
+    /// Decodes the memory operands that begin at an operand.
     pub fn at(inst: &Inst, first: usize) -> MemoryOperands {
         let none = MemoryAccess::None;
         let empty =
@@ -37,7 +37,7 @@ impl MemoryOperands {
                 m.unknown |= bit;
                 continue;
             };
-            // Parameters stand in the order of the bits.
+            // Parameters are in the order of the bits.
             if !m.unknown.is_empty() {
                 continue;
             }
@@ -53,7 +53,7 @@ impl MemoryOperands {
         m
     }
 
-    /// Returns the alignment in bytes that is said, if it is one.
+    /// Returns the alignment in bytes, if it is specified and valid.
     pub fn alignment(&self) -> Option<u32> {
         self.aligned.map(|(bytes, _)| bytes).filter(|bytes| bytes.is_power_of_two())
     }
@@ -64,13 +64,13 @@ impl MemoryOperands {
 pub struct MatrixAccess {
     /// The pointer.
     pub pointer: Id,
-    /// What is stored; `None` for a load.
+    /// The stored value; `None` for a load.
     pub object: Option<Id>,
     /// The memory layout; Column Major, a truth value, in SPV_NV_cooperative_matrix.
     pub layout: Id,
     /// The stride.
     pub stride: Option<Id>,
-    /// Where the memory operands begin.
+    /// The index of the first memory operand.
     pub memory: usize,
 }
 
@@ -79,25 +79,25 @@ pub struct MatrixAccess {
 pub struct TensorAccess {
     /// The memory operands, which begin at operand [`TensorAccess::MEMORY`].
     pub memory: MemoryOperands,
-    /// Which operand the mask of the tensor addressing operands is.
+    /// The operand index of the mask of the tensor addressing operands.
     pub at: usize,
     /// That mask.
     pub mask: TensorAddressingOperands,
-    /// The tensor view, and which operand it is.
+    /// The tensor view, and its operand index.
     pub view: Option<(Id, usize)>,
-    /// The decode function, and which operand it is.
+    /// The decode function, and its operand index.
     pub decode: Option<(Id, usize)>,
-    /// The decode function of vectors, and which operand it is.
+    /// The decode function of vectors, and its operand index.
     pub decode_vector: Option<(Id, usize)>,
 }
 
 impl TensorAccess {
-    /// Where the memory operands begin.
+    /// The index of the first memory operand.
     pub const MEMORY: usize = 3;
 }
 
 impl Inst {
-    /// Returns which operand is the first of the memory operands, if the instruction may have some.
+    /// Returns the index of the first memory operand, if the instruction may have some.
     pub fn memory_operands_at(&self) -> Option<usize> {
         Some(match self.op {
             Op::Load => 1,
@@ -113,7 +113,7 @@ impl Inst {
         self.memory_operands_at().map(|at| MemoryOperands::at(self, at))
     }
 
-    /// Returns the mask of the memory operands; no bit where there are none.
+    /// Returns the mask of the memory operands; no bit if there are none.
     pub fn memory_access(&self) -> MemoryAccess {
         self.memory_operands_at().and_then(|at| self.enumerant(at)).unwrap_or(MemoryAccess::None)
     }
@@ -124,17 +124,17 @@ impl Inst {
         self.id(0).filter(|_| accesses)
     }
 
-    /// Returns the function type that an `OpFunction` has.
+    /// Returns the function type of an `OpFunction`.
     pub fn function_type(&self) -> Option<Id> {
         self.id(1).filter(|_| self.op == Op::Function)
     }
 
-    /// Returns the function that an `OpEntryPoint` names.
+    /// Returns the function of an `OpEntryPoint`.
     pub fn entry_function(&self) -> Option<Id> {
         self.id(1).filter(|_| self.op == Op::EntryPoint)
     }
 
-    /// Returns the function that an instruction calls: of a call, or of an instruction that applies one to elements.
+    /// Returns the function that a call, or an instruction with a function for each element, calls.
     pub fn callee(&self) -> Option<Id> {
         match self.op {
             Op::FunctionCall => self.id(0),
@@ -144,7 +144,7 @@ impl Inst {
         }
     }
 
-    /// Returns what a store writes.
+    /// Returns the value that a store writes.
     pub fn stored(&self) -> Option<Id> {
         match self.op {
             Op::Store | Op::CooperativeMatrixStoreTensorNV => self.id(1),
@@ -161,7 +161,8 @@ impl Inst {
         }
     }
 
-    /// Where the object, the layout, the stride and the memory operands of a matrix access with a stride are.
+    /// Returns the operand indices of the object, the layout, the stride and the memory operands of a matrix access
+    /// with a stride.
     fn matrix_access_at(&self) -> Option<(Option<usize>, usize, usize, usize)> {
         Some(match self.op {
             Op::CooperativeMatrixLoadKHR => (None, 1, 2, 3),
@@ -188,7 +189,7 @@ impl Inst {
         })
     }
 
-    /// Returns the operands behind the layout of a load or store through a tensor layout, if they are understood.
+    /// Returns the operands behind the layout of a load or store through a tensor layout, if they are known.
     pub fn tensor_access(&self) -> Option<TensorAccess> {
         if !self.op.is_tensor_access() {
             return None;
@@ -212,7 +213,7 @@ impl Inst {
         })
     }
 
-    /// Returns the Cooperative Matrix Operands of a multiply-add; none where they are left out.
+    /// Returns the Cooperative Matrix Operands of a multiply-add; none if they are omitted.
     pub fn matrix_operands(&self) -> CooperativeMatrixOperands {
         let at = matches!(self.op, Op::CooperativeMatrixMulAddKHR).then_some(3);
         at.and_then(|at| self.enumerant(at)).unwrap_or(CooperativeMatrixOperands::None)
@@ -223,13 +224,13 @@ impl Inst {
         self.word(1).filter(|_| self.op.is_ext_inst())
     }
 
-    /// Returns the values of a phi, each with the label of the block that it comes from.
+    /// Returns the values of a phi, each with the label of its predecessor.
     pub fn incoming(&self) -> impl Iterator<Item = (Id, Id)> + '_ {
         let pairs = if self.op == Op::Phi { self.operands.as_slice() } else { &[] };
         pairs.chunks_exact(2).filter_map(|pair| pair[0].id().zip(pair[1].id()))
     }
 
-    /// Returns whether the instruction is an `OpDecorate` of an id with a decoration.
+    /// Returns true if the instruction is an `OpDecorate` of an id with a decoration.
     pub fn decorates(&self, decoration: Decoration) -> bool {
         self.op == Op::Decorate && self.enumerant(1) == Some(decoration)
     }
@@ -240,7 +241,7 @@ mod tests {
     use super::*;
     use crate::text;
 
-    /// What the text says, by name.
+    /// The operands by name are those of the text.
     #[test]
     fn operands_by_name() {
         let module = text::parse(

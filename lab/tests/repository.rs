@@ -52,6 +52,19 @@ fn licences_are_permissive() {
     assert!(bad.is_empty(), "{}", bad.join("\n"));
 }
 
+/// Dependencies come from crates.io, or are ours.
+#[test]
+fn dependencies_are_published() {
+    for package in packages() {
+        match package["source"].as_str() {
+            Some(source) => {
+                assert_eq!(source, "registry+https://github.com/rust-lang/crates.io-index", "{}", package["name"])
+            }
+            None => assert!(package["name"].as_str().is_some_and(|n| n.starts_with("coop")), "{}", package["name"]),
+        }
+    }
+}
+
 /// A version as numbers.
 fn numbers(version: &str) -> Vec<u32> {
     version.split('.').map(|n| n.parse().unwrap_or_else(|_| panic!("{version} is not a version"))).collect()
@@ -144,7 +157,7 @@ fn lines(folder: &Path) -> [usize; 2] {
     total
 }
 
-/// What an engine builds that lowers modules: no more crates and lines than this, the grammar's tables apart.
+/// Limits the crates and lines that an engine that lowers modules builds, the grammar's tables apart.
 #[test]
 fn an_engine_builds_little() {
     builds("coop-passes", &[], 20, 40_000);

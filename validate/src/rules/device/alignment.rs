@@ -1,4 +1,4 @@
-//! Alignment of pointers and strides: proved, or said not to be.
+//! The alignment of pointers and strides: a warning unless it is proved.
 
 use super::On;
 use crate::declare_rule;
@@ -52,7 +52,7 @@ pub(super) fn check(on: &On, out: &mut Sink) {
     }
 }
 
-/// Why the alignment of Pointer is not proved.
+/// Returns the reason for which the alignment of Pointer is not proved.
 fn pointer(on: &On, at: InstRef, need: u64, memory_operand: usize) -> Option<String> {
     let inst = on.cx.inst(at);
     let p = Pointer::of(on.cx, inst.id(0)?);
@@ -67,12 +67,12 @@ fn pointer(on: &On, at: InstRef, need: u64, memory_operand: usize) -> Option<Str
     }
 }
 
-/// The type of what is stored.
+/// Returns the type of the stored object.
 fn object_type(on: &On, at: InstRef) -> Option<Id> {
     on.cx.module.type_of(on.cx.inst(at).stored()?)
 }
 
-/// A load or store with a stride: the operands for layout, stride and memory operands.
+/// Checks a load or store with a stride: the operands for layout, stride and memory operands.
 fn plain(on: &On, at: InstRef, ty: Option<Id>, (layout, stride, memory): (usize, usize, usize), out: &mut Sink) {
     let cx = on.cx;
     let inst = cx.inst(at);
@@ -83,7 +83,7 @@ fn plain(on: &On, at: InstRef, ty: Option<Id>, (layout, stride, memory): (usize,
         Some(COLUMN_MAJOR) => matrix.rows().1.fixed(),
         _ => return,
     };
-    // Of lines whose length is not fixed the most is asked that any could ask.
+    // If the length of lines is not fixed, the strictest alignment is required.
     let need = per_line.and_then(|n| n.checked_mul(component.bytes().into())).map_or(16, |bytes| bytes.min(16));
     if !need.is_power_of_two() {
         return;
