@@ -36,6 +36,7 @@ pub(crate) fn outcome(prepared: &Prepared, device: &Device, options: &PipelineOp
     base.entry.clone_from(&options.entry_point);
     base.profile = Some(device.profile());
     base.subgroup_size = options.required_subgroup_size;
+    base.undefined_as_zero = options.undefined_as_zero;
     base.most_instructions = options.limits.instructions;
     base.deadline = options.limits.time.and_then(|time| Instant::now().checked_add(time));
     let question = Question { module: &prepared.module, device, options, base };

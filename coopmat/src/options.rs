@@ -48,6 +48,9 @@ pub struct PipelineOptions {
     pub lanes: Lanes,
     /// True if a module that the device runs is lowered all the same.
     pub always_lower: bool,
+    /// True if elements outside of a tensor read as zero, and are not written, where its layout has the clamp mode Undefined: for
+    /// engines that read there and multiply by zero, which is no number if they have read none. It costs comparisons.
+    pub undefined_as_zero: bool,
     /// True if a module that breaks rules of cooperative matrices is refused before it is lowered, as `cooplower` does:
     /// for modules of others. An engine checks its own once, with `coopcheck`. Without this such a module is refused if
     /// it can't be understood, and else does what its driver would have done with it: something.

@@ -204,6 +204,7 @@ fn lower(
     options.lanes = settings.lanes;
     options.always_lower = settings.always_lower;
     options.check_rules = settings.check_rules;
+    options.undefined_as_zero = settings.undefined_as_zero;
     // It ends by itself; the wait below is for what does not look at the clock.
     options.limits.time = Some(settings.time_limit);
     if let Some(most) = settings.max_instructions {

@@ -148,6 +148,9 @@ pub struct Options<'a> {
     pub lanes: Lanes,
     /// What holds where texts and hardware differ.
     pub semantics: Semantics,
+    /// Elements outside of a tensor read as zero, and are not written, where its layout has the clamp mode Undefined: engines
+    /// read there, and then multiply by zero.
+    pub undefined_as_zero: bool,
     /// Make Vulkan compute shaders of OpenCL kernels.
     pub vulkan: Option<Vulkan>,
     /// The size of a workgroup, where a kernel says none.
@@ -185,6 +188,7 @@ impl Options<'_> {
             subgroup_size: None,
             lanes: Lanes::default(),
             semantics: Semantics::default(),
+            undefined_as_zero: false,
             vulkan: None,
             local_size: None,
             checked: Checked::default(),

@@ -169,13 +169,16 @@ pub static PASSES: &[Pass] = &[
     },
 ];
 
+/// The passes for modules without matrices, which have types that a device lacks.
+const OF_TYPES: [&str; 2] = ["bfloat16", "cleanup"];
+
 /// `OpTypeJointMatrixINTEL`.
 const LEGACY_JOINT_MATRIX: u16 = 6119;
 
 /// The types that make a module one to lower.
 const MATRIX_TYPES: [Op; 2] = [Op::TypeCooperativeMatrixKHR, Op::TypeCooperativeMatrixNV];
 
-/// Lowers a module. One without matrices comes back as it is; one that is not well formed ([`coop_ir::verify`]) is refused.
+/// Lowers a module. One without matrices comes back as it is, unless it has bfloat16 and the profile has not; one that is not well formed ([`coop_ir::verify`]) is refused.
 pub fn lower(module: &Module, options: &Options<'_>) -> Result<Lowered, Error> {
     lower_with(module, options, &mut |_, _| {})
 }
@@ -193,7 +196,15 @@ pub fn lower_with(
         return Err(Refusal::new("refused-dialect", Some(r), why, remedy).into());
     }
     let to_shaders = options.vulkan.is_some() && vulkan::has_kernels(module);
-    if !to_shaders && !module.globals.iter().any(|r| MATRIX_TYPES.contains(&module.inst(*r).op)) {
+    let without_matrices = !module.globals.iter().any(|r| MATRIX_TYPES.contains(&module.inst(*r).op));
+    let lacks = |p: &coop_device::Profile| !p.has(Feature::ShaderBFloat16Type);
+    if !to_shaders && without_matrices && bfloat16::occurs(module) && options.profile.is_some_and(lacks) {
+        well_formed(module)?;
+        let options = &Options { target: Target::Scalar, ..options.clone() };
+        let passes = PASSES.iter().filter(|p| OF_TYPES.contains(&p.name));
+        return with_passes(module, options, &Subgroups::none(), None, passes, after);
+    }
+    if !to_shaders && without_matrices {
         let profile = options.profile.map(|p| p.name.clone());
         let report = Report { target: options.target.to_string(), profile, ..Report::default() };
         return Ok(Lowered { module: module.clone(), report });
@@ -212,6 +223,19 @@ fn to_target(
     options: &Options<'_>,
     subgroups: &Subgroups,
     size: Option<SubgroupSize>,
+    after: &mut dyn FnMut(&str, &Module),
+) -> Result<Lowered, Error> {
+    let passes = PASSES.iter().filter(|p| p.targets.contains(&options.target));
+    with_passes(module, options, subgroups, size, passes, after)
+}
+
+/// Runs passes for subgroups of a size.
+fn with_passes<'p>(
+    module: &Module,
+    options: &Options<'_>,
+    subgroups: &Subgroups,
+    size: Option<SubgroupSize>,
+    passes: impl Iterator<Item = &'p Pass>,
     after: &mut dyn FnMut(&str, &Module),
 ) -> Result<Lowered, Error> {
     let mut report = Report {
@@ -237,7 +261,6 @@ fn to_target(
     let non_uniform = decorations::non_uniform(&module);
     // What is implied is no news.
     let before: Vec<Capability> = module.capabilities().collect();
-    let passes = PASSES.iter().filter(|p| p.targets.contains(&options.target));
     for (number, pass) in passes.enumerate() {
         if options.fuel.is_some_and(|fuel| number >= fuel) {
             report.skipped_passes.push(pass.name);
