@@ -1,6 +1,6 @@
-//! The interpreter as the judge of the uniformity analysis.
+//! Checks the uniformity analysis against the interpreter.
 //!
-//! Modules with random control flow are analysed, and run with several inputs, subgroup sizes and ways of
+//! Modules with random control flow are analyzed, and run with several inputs, subgroup sizes and kinds of
 //! reconvergence. Two things must never happen:
 //!
 //! 1. an instruction that the interpreter saw executed by a part of its scope, or with an operand that differs, was
@@ -8,13 +8,13 @@
 //! 2. of an instruction the analysis names two invocations that disagree, the first executed it, and the other did so
 //!    together with it, or the operand was the same for both.
 //!
-//! What happens in a run behind other undefined behaviour counts for nothing, nor does what rests on an assumption that
-//! the run does not keep.
+//! Observations after other undefined behavior do not count, nor do verdicts that rest on an assumption that the run
+//! does not keep.
 //!
-//! Of every error a run is looked for that reaches it. Conditions of branches around it may be such that no input leads
-//! there, or none that is found. The proof says nothing of them: so the module is tried as well with words of a buffer
-//! for these conditions (see [`crate::generator::diverge::free`]), where the analysis must name the same instruction and
-//! two invocations, by the same branch, and be right.
+//! For every error, the test looks for a run that reaches it. Conditions of branches around it may be such that no
+//! input leads there, or none that is found. The proof does not depend on them: so the module is tried as well with
+//! words of a buffer for these conditions (see [`crate::generator::diverge::free`]), where the analysis must name the
+//! same instruction and two invocations, by the same branch, and be right.
 
 mod data;
 
@@ -100,7 +100,7 @@ impl Tally {
     }
 }
 
-/// What went wrong.
+/// A contradiction between the analysis and the interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// In a few words: shrinking keeps it.
@@ -273,7 +273,7 @@ fn wrong(class: &'static str, message: String) -> Box<Wrong> {
 /// An instruction, and which operand of it differs, if it is one.
 type Key = (InstRef, Option<u32>);
 
-/// What runs have shown.
+/// The observations of runs.
 #[derive(Default)]
 struct Seen {
     /// Not to be uniform, by the module.
@@ -282,10 +282,10 @@ struct Seen {
     behind: BTreeSet<Key>,
 }
 
-/// What the analysis says.
+/// The results of the analysis.
 struct Said<'m> {
     module: &'m Module,
-    /// What may not be uniform, and two invocations if that is shown.
+    /// The instructions and operands that may not be uniform, with two invocations where that is proved.
     doubts: BTreeMap<Key, Option<Witness>>,
     /// The branches that decide.
     deciding: BTreeMap<Key, InstRef>,
@@ -294,7 +294,7 @@ struct Said<'m> {
     /// The instructions of functions that are called from one place at most.
     once: BTreeSet<InstRef>,
     assumed: BTreeSet<InstRef>,
-    /// What is said with the default of the specialization constant: that something is uniform, or shown not to be.
+    /// The verdicts with the default of the specialization constant: uniform, or proved not to be.
     defaults: BTreeSet<InstRef>,
     by_default: BTreeSet<Key>,
     /// The matrix phis of blocks, by terminator: the interpreter speaks of that.
@@ -331,14 +331,14 @@ impl<'m> Said<'m> {
         Said { module, doubts, deciding, ways, once, assumed, defaults, by_default, phis }
     }
 
-    /// What is shown, and was not seen.
+    /// Returns the proved divergences that no run showed.
     fn unseen(&self, seen: &Seen) -> impl Iterator<Item = Key> {
         let shown = self.doubts.iter().filter(|(key, witness)| witness.is_some() && !seen.here.contains(key));
         shown.map(|(key, _)| *key)
     }
 
-    /// What the analysis doubts of what the interpreter saw: that the instruction is executed by all, or that this
-    /// operand is the same.
+    /// Returns the divergence that a finding of the interpreter shows: of the instruction's execution, or of an
+    /// operand.
     fn doubt(&self, f: &Finding) -> Option<Key> {
         let operand = operand(self.module, f);
         let here = |at: InstRef| {
@@ -356,7 +356,7 @@ impl<'m> Said<'m> {
     }
 }
 
-/// What the interpreter saw.
+/// An observation of the interpreter.
 enum Sight {
     Flow,
     Operand(u32),
@@ -407,7 +407,7 @@ fn called_once(module: &Module) -> BTreeSet<InstRef> {
 struct How {
     size: u32,
     way: Reconvergence,
-    /// What the specialization constant is, if it has not its default.
+    /// The value of the specialization constant, if not its default.
     constant: Option<u32>,
 }
 
@@ -500,8 +500,8 @@ fn run(
 
 const NON_UNIFORM: FindingKind = FindingKind::NonUniformExecution;
 
-/// What of a proof did not come true, in a run in which nothing else was undefined; `found` is whether the interpreter
-/// has found something about the instruction.
+/// Returns the part of a proof that a run contradicts, in which nothing else was undefined. `found` is true if the interpreter
+/// reported the instruction.
 fn contradicted(coverage: &Coverage, (at, operand): Key, w: Witness, found: bool) -> Option<String> {
     let (one, other) = (w.invocations.0 as usize, w.invocations.1 as usize);
     if operand.is_some() {

@@ -57,7 +57,9 @@ fn licences_are_permissive() {
 fn dependencies_are_published() {
     for package in packages() {
         match package["source"].as_str() {
-            Some(source) => assert_eq!(source, "registry+https://github.com/rust-lang/crates.io-index", "{}", package["name"]),
+            Some(source) => {
+                assert_eq!(source, "registry+https://github.com/rust-lang/crates.io-index", "{}", package["name"])
+            }
             None => assert!(package["name"].as_str().is_some_and(|n| n.starts_with("coop")), "{}", package["name"]),
         }
     }
@@ -155,7 +157,7 @@ fn lines(folder: &Path) -> [usize; 2] {
     total
 }
 
-/// What an engine builds that lowers modules: no more crates and lines than this, the grammar's tables apart.
+/// Limits the crates and lines that an engine that lowers modules builds, the grammar's tables apart.
 #[test]
 fn an_engine_builds_little() {
     builds("coop-passes", &[], 20, 40_000);

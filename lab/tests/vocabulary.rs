@@ -1,4 +1,4 @@
-//! What is known of opcodes and enumerants is in `ir`, once: the other crates ask.
+//! Facts about opcodes and enumerants are in `ir`, once: the other crates ask.
 
 use std::path::{Path, PathBuf};
 

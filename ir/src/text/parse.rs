@@ -7,7 +7,7 @@ use super::lex::{Token, lex};
 use super::number::{Number, integer, shorten};
 use crate::binary;
 use crate::decode::Import;
-use crate::grammar::{Kind, Op, Operands, Quantifier};
+use crate::grammar::{Kind, Op, OpInfo, Operands, Quantifier};
 use crate::hash::FxHashMap;
 use crate::module::{InstRef, Module};
 use std::fmt;
@@ -432,6 +432,10 @@ impl<'t> Assembler<'t> {
                 self.at += 1;
             }
             _ if kind.enumerants().is_some() => return self.enumerant(kind, op),
+            // The operation of OpSpecConstantOp is itself OpSpecConstantOp.
+            Kind::LiteralSpecConstantOpInteger => {
+                self.operation()?;
+            }
             _ => {
                 let message = format!("`{}` can't stand for a {kind:?} here", shorten(token));
                 return self.fault(self.at, message);
@@ -540,17 +544,23 @@ impl<'t> Assembler<'t> {
         if self.ends_before(self.at) {
             return self.fault(self.at, "the name of an operation must follow OpSpecConstantOp");
         }
-        let token = self.token(self.at);
-        if token.starts_with('!') {
+        if self.token(self.at).starts_with('!') {
             return Ok(Mode::Raw);
         }
+        let info = self.operation()?;
+        let (ty, result) = info.op.has_type_and_result();
+        self.shape(&info.operands[usize::from(ty) + usize::from(result)..], info.op)
+    }
+
+    /// Reads the name of an operation without `Op`, as OpSpecConstantOp has it.
+    fn operation(&mut self) -> Result<&'static OpInfo, Fault> {
+        let token = self.token(self.at);
         let Some(info) = Op::from_name(token).and_then(Op::info) else {
             return self.fault(self.at, format!("no operation `{}`", shorten(token)));
         };
         self.words.push(u32::from(info.op.0));
         self.at += 1;
-        let (ty, result) = info.op.has_type_and_result();
-        self.shape(&info.operands[usize::from(ty) + usize::from(result)..], info.op)
+        Ok(info)
     }
 
     fn string(&mut self) -> Result<(), Fault> {

@@ -12,7 +12,7 @@ const BARRIER: u8 = 4;
 const EXCHANGES: u8 = 8;
 const CONTROL: u8 = 16;
 const CALLS: u8 = 32;
-/// What an instruction may do of which nothing more is known.
+/// The effects of an instruction whose effects are unknown.
 const ANYTHING: u8 = READS | WRITES | EXCHANGES | CONTROL | CALLS;
 
 /// A class, what its instructions do, and their opcodes.

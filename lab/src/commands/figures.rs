@@ -101,12 +101,12 @@ impl Column {
     }
 }
 
-/// What the tries of one contender gave.
+/// The results of the tries of one contender.
 #[derive(Default)]
 struct Results {
     /// TFLOP/s of those that were right, and which.
     rates: Vec<(f64, String)>,
-    /// What became of the others.
+    /// The failures of the others.
     failures: Vec<String>,
 }
 
@@ -251,7 +251,7 @@ impl Figures {
     }
 }
 
-/// What one try gave.
+/// The result of one try.
 struct Found {
     text: String,
     rate: f64,

@@ -21,7 +21,7 @@ use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::rewrite::{insert_before, remove_globals};
 use coop_ir::spv::CooperativeMatrixOperands as Bits;
 use coop_ir::spv::Decoration;
-use coop_ir::types::Scalar;
+use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
 /// What is summed in pairs, if anything.
@@ -217,9 +217,37 @@ pub(crate) fn apply(b: &mut FunctionBuilder<'_>, op: Op, ty: Id, operands: &[Id]
     if same && matches!(op, Op::Bitcast | Op::FConvert | Op::SConvert | Op::UConvert) {
         return operands[0];
     }
+    if let Some(difference) = byte_difference(b, op, ty, operands, decorations) {
+        return difference;
+    }
     let id = b.ids(op, ty, operands);
     decorations::give(b.module, id, decorations);
     id
+}
+
+/// A negated byte or the difference of two bytes, computed with 32 bits and cut to 8 by a bit field.
+///
+/// NVIDIA's driver (580.159) takes -(-128) in 8 bits for 128 where the result is made wider, divided or compared, and for
+/// every other way to write it that `docs/drivers.md` lists.
+fn byte_difference(
+    b: &mut FunctionBuilder<'_>,
+    op: Op,
+    ty: Id,
+    operands: &[Id],
+    decorations: &[Decorated],
+) -> Option<Id> {
+    let is_byte = matches!(Type::of(b.module, ty), Some(Type::Scalar(Scalar::Int { width: 8, .. })));
+    let is_difference = matches!(op, Op::SNegate | Op::ISub) && decorations.is_empty();
+    // OpBitFieldSExtract needs the capability Shader.
+    if !is_byte || !is_difference || b.module.is_kernel() {
+        return None;
+    }
+    let int = b.globals.scalar(b.module, Scalar::Int { width: 32, signed: true });
+    let wide: Vec<Id> = operands.iter().map(|value| b.ids(Op::SConvert, int, &[*value])).collect();
+    let difference = b.ids(op, int, &wide);
+    let (offset, count) = (b.u32(0), b.u32(8));
+    let cut = b.ids(Op::BitFieldSExtract, int, &[difference, offset, count]);
+    Some(b.ids(Op::SConvert, ty, &[cut]))
 }
 
 /// A float as bfloat16, without the bits that are too many.

@@ -1,8 +1,8 @@
-//! The same module with branches that data decides.
+//! Rewrites a module so that data decides its branches.
 //!
-//! What a proof about a branch says holds whatever the branches around it do; but the conditions of these may be such
-//! that no input ever leads there, or that none is found, or something before it may be undefined. With conditions that
-//! are words of a buffer, and nothing undefined before, inputs do: [`Freed::data`] says which.
+//! A proof about a branch holds whatever the branches around it do; but the conditions of these may be such that no
+//! input ever leads there, or that none is found, or something before it may be undefined. With words of a buffer as
+//! conditions, and nothing undefined before, [`Freed::data`] gives inputs that lead there.
 
 mod given;
 mod quiet;
@@ -18,7 +18,7 @@ use coop_uniformity::{MAX_CHOICES, Uniformity};
 
 pub use given::Given;
 
-/// What to leave as it is, and how far to go.
+/// The parts of a module to leave unchanged, and the limits of the rewriting.
 #[derive(Clone, Copy, Debug)]
 pub struct Free<'a> {
     /// Branches that remain what they are.

@@ -1,9 +1,9 @@
 //! The register file: rows of values, which of them are undefined, and which invocations are active.
 
 use super::code::{NO_ROW, Row};
-use super::shade::Shade;
+use super::taint::Taint;
 
-/// At most this many invocations in a workgroup.
+/// The largest number of invocations in a workgroup.
 pub(super) const MAX_LANES: usize = 1024;
 
 /// A set of invocations of a workgroup.
@@ -62,14 +62,14 @@ impl Mask {
     }
 }
 
-/// The invocations that execute, in the forms in which loops want them.
+/// The active invocations, as a mask and as a list.
 pub(super) struct Active {
     pub full: bool,
     pub list: Vec<u32>,
     pub mask: Mask,
 }
 
-/// A number that a type of integers does not have.
+/// A number that an integer type can't represent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unfit {
     pub value: f64,
@@ -81,15 +81,15 @@ pub(super) struct Unfit {
 pub(super) struct Regs {
     pub lanes: usize,
     pub r: Vec<u64>,
-    /// What is known besides about each of `r`; in rows that are not `dirty` all are sure.
-    shades: Vec<Shade>,
+    /// The taint of each value of `r`. In rows that are not `dirty` all are exact.
+    taints: Vec<Taint>,
     pub dirty: Vec<bool>,
-    /// Distances between implementations are followed (`spread`).
-    pub near: Option<Box<super::spread::Probe>>,
+    /// Registers to compute instructions in again, where error bounds are tracked (`error_bound`).
+    pub probe: Option<Box<Regs>>,
     pub act: Active,
-    /// An integer was divided by zero.
+    /// True if an integer was divided by zero.
     pub divided_by_zero: bool,
-    /// A number that was converted to a type of integers that does not have it.
+    /// A number that was converted to an integer type that can't represent it.
     pub unfit: Option<Unfit>,
 }
 
@@ -99,9 +99,9 @@ impl Regs {
         Regs {
             lanes,
             r: vec![0; rows * lanes],
-            shades: vec![Shade::Sure; rows * lanes],
+            taints: vec![Taint::Exact; rows * lanes],
             dirty: vec![false; rows],
-            near: None,
+            probe: None,
             act,
             divided_by_zero: false,
             unfit: None,
@@ -126,23 +126,23 @@ impl Regs {
         self.r[row as usize * self.lanes + lane] = v;
     }
 
-    pub(super) fn shade(&self, row: Row, lane: usize) -> Shade {
-        if self.dirty[row as usize] { self.shades[row as usize * self.lanes + lane] } else { Shade::Sure }
+    pub(super) fn taint(&self, row: Row, lane: usize) -> Taint {
+        if self.dirty[row as usize] { self.taints[row as usize * self.lanes + lane] } else { Taint::Exact }
     }
 
-    pub(super) fn set_shade(&mut self, row: Row, lane: usize, shade: Shade) {
-        if shade != Shade::Sure || self.dirty[row as usize] {
-            self.shades[row as usize * self.lanes + lane] = shade;
-            self.dirty[row as usize] |= shade != Shade::Sure;
+    pub(super) fn set_taint(&mut self, row: Row, lane: usize, taint: Taint) {
+        if taint != Taint::Exact || self.dirty[row as usize] {
+            self.taints[row as usize * self.lanes + lane] = taint;
+            self.dirty[row as usize] |= taint != Taint::Exact;
         }
     }
 
     pub(super) fn is_undefined(&self, row: Row, lane: usize) -> bool {
-        self.shade(row, lane).is_undefined()
+        self.taint(row, lane).is_undefined()
     }
 
-    /// Returns true if any value of a row is not sure.
-    pub(super) fn any_shade(&self, rows: std::ops::Range<Row>) -> bool {
+    /// Returns true if any value of the rows is tainted.
+    pub(super) fn any_taint(&self, rows: std::ops::Range<Row>) -> bool {
         self.dirty[rows.start as usize..rows.end as usize].contains(&true)
     }
 
@@ -150,27 +150,27 @@ impl Regs {
     pub(super) fn fill(&mut self, row: Row, v: u64, undefined: bool) {
         let at = row as usize * self.lanes;
         self.r[at..at + self.lanes].fill(v);
-        self.shades[at..at + self.lanes].fill(Shade::undefined_if(undefined));
+        self.taints[at..at + self.lanes].fill(Taint::undefined_if(undefined));
         self.dirty[row as usize] = undefined;
     }
 
-    /// Says that rows are undefined in the active invocations.
+    /// Makes rows undefined in the active invocations.
     pub(super) fn undefine(&mut self, dst: Row, n: u32) {
         for row in dst..dst + n {
             let at = row as usize * self.lanes;
             self.dirty[row as usize] = true;
             if self.act.full {
-                self.shades[at..at + self.lanes].fill(Shade::Undefined);
+                self.taints[at..at + self.lanes].fill(Taint::Undefined);
             } else {
                 for l in &self.act.list {
-                    self.shades[at + *l as usize] = Shade::Undefined;
+                    self.taints[at + *l as usize] = Taint::Undefined;
                 }
             }
         }
     }
 
-    /// What is undefined in a source is undefined in the result. One source's distances are the result's (`spread` corrects that
-    /// where values change), of several nothing is known.
+    /// Propagates taints: an undefined source makes the result undefined. The error bound of a single inexact source
+    /// becomes that of the result (`error_bound` corrects it where values change); that of several is unknown.
     pub(super) fn flow(&mut self, dst: Row, sources: &[Row]) {
         if self.dirty[dst as usize] || sources.iter().any(|s| self.dirty[*s as usize]) {
             self.flow_slowly(dst, sources);
@@ -182,12 +182,12 @@ impl Regs {
         let mut any = !self.act.full && self.dirty[dst as usize];
         for i in 0..self.act.list.len() {
             let l = self.act.list[i] as usize;
-            let shade = match sources {
-                [one] => self.shade(*one, l),
-                _ => sources.iter().fold(Shade::Sure, |shade, s| shade.with(self.shade(*s, l))),
+            let taint = match sources {
+                [one] => self.taint(*one, l),
+                _ => sources.iter().fold(Taint::Exact, |taint, s| taint.with(self.taint(*s, l))),
             };
-            self.shades[dst as usize * self.lanes + l] = shade;
-            any |= shade != Shade::Sure;
+            self.taints[dst as usize * self.lanes + l] = taint;
+            any |= taint != Taint::Exact;
         }
         self.dirty[dst as usize] = any;
     }
@@ -278,7 +278,7 @@ impl Regs {
         }
     }
 
-    /// Where the rows are the same in all of `lanes`, that value of the first of them.
+    /// Returns the value of a row if it is the same in all of `lanes`.
     pub(super) fn uniform(&self, row: Row, lanes: impl Iterator<Item = usize>) -> Result<u64, (usize, usize)> {
         let mut first = None;
         for l in lanes {

@@ -1,4 +1,4 @@
-//! What went wrong, with how it came to it.
+//! The findings of a run, with the history that led to them.
 
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{BuiltIn, Decoration, StorageClass};
@@ -7,10 +7,10 @@ use std::fmt;
 
 use coop_ir::{Id, InstRef, Module, Op};
 
-use super::regs::Mask;
+use super::registers::Mask;
 use super::types::Decorations;
 
-/// What a finding is about.
+/// The kind of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FindingKind {
     /// An instruction that all invocations of a scope must execute together, executed by some of them.
@@ -19,23 +19,23 @@ pub enum FindingKind {
     NonUniformOperand,
     /// An access outside of an object or a buffer.
     OutOfBounds,
-    /// An access at an address that is no multiple of what was promised or needed.
+    /// An access at an address that is not a multiple of the promised or required alignment.
     Misaligned,
-    /// An undefined value decides something or leaves the shader.
+    /// An undefined value that decides something or leaves the shader.
     Uninitialised,
     /// Two invocations access the same shared memory between two barriers, one of them writing.
     DataRace,
-    /// Sizes of matrices, or a layout of a tensor, that do not fit each other.
+    /// Sizes of matrices or a tensor layout that do not match.
     MatrixSize,
     /// The step budget ran out.
     InfiniteLoop,
     /// `OpUnreachable` was reached.
     Unreachable,
-    /// Undefined behaviour of another kind: division by zero, an overflow that is not defined.
+    /// Undefined behavior of another kind: division by zero, an overflow that is not defined.
     Undefined,
-    /// Elements that are held more than once have different values: the result depends on the placement.
+    /// Replicated elements with different values: the result depends on the placement.
     Placement,
-    /// Legal, but devices differ; or left undefined by a text, while devices do what is meant.
+    /// Behavior that devices differ in, or that a specification leaves undefined while devices do what is meant.
     Portability,
 }
 
@@ -73,15 +73,15 @@ impl fmt::Display for FindingKind {
 /// Something that went wrong in a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Finding {
-    /// What it is about.
+    /// The kind.
     pub kind: FindingKind,
     /// The instruction.
     pub at: InstRef,
-    /// What happened, the first time.
+    /// The message for the first occurrence.
     pub message: String,
-    /// How it came to it: other instructions, and what they did.
+    /// The history: other instructions, and what they did.
     pub notes: Vec<(Option<InstRef>, String)>,
-    /// How often it happened.
+    /// The number of occurrences.
     pub count: u64,
 }
 
@@ -109,7 +109,8 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Counts a finding; answers whether its text is wanted, that is, whether it is the first of its kind here.
+    /// Counts a finding. Returns true if its message is wanted, that is, if it is the first of its kind at the
+    /// instruction.
     pub(super) fn wants(&mut self, kind: FindingKind, at: InstRef) -> bool {
         match self.index.get(&(kind, at)) {
             Some(i) => {
@@ -132,21 +133,21 @@ impl Findings {
     }
 }
 
-/// A branch at which invocations parted.
+/// A branch at which invocations diverged.
 #[derive(Clone)]
 pub(super) struct Split {
     pub at: InstRef,
     pub parts: Vec<Mask>,
 }
 
-/// The latest branches at which invocations parted, and where invocations ended.
+/// The latest branches at which invocations diverged, and the points where invocations ended.
 #[derive(Default)]
 pub(super) struct History {
     splits: VecDeque<Split>,
     returned: Vec<(InstRef, Mask)>,
 }
 
-/// How many branches are remembered.
+/// The number of branches that are kept.
 const REMEMBERED: usize = 256;
 
 impl History {
@@ -169,7 +170,7 @@ impl History {
         }
     }
 
-    /// The latest branch that sent `a` and `b` to different blocks.
+    /// Returns the latest branch that sent `a` and `b` to different blocks.
     pub(super) fn parted(&self, a: usize, b: usize) -> Option<InstRef> {
         let side = |s: &Split, lane: usize| s.parts.iter().position(|m| m.has(lane));
         self.splits
@@ -179,13 +180,13 @@ impl History {
             .map(|s| s.at)
     }
 
-    /// Where an invocation left the entry point.
+    /// Returns the instruction at which an invocation left the entry point.
     pub(super) fn left(&self, lane: usize) -> Option<InstRef> {
         self.returned.iter().find(|r| r.1.has(lane)).map(|r| r.0)
     }
 }
 
-/// The invocations of a list in few words: `0 to 7, 12`.
+/// Abbreviates a list of invocations: `0 to 7, 12`.
 pub(super) fn lane_list(lanes: impl Iterator<Item = usize>) -> String {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for l in lanes {
@@ -210,7 +211,7 @@ pub(super) fn lane_list(lanes: impl Iterator<Item = usize>) -> String {
     parts.join(", ")
 }
 
-/// The name of an id, with its number.
+/// Returns the name of an id, or its number.
 pub(super) fn name_of(module: &Module, id: Id) -> String {
     let named = module.globals_with(Op::Name).find_map(|r| {
         let inst = module.inst(r);
@@ -229,7 +230,7 @@ pub(super) fn name_of(module: &Module, id: Id) -> String {
     }
 }
 
-/// Where a value comes from: what the computation of `id` reads that can differ between invocations.
+/// Describes the origin of a value: the sources in the computation of `id` that can differ between invocations.
 pub(super) fn sources(module: &Module, decorations: &Decorations, id: Id) -> String {
     let mut seen = FxHashSet::default();
     let mut work = VecDeque::from([id]);
@@ -282,7 +283,7 @@ pub(super) fn sources(module: &Module, decorations: &Decorations, id: Id) -> Str
     if found.is_empty() { "constants only".into() } else { found.join(", ") }
 }
 
-/// The variable into which a pointer points.
+/// Returns the variable that a pointer points into.
 fn root(module: &Module, id: Option<Id>) -> Option<Id> {
     let root = coop_ir::pointers::root(module, id?, |op| op != Op::Variable)?;
     (module.def_inst(root)?.op == Op::Variable).then_some(root)

@@ -1,22 +1,21 @@
 //! Translates functions: blocks, branches, memory, calls, subgroup instructions.
 
 use coop_ir::hash::FxHashMap;
-use coop_ir::spv::MemoryAccess;
-use coop_ir::spv::StorageClass;
+use coop_ir::spv::{MemoryAccess, OpenClStd, Scope, StorageClass};
 use coop_ir::views::MemoryOperands;
 
 use coop_ir::cfg::{Case, Cfg, NodeKind, Order};
 use coop_ir::grammar::{ExecutionScope, GroupOp};
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op};
 
-use super::arith::{self, Arg};
-use super::code::{Access, Chain, Conv, Edge, Func, Group, Ins, NO_ROW, Node, Row, Step, Term};
-use super::glsl;
+use super::code::{Chain, Conv, Edge, Func, Group, Ins, NO_ROW, Node, Row, Step, Term, ValueLayout};
+use super::glsl_std_450;
 use super::num::Num;
 use super::program::Translator;
+use super::translate_values::{self, Arg};
 use super::types::{Kind, MatLayout, Ty};
 
-/// Code with the instruction from which each piece comes.
+/// Code, with the SPIR-V instruction that each part is from.
 #[derive(Default)]
 pub(super) struct Body {
     pub code: Vec<Ins>,
@@ -35,7 +34,7 @@ impl Body {
 type Phis = FxHashMap<usize, Vec<(Id, Row, u32, Vec<(Id, Id)>)>>;
 
 impl Translator<'_> {
-    /// Translates the body of a function that has an index. What fails makes the function fail when it is called.
+    /// Translates the body of a function that has an index. If that fails, calls of the function fail.
     pub(super) fn translate_function(&mut self, id: Id) {
         let Some(&index) = self.function_index.get(&id) else { return };
         let function = self.m.functions.iter().find(|f| self.m.inst(f.def).result == Some(id)).cloned();
@@ -182,7 +181,7 @@ impl Translator<'_> {
         Ok(Node { code: start..body.code.len() as u32, term, at: *last, phi_scope: scope, merge, back: None })
     }
 
-    /// Moves that happen at once as moves that happen one after the other.
+    /// Turns parallel moves into a sequence of moves.
     fn untangle(&mut self, moves: Vec<(Row, Row, u32)>) -> Result<Vec<(Row, Row, u32)>, String> {
         let overlap = |dst: Row, src: Row, n: u32, m: u32| dst < src + m && src < dst + n;
         let tangled = moves.iter().enumerate().any(|(i, a)| moves[i + 1..].iter().any(|b| overlap(a.0, b.1, a.2, b.2)));
@@ -241,11 +240,11 @@ impl Translator<'_> {
         }
         match inst.op {
             Op::ExtInst if inst.id(0).is_some() && inst.id(0) == self.opencl => {
-                let number = inst.word(1).unwrap_or(0);
-                let same = glsl::of_opencl(number);
+                let number = inst.ext_instruction().unwrap_or(0);
+                let same = glsl_std_450::of_opencl(OpenClStd(number));
                 let same = same.ok_or_else(|| format!("instruction {number} of OpenCL.std is not run"))?;
                 renamed = inst.clone();
-                renamed.operands[1] = same.into();
+                renamed.operands[1] = same.0.into();
                 inst = &renamed;
             }
             Op::ExtInst if inst.id(0) != self.glsl => {
@@ -288,7 +287,7 @@ impl Translator<'_> {
         let dst = self.row(id)?;
         let manner = self.manner(inst, r);
         let mut code = Vec::new();
-        if !arith::translate(&self.types, inst, ty, dst, &args, manner, &mut code)? {
+        if !translate_values::translate(&self.types, inst, ty, dst, &args, manner, &mut code)? {
             return Err(match (inst.op, inst.word(1)) {
                 (Op::ExtInst, Some(number)) => format!("instruction {number} of GLSL.std.450 is not supported"),
                 _ => "is not supported".into(),
@@ -331,7 +330,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// A conversion of what a pointer points to.
+    /// Translates a conversion of the value that a pointer points to.
     fn conversion(&mut self, r: InstRef, inst: &Inst, op: Op, body: &mut Body) -> Result<(), String> {
         let (id, pointer) = (inst.result.ok_or("no result")?, inst.id(1).ok_or("no pointer")?);
         let ty = self.pointee(pointer)?.0.ok_or("its type is not known")?;
@@ -347,7 +346,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// What a pointer points to, and the stride of `OpPtrAccessChain` through it.
+    /// Returns the pointee of a pointer, its storage class, and the stride of `OpPtrAccessChain` through it.
     pub(super) fn pointee(&self, pointer: Id) -> Result<(Option<Ty>, StorageClass, Option<u32>), String> {
         match self.types.kind(self.type_of(pointer)?) {
             Kind::Pointer { class, pointee, stride } => Ok((self.types.of(*pointee), *class, *stride)),
@@ -356,11 +355,11 @@ impl Translator<'_> {
         }
     }
 
-    pub(super) fn access(&self, ty: Ty, mat: MatLayout, aligned: u32) -> Access {
+    pub(super) fn access(&self, ty: Ty, mat: MatLayout, aligned: u32) -> ValueLayout {
         let leaves = self.types.leaves(ty, mat);
         let extent = leaves.iter().flatten().map(|l| l.offset + u32::from(l.bytes)).max().unwrap_or(0);
         let natural = leaves.iter().flatten().map(|l| u32::from(l.bytes)).max().unwrap_or(1);
-        Access {
+        ValueLayout {
             leaves: leaves.map(Vec::into_boxed_slice),
             extent,
             slots: self.types.slots(ty),
@@ -455,17 +454,17 @@ impl Translator<'_> {
         Ok(true)
     }
 
-    /// An access through a pointer, whose memory operands say how it is aligned (0: they don't). Those of kernels may say less than
-    /// the type asks for.
-    fn access_through(&self, ptr: Id, ty: Ty, aligned: u32) -> Result<Access, String> {
+    /// Returns the layout of an access through a pointer. `aligned` is the alignment of the memory operands, or 0.
+    /// Those of kernels may be less than the type requires.
+    fn access_through(&self, ptr: Id, ty: Ty, aligned: u32) -> Result<ValueLayout, String> {
         let physical = self.pointee(ptr)?.1 == StorageClass::PhysicalStorageBuffer;
         let more = if physical { aligned.max(1) } else { 1 };
         let access = self.access(ty, self.mat.get(ptr).copied().unwrap_or_default(), more);
         let align = if self.is_kernel() && aligned > 0 { aligned } else { access.align };
-        Ok(Access { align, ..access })
+        Ok(ValueLayout { align, ..access })
     }
 
-    /// A private variable that is bytes: undefined, or with what it begins with.
+    /// Initializes a private variable in byte-addressed memory.
     fn own_variable(&mut self, r: InstRef, inst: &Inst, at: (Row, Ty), body: &mut Body) -> Result<(), String> {
         let (pointer, ty) = at;
         let place =
@@ -525,7 +524,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// The row to which a known pointer points, if what it points to has `n` components.
+    /// Returns the row that a known pointer points to, if its pointee has `n` components.
     fn inside(&self, pointer: u64, ptr: Id, n: u32) -> Result<Row, String> {
         match self.pointee(ptr)?.0 {
             Some(ty) if self.types.slots(ty) != n => Err("its type is not that of the pointer".into()),
@@ -671,7 +670,11 @@ impl Translator<'_> {
         let khr = inst.op.execution_scope() == Some(ExecutionScope::Subgroup);
         let id = inst.result.ok_or("no result")?;
         let ty = self.type_of(id)?;
-        let scope = if khr { 3 } else { inst.id(0).and_then(|s| self.scalar(s)).ok_or("its scope is not constant")? };
+        let scope = if khr {
+            Scope::Subgroup.0.into()
+        } else {
+            inst.id(0).and_then(|s| self.scalar(s)).ok_or("its scope is not constant")?
+        };
         let rest: Vec<Id> = inst.ids_from(usize::from(!khr)).collect();
         // Reductions and scans have a literal Group Operation after the scope.
         let operation = if khr { 0 } else { inst.operands.get(1).filter(|o| o.id().is_none()).map_or(0, |o| o.word()) };
@@ -717,10 +720,10 @@ impl Translator<'_> {
     }
 }
 
-/// What memory operands say of a load.
+/// The memory operands of a load.
 #[derive(Clone, Copy)]
 pub(super) struct Operands {
-    /// Bytes, 0 where they don't say.
+    /// The alignment in bytes, or 0.
     aligned: u32,
     volatile: bool,
 }
@@ -728,20 +731,20 @@ pub(super) struct Operands {
 impl Operands {
     pub(super) const PLAIN: Operands = Operands { aligned: 0, volatile: false };
 
-    /// Those at operand `at`.
+    /// Returns the memory operands at operand `at`.
     fn of(inst: &Inst, at: usize) -> Operands {
         let volatile = inst.enumerant(at).is_some_and(|mask: MemoryAccess| mask.contains(MemoryAccess::Volatile));
         Operands { aligned: aligned(inst, at), volatile }
     }
 }
 
-/// The Aligned literal of the memory operands at operand `at`, or 0.
+/// Returns the Aligned literal of the memory operands at operand `at`, or 0.
 pub(super) fn aligned(inst: &Inst, at: usize) -> u32 {
     let memory = MemoryOperands::at(inst, at);
     if memory.mask.contains(MemoryAccess::Aligned) { memory.alignment().unwrap_or(1) } else { 0 }
 }
 
-/// The conversion that a function of Intel's device library is, which is in another module.
+/// Returns the conversion that an imported function of Intel's device library computes.
 fn imported(m: &Module, callee: Id) -> Option<Op> {
     let empty = m.functions.iter().any(|f| f.blocks.is_empty() && m.inst(f.def).result == Some(callee));
     let linkage = coop_ir::spv::Decoration::LinkageAttributes;

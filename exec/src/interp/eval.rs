@@ -1,29 +1,20 @@
-//! Instructions on registers alone: arithmetic, comparisons, conversions, arrangement. Constants are computed with
-//! the same functions.
+//! Executes instructions on registers alone: arithmetic, comparisons, conversions, rearrangement of components.
+//! Constants are computed with the same functions.
 
 use coop_ir::Op;
 
 use super::code::{Conv, Ins, Row};
-use super::glsl;
-use super::lane;
-use super::num::{Num, Rounding, fma_small, mask, signed};
-use super::regs::{Regs, Unfit};
-use super::shade::Shade;
+use super::eval_lane;
+use super::glsl_std_450;
+use super::num::{Num, Rounding, fma, mask, round_tf32, signed};
+use super::registers::{Regs, Unfit};
+use super::taint::Taint;
 
-/// Executes an instruction if it needs nothing but registers.
+/// Executes an instruction on registers alone. Returns false for all others.
 pub(super) fn execute(regs: &mut Regs, ins: &Ins) -> bool {
-    let done = values(regs, ins);
-    if done && regs.near.is_some() {
-        super::spread::refine(regs, ins);
-    }
-    done
-}
-
-/// The same without a look at distances.
-pub(super) fn values(regs: &mut Regs, ins: &Ins) -> bool {
     match ins {
         Ins::Each { op, num, dst, args, n } => each(regs, *op, *num, *dst, *args, *n),
-        Ins::Ext { op, num, dst, args, n } => glsl::each(regs, *op, *num, *dst, *args, *n),
+        Ins::Ext { op, num, dst, args, n } => glsl_std_450::each(regs, *op, *num, *dst, *args, *n),
         Ins::Convert { conv, dst, a, n } => {
             note_unfit(regs, conv, *a, *n);
             regs.map1(*dst, *a, *n, |v| convert(conv, v));
@@ -52,12 +43,12 @@ pub(super) fn values(regs: &mut Regs, ins: &Ins) -> bool {
             for k in 0..regs.act.list.len() {
                 let l = regs.act.list[k] as usize;
                 let i = regs.get(*index, l);
-                let shade = Shade::undefined_if(i >= u64::from(*n)).with(regs.shade(*index, l));
+                let taint = Taint::undefined_if(i >= u64::from(*n)).with(regs.taint(*index, l));
                 let from = vector + i.min(u64::from(*n - 1)) as u32;
                 let v = regs.get(from, l);
-                let shade = if shade == Shade::Sure { regs.shade(from, l) } else { shade.with(regs.shade(from, l)) };
+                let taint = if taint == Taint::Exact { regs.taint(from, l) } else { taint.with(regs.taint(from, l)) };
                 regs.put(*dst, l, v);
-                regs.set_shade(*dst, l, shade);
+                regs.set_taint(*dst, l, taint);
             }
             true
         }
@@ -67,15 +58,15 @@ pub(super) fn values(regs: &mut Regs, ins: &Ins) -> bool {
                 let l = regs.act.list[k] as usize;
                 let i = regs.get(*index, l);
                 if i < u64::from(*n) {
-                    let (v, shade) = (regs.get(*value, l), regs.shade(*value, l));
+                    let (v, taint) = (regs.get(*value, l), regs.taint(*value, l));
                     regs.put(dst + i as u32, l, v);
-                    regs.set_shade(dst + i as u32, l, shade);
+                    regs.set_taint(dst + i as u32, l, taint);
                 }
             }
             true
         }
         Ins::Lane { f, dst, n, args } => {
-            lane::execute(regs, f, *dst, *n, args);
+            eval_lane::execute(regs, f, *dst, *n, args);
             true
         }
         _ => false,
@@ -88,14 +79,14 @@ fn select(regs: &mut Regs, dst: Row, cond: Row, a: Row, b: Row) {
         for k in 0..regs.act.list.len() {
             let l = regs.act.list[k] as usize;
             let chosen = if regs.get(cond, l) != 0 { a } else { b };
-            let decided = regs.shade(cond, l);
-            let shade = regs.shade(chosen, l);
-            regs.set_shade(dst, l, if decided == Shade::Sure { shade } else { decided.with(shade) });
+            let decided = regs.taint(cond, l);
+            let taint = regs.taint(chosen, l);
+            regs.set_taint(dst, l, if decided == Taint::Exact { taint } else { decided.with(taint) });
         }
     }
 }
 
-/// Notes a number that a conversion to integers is not defined for, if there is one.
+/// Records a number for which a conversion to integers is undefined.
 fn note_unfit(regs: &mut Regs, conv: &Conv, a: Row, n: u32) {
     if conv.saturate || !matches!(conv.op, Op::ConvertFToU | Op::ConvertFToS) {
         return;
@@ -117,7 +108,7 @@ fn note_unfit(regs: &mut Regs, conv: &Conv, a: Row, n: u32) {
     }
 }
 
-/// One value converted. What does not fit is the nearest that does, as what saturates has it, and NaN is 0.
+/// Converts one value. A value out of range becomes the nearest one in range, as with saturation; NaN becomes 0.
 pub(super) fn convert(conv: &Conv, v: u64) -> u64 {
     let (from, to) = (conv.from, conv.to);
     let (fw, tw) = (from.bits(), to.bits());
@@ -212,7 +203,7 @@ macro_rules! compare {
     };
 }
 
-/// Component-wise instructions. `num` is the type of the first operand's components.
+/// Executes a component-wise instruction. `num` is the type of the first operand's components.
 fn each(regs: &mut Regs, op: Op, num: Num, dst: Row, args: [Row; 4], n: u32) -> bool {
     let [a, b, c, d] = args;
     let w = num.bits();
@@ -310,32 +301,11 @@ fn each(regs: &mut Regs, op: Op, num: Num, dst: Row, args: [Row; 4], n: u32) -> 
     true
 }
 
-pub(super) fn fma(num: Num, x: u64, y: u64, z: u64) -> u64 {
-    match num {
-        Num::F64 => f64::from_bits(x).mul_add(f64::from_bits(y), f64::from_bits(z)).to_bits(),
-        Num::F32 => {
-            let [x, y, z] = [x, y, z].map(|v| f32::from_bits(v as u32));
-            u64::from(x.mul_add(y, z).to_bits())
-        }
-        num => fma_small(num, x, y, z),
-    }
-}
-
 fn quantize(x: u64) -> u64 {
     let v = f32::from_bits(x as u32);
     let q = Num::F16.to_f32(Num::F16.encode_f32(v));
     // Subnormal results may be flushed; here they are kept.
     u64::from(q.to_bits())
-}
-
-/// f32 with 10 bits of mantissa, to the nearest, ties to even.
-pub(super) fn round_tf32(x: u64) -> u64 {
-    let bits = x as u32;
-    if bits & 0x7f80_0000 == 0x7f80_0000 {
-        return x;
-    }
-    let odd = bits >> 13 & 1;
-    u64::from(bits.wrapping_add(0xfff + odd) & !0x1fff)
 }
 
 fn field(regs: &mut Regs, dst: Row, args: [Row; 4], f: impl Fn(u64, u64, u64, u64) -> u64) {

@@ -1,4 +1,4 @@
-//! How large a type in memory is, by its own decorations.
+//! The layout of types in memory, by their decorations.
 
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
@@ -6,13 +6,13 @@ use coop_ir::spv::Decoration;
 use coop_ir::types::Type;
 use coop_ir::{Id, Module};
 
-/// Types looked at for one answer. Real blocks need a few dozen; a cyclic type stops here.
+/// The largest number of types to look at for one answer. Real blocks need a few dozen; a cyclic type stops here.
 const MAX_STEPS: u32 = 10_000;
 
-/// Nesting of types; real ones have a handful of levels.
+/// The largest nesting of types; real ones have a handful of levels.
 const MAX_DEPTH: u32 = 64;
 
-/// A member of a block, or the whole of what is no block.
+/// A member of a block, or the whole of another type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Member {
     /// Bytes from the start of the block.
@@ -23,31 +23,31 @@ pub struct Member {
 
 /// The layout of a module's types.
 #[derive(Clone, Copy)]
-pub struct Layout<'a> {
+pub struct TypeLayout<'a> {
     module: &'a Module,
     decorations: &'a Decorations,
     constants: &'a Constants,
 }
 
-impl<'a> Layout<'a> {
-    /// A view of a module. Lengths of arrays may depend on the specialization of the constants.
-    pub fn new(module: &'a Module, decorations: &'a Decorations, constants: &'a Constants) -> Layout<'a> {
-        Layout { module, decorations, constants }
+impl<'a> TypeLayout<'a> {
+    /// Makes the layout of a module's types. Lengths of arrays may depend on the specialization of the constants.
+    pub fn new(module: &'a Module, decorations: &'a Decorations, constants: &'a Constants) -> TypeLayout<'a> {
+        TypeLayout { module, decorations, constants }
     }
 
-    /// Bytes of a type; `None` if that is open (runtime arrays) or not said.
+    /// Returns the size of a type in bytes; `None` if it is open (runtime arrays) or not decorated.
     pub fn size(&self, kind: Id) -> Option<u32> {
         self.size_within(kind, None, 0, &mut MAX_STEPS.clone())
     }
 
-    /// The members of a block with their offsets.
+    /// Returns the members of a block with their offsets.
     pub fn members(&self, block: Id) -> Vec<Member> {
         let Some(Type::Struct { members }) = Type::of(self.module, block) else { return Vec::new() };
         let offset = |index| self.decorations.member_value(block, index, Decoration::Offset).unwrap_or(0);
         members.iter().zip(0..).map(|(&kind, index)| Member { offset: offset(index), kind }).collect()
     }
 
-    /// Bytes from one element of an array to the next.
+    /// Returns the stride of an array in bytes.
     pub fn stride(&self, array: Id) -> Option<u32> {
         self.decorations.value(array, Decoration::ArrayStride)
     }

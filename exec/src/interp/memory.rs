@@ -1,59 +1,42 @@
-//! Memory: pointers, loads, stores, atomics.
+//! Executes pointer arithmetic, loads, stores and atomics.
 
 use coop_ir::Op;
 
-use super::code::{Access, Chain, NO_ROW, Row};
+use super::code::{Chain, NO_ROW, Row, ValueLayout};
+use super::findings::FindingKind;
+use super::location::{Fault, Location};
 use super::machine::{Machine, Stop};
-use super::num::{Num, mask, signed};
+use super::num::{Num, mask, number, signed};
 use super::program::tag;
-use super::race::Agent;
-use super::shade::Shade;
-use super::ub::FindingKind;
+use super::shared_race::Agent;
+use super::taint::Taint;
 use super::{PUSH_INDEX, base_address};
-
-/// Where a pointer points.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
-    Buffer(usize, usize),
-    Push(usize),
-    Shared(usize),
-    /// Bytes of the invocation that asks.
-    Own(usize),
-    Rows(Row),
-}
-
-/// Why a pointer can't be followed.
-pub(super) enum Fault {
-    Null,
-    Nowhere(u64),
-    Outside(String),
-}
 
 impl Machine<'_> {
     pub(super) fn chain(&mut self, c: &Chain) {
         for k in 0..self.regs.act.list.len() {
             let l = self.regs.act.list[k] as usize;
             let base = self.regs.get(c.base, l);
-            let mut shade = self.regs.shade(c.base, l);
+            let mut taint = self.regs.taint(c.base, l);
             let in_rows = base >> tag::SHIFT == tag::ROWS;
             let mut p = base.wrapping_add(if in_rows { c.slots } else { c.bytes });
             let mut bad = c.bad;
             for s in &c.steps {
                 let i = signed(self.regs.get(s.index, l), s.width);
-                shade = shade.with(self.regs.shade(s.index, l));
+                taint = taint.with(self.regs.taint(s.index, l));
                 bad |= s.bound.is_some_and(|b| i < 0 || i >= i64::from(b));
                 p = p.wrapping_add((i as u64).wrapping_mul(if in_rows { s.slots } else { s.bytes }));
             }
-            if bad && !shade.is_undefined() {
+            if bad && !taint.is_undefined() {
                 p = tag::INVALID << tag::SHIFT | self.at.index() as u64;
             }
             self.regs.put(c.dst, l, p);
-            self.regs.set_shade(c.dst, l, shade);
+            self.regs.set_taint(c.dst, l, taint);
         }
     }
 
     /// Finds the bytes to which a pointer points.
-    pub(super) fn resolve(&self, p: u64, size: u64) -> Result<Place, Fault> {
+    pub(super) fn resolve(&self, p: u64, size: u64) -> Result<Location, Fault> {
         match p >> tag::SHIFT {
             tag::SHARED => {
                 let at = signed(p, tag::SHIFT);
@@ -64,21 +47,21 @@ impl Machine<'_> {
                         self.shared.len()
                     )));
                 }
-                Ok(Place::Shared(at as usize))
+                Ok(Location::Shared(at as usize))
             }
             tag::ROWS => {
                 let row = p & 0xff_ffff_ffff;
                 if row + size > u64::from(self.p.rows) {
                     return Err(Fault::Outside("a variable".into()));
                 }
-                Ok(Place::Rows(row as Row))
+                Ok(Location::Rows(row as Row))
             }
             tag::OWN => {
                 let at = signed(p, tag::SHIFT);
                 if at < 0 || (at as u64).saturating_add(size) > u64::from(self.p.own_size) {
                     return Err(Fault::Outside("the private memory".into()));
                 }
-                Ok(Place::Own(at as usize))
+                Ok(Location::Own(at as usize))
             }
             tag::INVALID => Err(Fault::Outside(format!(
                 "an array: the index in instruction {} is not below its length",
@@ -90,7 +73,7 @@ impl Machine<'_> {
         }
     }
 
-    fn resolve_buffer(&self, p: u64, size: u64) -> Result<Place, Fault> {
+    fn resolve_buffer(&self, p: u64, size: u64) -> Result<Location, Fault> {
         let index = (p >> 40).wrapping_sub(1) as usize;
         let offset = p.wrapping_sub(base_address(index)) as i64;
         let (len, name) = if index == PUSH_INDEX {
@@ -103,7 +86,7 @@ impl Machine<'_> {
             let last = offset.saturating_add(size as i64).saturating_sub(1);
             return Err(Fault::Outside(format!("bytes {offset} to {last} of {name}, which has {len} bytes")));
         }
-        Ok(if index == PUSH_INDEX { Place::Push(offset as usize) } else { Place::Buffer(index, offset as usize) })
+        Ok(if index == PUSH_INDEX { Location::Push(offset as usize) } else { Location::Buffer(index, offset as usize) })
     }
 
     pub(super) fn report_fault(&mut self, fault: Fault, who: &str, verb: &str) {
@@ -114,9 +97,9 @@ impl Machine<'_> {
         });
     }
 
-    /// The pointer of an invocation; none if it is undefined, which is reported.
+    /// Returns the pointer of an invocation; reports an undefined one.
     fn pointer(&mut self, ptr: Row, lane: usize) -> Option<u64> {
-        if self.regs.shade(ptr, lane).is_near() {
+        if self.regs.taint(ptr, lane).is_inexact() {
             self.depends("a pointer");
         }
         if self.regs.is_undefined(ptr, lane) {
@@ -126,7 +109,7 @@ impl Machine<'_> {
         Some(self.regs.get(ptr, lane))
     }
 
-    pub(super) fn load(&mut self, dst: Row, ptr: Row, access: &Access) -> Result<(), Stop> {
+    pub(super) fn load(&mut self, dst: Row, ptr: Row, access: &ValueLayout) -> Result<(), Stop> {
         if let Some(row) = self.one_row(ptr, access.slots) {
             self.regs.copy(dst, row, access.slots);
             return Ok(());
@@ -141,15 +124,15 @@ impl Machine<'_> {
             let Some(place) = place else {
                 for i in 0..access.slots {
                     self.regs.put(dst + i, l, 0);
-                    self.regs.set_shade(dst + i, l, Shade::Sure);
+                    self.regs.set_taint(dst + i, l, Taint::Exact);
                 }
                 continue;
             };
-            if let Place::Rows(row) = place {
+            if let Location::Rows(row) = place {
                 for i in 0..access.slots {
-                    let (v, shade) = (self.regs.get(row + i, l), self.regs.shade(row + i, l));
+                    let (v, taint) = (self.regs.get(row + i, l), self.regs.taint(row + i, l));
                     self.regs.put(dst + i, l, v);
-                    self.regs.set_shade(dst + i, l, shade);
+                    self.regs.set_taint(dst + i, l, taint);
                 }
                 continue;
             }
@@ -158,16 +141,16 @@ impl Machine<'_> {
             };
             for leaf in leaves {
                 let at = leaf.offset as usize;
-                let (v, shade) = self.read(place, at, leaf.bytes, Some(l));
+                let (v, taint) = self.read(place, at, leaf.bytes, Some(l));
                 let v = if access.volatile { self.foreign(place, leaf.bytes, v) } else { v };
                 self.regs.put(dst + leaf.slot, l, v);
-                self.regs.set_shade(dst + leaf.slot, l, shade);
+                self.regs.set_taint(dst + leaf.slot, l, taint);
             }
         }
         Ok(())
     }
 
-    pub(super) fn store(&mut self, src: Row, ptr: Row, access: &Access) -> Result<(), Stop> {
+    pub(super) fn store(&mut self, src: Row, ptr: Row, access: &ValueLayout) -> Result<(), Stop> {
         if let Some(row) = self.one_row(ptr, access.slots) {
             self.regs.copy(row, src, access.slots);
             return Ok(());
@@ -177,11 +160,11 @@ impl Machine<'_> {
             let l = self.regs.act.list[k] as usize;
             let Some(p) = self.pointer(ptr, l) else { continue };
             let Some(place) = self.place(p, access, extent, l, "writes") else { continue };
-            if let Place::Rows(row) = place {
+            if let Location::Rows(row) = place {
                 for i in 0..access.slots {
-                    let (v, shade) = (self.regs.get(src + i, l), self.regs.shade(src + i, l));
+                    let (v, taint) = (self.regs.get(src + i, l), self.regs.taint(src + i, l));
                     self.regs.put(row + i, l, v);
-                    self.regs.set_shade(row + i, l, shade);
+                    self.regs.set_taint(row + i, l, taint);
                 }
                 continue;
             }
@@ -189,16 +172,16 @@ impl Machine<'_> {
                 return Err(self.unsupported("a type without a layout is written to memory"));
             };
             for leaf in leaves {
-                let (v, shade) = (self.regs.get(src + leaf.slot, l), self.regs.shade(src + leaf.slot, l));
-                self.write(place, leaf.offset as usize, leaf.bytes, v, shade, Some(l));
+                let (v, taint) = (self.regs.get(src + leaf.slot, l), self.regs.taint(src + leaf.slot, l));
+                self.write(place, leaf.offset as usize, leaf.bytes, v, taint, Some(l));
             }
         }
         Ok(())
     }
 
-    /// Returns what is read where somebody else may have written: `v`, or another number as often.
-    fn foreign(&mut self, place: Place, bytes: u8, v: u64) -> u64 {
-        if self.config.others.is_none() || !matches!(place, Place::Buffer(..)) {
+    /// Returns the value of a load where another agent may have written: `v`, or another number as often.
+    fn foreign(&mut self, place: Location, bytes: u8, v: u64) -> u64 {
+        if self.config.others.is_none() || !matches!(place, Location::Buffer(..)) {
             return v;
         }
         self.others = self.others.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -210,9 +193,9 @@ impl Machine<'_> {
         }
     }
 
-    /// Copies bytes; those without a value leave memory as it is.
+    /// Copies bytes. Undefined ones leave memory as it is.
     pub(super) fn copy_bytes(&mut self, to: Row, from: Row, bytes: u64) -> Result<(), Stop> {
-        let access = Access {
+        let access = ValueLayout {
             leaves: None,
             extent: u32::try_from(bytes).unwrap_or(u32::MAX),
             slots: 1,
@@ -225,41 +208,42 @@ impl Machine<'_> {
             let target = self.place(to, &access, bytes, l, "writes");
             let source = self.place(from, &access, bytes, l, "reads");
             let (Some(target), Some(source)) = (target, source) else { continue };
-            if matches!(target, Place::Rows(_)) || matches!(source, Place::Rows(_)) {
+            if matches!(target, Location::Rows(_)) || matches!(source, Location::Rows(_)) {
                 // An element of a matrix is a number.
                 let Some(bytes) = u8::try_from(bytes).ok().filter(|n| matches!(n, 1 | 2 | 4 | 8)) else {
                     return Err(self.unsupported("a copy of the bytes of a variable that holds matrices"));
                 };
-                let (value, shade) = self.read(source, 0, bytes, Some(l));
-                self.write(target, 0, bytes, value, shade, Some(l));
+                let (value, taint) = self.read(source, 0, bytes, Some(l));
+                self.write(target, 0, bytes, value, taint, Some(l));
                 continue;
             }
             let read: Vec<_> = (0..bytes as usize).map(|at| self.read(source, at, 1, Some(l))).collect();
-            for (at, (value, shade)) in read.into_iter().enumerate() {
-                if !shade.is_undefined() || matches!(target, Place::Own(_) | Place::Shared(_)) {
-                    self.write(target, at, 1, value, shade, Some(l));
+            for (at, (value, taint)) in read.into_iter().enumerate() {
+                if !taint.is_undefined() || matches!(target, Location::Own(_) | Location::Shared(_)) {
+                    self.write(target, at, 1, value, taint, Some(l));
                 }
             }
         }
         Ok(())
     }
 
-    /// The row to which the pointers of all active invocations point, if it is the same.
+    /// Returns the row that the pointers of all active invocations point to, if it is the same.
     fn one_row(&self, ptr: Row, slots: u32) -> Option<Row> {
         let first = *self.regs.act.list.first()? as usize;
         let p = self.regs.get(ptr, first);
         let fits = (p & 0xff_ffff_ffff) + u64::from(slots) <= u64::from(self.p.rows);
-        if p >> tag::SHIFT != tag::ROWS || !fits || self.regs.any_shade(ptr..ptr + 1) {
+        if p >> tag::SHIFT != tag::ROWS || !fits || self.regs.any_taint(ptr..ptr + 1) {
             return None;
         }
         self.regs.act.list.iter().all(|l| self.regs.get(ptr, *l as usize) == p).then_some(p as Row)
     }
 
-    fn place(&mut self, p: u64, access: &Access, extent: u64, lane: usize, verb: &str) -> Option<Place> {
+    fn place(&mut self, p: u64, access: &ValueLayout, extent: u64, lane: usize, verb: &str) -> Option<Location> {
         let size = if p >> tag::SHIFT == tag::ROWS { u64::from(access.slots) } else { extent };
         match self.resolve(p, size) {
             Ok(place) => {
-                if !matches!(place, Place::Rows(_)) && access.align > 1 && !p.is_multiple_of(u64::from(access.align)) {
+                if !matches!(place, Location::Rows(_)) && access.align > 1 && !p.is_multiple_of(u64::from(access.align))
+                {
                     let align = access.align;
                     self.find(FindingKind::Misaligned, || {
                         format!("invocation {lane} {verb} at address {p:#x}, which is no multiple of {align}")
@@ -274,45 +258,46 @@ impl Machine<'_> {
         }
     }
 
-    /// Reads up to 8 bytes; whether they have never been written. `lane`: who, for races (`None`: noted elsewhere).
-    pub(super) fn read(&mut self, place: Place, at: usize, bytes: u8, lane: Option<usize>) -> (u64, Shade) {
+    /// Reads up to 8 bytes with their taint. `lane` is the invocation, for races (`None` if the access is recorded
+    /// elsewhere).
+    pub(super) fn read(&mut self, place: Location, at: usize, bytes: u8, lane: Option<usize>) -> (u64, Taint) {
         let n = usize::from(bytes);
-        let afar = self.afar.at(place, at, bytes);
+        let memory_bounds = self.memory_bounds.at(place, at, bytes);
         match place {
-            Place::Buffer(i, base) => {
+            Location::Buffer(i, base) => {
                 self.note_buffer(i, base + at..base + at + n, false);
-                (number(&self.buffers[i].bytes[base + at..base + at + n]), afar)
+                (number(&self.buffers[i].bytes[base + at..base + at + n]), memory_bounds)
             }
-            Place::Push(base) => (number(&self.push[base + at..base + at + n]), Shade::Sure),
-            Place::Shared(base) => {
+            Location::Push(base) => (number(&self.push[base + at..base + at + n]), Taint::Exact),
+            Location::Shared(base) => {
                 let range = base + at..base + at + n;
                 if let Some(lane) = lane {
                     self.note_access(range.clone(), self.lane_agent(lane), false, false);
                 }
                 let set = self.shared_set[range.clone()].iter().all(|s| *s);
-                (number(&self.shared[range]), if set { afar } else { Shade::Undefined })
+                (number(&self.shared[range]), if set { memory_bounds } else { Taint::Undefined })
             }
-            Place::Own(base) => {
+            Location::Own(base) => {
                 let first = lane.unwrap_or(0) * self.p.own_size as usize + base + at;
-                let shades = &self.own_shade[first..first + n];
-                let undefined = shades.iter().any(|s| s.is_undefined());
-                let shade = if undefined { Shade::Undefined } else { shades.first().copied().unwrap_or_default() };
-                let alike = shades.iter().all(|s| *s == shade || s.is_undefined());
-                (number(&self.own[first..first + n]), if undefined || alike { shade } else { Shade::UNKNOWN })
+                let taints = &self.own_taint[first..first + n];
+                let undefined = taints.iter().any(|s| s.is_undefined());
+                let taint = if undefined { Taint::Undefined } else { taints.first().copied().unwrap_or_default() };
+                let alike = taints.iter().all(|s| *s == taint || s.is_undefined());
+                (number(&self.own[first..first + n]), if undefined || alike { taint } else { Taint::UNKNOWN })
             }
-            Place::Rows(row) => {
+            Location::Rows(row) => {
                 let lane = lane.unwrap_or(0);
-                (self.regs.get(row, lane), self.regs.shade(row, lane))
+                (self.regs.get(row, lane), self.regs.taint(row, lane))
             }
         }
     }
 
-    pub(super) fn write(&mut self, place: Place, at: usize, bytes: u8, v: u64, shade: Shade, lane: Option<usize>) {
+    pub(super) fn write(&mut self, place: Location, at: usize, bytes: u8, v: u64, taint: Taint, lane: Option<usize>) {
         let n = usize::from(bytes);
-        self.afar.put(place, at, bytes, shade);
+        self.memory_bounds.put(place, at, bytes, taint);
         match place {
-            Place::Buffer(i, base) => {
-                if shade.is_undefined() {
+            Location::Buffer(i, base) => {
+                if taint.is_undefined() {
                     let name = self.buffers[i].name.clone();
                     self.find(FindingKind::Uninitialised, || {
                         format!("an undefined value is written to byte {} of {name}", base + at)
@@ -323,24 +308,24 @@ impl Machine<'_> {
                 }
                 self.buffers[i].bytes[base + at..base + at + n].copy_from_slice(&v.to_le_bytes()[..n]);
             }
-            Place::Push(_) => self.find(FindingKind::Undefined, || "push constants are written".into()),
-            Place::Shared(base) => {
+            Location::Push(_) => self.find(FindingKind::Undefined, || "push constants are written".into()),
+            Location::Shared(base) => {
                 let range = base + at..base + at + n;
                 if let Some(lane) = lane {
                     self.note_access(range.clone(), self.lane_agent(lane), true, false);
                 }
-                self.shared_set[range.clone()].fill(!shade.is_undefined());
+                self.shared_set[range.clone()].fill(!taint.is_undefined());
                 self.shared[range].copy_from_slice(&v.to_le_bytes()[..n]);
             }
-            Place::Own(base) => {
+            Location::Own(base) => {
                 let first = lane.unwrap_or(0) * self.p.own_size as usize + base + at;
                 self.own[first..first + n].copy_from_slice(&v.to_le_bytes()[..n]);
-                self.own_shade[first..first + n].fill(shade);
+                self.own_taint[first..first + n].fill(taint);
             }
-            Place::Rows(row) => {
+            Location::Rows(row) => {
                 let lane = lane.unwrap_or(0);
                 self.regs.put(row, lane, v);
-                self.regs.set_shade(row, lane, shade);
+                self.regs.set_taint(row, lane, taint);
             }
         }
     }
@@ -349,7 +334,7 @@ impl Machine<'_> {
         Agent { id: lane as u32, subgroup: (lane / self.p.subgroup) as u16 }
     }
 
-    /// Notes an access to shared memory and reports a race.
+    /// Records an access to shared memory and reports a race.
     pub(super) fn note_access(&mut self, range: std::ops::Range<usize>, agent: Agent, write: bool, atomic: bool) {
         let start = range.start;
         let Some(conflict) = self.race.access(range, agent, write, atomic, self.at) else { return };
@@ -358,14 +343,14 @@ impl Machine<'_> {
             let other = if conflict.wrote { "wrote" } else { "read" };
             let near = this.p.shared.iter().rev().find(|v| v.offset as usize <= start);
             let what = near.map_or_else(String::new, |v| {
-                format!("byte {} of {}", start - v.offset as usize, super::ub::name_of(this.m, v.id))
+                format!("byte {} of {}", start - v.offset as usize, super::findings::name_of(this.m, v.id))
             });
             let message = format!("{} {verb} {what} with no barrier since another accessed it", agent.describe());
             (message, vec![(Some(conflict.at), format!("{} {other} it here", conflict.who.describe()))])
         });
     }
 
-    /// Notes an access to a buffer and reports a race with another workgroup.
+    /// Records an access to a buffer and reports a race with another workgroup.
     fn note_buffer(&mut self, buffer: usize, range: std::ops::Range<usize>, write: bool) {
         let start = range.start;
         let Some(other) = self.buffer_race.access(buffer, range, write, self.at) else { return };
@@ -387,14 +372,14 @@ impl Machine<'_> {
             let l = self.regs.act.list[k] as usize;
             let p = self.regs.get(ptr, l);
             let len = match self.resolve(p, 0) {
-                Ok(Place::Buffer(i, at)) => {
+                Ok(Location::Buffer(i, at)) => {
                     let rest = self.buffers[i].bytes.len() as u64 - at as u64;
                     rest.saturating_sub(offset) / stride.max(1)
                 }
                 _ => 0,
             };
             self.regs.put(dst, l, mask(len, 32));
-            self.regs.set_shade(dst, l, Shade::Sure);
+            self.regs.set_taint(dst, l, Taint::Exact);
         }
     }
 
@@ -411,19 +396,20 @@ impl Machine<'_> {
         for k in 0..self.regs.act.list.len() {
             let l = self.regs.act.list[k] as usize;
             let Some(p) = self.pointer(ptr, l) else { continue };
-            let access = Access { leaves: None, extent: bytes.into(), slots: 1, align: bytes.into(), volatile: false };
+            let access =
+                ValueLayout { leaves: None, extent: bytes.into(), slots: 1, align: bytes.into(), volatile: false };
             let Some(place) = self.place(p, &access, u64::from(bytes), l, "accesses") else { continue };
-            if let Place::Shared(at) = place {
+            if let Location::Shared(at) = place {
                 let write = op != Op::AtomicLoad;
                 self.note_access(at..at + usize::from(bytes), self.lane_agent(l), write, true);
             }
-            if matches!(place, Place::Buffer(..)) {
+            if matches!(place, Location::Buffer(..)) {
                 self.buffer_race.atomic();
             }
-            let lane = if matches!(place, Place::Rows(_) | Place::Own(_)) { Some(l) } else { None };
+            let lane = if matches!(place, Location::Rows(_) | Location::Own(_)) { Some(l) } else { None };
             let (old, before) = self.read(place, 0, bytes, lane);
             let get = |row: Row| {
-                if row == NO_ROW { (0, Shade::Sure) } else { (self.regs.get(row, l), self.regs.shade(row, l)) }
+                if row == NO_ROW { (0, Taint::Exact) } else { (self.regs.get(row, l), self.regs.taint(row, l)) }
             };
             let ((v, given), (c, compared)) = (get(value), get(comparator));
             let reads = !matches!(op, Op::AtomicStore | Op::AtomicFlagClear);
@@ -441,22 +427,22 @@ impl Machine<'_> {
                 for i in 0..bytes {
                     let byte = |x: u64| x >> (8 * i) & 0xff;
                     let (_, was) = self.read(place, i.into(), 1, lane);
-                    let shade = if byte(v) == decides { Shade::Sure } else { was };
-                    self.write(place, i.into(), 1, byte(new), shade, lane);
+                    let taint = if byte(v) == decides { Taint::Exact } else { was };
+                    self.write(place, i.into(), 1, byte(new), taint, lane);
                 }
             } else if op != Op::AtomicLoad {
-                let shade = if self.regs.near.is_some() {
-                    super::spread::of_atomic(op, num, (old, before), (v, given))
+                let taint = if self.regs.probe.is_some() {
+                    super::error_bound::of_atomic(op, num, (old, before), (v, given))
                 } else {
-                    Shade::Sure
+                    Taint::Exact
                 };
-                self.write(place, 0, bytes, new, shade, lane);
+                self.write(place, 0, bytes, new, taint, lane);
             }
             if dst != NO_ROW {
                 let old = if op == Op::AtomicFlagTestAndSet { u64::from(old != 0) } else { old };
                 self.regs.put(dst, l, old);
-                let shade = if before.is_undefined() && !by_bits { Shade::Sure } else { before };
-                self.regs.set_shade(dst, l, shade);
+                let taint = if before.is_undefined() && !by_bits { Taint::Exact } else { before };
+                self.regs.set_taint(dst, l, taint);
             }
         }
         Ok(())
@@ -507,19 +493,4 @@ fn combined(op: Op, num: Num, old: u64, v: u64, c: u64) -> Option<u64> {
         Op::AtomicFlagClear => 0,
         _ => return None,
     })
-}
-
-/// Up to eight bytes as a number.
-pub(super) fn number(bytes: &[u8]) -> u64 {
-    match *bytes {
-        [a, b] => u64::from(u16::from_le_bytes([a, b])),
-        [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),
-        _ => {
-            let mut all = [0; 8];
-            for (slot, b) in all.iter_mut().zip(bytes) {
-                *slot = *b;
-            }
-            u64::from_le_bytes(all)
-        }
-    }
 }

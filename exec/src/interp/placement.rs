@@ -1,12 +1,12 @@
-//! Where the elements of a matrix are: which invocation holds which at what index.
+//! The placement of the elements of a matrix: which invocation holds which element at which index.
 //!
 //! SPIR-V leaves that to the implementation, so a shader whose result depends on it is wrong; running it with two of
-//! these mappings shows it. Every (index, invocation) holds some element, so that element 0 exists everywhere: where
-//! there are more places than elements, the elements start over and are held more than once.
+//! these mappings shows it. Every (index, invocation) holds an element, so that index 0 exists everywhere: where there
+//! are more slots than elements, elements are replicated.
 
 use super::num::Num;
 
-/// A mapping.
+/// A placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Placement {
     /// Each invocation holds consecutive elements, row by row.
@@ -16,22 +16,22 @@ pub enum Placement {
     Interleaved,
     /// Every element is held by two invocations.
     Replicated,
-    /// Interleaved, in an order without any pattern.
+    /// Interleaved in a pseudo-random order.
     Permuted,
 }
 
 impl Placement {
-    /// Every mapping.
+    /// All placements.
     pub const ALL: [Placement; 4] =
         [Placement::BlockedRows, Placement::Interleaved, Placement::Replicated, Placement::Permuted];
 }
 
-/// The places of one matrix type.
+/// The placement of one matrix type.
 #[derive(Clone, Debug)]
 pub(super) struct Placed {
-    /// How many elements each invocation holds.
+    /// The number of elements that each invocation holds.
     pub len: u32,
-    /// How many invocations share a matrix.
+    /// The number of invocations that share a matrix.
     pub members: u32,
     /// The element (row-major number) at each place; place = index * members + member.
     pub element: Vec<u32>,
@@ -71,7 +71,7 @@ impl Placed {
     }
 }
 
-/// A number without common factor with `n`, somewhat below 0.62 * n.
+/// Returns a number coprime to `n`, somewhat below 0.62 * n.
 fn coprime(n: usize) -> usize {
     let mut step = (n * 618 / 1000).max(1);
     while gcd(step, n) != 1 {

@@ -1,9 +1,10 @@
 //! Translates instructions on registers: the same for functions and for `OpSpecConstantOp`.
 
+use coop_ir::spv::GlslStd450;
 use coop_ir::{Inst, Op};
 
 use super::code::{Conv, Ins, LaneFn, NO_ROW, Row};
-use super::glsl;
+use super::glsl_std_450;
 use super::num::{Num, Rounding};
 use super::types::{Kind, Ty, Types};
 
@@ -14,18 +15,19 @@ pub(super) struct Arg {
     pub ty: Ty,
 }
 
-/// What an instruction's decorations and its module say besides its operands.
+/// Properties of an instruction that its decorations and its module decide.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Manner {
     pub saturate: bool,
     pub mode: Option<Rounding>,
-    /// The operand of `OpExtInst` is GLSL.std.450.
+    /// True if the set of an `OpExtInst` is GLSL.std.450.
     pub glsl: bool,
-    /// Tensor layouts get strides as an H100 computes them.
+    /// True if tensor layouts get the default strides that an H100 computes.
     pub floor_strides: bool,
 }
 
-/// Returns whether the instruction could be translated. `args` are its id operands that are values.
+/// Translates an instruction; returns false if it is not one on registers alone. `args` are its id operands that are
+/// values.
 pub(super) fn translate(
     types: &Types,
     inst: &Inst,
@@ -218,7 +220,7 @@ pub(super) fn translate(
     Ok(true)
 }
 
-/// Broken modules must not get further than this: the numbers of components must be what execution relies on.
+/// Checks the numbers of components that execution relies on: malformed modules get no further than this.
 fn fits(types: &Types, op: Op, n: u32, args: &[Arg]) -> Result<(), String> {
     let size = |i: usize| args.get(i).map_or(0, |a| types.slots(a.ty));
     let good = match op {
@@ -260,7 +262,7 @@ fn fits(types: &Types, op: Op, n: u32, args: &[Arg]) -> Result<(), String> {
     if good { Ok(()) } else { Err(format!("{op}: its operands do not fit each other")) }
 }
 
-/// How many operands a component-wise instruction has.
+/// Returns the number of operands of a component-wise instruction.
 fn arity(op: Op) -> usize {
     match op {
         Op::FmaKHR => 3,
@@ -304,7 +306,7 @@ fn construct(types: &Types, ty: Ty, dst: Row, args: &[Arg], op: Op, out: &mut Ve
     Ok(())
 }
 
-/// The part of `ty` that the literal indices from operand `from` on name.
+/// Returns the part of `ty` that the literal indices from operand `from` on select, and its first slot.
 pub(super) fn path(types: &Types, ty: Ty, inst: &Inst, from: usize) -> Result<(Ty, u32), String> {
     let (mut ty, mut at) = (ty, 0);
     for o in inst.operands.iter().skip(from) {
@@ -316,28 +318,26 @@ pub(super) fn path(types: &Types, ty: Ty, inst: &Inst, from: usize) -> Result<(T
 }
 
 fn ext(types: &Types, inst: &Inst, ty: Ty, dst: Row, args: &[Arg], out: &mut Vec<Ins>) -> Result<bool, String> {
-    let op = inst.word(1).unwrap_or(0);
+    let op = GlslStd450(inst.ext_instruction().unwrap_or(0));
     let n = types.slots(ty);
     let first = args.first().ok_or("an extended instruction without operands")?;
     let num = match types.numeric(first.ty) {
         Some((num, _)) => num,
         None => return Err("an extended instruction on a type that is not numeric".into()),
     };
-    if glsl::is_whole(op) {
+    if glsl_std_450::is_whole(op) {
         let sizes: Vec<u32> = args.iter().map(|a| types.slots(a.ty)).collect();
-        if !glsl::fits(op, &sizes, n) {
+        if !glsl_std_450::fits(op, &sizes, n) {
             return Err("its operands do not fit each other".into());
         }
         let num = if num.is_float() { num } else { types.numeric(ty).map_or(num, |t| t.0) };
         out.push(Ins::Lane { f: LaneFn::Glsl { op, num }, dst, n, args: whole(types, args) });
         return Ok(true);
     }
-    if !glsl::is_each(op) {
+    if !glsl_std_450::is_each(op) {
         return Ok(false);
     }
-    let arity = if matches!(op, 43..=46 | 49 | 50 | 81) { 3 } else { 2 };
-    let enough = args.len() >= arity || glsl::is_unary(op);
-    if !enough || args.iter().any(|a| types.slots(a.ty) != n) {
+    if args.len() < glsl_std_450::arity(op) || args.iter().any(|a| types.slots(a.ty) != n) {
         return Err("its operands do not fit each other".into());
     }
     let mut rows = [0; 3];
@@ -348,7 +348,7 @@ fn ext(types: &Types, inst: &Inst, ty: Ty, dst: Row, args: &[Arg], out: &mut Vec
     Ok(true)
 }
 
-/// Returns true if `pure::execute` has the instruction among those that work component by component.
+/// Returns true if `eval::execute` executes the instruction component by component.
 fn is_each(op: Op) -> bool {
     op.is_comparison()
         || matches!(

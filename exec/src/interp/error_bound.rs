@@ -1,153 +1,83 @@
-//! How far another implementation's results may be from these: distances of values, followed from where they arise to where they
-//! are stored.
+//! How far the results of another implementation may be from the interpreter's: error bounds are propagated from where
+//! they arise to where values are stored.
 //!
-//! Where they arise:
+//! Sources of error:
 //!
-//! - A sum of n terms whose order and precision are free (multiplication of matrices, reduction, dot product, group operation):
-//!   each term may be rounded n + 1 times, to the precision of the result's type, whichever way: ((1 + u)^(n + 1) - 1) times
-//!   the sum of the magnitudes, with u = 2^(1 - p).
-//!   Where all terms are multiples of one power of two and the sum of their magnitudes has few enough bits, every order gives
-//!   the same, and the distance is 0: integers and halves are compared exactly.
+//! - A sum of n terms whose order and precision are free (multiplication of matrices, reduction, dot product, group
+//!   operation): each term may be rounded n + 1 times, to the precision of the result's type, in any direction: ((1 +
+//!   u)^(n + 1) - 1) times the sum of the magnitudes, with u = 2^(1 - p). Where all terms are multiples of one power of
+//!   two and the sum of their magnitudes has few enough bits, every order gives the same, and the bound is 0: integers
+//!   and halves are compared exactly.
 //! - A product of floats may be contracted with a following addition: it is off by what rounding took away.
 //! - Subnormal operands and results of float arithmetic and conversions may be flushed to zero.
 //! - Division and GLSL.std.450: the precision that Vulkan demands.
 //! - A conversion to bf16 may truncate.
 //!
-//! How they travel: an instruction is computed again at the ends of its operands' distances; the farthest result counts, which is
-//! exact for what is monotone in each operand. Sums of products take the first order of every operand and the product of both.
-//! Where nothing is demanded, as of a division by a subnormal or of a sum that may pass the largest value on its way, anything is
-//! right. Where no rule is known (packed bits, say), no bound is claimed. A branch or an address that depends on a value with a distance makes all distances worthless: the run says so.
-
-use std::collections::BTreeMap;
+//! Propagation: an instruction is computed again at the ends of its operands' intervals, and the farthest result
+//! counts, which is exact for functions that are monotone in each operand. Sums of products take the first order of
+//! every operand and the product of both. Where nothing is required, as for a division by a subnormal or a sum that may
+//! overflow on its way, any value is right. Where no rule is known (packed bits, say), no bound is claimed. A branch or
+//! an address that depends on an inexact value makes all bounds worthless, and the run says so.
 
 use coop_ir::grammar::GroupOp;
+use coop_ir::spv::GlslStd450 as Glsl;
 use coop_ir::{InstRef, Op};
 
-use super::access::Place;
 use super::code::{Conv, Ins, LaneFn, Row};
+use super::eval;
+use super::glsl_std_450;
 use super::num::{Num, Rounding, mask, parts, signed};
-use super::pure;
-use super::regs::Regs;
-use super::shade::Shade;
+use super::registers::Regs;
+use super::taint::Taint;
 
-/// The lanes of the registers that instructions are computed in again: three values for each of three operands.
+/// The number of lanes of the registers that instructions are computed in again: three values for each of three
+/// operands.
 const PROBES: usize = 27;
-/// Where the result goes there.
+/// The row of the result there.
 const RESULT: Row = 4;
 
-/// Registers to compute instructions in again.
-pub(super) struct Probe(Regs);
-
-impl Probe {
-    pub(super) fn new() -> Box<Probe> {
-        Box::new(Probe(Regs::new(PROBES, RESULT as usize + 1)))
-    }
+/// Returns registers to compute instructions in again.
+pub(super) fn probe() -> Box<Regs> {
+    Box::new(Regs::new(PROBES, RESULT as usize + 1))
 }
 
-/// How far a stored number may be from another implementation's.
+/// The error bound of a stored number.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Distance {
-    /// The byte at which it begins.
+pub struct ErrorBound {
+    /// The offset in bytes.
     pub offset: usize,
     /// Its size in bytes.
     pub bytes: u8,
-    /// The distance. Infinite: anything is right. NaN: none is known.
-    pub by: f64,
+    /// The bound. Infinite: any value is right. NaN: none is known.
+    pub bound: f64,
 }
 
-/// How far the results of a run may be from another implementation's.
+/// The error bounds of the results of a run.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Spread {
-    /// For each buffer, in order of offset; what is not listed is the same everywhere.
-    pub buffers: Vec<Vec<Distance>>,
-    /// What in the run hangs on a rounding, so that nothing of the above counts.
+pub struct ErrorBounds {
+    /// The inexact numbers of each buffer, in order of offset. All others are the same everywhere.
+    pub buffers: Vec<Vec<ErrorBound>>,
+    /// A decision of the run that depends on rounding, which makes the bounds worthless.
     pub depends: Option<(InstRef, String)>,
 }
 
-/// Distances of what is in memory.
-#[derive(Default)]
-pub(super) struct Afar {
-    near: BTreeMap<(usize, usize), (u8, Shade)>,
-    pub depends: Option<(InstRef, String)>,
+/// Executes an instruction on registers alone, with the error bounds of its result where those are tracked. Returns false
+/// for all other instructions.
+pub(super) fn execute(regs: &mut Regs, ins: &Ins) -> bool {
+    let done = eval::execute(regs, ins);
+    if done && regs.probe.is_some() {
+        refine(regs, ins);
+    }
+    done
 }
 
-/// Shared memory, among the numbers of buffers.
-const SHARED: usize = usize::MAX;
-
-impl Afar {
-    fn key(place: Place, at: usize) -> Option<(usize, usize)> {
-        match place {
-            Place::Buffer(index, base) => Some((index, base + at)),
-            Place::Shared(base) => Some((SHARED, base + at)),
-            Place::Push(_) | Place::Own(_) | Place::Rows(_) => None,
-        }
-    }
-
-    fn overlapping(&self, key: (usize, usize), bytes: u8) -> impl Iterator<Item = (usize, usize)> + '_ {
-        let range = (key.0, key.1.saturating_sub(7))..(key.0, key.1 + usize::from(bytes));
-        self.near.range(range).filter(move |(k, v)| k.1 + usize::from(v.0) > key.1).map(|(k, _)| *k)
-    }
-
-    pub(super) fn at(&self, place: Place, at: usize, bytes: u8) -> Shade {
-        if self.near.is_empty() {
-            return Shade::Sure;
-        }
-        let Some(key) = Afar::key(place, at) else { return Shade::Sure };
-        match self.near.get(&key) {
-            Some((size, shade)) if *size == bytes => *shade,
-            _ if self.overlapping(key, bytes).next().is_some() => Shade::UNKNOWN,
-            _ => Shade::Sure,
-        }
-    }
-
-    pub(super) fn put(&mut self, place: Place, at: usize, bytes: u8, shade: Shade) {
-        if self.near.is_empty() && !shade.is_near() {
-            return;
-        }
-        let Some(key) = Afar::key(place, at) else { return };
-        let before: Vec<_> = self.overlapping(key, bytes).collect();
-        for other in before {
-            let inside = self.near.get(&other).is_some_and(|(size, _)| {
-                other.1 >= key.1 && other.1 + usize::from(*size) <= key.1 + usize::from(bytes)
-            });
-            if inside {
-                self.near.remove(&other);
-            } else if let Some(part) = self.near.get_mut(&other) {
-                part.1 = Shade::UNKNOWN;
-            }
-        }
-        if shade.is_near() {
-            self.near.insert(key, (bytes, shade));
-        }
-    }
-
-    /// Shared memory is new for every workgroup.
-    pub(super) fn forget_shared(&mut self) {
-        self.near.retain(|key, _| key.0 != SHARED);
-    }
-
-    pub(super) fn spread(&self, buffers: usize) -> Spread {
-        let mut spread = Spread { buffers: vec![Vec::new(); buffers], depends: self.depends.clone() };
-        for ((buffer, offset), (bytes, shade)) in &self.near {
-            if let Some(list) = spread.buffers.get_mut(*buffer) {
-                let by = match shade {
-                    Shade::Near { by, .. } => f64::from(*by),
-                    Shade::Sure | Shade::Undefined => 0.0,
-                };
-                list.push(Distance { offset: *offset, bytes: *bytes, by });
-            }
-        }
-        spread
-    }
-}
-
-/// Corrects the distances of a result after its instruction was executed.
-pub(super) fn refine(regs: &mut Regs, ins: &Ins) {
-    let Some(mut probe) = regs.near.take() else { return };
+/// Corrects the error bounds of a result after its instruction was executed.
+fn refine(regs: &mut Regs, ins: &Ins) {
+    let Some(mut probe) = regs.probe.take() else { return };
     match ins {
         Ins::Each { op, num, dst, args, n } => {
             let Some((arity, to)) = shape(*op, *num) else {
-                regs.near = Some(probe);
+                regs.probe = Some(probe);
                 return;
             };
             let again = Ins::Each { op: *op, num: *num, dst: RESULT, args: [0, 1, 2, 3], n: 1 };
@@ -158,15 +88,12 @@ pub(super) fn refine(regs: &mut Regs, ins: &Ins) {
             }
         }
         Ins::Ext { op, num, dst, args, n } => {
-            let arity = match op {
-                25 | 26 | 37..=42 | 48 | 53 | 79 | 80 => 2,
-                43..=46 | 49 | 50 | 81 => 3,
-                _ => 1,
-            };
+            let arity = glsl_std_450::arity(*op);
             let again = Ins::Ext { op: *op, num: *num, dst: RESULT, args: [0, 1, 2], n: 1 };
             let own: Option<Own> = if num.is_float() { Some(Box::new(ext_own(*op, *num))) } else { None };
             for i in 0..*n {
-                let kind = |k: usize| if *op == 53 && k == 1 { Num::Int { width: 32, signed: true } } else { *num };
+                let kind =
+                    |k: usize| if *op == Glsl::Ldexp && k == 1 { Num::Int { width: 32, signed: true } } else { *num };
                 let from: Vec<(Row, Num)> =
                     args[..arity].iter().enumerate().map(|(k, row)| (row + i, kind(k))).collect();
                 component(regs, &mut probe, &again, &from, (dst + i, *num), own.as_deref());
@@ -185,7 +112,7 @@ pub(super) fn refine(regs: &mut Regs, ins: &Ins) {
         Ins::Select { cond, wide, dst, a, b, n, num } => {
             for i in 0..*n {
                 let cond = if *wide { cond + i } else { *cond };
-                if regs.any_shade(cond..cond + 1) {
+                if regs.any_taint(cond..cond + 1) {
                     chosen(regs, cond, [a + i, b + i], dst + i, *num);
                 }
             }
@@ -207,14 +134,14 @@ pub(super) fn refine(regs: &mut Regs, ins: &Ins) {
         }
         _ => {}
     }
-    regs.near = Some(probe);
+    regs.probe = Some(probe);
 }
 
-/// What a rounding of its own adds to the result of an instruction: of operands and result.
+/// A function from operands and result to the error that the instruction itself adds.
 type Own = Box<OwnFn>;
 type OwnFn = dyn Fn(&[u64], u64) -> f64;
 
-/// Operands of an instruction that works component by component, and the type of its result.
+/// Returns the number of operands of a component-wise instruction, and the type of its result.
 fn shape(op: Op, num: Num) -> Option<(usize, Num)> {
     let arity = match op {
         Op::SNegate
@@ -237,55 +164,54 @@ fn shape(op: Op, num: Num) -> Option<(usize, Num)> {
     Some((arity, if truth { Num::Bool } else { num }))
 }
 
-/// Corrects the distances of one row.
+/// Corrects the error bounds of one row.
 fn component(
     regs: &mut Regs,
-    probe: &mut Probe,
+    probe: &mut Regs,
     again: &Ins,
     from: &[(Row, Num)],
     (dst, to): (Row, Num),
     own: Option<&OwnFn>,
 ) {
-    let dirty = from.iter().any(|(row, _)| regs.any_shade(*row..row + 1));
+    let dirty = from.iter().any(|(row, _)| regs.any_taint(*row..row + 1));
     if !dirty && own.is_none() {
         return;
     }
     for k in 0..regs.act.list.len() {
         let l = regs.act.list[k] as usize;
-        let shades: Vec<Shade> = from.iter().map(|(row, _)| regs.shade(*row, l)).collect();
-        if shades.iter().any(|shade| shade.is_undefined()) {
+        let taints: Vec<Taint> = from.iter().map(|(row, _)| regs.taint(*row, l)).collect();
+        if taints.iter().any(|taint| taint.is_undefined()) {
             continue;
         }
         let values: Vec<u64> = from.iter().map(|(row, _)| regs.get(*row, l)).collect();
         let result = regs.get(dst, l);
         let mut by = own.map_or(0.0, |own| own(&values, result));
-        if shades.iter().any(|shade| shade.is_near()) {
-            by += farthest(probe, again, from, &values, &shades, result, to);
+        if taints.iter().any(|taint| taint.is_inexact()) {
+            by += farthest(probe, again, from, &values, &taints, result, to);
         }
-        regs.set_shade(dst, l, Shade::near(by, to.is_float()));
+        regs.set_taint(dst, l, Taint::inexact(by, to.is_float()));
     }
 }
 
-/// The farthest that an instruction gives at the ends of its operands' distances.
+/// Returns the largest difference from `result` that an instruction gives at the ends of its operands' intervals.
 fn farthest(
-    probe: &mut Probe,
+    probe: &mut Regs,
     again: &Ins,
     from: &[(Row, Num)],
     values: &[u64],
-    shades: &[Shade],
+    taints: &[Taint],
     result: u64,
     to: Num,
 ) -> f64 {
     let mut ends: Vec<Vec<u64>> = Vec::with_capacity(values.len());
-    for (((_, num), v), shade) in from.iter().zip(values).zip(shades) {
-        let by = shade.by(num.is_float());
+    for (((_, num), v), taint) in from.iter().zip(values).zip(taints) {
+        let by = taint.bound(num.is_float());
         if !by.is_finite() {
             return by;
         }
         ends.push(if by == 0.0 { vec![*v] } else { around(*num, *v, by) });
     }
     let count: usize = ends.iter().map(Vec::len).product();
-    let probe = &mut probe.0;
     probe.act.list.clear();
     probe.act.list.extend(0..count as u32);
     probe.act.full = count == PROBES;
@@ -296,14 +222,14 @@ fn farthest(
             rest /= list.len();
         }
     }
-    if !pure::values(probe, again) {
+    if !eval::execute(probe, again) {
         return f64::NAN;
     }
     (probe.divided_by_zero, probe.unfit) = (false, None);
     (0..count).map(|place| apart(to, probe.get(RESULT, place), result)).fold(0.0, f64::max)
 }
 
-/// A value and the ends of its distance.
+/// Returns a value and the ends of its interval.
 fn around(num: Num, v: u64, by: f64) -> Vec<u64> {
     if num.is_float() {
         let x = num.to_f64(v);
@@ -316,12 +242,12 @@ fn around(num: Num, v: u64, by: f64) -> Vec<u64> {
     vec![v, mask(v.wrapping_sub(by), num.bits()), mask(v.wrapping_add(by), num.bits())]
 }
 
-/// The larger of two distances; NaN if either is.
+/// Returns the larger of two bounds; NaN if either is.
 fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || a > b { a } else { b }
 }
 
-/// How far two values of a type are apart.
+/// Returns the distance between two values of a type.
 fn apart(num: Num, a: u64, b: u64) -> f64 {
     if a == b {
         return 0.0;
@@ -342,26 +268,26 @@ fn apart(num: Num, a: u64, b: u64) -> f64 {
     (signed(a, w).abs_diff(signed(b, w)) as f64).min(a.abs_diff(b) as f64)
 }
 
-/// Either of two values is taken, and which is not sure.
+/// Corrects the result of a select whose condition is inexact: it may be either value.
 fn chosen(regs: &mut Regs, cond: Row, either: [Row; 2], dst: Row, num: Option<Num>) {
     for k in 0..regs.act.list.len() {
         let l = regs.act.list[k] as usize;
-        if !regs.shade(cond, l).is_near() {
+        if !regs.taint(cond, l).is_inexact() {
             continue;
         }
-        let [a, b] = either.map(|row| (regs.get(row, l), regs.shade(row, l)));
+        let [a, b] = either.map(|row| (regs.get(row, l), regs.taint(row, l)));
         if a.1.is_undefined() || b.1.is_undefined() {
             continue;
         }
-        let shade = match num {
+        let taint = match num {
             _ if a == b => a.1,
             Some(num) => {
-                let by = apart(num, a.0, b.0) + larger(a.1.by(num.is_float()), b.1.by(num.is_float()));
-                Shade::near(by, num.is_float())
+                let by = apart(num, a.0, b.0) + larger(a.1.bound(num.is_float()), b.1.bound(num.is_float()));
+                Taint::inexact(by, num.is_float())
             }
-            None => Shade::UNKNOWN,
+            None => Taint::UNKNOWN,
         };
-        regs.set_shade(dst, l, shade);
+        regs.set_taint(dst, l, taint);
     }
 }
 
@@ -372,14 +298,14 @@ fn dot(regs: &mut Regs, num: Num, a: &[Row], b: &[Row], dst: Row) {
             continue;
         }
         let read = |rows: &[Row]| -> Vec<(f64, f64)> {
-            rows.iter().map(|row| (num.to_f64(regs.get(*row, l)), regs.shade(*row, l).by(true))).collect()
+            rows.iter().map(|row| (num.to_f64(regs.get(*row, l)), regs.taint(*row, l).bound(true))).collect()
         };
         let by = of_products(&read(a), &read(b), (0.0, 0.0), num);
-        regs.set_shade(dst, l, Shade::near(by, true));
+        regs.set_taint(dst, l, Taint::inexact(by, true));
     }
 }
 
-/// How far a sum of products may be: numbers and their distances, and what is added. The sum is rounded to `to`.
+/// Returns the error bound of a sum of products of numbers with bounds, and of `c`, that is rounded to `to`.
 pub(super) fn of_products(a: &[(f64, f64)], b: &[(f64, f64)], c: (f64, f64), to: Num) -> f64 {
     let mut carried = c.1;
     for ((x, ex), (y, ey)) in a.iter().zip(b) {
@@ -398,12 +324,12 @@ pub(super) fn of_products(a: &[(f64, f64)], b: &[(f64, f64)], c: (f64, f64), to:
     own + carried * (1.0 + growth(terms.count(), to)) + unit(to) * (size + carried + own) + quantum(to)
 }
 
-/// How far a sum may be whose order and precision are free, but for the type of its result.
+/// Returns the error bound of a sum whose order and precision are free, but for the type of its result.
 pub(super) fn of_sum(terms: impl Iterator<Item = f64> + Clone, to: Num) -> f64 {
     of_terms(terms, to, true)
 }
 
-/// The same; whether the terms are sure.
+/// Like [`of_sum`]; `sure` is true if the terms are exact.
 pub(super) fn of_terms(terms: impl Iterator<Item = f64> + Clone, to: Num, sure: bool) -> f64 {
     let (mut size, mut count, mut lowest, mut special) = (0.0, 0usize, i32::MAX, false);
     for t in terms.clone().filter(|t| *t != 0.0) {
@@ -435,18 +361,18 @@ pub(super) fn of_terms(terms: impl Iterator<Item = f64> + Clone, to: Num, sure: 
     growth(count, to) * size + quantum(to) + flushed
 }
 
-/// By how much a sum of so many terms may be off, relative to the sum of their magnitudes: each term is rounded at most once as a
-/// product and once in every addition, by less than a unit.
+/// Returns the relative error bound of a sum of `count` terms: each term is rounded at most once as a product and once
+/// in every addition, by less than a unit.
 fn growth(count: usize, to: Num) -> f64 {
     (1.0 + unit(to)).powf(count as f64 + 1.0) - 1.0
 }
 
-/// A unit in the last place of 1.
+/// Returns a unit in the last place of 1.
 fn unit(num: Num) -> f64 {
     2f64.powi(1 - num.precision() as i32)
 }
 
-/// The exponent of the smallest normal value.
+/// Returns the exponent of the smallest normal value.
 fn least_exponent(num: Num) -> i32 {
     match num {
         Num::F16 | Num::E5M2 => -14,
@@ -456,17 +382,17 @@ fn least_exponent(num: Num) -> i32 {
     }
 }
 
-/// The smallest normal value.
+/// Returns the smallest normal value.
 fn normal(num: Num) -> f64 {
     2f64.powi(least_exponent(num))
 }
 
-/// The smallest value.
+/// Returns the smallest subnormal value.
 pub(super) fn quantum(num: Num) -> f64 {
     if num == Num::F64 { f64::from_bits(1) } else { 2f64.powi(least_exponent(num) + 1 - num.precision() as i32) }
 }
 
-/// A unit in the last place of a value.
+/// Returns a unit in the last place of a value.
 fn ulp(num: Num, bits: u64) -> f64 {
     let magnitude = mask(bits, num.bits() - 1);
     let (here, next) = (num.to_f64(magnitude), num.to_f64(magnitude + 1));
@@ -479,7 +405,7 @@ fn ulp(num: Num, bits: u64) -> f64 {
     }
 }
 
-/// What is lost where subnormals among operands and result are taken for zero.
+/// Returns the error of flushing subnormal operands and results to zero.
 fn flushed(num: Num, values: &[u64], result: u64) -> f64 {
     let small = |bits: u64| {
         let x = num.to_f64(bits).abs();
@@ -488,7 +414,7 @@ fn flushed(num: Num, values: &[u64], result: u64) -> f64 {
     values.iter().map(|v| small(*v)).sum::<f64>() + small(result)
 }
 
-/// What float arithmetic adds of its own; none where it adds nothing.
+/// Returns the error that float arithmetic itself adds, if any.
 fn own_of(op: Op, num: Num) -> Option<Own> {
     match op {
         Op::FAdd | Op::FSub | Op::FNegate => Some(Box::new(move |v, r| flushed(num, v, r))),
@@ -564,8 +490,8 @@ fn fused(num: Num, v: &[u64], r: u64) -> f64 {
     }
 }
 
-/// What instructions of GLSL.std.450 on floats add of their own, as far as Vulkan says.
-fn ext_own(op: u32, num: Num) -> impl Fn(&[u64], u64) -> f64 {
+/// Returns the error that an instruction of GLSL.std.450 on floats itself adds, by the precision that Vulkan requires.
+fn ext_own(op: Glsl, num: Num) -> impl Fn(&[u64], u64) -> f64 {
     move |v: &[u64], r: u64| {
         let x = num.to_f64(v[0]);
         let result = num.to_f64(r);
@@ -589,90 +515,90 @@ fn ext_own(op: u32, num: Num) -> impl Fn(&[u64], u64) -> f64 {
         };
         let tiny = flushed(num, &v[..1], r);
         match op {
-            13 | 14 => 2f64.powi(if half { -7 } else { -11 }),
-            15 => 2f64.powi(if half { -7 } else { -11 }) * (1.0 + result * result) * 2.0,
-            16 | 17 => 2f64.powi(if half { -7 } else { -11 }) * 2.0,
-            18 | 25 => {
+            Glsl::Sin | Glsl::Cos => 2f64.powi(if half { -7 } else { -11 }),
+            Glsl::Tan => 2f64.powi(if half { -7 } else { -11 }) * (1.0 + result * result) * 2.0,
+            Glsl::Asin | Glsl::Acos => 2f64.powi(if half { -7 } else { -11 }) * 2.0,
+            Glsl::Atan | Glsl::Atan2 => {
                 if half {
                     5.0 * unit
                 } else {
                     4096.0 * unit
                 }
             }
-            19 | 20 => grows(x) + unit,
-            21 => (grows(x) * (1.0 + result.abs())) / x.cosh() + 2.5 * unit,
-            22..=24 => log_error(1.0, result) + log_error(4.0, result) + 4.0 * unit,
-            26 => {
+            Glsl::Sinh | Glsl::Cosh => grows(x) + unit,
+            Glsl::Tanh => (grows(x) * (1.0 + result.abs())) / x.cosh() + 2.5 * unit,
+            Glsl::Asinh | Glsl::Acosh | Glsl::Atanh => log_error(1.0, result) + log_error(4.0, result) + 4.0 * unit,
+            Glsl::Pow => {
                 let y = num.to_f64(v[1]);
                 let log = x.log2();
                 let exponent = y.abs() * log_error(x, log);
                 result.abs() * exponent * std::f64::consts::LN_2 + exp_units(y * log) * unit
             }
-            27 | 29 => exp_units(x) * unit + tiny,
-            28 | 30 => log_error(x, result) + unit,
+            Glsl::Exp | Glsl::Exp2 => exp_units(x) * unit + tiny,
+            Glsl::Log | Glsl::Log2 => log_error(x, result) + unit,
             // 1 / inversesqrt(x).
-            31 => {
+            Glsl::Sqrt => {
                 if result == 0.0 {
                     tiny
                 } else {
                     (2.0 + 2.5) * unit
                 }
             }
-            32 => 2.0 * unit,
-            11 | 12 => unit,
-            46 | 49 => v.iter().map(|v| ulp(num, *v)).fold(0.0, f64::max) * 3.0 + 3.0 * unit,
-            50 => fused(num, v, r),
+            Glsl::InverseSqrt => 2.0 * unit,
+            Glsl::Radians | Glsl::Degrees => unit,
+            Glsl::FMix | Glsl::SmoothStep => v.iter().map(|v| ulp(num, *v)).fold(0.0, f64::max) * 3.0 + 3.0 * unit,
+            Glsl::Fma => fused(num, v, r),
             _ => flushed(num, v, r),
         }
     }
 }
 
-/// Of a value that an atomic instruction writes.
-pub(super) fn of_atomic(op: Op, num: Num, old: (u64, Shade), given: (u64, Shade)) -> Shade {
+/// Returns the taint of the value that an atomic instruction writes.
+pub(super) fn of_atomic(op: Op, num: Num, old: (u64, Taint), given: (u64, Taint)) -> Taint {
     let float = num.is_float();
-    let near = old.1.is_near() || given.1.is_near();
+    let near = old.1.is_inexact() || given.1.is_inexact();
     match op {
         Op::AtomicStore | Op::AtomicExchange => given.1,
         Op::AtomicLoad => old.1,
         Op::AtomicFAddEXT => {
             // Other invocations may come first.
             let own = of_terms([num.to_f64(old.0), num.to_f64(given.0)].into_iter(), num, !near);
-            Shade::near(old.1.by(true) + given.1.by(true) + own, true)
+            Taint::inexact(old.1.bound(true) + given.1.bound(true) + own, true)
         }
-        _ if !near => Shade::Sure,
+        _ if !near => Taint::Exact,
         Op::AtomicFMinEXT | Op::AtomicFMaxEXT | Op::AtomicSMin | Op::AtomicSMax | Op::AtomicUMin | Op::AtomicUMax => {
-            Shade::near(larger(old.1.by(float), given.1.by(float)), float)
+            Taint::inexact(larger(old.1.bound(float), given.1.bound(float)), float)
         }
-        Op::AtomicIAdd | Op::AtomicISub => Shade::near(old.1.by(false) + given.1.by(false), false),
-        _ => Shade::UNKNOWN,
+        Op::AtomicIAdd | Op::AtomicISub => Taint::inexact(old.1.bound(false) + given.1.bound(false), false),
+        _ => Taint::UNKNOWN,
     }
 }
 
-/// Of the result of a group operation on some values; `all` is what is known where nothing better is.
-pub(super) fn of_group(what: GroupOp, num: Num, values: &[(u64, Shade)], all: Shade) -> Shade {
-    let by = || values.iter().map(|v| v.1.by(num.is_float()));
+/// Returns the taint of the result of a group operation on some values; `all` is the fallback.
+pub(super) fn of_group(what: GroupOp, num: Num, values: &[(u64, Taint)], all: Taint) -> Taint {
+    let by = || values.iter().map(|v| v.1.bound(num.is_float()));
     match what {
         GroupOp::FAdd => {
-            let own = of_terms(values.iter().map(|v| num.to_f64(v.0)), num, all == Shade::Sure);
-            Shade::near(by().sum::<f64>() + own, true)
+            let own = of_terms(values.iter().map(|v| num.to_f64(v.0)), num, all == Taint::Exact);
+            Taint::inexact(by().sum::<f64>() + own, true)
         }
         GroupOp::FMul if values.len() > 1 => {
             let numbers: Vec<f64> = values.iter().map(|v| num.to_f64(v.0)).collect();
             let product: f64 = numbers.iter().product();
-            let exact = all == Shade::Sure && numbers.iter().all(|x| x.abs().log2().fract() == 0.0);
-            let relative: f64 = values.iter().map(|v| v.1.by(true) / num.to_f64(v.0).abs()).sum();
+            let exact = all == Taint::Exact && numbers.iter().all(|x| x.abs().log2().fract() == 0.0);
+            let relative: f64 = values.iter().map(|v| v.1.bound(true) / num.to_f64(v.0).abs()).sum();
             let unit = 2f64.powi(1 - num.precision() as i32) * values.len() as f64;
-            if exact || product == 0.0 && all == Shade::Sure {
+            if exact || product == 0.0 && all == Taint::Exact {
                 all
             } else {
-                Shade::near(product.abs() * (relative + unit), true)
+                Taint::inexact(product.abs() * (relative + unit), true)
             }
         }
         GroupOp::FMul => values.first().map_or(all, |v| v.1),
         GroupOp::FMin | GroupOp::FMax | GroupOp::SMin | GroupOp::SMax | GroupOp::UMin | GroupOp::UMax
-            if all.is_near() =>
+            if all.is_inexact() =>
         {
-            Shade::near(by().fold(0.0, larger), num.is_float())
+            Taint::inexact(by().fold(0.0, larger), num.is_float())
         }
         _ => all,
     }

@@ -1,13 +1,14 @@
-//! A function run with no more reconvergence than SPIR-V promises.
+//! Runs a function with no more reconvergence than SPIR-V guarantees.
 //!
-//! Invocations that parted are *groups*. A group that comes to a block with a merge instruction opens a *construct*;
-//! whoever of it comes to the merge block waits there, and when all groups of the construct have come or have left it
-//! some other way, those that wait are one group again. A group that comes back to the header of a loop begins another
-//! round of the same construct. Nothing else makes one group of two. Which group is next is decided by chance.
+//! Invocations that diverged are *groups*. A group that reaches a block with a merge instruction opens a *construct*.
+//! Those of its invocations that reach the merge block wait there. When all groups of the construct have reached it or
+//! have left the construct some other way, those that wait become one group again. A group that comes back to the
+//! header of a loop begins another iteration of the same construct. Nothing else joins groups. Which group runs next is
+//! random.
 
 use super::code::Func;
 use super::machine::{Machine, Stop};
-use super::regs::Mask;
+use super::registers::Mask;
 
 /// A construct that is being executed.
 struct Construct {
@@ -16,14 +17,14 @@ struct Construct {
     merge: u32,
     /// Groups inside, those in inner constructs included.
     groups: usize,
-    /// Who has come to the merge block.
+    /// The invocations that have reached the merge block.
     arrived: Mask,
 }
 
 struct Group {
     node: u32,
     mask: Mask,
-    /// The innermost construct that it is in.
+    /// The innermost construct that contains the group.
     inside: Option<usize>,
 }
 
@@ -51,7 +52,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// A number below `n`.
+    /// Returns a random number below `n`.
     fn chance(&mut self, n: usize) -> usize {
         self.turns = self.turns.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.turns >> 33) as usize % n.max(1)
@@ -67,7 +68,8 @@ fn enter(constructs: &mut [Construct], from: Option<usize>) {
     }
 }
 
-/// A group is gone from where it was: constructs without groups are over, and who waits at their ends goes on.
+/// Takes a group out of its construct and those around it. A construct without groups is closed, and the invocations
+/// that wait at its merge block go on.
 fn leave(f: &Func, constructs: &mut [Construct], groups: &mut Vec<Group>, from: Option<usize>) {
     let mut at = from;
     while let Some(c) = at {
@@ -82,7 +84,7 @@ fn leave(f: &Func, constructs: &mut [Construct], groups: &mut Vec<Group>, from: 
     }
 }
 
-/// A part of a group, or those that waited, go to a node.
+/// Sends a part of a group, or those that waited, to a node.
 fn go_on(
     f: &Func,
     constructs: &mut [Construct],

@@ -5,31 +5,32 @@ use std::time::Duration;
 
 use coop_ir::Module;
 
+use crate::case::Case;
 use crate::error::Error;
-use crate::{Case, Executor, Outcome, RunOptions, Timer};
+use crate::executor::{Executor, Outcome, RunOptions, Timer};
 
 /// Runs cases on the interpreter.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Interpreted {
-    /// How to run; a case's subgroup size comes first.
+    /// The options; a case's subgroup size overrides theirs.
     pub config: Config,
 }
 
 impl Interpreted {
-    /// The same with a time limit, unless it has one.
+    /// Sets the time limit unless there is one.
     #[must_use]
     pub fn within(self, limit: Duration) -> Interpreted {
         let time_limit = self.config.time_limit.or(Some(limit));
         Interpreted { config: Config { time_limit, ..self.config } }
     }
 
-    /// Runs a module with a case: the buffers afterwards, and what the run found.
+    /// Runs a module with a case. Returns the buffers after the run, and the report.
     pub fn run_case(&self, words: &[u32], case: &Case) -> Result<(Vec<Memory>, Report), Error> {
         let module = coop_ir::binary::read_words(words).map_err(|error| Error::module(error.to_string()))?;
         self.run_module(&module, case)
     }
 
-    /// The same for a module that was read: findings name its instructions.
+    /// Like [`run_case`](Interpreted::run_case) for a module that was read: findings name its instructions.
     pub fn run_module(&self, module: &Module, case: &Case) -> Result<(Vec<Memory>, Report), Error> {
         let module = &*coop_ir::captures::as_passed(module);
         let specialization = case.specialization()?;
@@ -66,7 +67,7 @@ impl Executor for Interpreted {
 }
 
 impl Interpreted {
-    /// What a run left, as other executors say it: undefined behaviour is a fault.
+    /// Converts the result of a run to that of other executors: undefined behavior is a fault.
     pub fn outcome(buffers: Vec<Memory>, report: &Report) -> Outcome {
         Outcome {
             device: DEVICE.into(),

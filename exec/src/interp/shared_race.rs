@@ -1,9 +1,9 @@
-//! Data races on shared memory: who accessed each byte since the last barrier.
+//! Data races on shared memory: tracks which invocation accessed each byte since the last barrier.
 
 use coop_ir::InstRef;
 
-/// Who accesses: an invocation, or one execution of a matrix instruction, of which nobody knows which invocation
-/// accesses what.
+/// The agent of an access: an invocation, or one execution of a matrix instruction, since which invocation of it
+/// accesses what is unspecified.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Agent {
     pub id: u32,
@@ -35,7 +35,7 @@ impl Agent {
 #[derive(Clone, Copy)]
 struct Seen {
     agent: Agent,
-    /// The count of the subgroup's barriers then.
+    /// The number of the subgroup's barriers at the access.
     phase: u32,
     at: InstRef,
     atomic: bool,
@@ -46,7 +46,7 @@ struct Cell {
     epoch: u32,
     write: Option<Seen>,
     read: Option<Seen>,
-    /// Others than `read` have read too, and whether they are of several subgroups.
+    /// True if agents other than `read` have read too.
     many: bool,
     mixed: bool,
 }
@@ -76,19 +76,19 @@ impl Race {
         self.epoch = 1;
     }
 
-    /// A barrier of the workgroup.
+    /// Records a barrier of the workgroup.
     pub(super) fn barrier(&mut self) {
         self.epoch += 1;
     }
 
-    /// A barrier of one subgroup.
+    /// Records a barrier of one subgroup.
     pub(super) fn subgroup_barrier(&mut self, subgroup: usize) {
         if let Some(p) = self.phases.get_mut(subgroup) {
             *p += 1;
         }
     }
 
-    /// A name for one execution of a matrix instruction.
+    /// Returns an agent for one execution of a matrix instruction.
     pub(super) fn matrix_agent(&mut self, subgroup: u16) -> Agent {
         self.counter = (self.counter + 1) & 0x7fff_ffff;
         Agent::matrix(self.counter, subgroup)
@@ -98,7 +98,7 @@ impl Race {
         self.phases.get(usize::from(subgroup)).copied().unwrap_or(0)
     }
 
-    /// Notes an access to bytes, and answers with whom it conflicts.
+    /// Records an access to bytes and returns the conflicting one.
     pub(super) fn access(
         &mut self,
         range: std::ops::Range<usize>,

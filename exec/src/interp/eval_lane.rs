@@ -1,13 +1,14 @@
-//! Instructions that look at all components of their operands: gathered for one invocation at a time.
+//! Executes instructions that look at all components of their operands, which are gathered for one invocation at a
+//! time.
 
 use coop_ir::Op;
 
 use super::code::{LaneFn, Row};
-use super::glsl;
+use super::glsl_std_450;
 use super::num::Rounding;
 use super::num::{Num, Sum, mask, signed, two_sum};
-use super::regs::Regs;
-use super::shade::Shade;
+use super::registers::Regs;
+use super::taint::Taint;
 use super::tensor;
 
 pub(super) fn execute(regs: &mut Regs, f: &LaneFn, dst: Row, n: u32, args: &[(Row, u32)]) {
@@ -17,16 +18,16 @@ pub(super) fn execute(regs: &mut Regs, f: &LaneFn, dst: Row, n: u32, args: &[(Ro
     let sizes: Vec<u32> = args.iter().map(|a| a.1).collect();
     for k in 0..regs.act.list.len() {
         let l = regs.act.list[k] as usize;
-        let mut shade = Shade::Sure;
+        let mut taint = Taint::Exact;
         let rows = args.iter().flat_map(|(row, n)| *row..row + n);
         for (slot, row) in input.iter_mut().zip(rows) {
             *slot = regs.get(row, l);
-            shade = shade.with(regs.shade(row, l));
+            taint = taint.with(regs.taint(row, l));
         }
         apply(f, &input, &sizes, &mut output);
         for (i, v) in output.iter().enumerate() {
             regs.put(dst + i as u32, l, *v);
-            regs.set_shade(dst + i as u32, l, shade);
+            regs.set_taint(dst + i as u32, l, taint);
         }
     }
 }
@@ -72,7 +73,7 @@ fn apply(f: &LaneFn, v: &[u64], sizes: &[u32], out: &mut [u64]) {
         LaneFn::Pair { op, width } => pair(*op, *width, v, out),
         LaneFn::Any => out[0] = u64::from(v.iter().any(|x| *x != 0)),
         LaneFn::All => out[0] = u64::from(v.iter().all(|x| *x != 0)),
-        LaneFn::Glsl { op, num } => glsl::whole(*op, *num, v, sizes, out),
+        LaneFn::Glsl { op, num } => glsl_std_450::whole(*op, *num, v, sizes, out),
         LaneFn::Layout { op, dim, floor } => {
             tensor::update_layout(*op, *dim as usize, v, out);
             if *floor && *op == Op::TensorLayoutSetDimensionNV {

@@ -4,10 +4,10 @@ use coop_ir::Op;
 use coop_ir::grammar::GroupOp;
 
 use super::code::{Group, NO_ROW, Row};
+use super::findings::FindingKind;
 use super::machine::{Machine, Stop};
 use super::num::{Num, mask, signed};
-use super::shade::Shade;
-use super::ub::FindingKind;
+use super::taint::Taint;
 
 impl Machine<'_> {
     pub(super) fn group(&mut self, g: &Group) -> Result<(), Stop> {
@@ -24,24 +24,24 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn set(&mut self, dst: Row, lane: usize, v: u64, shade: Shade) {
+    fn set(&mut self, dst: Row, lane: usize, v: u64, taint: Taint) {
         self.regs.put(dst, lane, v);
-        self.regs.set_shade(dst, lane, shade);
+        self.regs.set_taint(dst, lane, taint);
     }
 
-    /// What is known about something that is made of the operands of all invocations.
-    fn all_shades(&self, g: &Group, active: &[usize]) -> Shade {
-        if g.value == NO_ROW || !self.regs.any_shade(g.value..g.value + g.n) {
-            return Shade::Sure;
+    /// Returns the taint of a value that is made from the operands of all invocations.
+    fn all_taints(&self, g: &Group, active: &[usize]) -> Taint {
+        if g.value == NO_ROW || !self.regs.any_taint(g.value..g.value + g.n) {
+            return Taint::Exact;
         }
-        let all = (g.value..g.value + g.n).flat_map(|row| active.iter().map(move |l| self.regs.shade(row, *l)));
-        all.fold(Shade::Sure, Shade::with)
+        let all = (g.value..g.value + g.n).flat_map(|row| active.iter().map(move |l| self.regs.taint(row, *l)));
+        all.fold(Taint::Exact, Taint::with)
     }
 
     fn one_group(&mut self, g: &Group, start: usize, size: usize, active: &[usize]) -> bool {
         let first = active[0];
-        let shade = self.all_shades(g, active);
-        let all = |this: &mut Self, v: u64, p: Shade| {
+        let taint = self.all_taints(g, active);
+        let all = |this: &mut Self, v: u64, p: Taint| {
             for l in active {
                 this.set(g.dst, *l, v, p);
             }
@@ -49,16 +49,16 @@ impl Machine<'_> {
         match g.op {
             Op::GroupNonUniformElect => {
                 for l in active {
-                    self.set(g.dst, *l, u64::from(*l == first), Shade::Sure);
+                    self.set(g.dst, *l, u64::from(*l == first), Taint::Exact);
                 }
             }
             Op::GroupNonUniformAll | Op::SubgroupAllKHR | Op::GroupAll => {
                 let v = active.iter().all(|l| self.regs.get(g.value, *l) != 0);
-                all(self, u64::from(v), shade);
+                all(self, u64::from(v), taint);
             }
             Op::GroupNonUniformAny | Op::SubgroupAnyKHR | Op::GroupAny => {
                 let v = active.iter().any(|l| self.regs.get(g.value, *l) != 0);
-                all(self, u64::from(v), shade);
+                all(self, u64::from(v), taint);
             }
             Op::GroupNonUniformAllEqual | Op::SubgroupAllEqualKHR => {
                 let float = g.num.is_float();
@@ -67,7 +67,7 @@ impl Machine<'_> {
                     if float { g.num.to_f64(a) == g.num.to_f64(b) } else { a == b }
                 };
                 let v = (g.value..g.value + g.n).all(|row| active.iter().all(|l| same(row, *l)));
-                all(self, u64::from(v), shade);
+                all(self, u64::from(v), taint);
             }
             Op::GroupNonUniformBroadcastFirst | Op::SubgroupFirstInvocationKHR => self.shuffle(g, active, |_| first),
             Op::GroupNonUniformBroadcast | Op::SubgroupReadInvocationKHR | Op::GroupBroadcast => {
@@ -98,7 +98,7 @@ impl Machine<'_> {
                 }
                 for l in active {
                     for (i, w) in words.iter().enumerate().take(g.dst_n as usize) {
-                        self.set(g.dst + i as u32, *l, *w, shade);
+                        self.set(g.dst + i as u32, *l, *w, taint);
                     }
                 }
             }
@@ -110,7 +110,7 @@ impl Machine<'_> {
                         self.regs.get(g.arg, *l) as usize
                     };
                     let v = bit < 128 && self.regs.get(g.value + (bit / 32).min(3) as u32, *l) >> (bit % 32) & 1 == 1;
-                    self.set(g.dst, *l, u64::from(v), shade);
+                    self.set(g.dst, *l, u64::from(v), taint);
                 }
             }
             Op::GroupNonUniformBallotBitCount | Op::GroupNonUniformBallotFindLSB | Op::GroupNonUniformBallotFindMSB => {
@@ -129,7 +129,7 @@ impl Machine<'_> {
                         (_, 2) => (bits & below(me)).count_ones(),
                         _ => bits.count_ones(),
                     };
-                    self.set(g.dst, *l, u64::from(v), shade);
+                    self.set(g.dst, *l, u64::from(v), taint);
                 }
             }
             Op::GroupNonUniformQuadAllKHR | Op::GroupNonUniformQuadAnyKHR => {
@@ -141,13 +141,13 @@ impl Machine<'_> {
                     } else {
                         lanes.any(|o| self.regs.get(g.value, *o) != 0)
                     };
-                    self.set(g.dst, *l, u64::from(v), shade);
+                    self.set(g.dst, *l, u64::from(v), taint);
                 }
             }
             op => {
                 let Some(what) = op.group_operation() else { return false };
                 let Some(combine) = combiner(what, g.num) else { return false };
-                self.arithmetic(g, start, active, combine, identity(what, g.num), (what, shade));
+                self.arithmetic(g, start, active, combine, identity(what, g.num), (what, taint));
             }
         }
         true
@@ -167,17 +167,17 @@ impl Machine<'_> {
         self.shuffle(g, active, |l| list.iter().find(|p| p.0 == l).map_or(usize::MAX, |p| p.1));
     }
 
-    /// Every invocation takes the value of another. What comes from an inactive one is undefined.
+    /// Gives every invocation the value of another one. The value of an inactive invocation is undefined.
     fn shuffle(&mut self, g: &Group, active: &[usize], from: impl Fn(usize) -> usize) {
         for i in 0..g.n {
-            let taken: Vec<(u64, Shade)> = active
+            let taken: Vec<(u64, Taint)> = active
                 .iter()
                 .map(|l| {
                     let other = from(*l);
                     if other < self.p.lanes && self.regs.act.mask.has(other) {
-                        (self.regs.get(g.value + i, other), self.regs.shade(g.value + i, other))
+                        (self.regs.get(g.value + i, other), self.regs.taint(g.value + i, other))
                     } else {
-                        (0, Shade::Undefined)
+                        (0, Taint::Undefined)
                     }
                 })
                 .collect();
@@ -194,7 +194,7 @@ impl Machine<'_> {
         active: &[usize],
         combine: impl Fn(u64, u64) -> u64,
         identity: u64,
-        (what, shade): (GroupOp, Shade),
+        (what, taint): (GroupOp, Taint),
     ) {
         let cluster = if g.operation == 3 && g.arg != NO_ROW {
             let size = self.regs.get(g.arg, active[0]) as usize;
@@ -207,9 +207,9 @@ impl Machine<'_> {
         };
         for i in 0..g.n {
             let values: Vec<u64> = active.iter().map(|l| self.regs.get(g.value + i, *l)).collect();
-            let shades: Vec<Shade> = active.iter().map(|l| self.regs.shade(g.value + i, *l)).collect();
-            let track = self.regs.near.is_some();
-            let results: Vec<(u64, Shade)> = (0..active.len())
+            let taints: Vec<Taint> = active.iter().map(|l| self.regs.taint(g.value + i, *l)).collect();
+            let track = self.regs.probe.is_some();
+            let results: Vec<(u64, Taint)> = (0..active.len())
                 .map(|k| {
                     let mine = (active[k] - start) / cluster;
                     let members = (0..active.len()).filter(|j| (active[*j] - start) / cluster == mine);
@@ -220,15 +220,15 @@ impl Machine<'_> {
                     });
                     let wanted: Vec<usize> = wanted.collect();
                     let v = wanted.iter().map(|j| values[*j]).reduce(&combine).unwrap_or(identity);
-                    if !track || shade.is_undefined() {
-                        return (v, shade);
+                    if !track || taint.is_undefined() {
+                        return (v, taint);
                     }
-                    let parts: Vec<(u64, Shade)> = wanted.iter().map(|j| (values[*j], shades[*j])).collect();
-                    (v, super::spread::of_group(what, g.num, &parts, shade))
+                    let parts: Vec<(u64, Taint)> = wanted.iter().map(|j| (values[*j], taints[*j])).collect();
+                    (v, super::error_bound::of_group(what, g.num, &parts, taint))
                 })
                 .collect();
-            for (l, (v, shade)) in active.iter().zip(results) {
-                self.set(g.dst + i, *l, v, shade);
+            for (l, (v, taint)) in active.iter().zip(results) {
+                self.set(g.dst + i, *l, v, taint);
             }
         }
     }
