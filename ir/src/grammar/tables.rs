@@ -220,7 +220,7 @@ impl Kind {
         }
     }
 
-    /// Whether values of this kind are masks: any number of enumerants or-ed together.
+    /// Returns true if values of this kind are masks: any number of enumerants or-ed together.
     pub const fn is_mask(self) -> bool {
         matches!(self, Kind::CooperativeMatrixOperands | Kind::CooperativeMatrixReduce | Kind::FPFastMathMode | Kind::FragmentShadingRate | Kind::FunctionControl | Kind::ImageOperands | Kind::KernelProfilingInfo | Kind::LoopControl | Kind::MatrixMultiplyAccumulateOperands | Kind::MemoryAccess | Kind::MemorySemantics | Kind::RawAccessChainOperands | Kind::RayFlags | Kind::SelectionControl | Kind::TensorAddressingOperands | Kind::TensorOperands)
     }
