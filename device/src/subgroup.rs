@@ -31,6 +31,9 @@ pub struct SpecializedFor {
     pub at: InstRef,
     /// How the module uses the constant, to follow "SpecId 10 is 32, and the module".
     pub sign: &'static str,
+    /// True if an array in shared memory has a part for each subgroup of that size: with smaller subgroups there are more of
+    /// them than parts.
+    pub has_parts: bool,
 }
 
 /// Returns the size for which `module` was specialized, if there is a sign of one. Constants without a value in `spec`
@@ -45,9 +48,9 @@ pub fn specialized_for(module: &Module, spec: &Specialization, defaults: bool) -
     };
     let divisors = search.divisors();
     let sign = "divides the invocations of its workgroup by it to get the number of subgroups";
-    match search.only(divisors, sign) {
+    match search.only(divisors, sign, true) {
         Some(found) => Some(found),
-        None => search.only(search.named(), "calls it a subgroup size"),
+        None => search.only(search.named(), "calls it a subgroup size", false),
     }
 }
 
@@ -62,7 +65,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Returns the size that all these constants hold, if they agree.
-    fn only(&self, candidates: BTreeSet<Id>, sign: &'static str) -> Option<SpecializedFor> {
+    fn only(&self, candidates: BTreeSet<Id>, sign: &'static str, has_parts: bool) -> Option<SpecializedFor> {
         let mut found: Option<SpecializedFor> = None;
         for id in candidates {
             let (Some(at), Some(spec_id)) = (self.module.def(id), self.decorations.spec_id(id)) else { continue };
@@ -73,7 +76,7 @@ impl Search<'_> {
             if found.as_ref().is_some_and(|f| f.size != size) {
                 return None;
             }
-            found.get_or_insert(SpecializedFor { size, spec_id, at, sign });
+            found.get_or_insert(SpecializedFor { size, spec_id, at, sign, has_parts });
         }
         found
     }

@@ -128,6 +128,22 @@ fn enumerants_are_compared_by_name() {
     }
 }
 
+/// What both lowerings are made of is in `matrix`: neither imports from the other, and `matrix` imports from neither.
+#[test]
+fn lowerings_share_the_matrix_core_only() {
+    let folders = ["matrix", "to_scalar", "to_tiles"];
+    let mut found = [0; 3];
+    for (path, text) in code("passes") {
+        let folder = |f: &&str| path.components().any(|c| c.as_os_str() == std::ffi::OsStr::new(f));
+        let Some(at) = folders.iter().position(|f| folder(&f)) else { continue };
+        found[at] += 1;
+        for other in folders[1..].iter().filter(|f| **f != folders[at]) {
+            assert!(!text.contains(&format!("{other}::")), "{} imports from {other}", path.display());
+        }
+    }
+    assert!(found.iter().all(|n| *n > 5), "source files in {folders:?}: {found:?}");
+}
+
 /// For each crate, the most doc comment lines that begin with "What", "Whether" or "Who", and the most messages with "is no"
 /// or "are no". The numbers may only fall.
 const PROSE: [(&str, usize, usize); 12] = [

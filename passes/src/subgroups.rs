@@ -55,6 +55,11 @@ impl Subgroups {
         Ok(Subgroups { sizes, specialised })
     }
 
+    /// Nothing: what is lowered has nothing to do with subgroups.
+    pub(crate) fn none() -> Subgroups {
+        Subgroups { sizes: Vec::new(), specialised: None }
+    }
+
     /// What the one who makes the pipeline has to know of the size that was chosen, if the output depends on it.
     pub(crate) fn report(&self, chosen: Option<SubgroupSize>, lanes: Lanes, report: &mut Report) {
         let Some(chosen) = chosen.filter(|_| report.required_subgroup_size.is_some() || report.counts_subgroups) else {
