@@ -193,7 +193,7 @@ impl CaseArgs {
 
     fn options(&self, bench: u32) -> Result<RunOptions, Error> {
         let timeout = std::time::Duration::try_from_secs_f64(self.timeout)
-            .map_err(|_| Error::Case(format!("--timeout: {} is no number of seconds", self.timeout)))?;
+            .map_err(|_| Error::Case(format!("--timeout: {} is not a number of seconds", self.timeout)))?;
         Ok(RunOptions { bench, timeout, robust: self.robust })
     }
 }

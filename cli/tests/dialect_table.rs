@@ -259,7 +259,7 @@ fn decorated(m: &Module) -> Vec<Cell> {
     found.map(|(_, name)| (name.to_owned(), "pointer".to_owned())).collect()
 }
 
-/// How a cell was shown: the best of what modules did.
+/// The evidence for a cell: the best of what modules did.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct How {
     scalar: bool,

@@ -24,7 +24,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How many of them `scripts/llama-shaders.sh` makes.
+/// The number of them that `scripts/llama-shaders.sh` makes.
 const KHR: usize = 237;
 const NV: usize = 125;
 
@@ -192,7 +192,7 @@ fn uniform_with_the_defaults_too() {
     }));
 }
 
-/// How to lower for the device of an entry.
+/// Returns the options for lowering for the device of an entry.
 fn options(entry: &Entry) -> Options<'static> {
     Options {
         spec: entry.specialization(),

@@ -499,7 +499,7 @@ fn llama(every: bool) -> Option<([usize; 2], Vec<String>)> {
     Some(([done, refused], failures))
 }
 
-/// Why a module is refused for a device.
+/// Returns the reason why a module is refused for a device.
 fn why_not(module: &str, device: &str) -> Option<&'static str> {
     let why = "mesa-lavapipe has no matrices that multiply bf16 by bf16";
     (device == "mesa-lavapipe" && module.contains("bf16")).then_some(why)

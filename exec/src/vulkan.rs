@@ -68,7 +68,7 @@ pub struct Spent {
     pub buffers: Duration,
     /// Making pipelines, which is where most drivers compile.
     pub pipelines: Duration,
-    /// From submission to the end of the dispatch.
+    /// Running, from submission to the end of the dispatch.
     pub dispatches: Duration,
 }
 

@@ -291,7 +291,7 @@ vulkan_test!(
     }
 );
 
-/// Why a module of maintenance1 has no spelling with SPV_NV_cooperative_matrix2.
+/// The reasons why a module of maintenance1 can't be rewritten for SPV_NV_cooperative_matrix2.
 const NO_WORDS: [&str; 4] = [
     "a conversion of a factor to an accumulator",
     "a transposition to a factor A",

@@ -41,7 +41,7 @@ pub(super) struct WriteCase {
     /// The subgroup size that the pipeline requires
     #[arg(long, value_name = "N", value_parser = parse_subgroup_size)]
     subgroup_size: Option<u32>,
-    /// Where to write the case
+    /// The file to write the case to
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -207,7 +207,9 @@ impl Writer<'_> {
         self.named.push(name.clone());
         let (set, slot) = (binding.set, binding.binding);
         if binding.kind == BindingKind::Other {
-            self.line(&format!("\n# Set {set}, binding {slot} ({name}) is no buffer: cooprun can't run this module."));
+            self.line(&format!(
+                "\n# Set {set}, binding {slot} ({name}) is not a buffer: cooprun can't run this module."
+            ));
             return Vec::new();
         }
         self.line("\n[[buffer]]");

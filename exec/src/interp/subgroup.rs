@@ -199,7 +199,7 @@ impl Machine<'_> {
         let cluster = if g.operation == 3 && g.arg != NO_ROW {
             let size = self.regs.get(g.arg, active[0]) as usize;
             if !size.is_power_of_two() {
-                self.find(FindingKind::Undefined, || format!("the cluster size {size} is no power of two"));
+                self.find(FindingKind::Undefined, || format!("the cluster size {size} is not a power of two"));
             }
             size.max(1)
         } else {

@@ -411,7 +411,7 @@ impl Translator<'_> {
             }
             Op::CopyMemorySized => {
                 let (to, from) = (inst.id(0).ok_or("no target")?, inst.id(1).ok_or("no source")?);
-                let bytes = inst.id(2).and_then(|id| self.scalar(id)).ok_or("its size is no constant")?;
+                let bytes = inst.id(2).and_then(|id| self.scalar(id)).ok_or("its size is not constant")?;
                 let (to, from) = (self.row(to)?, self.row(from)?);
                 body.push(Ins::CopyBytes { to, from, bytes }, r);
             }
@@ -628,7 +628,7 @@ impl Translator<'_> {
         place: (&mut u64, &mut u64, &mut bool),
         steps: &mut Vec<Step>,
     ) -> Result<(), String> {
-        let width = self.types.numeric(self.type_of(index)?).ok_or("an index that is no integer")?.0.bits();
+        let width = self.types.numeric(self.type_of(index)?).ok_or("an index that is not an integer")?.0.bits();
         let slots = u64::from(slots);
         if let Some(v) = self.scalar(index) {
             let v = super::num::signed(v, width) as u64;

@@ -43,7 +43,7 @@ impl Translator<'_> {
                 let of = operand(0)?;
                 // One published compiler gives a value where the type belongs.
                 let ty = self.types.of(of).map_or_else(|| self.type_of(of), Ok)?;
-                let len = self.types.coop(ty).ok_or("its operand is no matrix type")?.placed.len;
+                let len = self.types.coop(ty).ok_or("the type of its operand is not a matrix type")?.placed.len;
                 let (dst, src) = (self.row(inst.result.ok_or("no result")?)?, self.constant_row(u64::from(len))?);
                 body.push(Ins::Copy { dst, src, n: 1 }, r);
             }
@@ -139,7 +139,7 @@ impl Translator<'_> {
     fn matrix(&mut self, id: Id) -> Result<(Row, Ty), String> {
         let ty = self.type_of(id)?;
         if self.types.coop(ty).is_none() {
-            return Err(format!("{id} is no matrix whose type is known"));
+            return Err(format!("{id} is not a matrix of a known type"));
         }
         Ok((self.row(id)?, ty))
     }
@@ -152,7 +152,7 @@ impl Translator<'_> {
     fn array(&self, id: Id) -> Result<(u32, u32), String> {
         match *self.types.kind(self.type_of(id)?) {
             Kind::Array { elem, len, .. } => Ok((len, self.types.numeric(elem).ok_or("no array of numbers")?.0.bits())),
-            _ => Err(format!("{id} is no array")),
+            _ => Err(format!("{id} is not an array")),
         }
     }
 
@@ -184,7 +184,7 @@ impl Translator<'_> {
     }
 
     fn extent(&mut self, id: Id) -> Result<(Row, Num), String> {
-        let num = self.types.numeric(self.type_of(id)?).ok_or("a bound is no integer")?.0;
+        let num = self.types.numeric(self.type_of(id)?).ok_or("a bound is not an integer")?.0;
         Ok((self.row(id)?, num))
     }
 
@@ -211,13 +211,13 @@ impl Translator<'_> {
             _ if intel || kernel || layout == CooperativeMatrixLayout::PackedINTEL => 0,
             Some(ty) => match self.types.numeric(ty) {
                 Some((num, n)) => num.bytes() * n,
-                None => return Err("its pointer points to what is no scalar or vector".into()),
+                None => return Err("its pointee is not a scalar or a vector".into()),
             },
             None => 1,
         };
         let (stride, stride_num) = match stride {
             Some(id) => {
-                let num = self.types.numeric(self.type_of(id)?).ok_or("its stride is no integer")?.0;
+                let num = self.types.numeric(self.type_of(id)?).ok_or("its stride is not an integer")?.0;
                 (self.row(id)?, num)
             }
             None => (NO_ROW, Num::U32),

@@ -95,7 +95,7 @@ pub(super) fn translate(
         Op::Transpose => {
             let a = arg(0)?;
             let Kind::Matrix { column, cols } = *types.kind(a.ty) else {
-                return Err("OpTranspose of no matrix".into());
+                return Err("the operand of OpTranspose is not a matrix".into());
             };
             let rows = types.slots(column);
             let src = (0..rows).flat_map(|r| (0..cols).map(move |c| a.row + c * rows + r));
@@ -155,7 +155,7 @@ pub(super) fn translate(
             let (rows, inner) = match (inst.op, types.kind(a.ty)) {
                 (Op::VectorTimesMatrix, _) => (1, types.slots(a.ty)),
                 (_, Kind::Matrix { column, cols }) => (types.slots(*column), *cols),
-                _ => return Err(format!("{} of no matrix", inst.op)),
+                _ => return Err(format!("the first operand of {} is not a matrix", inst.op)),
             };
             if rows == 0 || !n.is_multiple_of(rows) || types.slots(b.ty) != inner * (n / rows) || args.len() != 2 {
                 return Err(format!("{}: its operands do not fit each other", inst.op));

@@ -22,7 +22,7 @@ use coop_cli::io;
 pub(crate) struct Replay {
     /// The folder with modules and their cases
     folder: PathBuf,
-    /// Where the recordings are; FOLDER/h100 without this
+    /// The folder of the recordings [default: FOLDER/h100]
     #[arg(long, value_name = "DIR")]
     recorded: Option<PathBuf>,
     /// Only the module of this name, or, with a * at the end, those whose names begin so
@@ -49,7 +49,7 @@ struct Tally {
     no_answer: usize,
     /// There is no recording.
     missing: usize,
-    /// Can't be lowered, or does not run here.
+    /// The number of modules that can't be lowered or do not run here.
     refused: usize,
 }
 

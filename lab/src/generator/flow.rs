@@ -8,9 +8,9 @@ use coop_ir::grammar::Op;
 use coop_ir::spv::{BuiltIn, Capability, StorageClass};
 use coop_ir::{Id, Operand};
 
-/// How deep control flow nests.
+/// The largest nesting of control flow.
 const MAX_DEPTH: u32 = 4;
-/// How often a statement may be executed, counting subgroups and rounds of loops.
+/// The largest number of executions of a statement, counting subgroups and iterations.
 const MAX_EXECUTIONS: u32 = 200;
 
 impl Gen<'_> {
