@@ -383,7 +383,7 @@ vulkan_test!(
 );
 
 vulkan_test!(
-    #[ignore = "takes a minute"]
+    #[ignore = "scripts/test.sh long runs it: lavapipe compiles for a minute"]
     Lavapipe,
     fn slow_ones_run_on_lavapipe(device) {
         run_on(device, true, &|_| true);

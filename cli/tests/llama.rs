@@ -171,7 +171,7 @@ fn no_findings_with_the_values_of_the_engine() {
 }
 
 #[test]
-#[ignore = "takes minutes; the other one tries a part of it"]
+#[ignore = "scripts/test.sh long runs it: minutes; the test above has a fifth of the values"]
 fn no_findings_with_all_values_of_the_engine() {
     no_findings(1);
 }

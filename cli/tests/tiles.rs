@@ -514,7 +514,7 @@ fn llamas_modules_cut_into_tiles_are_valid() {
 }
 
 #[test]
-#[ignore = "minutes: what the other test does, with all that the engine does"]
+#[ignore = "scripts/test.sh long runs it: minutes; the test above has a part of the constants"]
 fn llamas_modules_with_all_their_constants_cut_into_tiles_are_valid() {
     let Some((counts, failures)) = llama(true) else { return };
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));

@@ -1,9 +1,11 @@
 //! Case files: everything that a run needs besides the module.
 //!
+//! `fill` and `reference` belong to this file: a case consists of their types, and they read its buffers.
+//!
 //! A case is TOML. It names the entry point, the specialization, the push constants, the buffers with their initial
 //! contents, and how many workgroups to start; it may say what the module writes. Contents depend on the case alone, so
-//! two modules run with one case see the same bytes. Every buffer that a shader can write is compared; elements that a
-//! module must not touch are checked as well.
+//! two modules run with one case see the same bytes. Every buffer that a shader can write is compared, with the
+//! tolerance `derived` unless the buffer says otherwise; elements that a module must not touch are checked as well.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

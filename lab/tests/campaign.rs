@@ -266,7 +266,7 @@ vulkan_test!(
 );
 
 vulkan_test!(
-    #[ignore = "takes minutes"]
+    #[ignore = "scripts/test.sh long runs it: lavapipe compiles for minutes"]
     Lavapipe,
     fn slow_dialects_run_as_expected_lowered(device) {
         run_found(found("dialects").into_iter().filter(|f| f.slow).collect(), Some(device), 1);
