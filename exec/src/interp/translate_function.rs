@@ -12,7 +12,7 @@ use super::code::{Chain, Conv, Edge, Func, Group, Ins, NO_ROW, Node, Row, Step, 
 use super::glsl_std_450;
 use super::num::Num;
 use super::program::Translator;
-use super::translate_values::{self, Arg};
+use super::translate_values::{Arg, Translation};
 use super::types::{Kind, MatLayout, Ty};
 
 /// Code, with the SPIR-V instruction that each part is from.
@@ -287,7 +287,8 @@ impl Translator<'_> {
         let dst = self.row(id)?;
         let manner = self.manner(inst, r);
         let mut code = Vec::new();
-        if !translate_values::translate(&self.types, inst, ty, dst, &args, manner, &mut code)? {
+        let translation = Translation { types: &self.types, inst, ty, dst, args: &args, manner, out: &mut code };
+        if !translation.run()? {
             return Err(match (inst.op, inst.word(1)) {
                 (Op::ExtInst, Some(number)) => format!("instruction {number} of GLSL.std.450 is not supported"),
                 _ => "is not supported".into(),

@@ -84,6 +84,31 @@ impl Translator<'_> {
                 let (dst, index) = (self.row(inst.result.ok_or("no result")?)?, self.row(operand(1)?)?);
                 body.push(Ins::GetCoord { dst, ty, index }, r);
             }
+            op if op.is_conversion() => return self.convert(r, inst, body),
+            Op::CompositeConstruct => {
+                // A published compiler splats through a pointer to a struct of the component.
+                let Ok((dst, ty)) = self.matrix_result(inst) else { return Ok(false) };
+                let value = operand(0)?;
+                let Kind::Pointer { pointee, .. } = *self.types.kind(self.type_of(value)?) else { return Ok(false) };
+                let pointee = self.types.of(pointee).ok_or("its pointer's type is not known")?;
+                let temp = self.new_rows(self.types.slots(pointee))?;
+                let access = self.access(pointee, MatLayout::default(), 1);
+                let ptr = self.row(value)?;
+                body.push(Ins::Load { dst: temp, ptr, access: Box::new(access) }, r);
+                body.push(Ins::Splat { dst, ty, value: temp }, r);
+            }
+            Op::CooperativeMatrixApplyFunctionINTEL => {
+                return Err("the calling convention of its function object is not specified".into());
+            }
+            _ => return self.array_instruction(r, inst, body),
+        }
+        Ok(true)
+    }
+
+    /// Translates an instruction of SPV_QCOM_cooperative_matrix_conversion. Returns false for all others.
+    fn array_instruction(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<bool, String> {
+        let operand = |i: usize| inst.id(i).ok_or_else(|| format!("lacks operand {i}"));
+        match inst.op {
             Op::CompositeConstructCoopMatQCOM => {
                 let (dst, ty) = self.matrix_result(inst)?;
                 let (array, bits) = self.array(operand(0)?)?;
@@ -114,22 +139,6 @@ impl Translator<'_> {
                     body.push(Ins::Each { op: Op::IAdd, num: Num::U32, dst: at, args: [start, step, 0, 0], n: 1 }, r);
                     body.push(Ins::Extract { dst: dst + i, vector: src, n, index: at }, r);
                 }
-            }
-            op if op.is_conversion() => return self.convert(r, inst, body),
-            Op::CompositeConstruct => {
-                // A published compiler splats through a pointer to a struct of the component.
-                let Ok((dst, ty)) = self.matrix_result(inst) else { return Ok(false) };
-                let value = operand(0)?;
-                let Kind::Pointer { pointee, .. } = *self.types.kind(self.type_of(value)?) else { return Ok(false) };
-                let pointee = self.types.of(pointee).ok_or("its pointer's type is not known")?;
-                let temp = self.new_rows(self.types.slots(pointee))?;
-                let access = self.access(pointee, MatLayout::default(), 1);
-                let ptr = self.row(value)?;
-                body.push(Ins::Load { dst: temp, ptr, access: Box::new(access) }, r);
-                body.push(Ins::Splat { dst, ty, value: temp }, r);
-            }
-            Op::CooperativeMatrixApplyFunctionINTEL => {
-                return Err("the calling convention of its function object is not specified".into());
             }
             _ => return Ok(false),
         }

@@ -38,6 +38,16 @@ pub(crate) struct Replay {
     on: OnArgs,
 }
 
+/// A recorded run of a module with a case.
+struct Recorded<'a> {
+    module: &'a Module,
+    case: &'a Case,
+    kept: &'a [(String, Kept)],
+    /// The known reason why runs differ from it.
+    known: Option<&'a str>,
+    title: &'a str,
+}
+
 /// The counts of the results of runs.
 #[derive(Default)]
 struct Tally {
@@ -101,7 +111,8 @@ impl Replay {
                     Some(run @ Run { ended: Ended::Ran(kept), .. }) => {
                         let why = known.why(&subject.name, run, self.target.is_none() && self.on.interp.is_nvidia());
                         let title = format!("{}: {run}", subject.name);
-                        self.one(&module, &case, (kept, why), opened, style, &title, tally)?;
+                        let recorded = Recorded { module: &module, case: &case, kept, known: why, title: &title };
+                        self.one(&recorded, opened, style, tally)?;
                     }
                 }
             }
@@ -109,17 +120,14 @@ impl Replay {
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all of them are different things")]
     fn one(
         &self,
-        module: &Module,
-        case: &Case,
-        (kept, known): (&[(String, Kept)], Option<&str>),
+        recorded: &Recorded<'_>,
         opened: &Opened,
         style: &OutputStyle,
-        title: &str,
         tally: &mut Tally,
     ) -> Result<(), Failure> {
+        let Recorded { module, case, kept, known, title } = *recorded;
         let runners = self.on.runners(opened, case, style)?;
         let mut bounds = None;
         for runner in &runners {
