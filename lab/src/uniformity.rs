@@ -22,7 +22,7 @@ use crate::generator::diverge::{Constructs, Diverging, Free, diverge_with, free}
 use coop_exec::interp::{Config, Coverage, Finding, FindingKind, Interpreter, Reconvergence};
 use coop_ir::constant::{Constants, SpecValue, Specialization};
 use coop_ir::{InstRef, Module, Op};
-use coop_uniformity::{Analysis, Analyzer, Assumption, Options, Turn, Uniformity, Way, What, Witness};
+use coop_uniformity::{Analysis, Analyzer, Aspect, Assumption, BranchChoice, Options, Path, Uniformity, Witness};
 use data::{Data, Inputs, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -221,24 +221,24 @@ impl Finder<'_, '_> {
         if reached.here.contains(&key) {
             return Ok(reached);
         }
-        let first = |t: &Turn| way.turns.iter().find(|o| (o.at, o.group) == (t.at, t.group)).map(|o| o.to);
-        let turning: Vec<InstRef> = way.turns.iter().filter(|t| first(t) != Some(t.to)).map(|t| t.at).collect();
+        let first = |t: &BranchChoice| way.choices.iter().find(|o| (o.at, o.group) == (t.at, t.group)).map(|o| o.to);
+        let turning: Vec<InstRef> = way.choices.iter().filter(|t| first(t) != Some(t.to)).map(|t| t.at).collect();
         self.follow(key, way, Some(&turning), tally)
     }
 
     /// Goes a way in a module in which data decides the branches on which the proof does not rest. The analysis must name
     /// the error there, by the same branch.
-    fn follow(&self, key: Key, way: &Way, rounds: Option<&[InstRef]>, tally: &mut Tally) -> Result<Seen, Box<Wrong>> {
+    fn follow(&self, key: Key, way: &Path, rounds: Option<&[InstRef]>, tally: &mut Tally) -> Result<Seen, Box<Wrong>> {
         let mut reached = Seen::default();
         let (at, operand) = key;
         let alone: Vec<(InstRef, u32)> = operand.map(|i| (at, i)).into_iter().collect();
         let how = Free { keep: &way.kept, alone: &alone, rounds, only: &[at] };
-        let over = |at: InstRef| way.over.iter().find(|o| o.0 == at).map_or(Uniformity::Workgroup, |o| o.1);
+        let over = |at: InstRef| way.uniformity.iter().find(|o| o.0 == at).map_or(Uniformity::Workgroup, |o| o.1);
         let Some(other) = free(self.made, over, how) else { return Ok(reached) };
         if let Err(problems) = coop_ir::verify::verify(&other.made.module) {
             return Err(wrong("not well formed", problems[0].to_string()));
         }
-        let on_a_way = self.said.doubts.get(&key).copied().flatten().is_some_and(|w| w.on_a_way);
+        let on_a_way = self.said.doubts.get(&key).copied().flatten().is_some_and(|w| w.on_a_path);
         let analysis = self.analyze(&other.made.module, !on_a_way)?;
         let now = Said::new(&other.made.module, &analysis);
         // By the same branch: of several invocations that it may lead there another one may be named. Of what is so on one
@@ -290,7 +290,7 @@ struct Said<'m> {
     /// The branches that decide.
     deciding: BTreeMap<Key, InstRef>,
     /// The path that leads to each.
-    ways: BTreeMap<Key, &'m Way>,
+    ways: BTreeMap<Key, &'m Path>,
     /// The instructions of functions that are called from one place at most.
     once: BTreeSet<InstRef>,
     assumed: BTreeSet<InstRef>,
@@ -306,12 +306,12 @@ impl<'m> Said<'m> {
         let (mut doubts, mut by_default) = (BTreeMap::new(), BTreeSet::new());
         let mut deciding = BTreeMap::new();
         let mut ways = BTreeMap::new();
-        for d in &analysis.doubts {
-            let operand = if let What::Operand(i) = d.what { Some(i) } else { None };
+        for d in &analysis.divergences {
+            let operand = if let Aspect::Operand(i) = d.aspect { Some(i) } else { None };
             by_default.extend((!d.defaults.is_empty()).then_some((d.at, operand)));
             let witness = doubts.entry((d.at, operand)).or_insert(d.witness);
             *witness = witness.or(d.witness);
-            ways.extend(d.way.as_deref().map(|way| ((d.at, operand), way)));
+            ways.extend(d.path.as_deref().map(|way| ((d.at, operand), way)));
             if let Some(first) = d.chain.first().filter(|_| d.witness.is_some()) {
                 deciding.insert((d.at, operand), first.at);
             }
@@ -485,7 +485,7 @@ fn run(
         // What is so on one way need not be so in this run.
         let always = |w: &Witness| {
             let by_default = constant.is_some() && said.by_default.contains(key);
-            !w.on_a_way && !by_default
+            !w.on_a_path && !by_default
         };
         let Some(w) = witness.filter(|w| said.once.contains(&key.0) && always(w)) else { continue };
         let found = report.findings.iter().any(|f| f.at == key.0 && (f.kind == NON_UNIFORM || key.1.is_some()));

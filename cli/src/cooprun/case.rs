@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use coop_device::subgroup::{Specialised, specialised_for};
+use coop_device::subgroup::{SpecializedFor, specialized_for};
 use coop_exec::Error;
 use coop_exec::facts::{Binding, BindingKind, Facts, SpecConstant};
 use coop_exec::type_layout::TypeLayout;
@@ -140,10 +140,10 @@ impl Writer<'_> {
     fn subgroup_size(&mut self, asked: Option<u32>) {
         let matrices = Op::TypeCooperativeMatrixKHR;
         let depends = self.module.globals_with(matrices).next().is_some();
-        match (asked, specialised_for(self.module, &Specialization::new(), true)) {
+        match (asked, specialized_for(self.module, &Specialization::new(), true)) {
             (Some(size), _) => self.line(&format!("subgroup-size = {size}")),
             (None, Some(found)) => {
-                let Specialised { size, spec_id, sign, .. } = found;
+                let SpecializedFor { size, spec_id, sign, .. } = found;
                 self.line(&format!("# SpecId {spec_id} is {size}, and the module {sign}."));
                 self.line(&format!("subgroup-size = {size}"));
             }

@@ -411,7 +411,7 @@ fn tables() -> String {
          use super::{Class, Effects, Enumerant, ExtInstInfo, GroupOp, Op, OpInfo, Properties, Quantifier, Traits};\n\
          use crate::spv::Capability as C;\n\n",
     );
-    out.push_str("/// What an operand is, by its name in the SPIR-V grammar.\n");
+    out.push_str("/// The kind of an operand, by its name in the SPIR-V grammar.\n");
     out.push_str("#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]\npub enum Kind {\n");
     for k in &kinds {
         let _ = writeln!(out, "    /// `{k}`.\n    {k},");
