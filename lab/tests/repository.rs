@@ -132,6 +132,29 @@ fn with_unsafe(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Every test belongs to a tier of `scripts/test.sh`: an ignored one says that `test.sh long` runs it.
+#[test]
+fn ignored_tests_say_which_tier_runs_them() {
+    let listed = Command::new("git").args(["ls-files", "*.rs"]).current_dir(root()).output().expect("git runs");
+    let files = String::from_utf8(listed.stdout).expect("UTF-8");
+    let mut reasons = 0;
+    for file in files.lines().filter(|f| root().join(f).exists()) {
+        let text = read(file);
+        // Not the strings in this test.
+        for (at, _) in text.match_indices("#[ignore").filter(|(at, _)| !text[..*at].ends_with('"')) {
+            let attribute = text[at..].lines().next().unwrap_or_default();
+            let line = text[..at].lines().count();
+            assert!(
+                attribute.contains("\"scripts/test.sh long runs it: "),
+                "{file}:{line}: {attribute} does not name its tier"
+            );
+            reasons += 1;
+        }
+    }
+    assert!(reasons > 0);
+    assert!(read("scripts/test.sh").contains("--run-ignored only"));
+}
+
 /// The lines of a file, as [`lines`] counts them.
 fn lines_of(path: &Path) -> [usize; 2] {
     let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
