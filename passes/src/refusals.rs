@@ -1,23 +1,23 @@
-//! Every reason for which a module is not lowered, by id: what `coopcheck explain` says of them.
+//! Lists every reason for which a module is not lowered, by id, for `coopcheck explain`.
 
 /// A reason for which a module is not lowered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RefusalRule {
-    /// What it is called: `refused-unknown-dimension`.
+    /// The id: `refused-unknown-dimension`.
     pub id: &'static str,
-    /// What is refused, in a line.
+    /// The refused construct, in a line.
     pub summary: &'static str,
-    /// Why.
+    /// The explanation.
     pub why: &'static str,
-    /// What to do.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
-/// Why kernels are refused.
+/// The explanation for kernels.
 const KERNELS: &str = "A kernel of OpenCL becomes a compute shader of Vulkan only where each of its parts has an equal there; \
                        docs/vulkan-kernels.md says more.";
 
-/// All of them, by id. `testdata/passes/refused` has a module for each; those for kernels are in
+/// All reasons, by id. `testdata/passes/refused` has a module for each; those for kernels are in
 /// `passes/tests/vulkan_refusals.rs`.
 pub static REFUSALS: &[RefusalRule] = &[
     RefusalRule {
@@ -155,7 +155,7 @@ pub static REFUSALS: &[RefusalRule] = &[
     },
     RefusalRule {
         id: "refused-recursion",
-        summary: "a function that takes or gives matrices calls itself",
+        summary: "a function that takes or returns matrices calls itself",
         why: "Such functions are put in place of their calls, which would never end; shaders have no recursion.",
         remedy: "Write the recursion as a loop.",
     },
@@ -214,7 +214,7 @@ pub static REFUSALS: &[RefusalRule] = &[
         id: "refused-type",
         summary: "a matrix type that has no lowering",
         why: "Its scope is neither Subgroup nor Workgroup, it has no elements or more than 2^20, its use is unknown, or its components \
-              are no numbers of 8, 16, 32 or 64 bits.",
+              are not numbers of 8, 16, 32 or 64 bits.",
         remedy: "Use such a type.",
     },
     RefusalRule {
@@ -330,7 +330,7 @@ pub static REFUSALS: &[RefusalRule] = &[
     },
 ];
 
-/// The reason of that name.
+/// Returns the reason with an id.
 pub fn refusal_rule(id: &str) -> Option<&'static RefusalRule> {
     REFUSALS.iter().find(|r| r.id == id)
 }
