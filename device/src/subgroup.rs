@@ -31,6 +31,9 @@ pub struct SpecializedFor {
     pub at: InstRef,
     /// How the module uses the constant, to follow "SpecId 10 is 32, and the module".
     pub sign: &'static str,
+    /// True if an array in shared memory has a part for each subgroup of that size: with smaller subgroups there are more of
+    /// them than parts.
+    pub has_parts: bool,
 }
 
 /// Returns the size for which `module` was specialized, if there is a sign of one. Constants without a value in `spec`
@@ -45,9 +48,9 @@ pub fn specialized_for(module: &Module, spec: &Specialization, defaults: bool) -
     };
     let divisors = search.divisors();
     let sign = "divides the invocations of its workgroup by it to get the number of subgroups";
-    match search.only(divisors, sign) {
+    match search.only(divisors, sign, true) {
         Some(found) => Some(found),
-        None => search.only(search.named(), "calls it a subgroup size"),
+        None => search.only(search.named(), "calls it a subgroup size", false),
     }
 }
 
@@ -62,7 +65,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Returns the size that all these constants hold, if they agree.
-    fn only(&self, candidates: BTreeSet<Id>, sign: &'static str) -> Option<SpecializedFor> {
+    fn only(&self, candidates: BTreeSet<Id>, sign: &'static str, has_parts: bool) -> Option<SpecializedFor> {
         let mut found: Option<SpecializedFor> = None;
         for id in candidates {
             let (Some(at), Some(spec_id)) = (self.module.def(id), self.decorations.spec_id(id)) else { continue };
@@ -73,7 +76,7 @@ impl Search<'_> {
             if found.as_ref().is_some_and(|f| f.size != size) {
                 return None;
             }
-            found.get_or_insert(SpecializedFor { size, spec_id, at, sign });
+            found.get_or_insert(SpecializedFor { size, spec_id, at, sign, has_parts });
         }
         found
     }
@@ -133,8 +136,10 @@ impl Search<'_> {
                 continue;
             };
             work.extend(inst.ids());
-            let op = inst.word(0).and_then(|w| u16::try_from(w).ok()).map(Op);
-            let (Some(Op::UDiv | Op::SDiv), Some(dividend), Some(divisor)) = (op, inst.id(1), inst.id(2)) else {
+            let mut operands = inst.ids();
+            let (Some(Op::UDiv | Op::SDiv), Some(dividend), Some(divisor)) =
+                (inst.specialized_op(), operands.next(), operands.next())
+            else {
                 continue;
             };
             let specs: BTreeSet<u32> = self.structure.specs(dividend).into_iter().flat_map(|s| s.iter()).collect();
@@ -150,10 +155,7 @@ impl Search<'_> {
     /// Returns true if an index into a variable depends on the number of the subgroup.
     fn is_indexed_by_subgroup(&self, variable: Id, users: &Users) -> bool {
         let chains = users.of(variable).iter().map(|r| self.module.inst(*r));
-        let chains = chains.filter(|i| {
-            let chain = matches!(i.op, Op::AccessChain | Op::InBoundsAccessChain);
-            chain && i.id(0) == Some(variable)
-        });
+        let chains = chains.filter(|i| i.op.is_member_chain() && i.access_chain().is_some_and(|c| c.base == variable));
         chains.flat_map(|i| i.ids_from(1)).any(|index| self.comes_from_subgroup_id(index, users))
     }
 
@@ -167,13 +169,15 @@ impl Search<'_> {
                 return true;
             }
             match inst.op {
-                Op::Variable if inst.word(0) == Some(StorageClass::Function.0) => {
+                Op::Variable if inst.variable_storage() == Some(StorageClass::Function) => {
                     let stores = users.of(id).iter().map(|r| self.module.inst(*r));
-                    work.extend(stores.filter(|i| i.op == Op::Store && i.id(0) == Some(id)).filter_map(|i| i.id(1)));
+                    work.extend(
+                        stores.filter(|i| i.op == Op::Store && i.accessed() == Some(id)).filter_map(|i| i.stored()),
+                    );
                 }
                 // Memory and calls are not followed.
                 Op::Variable | Op::Function | Op::FunctionCall => {}
-                Op::Load => work.extend(inst.id(0)),
+                Op::Load => work.extend(inst.accessed()),
                 _ => work.extend(inst.ids()),
             }
         }

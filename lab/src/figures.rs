@@ -4,6 +4,7 @@
 //! matrices, which is also what the lowerings start from, and hand-written ones. A module is tried with several
 //! specializations.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -20,6 +21,9 @@ pub struct List {
     /// Where the files are that the list names.
     #[serde(skip)]
     pub folder: PathBuf,
+    /// Cases that are in no file, by the path that names them.
+    #[serde(skip)]
+    pub cases: BTreeMap<PathBuf, String>,
 }
 
 /// One computation.
@@ -60,6 +64,10 @@ pub struct Contender {
     /// True if the pipeline asks for full subgroups.
     #[serde(default)]
     pub full_subgroups: bool,
+    /// The subgroup size that the pipeline requires.
+    pub subgroup_size: Option<u32>,
+    /// The case file, if not that of the figure: the same computation, called in another way.
+    pub case: Option<PathBuf>,
 }
 
 /// A specialization and the dispatch that goes with it.
@@ -89,6 +97,21 @@ impl List {
             }
         }
         Ok(list)
+    }
+
+    /// Returns a case that the list names.
+    pub fn case(&self, path: &Path) -> Result<Case, Error> {
+        match self.cases.get(path) {
+            Some(text) => Case::parse(text, &self.folder).map_err(|e| Error::case(format!("{}: {e}", path.display()))),
+            None => Case::load(&self.folder.join(path)),
+        }
+    }
+}
+
+impl Figure {
+    /// Returns the path of the case that a contender is run with.
+    pub fn case_of<'a>(&'a self, contender: &'a Contender) -> &'a Path {
+        contender.case.as_ref().unwrap_or(&self.case)
     }
 }
 

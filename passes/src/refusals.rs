@@ -117,8 +117,8 @@ pub static REFUSALS: &[RefusalRule] = &[
         id: "refused-lanes",
         summary: "lanes from the local invocation index can't do what the module needs",
         why: "With --lanes local-index a lane is a local invocation index, and its subgroup is not a subgroup of the \
-              device: it has no barrier of its own, no subgroup operations, and its size must divide the workgroup \
-              size.",
+              device: its size must divide the workgroup size, and if the device's subgroups have another size, barriers \
+              and communication go through the workgroup's memory, so all invocations of the workgroup must reach them.",
         remedy: "Lower for the device's subgroups (--lanes subgroup), use workgroups of one subgroup, or another --subgroup-size.",
     },
     RefusalRule {

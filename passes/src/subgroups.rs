@@ -56,6 +56,11 @@ impl Subgroups {
         Ok(Subgroups { sizes, specialised })
     }
 
+    /// Makes an empty set of candidates, for modules that do not depend on subgroups.
+    pub(crate) fn none() -> Subgroups {
+        Subgroups { sizes: Vec::new(), specialised: None }
+    }
+
     /// Reports the chosen size and what the pipeline must require, if the output depends on it.
     pub(crate) fn report(&self, chosen: Option<SubgroupSize>, lanes: Lanes, report: &mut Report) {
         let Some(chosen) = chosen.filter(|_| report.required_subgroup_size.is_some() || report.counts_subgroups) else {

@@ -257,6 +257,10 @@ const PROPERTIES: &[Property] = &[
     ),
     // No operand can be a pointer to a variable.
     ("TAKES_NO_POINTER", &[109..=116, 118..=119, 126..=168, 170..=205, 246..=253]),
+    // What computes each component of a vector from the same component of the operands, for numbers and truth values.
+    ("COMPONENTWISE", &[109..=119, 124..=124, 126..=141, 164..=191, 194..=205]),
+    // What ends the invocation: OpKill, OpTerminateInvocation, OpIgnoreIntersectionKHR, OpTerminateRayKHR.
+    ("ENDS_INVOCATION", &[252..=252, 4416..=4416, 4448..=4449]),
     // What makes pointers with Logical addressing: variables, chains, parameters, copies, texel and buffer pointers.
     ("LOGICAL_POINTER", &[55..=55, 59..=60, 65..=66, 83..=83, 4418..=4420, 5119..=5119, 5398..=5398]),
     // What does so with variable pointers only: null, calls, loads, chains into elements, selections, phis.

@@ -61,7 +61,9 @@ impl Numbers {
     /// Lowers `OpConvertFToBF16INTEL`, `OpConvertBF16ToFINTEL` and `OpRoundFToTF32INTEL`.
     pub(super) fn conversion(&mut self, e: &mut Rewriter<'_>, r: InstRef) -> Result<(), Refusal> {
         let inst = e.m.inst(r).clone();
-        let (Some(value), Some(to)) = (inst.id(0), inst.ty) else { return malformed(r, "the conversion has no operand or no type") };
+        let (Some(value), Some(to)) = (inst.id(0), inst.ty) else {
+            return malformed(r, "the conversion has no operand or no type");
+        };
         if types::coop_mat(e.m, to).is_none() {
             let Some(from) = e.m.type_of(value) else { return malformed(r, "the operand has no type") };
             let function = if inst.op == Op::RoundFToTF32INTEL {
@@ -317,7 +319,7 @@ fn bits(b: &mut FunctionBuilder<'_>, value: Id) -> Id {
     let high = b.u32_op(Op::ShiftRightLogical, Index::Value(bits), Index::Const(16));
     let high = b.index(high);
     let half = Scalar::Int { width: 16, signed: false };
-    crate::scalar::bits::small_type(b.module, half);
+    crate::matrix::bits::small_type(b.module, half);
     let half = b.globals.scalar(b.module, half);
     b.ids(Op::UConvert, half, &[high])
 }

@@ -5,13 +5,13 @@
 //! does count the padding, so lowerings that access elements by index need memory without padding.
 //!
 //! Effect: such a pointer into a binding becomes one into a view of the binding without padding, and such an address
-//! one of a type without padding. Accesses left over are refused where elements are located ([`crate::scalar::place`]).
+//! one of a type without padding. Accesses left over are refused where elements are located ([`crate::matrix::pointer`]).
 
 use super::rewriter::Rewriter;
 use crate::Refusal;
 use crate::builtins::add_to_interfaces;
 use crate::kernel::is_physical;
-use crate::scalar::place::{chain, containers, is_array, is_padded};
+use crate::matrix::pointer::{chain, containers, is_array, is_padded};
 use crate::tensor::byte_address::{Bound, Layouts, Views};
 use coop_ir::builder::decorate;
 use coop_ir::decorate::Decorations;

@@ -10,12 +10,12 @@
 //! apart.
 
 use super::rewriter::{Rewriter, Shape, malformed};
-use crate::arena::{Arena, Zone};
 use crate::builtins::{Builtins, add_to_interfaces};
 use crate::cleanup::{remove_capability, remove_extension};
+use crate::matrix::arena::{Arena, Zone};
+use crate::matrix::bits::{gather, small_type, spread};
+use crate::matrix::lanes::unknown_size;
 use crate::pipeline::PassCx;
-use crate::scalar::bits::{gather, small_type, spread};
-use crate::scalar::lanes::unknown_size;
 use crate::workgroup::Workgroup;
 use crate::{Lanes, Refusal};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, require_capability};
@@ -443,7 +443,9 @@ impl Qcom {
     }
 
     fn part(&mut self, e: &mut Rewriter<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
-        let (Some(value), Some(start)) = (inst.id(0), inst.id(1)) else { return malformed(r, "the operands don't fit the instruction") };
+        let (Some(value), Some(start)) = (inst.id(0), inst.id(1)) else {
+            return malformed(r, "the operands don't fit the instruction");
+        };
         let (from, to) = (Array::of(e, r, e.m.type_of(value))?, Array::of(e, r, inst.ty)?);
         let start = e.word(r, start)?;
         let Some(start_type) = e.m.type_of(start) else { return malformed(r, "the index has no type") };

@@ -132,7 +132,10 @@ impl<'m> Rewriter<'m> {
                 use_: number(&view.use_)?,
             })
         };
-        found().map_or_else(|| malformed(r, format!("{} does not operate on a matrix type with known operands", self.m.inst(r).op)), Ok)
+        found().map_or_else(
+            || malformed(r, format!("{} does not operate on a matrix type with known operands", self.m.inst(r).op)),
+            Ok,
+        )
     }
 
     /// Returns the matrix type of a value.

@@ -6,7 +6,7 @@
 //! pieces where it is not: blocks of quantized weights may begin anywhere.
 
 use super::index_math::power;
-use crate::scalar::bits::{gather, small_type};
+use crate::matrix::bits::{gather, small_type};
 use coop_ir::builder::{FunctionBuilder, Index, decorate, name, require_capability, require_extension};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;

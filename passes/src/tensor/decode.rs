@@ -15,9 +15,9 @@ use super::decode_reads::reads;
 use super::divisibility::align;
 use super::index_math::{IndexMath, Num, power};
 use super::memory::{far_index, unsigned};
-use crate::arena::{Elem, QUAD};
 use crate::inline::{returns, splice};
 use crate::kernel::is_kernel;
+use crate::matrix::arena::{Elem, QUAD};
 use crate::{Refusal, Semantics, ssa};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, decorate};
 use coop_ir::constant::Constants;
@@ -212,9 +212,8 @@ impl Maker<'_> {
             return Ok(callee(function, From::Physical { pointer: at, step, ty: s.pointer }, None));
         }
         let bound = self.layouts().bound(pointer);
-        let Bound { variable, descriptor, terms, constant } = bound.ok_or_else(|| {
-            self.refuse("a decode function needs the binding that the load goes through".to_owned())
-        })?;
+        let Bound { variable, descriptor, terms, constant } = bound
+            .ok_or_else(|| self.refuse("a decode function needs the binding that the load goes through".to_owned()))?;
         let aligned = terms.iter().map(|(id, factor)| self.align_of(*id).saturating_mul(power(*factor)));
         let base_align = aligned.chain([power(constant)]).min().unwrap_or(1).min(QUAD);
         let mut args = Args { m: self.m, constants: self.constants, list: std::mem::take(list) };

@@ -5,7 +5,7 @@ use super::base_address::promised;
 use super::byte_address::{Address, Layouts, Term};
 use super::divisibility::align;
 use super::index_math::power;
-use crate::arena::QUAD;
+use crate::matrix::arena::QUAD;
 use coop_ir::builder::Index;
 use coop_ir::cfg::{Case, Cfg};
 use coop_ir::constant::Constants;

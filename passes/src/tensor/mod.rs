@@ -35,6 +35,7 @@ mod memory;
 mod normalize;
 pub mod plain;
 mod vectorized;
+mod zeros;
 
 pub(crate) use access::{Access, Loaded, Tensors};
 pub(crate) use base_address::points_beside;

@@ -102,9 +102,10 @@ pub(super) fn roundings(m: &Module, kernels: &FxHashSet<Id>) -> BTreeSet<String>
             Some(format!("{mode} of {width} bits: the device's default applies"))
         }
         // Round to nearest even is the default of most operations on a device.
-        Op::Decorate if i.enumerant(1) == Some(rounds) && i.word(2) != Some(0) => {
-            Some(format!("conversions rounded by {}: the device's default applies", name(Kind::FPRoundingMode, i.word(2)?)))
-        }
+        Op::Decorate if i.enumerant(1) == Some(rounds) && i.word(2) != Some(0) => Some(format!(
+            "conversions rounded by {}: the device's default applies",
+            name(Kind::FPRoundingMode, i.word(2)?)
+        )),
         _ => None,
     });
     said.collect()

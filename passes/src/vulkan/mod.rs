@@ -147,7 +147,8 @@ fn shader(
         cx.report.required_subgroup_size = Some(size);
         cx.report.full_subgroups = true;
     }
-    let about = about.iter().map(|name| format!("{name}: as precise as Vulkan requires, which is less than OpenCL does"));
+    let about =
+        about.iter().map(|name| format!("{name}: as precise as Vulkan requires, which is less than OpenCL does"));
     cx.report.approximations.extend(about);
     cx.report.kernels.push(KernelArguments {
         entry: entry.name.clone(),

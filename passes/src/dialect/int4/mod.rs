@@ -16,7 +16,7 @@ use super::tensor_form::Access;
 use crate::cleanup::{remove_capability, remove_extension};
 use crate::decorations;
 use crate::kernel::is_kernel;
-use crate::scalar::bits::small_type;
+use crate::matrix::bits::small_type;
 use crate::{Checked, Refusal};
 use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -288,7 +288,9 @@ impl Pass {
 
     fn convert(&mut self, e: &mut Rewriter<'_>, r: InstRef, to_four: bool) -> Result<(), Refusal> {
         let inst = e.m.inst(r).clone();
-        let (Some(mut value), Some(ty)) = (inst.id(0), inst.ty) else { return malformed(r, "the conversion has no operand or no type") };
+        let (Some(mut value), Some(ty)) = (inst.id(0), inst.ty) else {
+            return malformed(r, "the conversion has no operand or no type");
+        };
         let from = e.m.type_of(value);
         let from_four = of(e.m, from).is_some();
         if from_four && matches!(inst.op, Op::SConvert | Op::ConvertSToF) {
