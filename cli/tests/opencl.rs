@@ -382,7 +382,7 @@ fn a_given_size_of_workgroups_is_fixed() {
     let output = again.output().unwrap_or_else(|error| panic!("{error}"));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("asks for workgroups of 32x1x1, not 64x1x1"), "{said}");
+    assert!(said.contains("requires workgroups of 32x1x1, not 64x1x1"), "{said}");
 }
 
 /// A device whose subgroups are of another size than the kernel asks for does not run it.

@@ -1,8 +1,7 @@
-//! Variables as arrays of one unit.
+//! Turns variables into arrays of one unit type.
 //!
-//! A variable of the function, of the workgroup, or of constants becomes an array of the widest number that every
-//! access to it is made of whole ones of; accesses of wider numbers take several. So it does not matter through which
-//! types it is looked at.
+//! A variable of the function, of the workgroup, or of constants becomes an array of the widest number that divides
+//! every access to it; accesses of wider numbers take several. So the types through which it is accessed do not matter.
 
 use super::Kernel;
 use crate::Refusal;
@@ -11,42 +10,42 @@ use coop_ir::spv::StorageClass;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
-/// What a variable holds at first.
+/// The initial value of a variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Initial {
     None,
     /// A constant of the module.
     Constant(Id),
-    /// An argument of the kernel, by its number.
+    /// An argument of the kernel, by index.
     Argument(usize),
 }
 
-/// A variable.
+/// A variable that becomes an array of units.
 #[derive(Clone, Debug)]
-pub(super) struct Root {
+pub(super) struct FlatVariable {
     pub(super) storage: StorageClass,
     pub(super) bytes: u64,
     pub(super) initial: Initial,
-    /// What it was.
+    /// The id of the original variable.
     pub(super) was: Id,
-    /// The unit, once there was an access.
+    /// The unit, once an access is recorded.
     unit: Option<Scalar>,
-    /// The array, once it is made.
+    /// The array, once it is declared.
     array: Option<Id>,
 }
 
-/// Arrays are no longer than that.
+/// The longest array.
 const LONGEST: u64 = 1 << 26;
 
-/// Initial values are no more than that.
+/// The most initial values.
 const MOST_VALUES: u64 = 1 << 16;
 
-impl Root {
-    pub(super) fn new(storage: StorageClass, bytes: u64, initial: Initial, was: Id) -> Root {
-        Root { storage, bytes, initial, was, unit: None, array: None }
+impl FlatVariable {
+    pub(super) fn new(storage: StorageClass, bytes: u64, initial: Initial, was: Id) -> FlatVariable {
+        FlatVariable { storage, bytes, initial, was, unit: None, array: None }
     }
 
-    /// Notes an access of a number at a multiple of `align`.
+    /// Records an access of a number at a multiple of `align`.
     pub(super) fn note(&mut self, scalar: Scalar, align: u64) {
         let int = |bytes: u64| Scalar::Int { width: bytes as u32 * 8, signed: false };
         let bytes = u64::from(scalar.bytes()).min(align.max(1));
@@ -68,7 +67,7 @@ impl Root {
 }
 
 impl Kernel<'_> {
-    /// Makes the arrays of all variables that are looked at; says what they hold at first.
+    /// Declares the arrays of all accessed variables, with their initial values.
     pub(super) fn make_roots(&mut self) -> Result<(), Refusal> {
         for i in 0..self.roots.len() {
             let root = self.roots[i].clone();
@@ -93,7 +92,7 @@ impl Kernel<'_> {
             let mut operands = vec![storage.into()];
             match values {
                 Some(values) => operands.push(Operand::Id(self.composite(ty, &values))),
-                // What a constant does not say is zero; nothing reads it.
+                // Bytes that a constant does not define are zero; nothing reads them.
                 None if root.storage == StorageClass::Private => operands.push(self.g.null(self.m, ty).into()),
                 None => {}
             }
@@ -121,8 +120,8 @@ impl Kernel<'_> {
         id
     }
 
-    /// A constant as the units of a variable.
-    fn initial_values(&mut self, root: &Root, id: Id, len: u64) -> Result<Vec<Id>, Refusal> {
+    /// Converts a constant to the units of a variable.
+    fn initial_values(&mut self, root: &FlatVariable, id: Id, len: u64) -> Result<Vec<Id>, Refusal> {
         let at = self.m.def(root.was);
         let refused = |why: String| {
             Refusal::new("refused-vulkan-variable", at, why, "fill the variable in the kernel, or pass a buffer")
@@ -132,7 +131,7 @@ impl Kernel<'_> {
         }
         let mut bytes = vec![0u8; (len * root.unit_bytes()) as usize];
         self.constant_bytes(id, 0, &mut bytes, 0)
-            .ok_or_else(|| refused("the initial value of a variable is no plain constant".to_owned()))?;
+            .ok_or_else(|| refused("the initial value of a variable is not a plain constant".to_owned()))?;
         let unit = root.unit();
         let number = |c: &[u8]| c.iter().rev().fold(0u64, |v, b| v << 8 | u64::from(*b));
         let values: Vec<u64> = bytes.chunks(root.unit_bytes() as usize).map(number).collect();
@@ -164,7 +163,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// A pointer to the unit at an offset, which is a multiple of the unit.
+    /// Makes a pointer to the unit at an offset, which is a multiple of the unit.
     pub(super) fn unit_pointer(&mut self, root: usize, offset: Id) -> Option<Id> {
         let (array, unit, storage) = {
             let r = &self.roots[root];
@@ -184,13 +183,13 @@ impl Kernel<'_> {
         Some(self.ids(Op::AccessChain, pointer, &[array, index]))
     }
 
-    /// The type of a variable's units.
+    /// Returns the type of a variable's units.
     pub(super) fn unit_type(&mut self, root: usize) -> Id {
         let unit = self.roots[root].unit();
         self.g.scalar(self.m, unit)
     }
 
-    /// Stores the arguments that are structs into their variables.
+    /// Stores struct arguments into their variables.
     pub(super) fn fill_arguments(&mut self, at: InstRef) -> Result<(), Refusal> {
         for i in 0..self.roots.len() {
             let root = self.roots[i].clone();

@@ -1,17 +1,17 @@
-//! Instructions of kernels that shaders don't have.
+//! Rewrites the other instructions of kernels that shaders lack.
 
 use super::Kernel;
-use super::place::Place;
+use super::pointer_target::PointerTarget;
 use crate::Refusal;
 use coop_ir::spv::Decoration;
 use coop_ir::types::{Scalar, coop_mat};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
-/// What a bfloat16 is to kernels.
+/// The type of a bfloat16 in kernels.
 const BITS: Scalar = Scalar::Int { width: 16, signed: false };
 
 impl Kernel<'_> {
-    /// Rewrites any other instruction.
+    /// Rewrites an instruction that no other file of this pass handles.
     pub(super) fn rewrite_other(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r).clone();
         let ids: Vec<Id> = inst.ids().map(|id| self.now(id)).collect();
@@ -77,7 +77,7 @@ impl Kernel<'_> {
             }
             _ => {}
         }
-        let pointer = inst.ids().find(|id| self.places.get(id).is_some_and(|p| *p != Place::Matrix));
+        let pointer = inst.ids().find(|id| self.places.get(id).is_some_and(|p| *p != PointerTarget::Matrix));
         if pointer.is_some() {
             return Err(self.not_in_vulkan(r, &format!("{} of a pointer", inst.op)));
         }
@@ -85,7 +85,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// A matrix of one value. Producers give a pointer to it too.
+    /// Rewrites a matrix filled with one value. Producers also pass a pointer to it.
     fn rewrite_fill(&mut self, r: InstRef, inst: &Inst, ty: Id) -> Result<(), Refusal> {
         let value = inst.id(0).ok_or_else(|| self.no_layout(r))?;
         let component = coop_mat(self.m, ty).map(|t| t.component).ok_or_else(|| self.no_layout(r))?;
@@ -99,14 +99,14 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// A conversion of a number that may be given by a pointer.
+    /// Rewrites a conversion of a number that may be passed by pointer.
     fn rewrite_conversion(&mut self, r: InstRef, inst: &Inst, ty: Id) -> Result<(), Refusal> {
         let pointer = inst.id(0).ok_or_else(|| self.no_layout(r))?;
         if !self.places.contains_key(&pointer) {
             self.keep(r);
             return Ok(());
         }
-        if self.places.get(&pointer) == Some(&Place::Matrix) {
+        if self.places.get(&pointer) == Some(&PointerTarget::Matrix) {
             return Err(self.not_in_vulkan(r, &format!("{} of an element of a matrix", inst.op)));
         }
         let number = if inst.op == Op::ConvertFToBF16INTEL { Scalar::Float { width: 32 } } else { BITS };
@@ -118,8 +118,8 @@ impl Kernel<'_> {
     }
 
     fn not_in_vulkan(&self, r: InstRef, what: &str) -> Refusal {
-        let why = format!("{what} has no equal in Vulkan");
-        let remedy = "write it in the kernel with plain arithmetic, or compile with more optimisation (-O2)";
+        let why = format!("{what} has no equivalent in Vulkan");
+        let remedy = "write it in the kernel with plain arithmetic, or compile with more optimization (-O2)";
         Refusal::new("refused-vulkan-instruction", Some(r), why, remedy)
     }
 }

@@ -1,16 +1,16 @@
-//! What values are multiples of.
+//! Finds powers of two that divide values.
 
-use super::calc::power;
+use super::index_math::power;
 use crate::ssa::is_debug;
 use coop_ir::constant::Constants;
 use coop_ir::{Id, Module, Op};
 
-/// How far definitions are followed.
+/// The depth to which definitions are followed.
 const DEPTH: usize = 24;
 
 const MAX: u32 = 1 << 31;
 
-/// A power of two that divides a 32-bit integer, as far as its definition tells.
+/// Returns a power of two that divides a 32-bit integer, as far as its definition shows.
 pub(super) fn align(m: &Module, constants: &Constants, id: Id) -> u32 {
     Finder { m, constants, path: Vec::new(), assumed: 0, budget: 2000 }.of(id)
 }
@@ -18,9 +18,10 @@ pub(super) fn align(m: &Module, constants: &Constants, id: Id) -> u32 {
 struct Finder<'a> {
     m: &'a Module,
     constants: &'a Constants,
-    /// The phis and variables on the way: what comes round a loop is assumed to be a multiple of whatever the rest is.
+    /// The phis and variables being visited: a value that comes back around a loop is assumed to be a multiple of
+    /// whatever the others are.
     path: Vec<Id>,
-    /// How often that was assumed.
+    /// The number of such assumptions.
     assumed: u32,
     budget: u32,
 }
@@ -44,7 +45,7 @@ impl Finder<'_> {
             Op::Select => x(self, 1).min(x(self, 2)),
             Op::CopyObject | Op::SNegate => x(self, 0),
             Op::Bitcast => {
-                // Of numbers: a vector's bits are not known here.
+                // Scalars only: the bits of a vector are not known here.
                 let scalar = inst.id(0).and_then(|i| self.m.type_of(i)).and_then(|t| self.m.def_inst(t));
                 if scalar.is_some_and(|t| t.op == Op::TypeInt) { x(self, 0) } else { 1 }
             }
@@ -77,7 +78,8 @@ impl Finder<'_> {
         }
     }
 
-    /// What a variable of the function holds is one of the values that are stored there, if nothing else is done to it.
+    /// Returns the divisor of a variable of the function: the value is one of those stored there, if the variable has
+    /// no other uses.
     fn loaded(&mut self, variable: Id) -> u32 {
         if self.path.contains(&variable) {
             self.assumed += 1;
@@ -90,7 +92,7 @@ impl Finder<'_> {
         };
         let mut values: Vec<Id> = inst.id(1).into_iter().collect();
         let m = self.m;
-        // Looking at all instructions is dear, so it is not done often.
+        // Visiting all instructions is expensive, so it is done rarely.
         self.budget = self.budget.saturating_sub(50);
         for r in m.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.insts) {
             let user = m.inst(*r);
@@ -108,7 +110,8 @@ impl Finder<'_> {
         all
     }
 
-    /// Of a number divided by a power of two. What is divided again in each round of a loop is a multiple of less each time.
+    /// Returns the divisor of a number divided by a power of two. A value divided again in each iteration of a loop
+    /// loses a factor each time.
     fn divided(&mut self, id: Option<Id>, by: u32) -> u32 {
         let before = self.assumed;
         let number = id.map_or(1, |id| self.of(id));

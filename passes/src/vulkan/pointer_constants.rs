@@ -1,10 +1,10 @@
-//! Computations with pointers that are constants of the module, as instructions, where they are followed like others.
+//! Turns constant expressions on pointers into instructions, so that their pointers are followed like others.
 
 use crate::ssa;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::{Id, Inst, InstRef, Module, Op};
 
-/// Puts those that function `f` uses in front of its first block's instructions.
+/// Inserts those that function `f` uses in front of its first block's instructions.
 pub(super) fn unfold(m: &mut Module, f: usize) {
     let used: Vec<Id> = m.functions[f].insts().flat_map(|r| m.inst(r).ids().collect::<Vec<_>>()).collect();
     let mut entered: FxHashSet<Id> = FxHashSet::default();
@@ -15,7 +15,7 @@ pub(super) fn unfold(m: &mut Module, f: usize) {
         if ready {
             order.push(inst);
         } else if entered.insert(id) {
-            // What it needs comes before it.
+            // Operands come first.
             work.push((id, true));
             work.extend(inst.ids().map(|o| (o, false)));
         }
@@ -39,7 +39,7 @@ pub(super) fn unfold(m: &mut Module, f: usize) {
     ssa::replace_in(m, f, &map);
 }
 
-/// The constant computation `id`, if it gives or takes a pointer.
+/// Returns the constant expression `id`, if its result or an operand is a pointer.
 fn of_pointers(m: &Module, id: Id) -> Option<Inst> {
     let inst = m.def_inst(id).filter(|i| i.op == Op::SpecConstantOp)?;
     let pointer = |t: Id| m.def_inst(t).is_some_and(|i| i.op == Op::TypePointer);

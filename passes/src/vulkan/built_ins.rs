@@ -1,4 +1,4 @@
-//! Built-in variables: OpenCL's are of 64 bits and more of them are asked for.
+//! Rewrites built-in variables: OpenCL's have 64 bits, and some have no Vulkan counterpart.
 
 use super::Kernel;
 use crate::{Lanes, Refusal};
@@ -8,7 +8,7 @@ use coop_ir::types::Type;
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
 impl Kernel<'_> {
-    /// A chain into a built-in variable: the component is remembered.
+    /// Records the component that a chain into a built-in variable selects.
     pub(super) fn built_in_pointer(&mut self, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
         let (Some(id), Some(base)) = (inst.result, inst.id(0)) else { return Err(self.no_layout(r)) };
         let mut indices: Vec<Id> =
@@ -29,14 +29,14 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// A load of a built-in variable, or of a component.
+    /// Rewrites a load of a built-in variable or of a component.
     pub(super) fn rewrite_built_in(&mut self, r: InstRef, variable: Id, pointer: Id) -> Result<(), Refusal> {
         let ty = self.m.inst(r).ty.ok_or_else(|| self.no_layout(r))?;
         let whole = self.m.type_of(variable).and_then(|t| self.pointee(t)).ok_or_else(|| self.no_layout(r))?;
         let builtin = self.layout.built_in(variable).filter(|b| b.name().is_some());
         let value = builtin.and_then(|b| self.built_in(b, whole)).ok_or_else(|| {
             let what = builtin.map_or_else(|| "a variable of the interface".to_owned(), |b| format!("{b:?}"));
-            let why = format!("{what} has no equal in Vulkan");
+            let why = format!("{what} has no equivalent in Vulkan");
             Refusal::new("refused-vulkan-builtin", Some(r), why, "compute it from arguments")
         })?;
         match self.components.get(&pointer).copied() {
@@ -55,7 +55,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// A built-in as a kernel knows it.
+    /// Computes a built-in with the kernel's type.
     fn built_in(&mut self, builtin: BuiltIn, ty: Id) -> Option<Id> {
         let (scalar, count) = self.shape(ty)?;
         let elem = match Type::of(self.m, ty)? {
@@ -74,7 +74,7 @@ impl Kernel<'_> {
         })
     }
 
-    /// A component of a built-in as an unsigned integer of 32 bits.
+    /// Computes a component of a built-in as an unsigned 32-bit integer.
     fn built_in_component(&mut self, builtin: BuiltIn, c: u32) -> Option<Id> {
         let size = self.local_size;
         let of = |i: u32| size.get(i as usize).copied().unwrap_or(1);
@@ -129,7 +129,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// A component of an input of the shader, or the input itself.
+    /// Loads a component of an input of the shader, or the input itself.
     fn input(&mut self, builtin: BuiltIn, component: Option<u32>) -> Id {
         let word = self.u32_type();
         let ty = if component.is_some() { self.g.vector(self.m, word, 3) } else { word };

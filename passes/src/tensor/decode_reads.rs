@@ -1,9 +1,10 @@
-//! How decode functions read their blocks: what that promises of where blocks are, and how wide the reads could be.
+//! Analyzes how decode functions read their blocks: which alignment of blocks the reads promise, and how wide they
+//! could be.
 
-use super::align::align;
-use super::bytes::{Address, Layouts, Term};
-use super::calc::power;
-use super::origin::promised;
+use super::base_address::promised;
+use super::byte_address::{Address, Layouts, Term};
+use super::divisibility::align;
+use super::index_math::power;
 use crate::matrix::arena::QUAD;
 use coop_ir::builder::Index;
 use coop_ir::cfg::{Case, Cfg};
@@ -13,15 +14,15 @@ use coop_ir::hash::FxHashSet;
 use coop_ir::types::Type;
 use coop_ir::{Function, Id, Module, Op};
 
-/// How a decode function reads its block.
+/// The reads of a block by a decode function.
 pub(super) struct Reads {
-    /// What the byte where blocks begin is a multiple of, where something is read, if what the loads promise is true.
+    /// The divisor of the address of blocks, where something is read, if the alignments of the loads are true.
     pub(super) promised: u32,
-    /// The most bytes that are read at once where blocks begin at multiples of 16, as far as is likely.
+    /// The widest read, in bytes, where blocks begin at multiples of 16, over the blocks likely to execute.
     pub(super) widest: u32,
 }
 
-/// How a function reads the blocks behind `root`, which are `step` bytes apart.
+/// Returns how a function reads the blocks behind `root`, which are `step` bytes apart.
 pub(super) fn reads(
     m: &Module,
     constants: &Constants,
@@ -32,7 +33,7 @@ pub(super) fn reads(
     let every = power(step).min(QUAD);
     let cfg = Cfg::new(m, function);
     let likely = likely(m, constants, function, &cfg);
-    // Of each block, the most that a load in it promises.
+    // For each basic block, the largest alignment that a load in it promises.
     let mut own = vec![None; function.blocks.len()];
     let mut widest_read = 1;
     for (n, block) in function.blocks.iter().enumerate() {
@@ -49,10 +50,11 @@ pub(super) fn reads(
     Reads { promised: on_every_way(&cfg, own).unwrap_or(1), widest: widest_read }
 }
 
-/// What all ways through a function promise that read anything, by what their blocks do. `None`: none reads.
+/// Returns what all paths through a function that read anything promise, given the promise of each basic block. `None`:
+/// none reads.
 fn on_every_way(cfg: &Cfg, own: Vec<Option<u32>>) -> Option<u32> {
     let mut from = vec![None; own.len()];
-    // A way back leads to a block that was not looked at: it promises nothing more.
+    // A back edge leads to a block not yet visited: it promises nothing more.
     for n in cfg.rpo().iter().rev().copied() {
         let next = cfg.successors(n).iter().map(|s| from[*s]);
         from[n] = match own[n] {
@@ -63,7 +65,7 @@ fn on_every_way(cfg: &Cfg, own: Vec<Option<u32>>) -> Option<u32> {
     from.first().copied().flatten()
 }
 
-/// The blocks of a function that calls reach where constants have the values that they have by default.
+/// Returns the blocks of a function that are reachable when specialization constants have their default values.
 fn likely(m: &Module, constants: &Constants, function: &Function, cfg: &Cfg) -> FxHashSet<usize> {
     let only = |n: usize| {
         let end = m.inst(function.blocks[n].terminator()?);
@@ -87,7 +89,7 @@ fn likely(m: &Module, constants: &Constants, function: &Function, cfg: &Cfg) -> 
     reached
 }
 
-/// How far a pointer is behind another one, if it is made from that.
+/// Returns the offset of a pointer from another one, if it is derived from that.
 fn behind(
     m: &Module,
     constants: &Constants,
@@ -124,7 +126,7 @@ fn behind(
     }
 }
 
-/// The most bytes of a value of this type that are read at once.
+/// Returns the widest read, in bytes, for a value of this type.
 fn widest(m: &Module, ty: Id, depth: u32) -> u32 {
     if depth > 32 {
         return 1;

@@ -1,4 +1,4 @@
-//! What a module says of itself, after its kernels are shaders.
+//! Updates capabilities, extensions, entry points and decorations once kernels are shaders.
 
 use coop_ir::builder::{add_global, require_capability};
 use coop_ir::hash::FxHashSet;
@@ -9,10 +9,10 @@ use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, Kind, Module, Op, Operand};
 use std::collections::BTreeSet;
 
-/// SPIR-V 1.6, which Vulkan 1.3 takes: addresses and the memory model are part of it.
+/// SPIR-V 1.6, which Vulkan 1.3 accepts: addresses and the memory model are part of it.
 const VERSION: u32 = 0x0001_0600;
 
-/// Capabilities of kernels.
+/// The capabilities of kernels, which are removed.
 const GONE: [Capability; 22] = [
     Capability::Addresses,
     Capability::Linkage,
@@ -38,7 +38,7 @@ const GONE: [Capability; 22] = [
     Capability::CacheControlsINTEL,
 ];
 
-/// Extensions that bring what is gone or what 1.6 has.
+/// The extensions of removed features, or of features that SPIR-V 1.6 includes.
 const EXTENSIONS: [&str; 9] = [
     "SPV_KHR_expect_assume",
     "SPV_KHR_linkonce_odr",
@@ -51,7 +51,7 @@ const EXTENSIONS: [&str; 9] = [
     "SPV_INTEL_cache_controls",
 ];
 
-/// Decorations that are of kernels, or whose target is gone.
+/// The decorations that only kernels have, or whose target is removed.
 const DECORATIONS: [u32; 15] = [
     Decoration::CPacked.0,
     Decoration::Constant.0,
@@ -66,12 +66,11 @@ const DECORATIONS: [u32; 15] = [
     Decoration::MaxByteOffset.0,
     Decoration::AlignmentId.0,
     Decoration::UserSemantic.0,
-    // CacheControlLoadINTEL and CacheControlStoreINTEL.
     6442,
     6443,
 ];
 
-/// Execution modes about denormals and rounding: DenormPreserve and those behind it, and Intel's.
+/// The execution modes for denormals and rounding.
 const FLOAT_MODES: [ExecutionMode; 9] = [
     ExecutionMode::DenormPreserve,
     ExecutionMode::DenormFlushToZero,
@@ -84,15 +83,15 @@ const FLOAT_MODES: [ExecutionMode; 9] = [
     ExecutionMode::FloatingPointModeIEEEINTEL,
 ];
 
-/// An entry point as it is now.
+/// An entry point after the rewrite.
 pub(super) struct Shader {
     pub(super) function: Id,
     pub(super) interface: Vec<Id>,
     pub(super) local_size: [u32; 3],
 }
 
-/// What kernels say of rounding and denormals, all of which goes: a device need not have what it asks for, so the
-/// device's own way holds.
+/// Returns the rounding and denormal modes of kernels, as text. All are dropped: a device need not support them, so its
+/// default applies.
 pub(super) fn roundings(m: &Module, kernels: &FxHashSet<Id>) -> BTreeSet<String> {
     let name = |kind: Kind, value: u32| kind.enumerant(value).map_or_else(|| value.to_string(), |e| e.name.to_owned());
     let rounds = Decoration::FPRoundingMode;
@@ -100,18 +99,19 @@ pub(super) fn roundings(m: &Module, kernels: &FxHashSet<Id>) -> BTreeSet<String>
         Op::ExecutionMode if i.id(0).is_some_and(|id| kernels.contains(&id)) => {
             let mode = i.enumerant(1).filter(|mode| FLOAT_MODES.contains(mode))?;
             let width = i.word(2).unwrap_or(0);
-            Some(format!("{mode} of {width} bits: what the device does holds"))
+            Some(format!("{mode} of {width} bits: the device's default applies"))
         }
-        // To nearest even is what a device does with most.
-        Op::Decorate if i.enumerant(1) == Some(rounds) && i.word(2) != Some(0) => {
-            Some(format!("conversions rounded by {}: the device's way holds", name(Kind::FPRoundingMode, i.word(2)?)))
-        }
+        // Round to nearest even is the default of most operations on a device.
+        Op::Decorate if i.enumerant(1) == Some(rounds) && i.word(2) != Some(0) => Some(format!(
+            "conversions rounded by {}: the device's default applies",
+            name(Kind::FPRoundingMode, i.word(2)?)
+        )),
         _ => None,
     });
     said.collect()
 }
 
-/// Makes the module one of shaders.
+/// Turns the module into one of shaders.
 pub(super) fn finish(m: &mut Module, shaders: &[Shader], needed: &FxHashSet<Capability>) {
     m.header.version = m.header.version.max(VERSION);
     let kept: FxHashSet<Id> = shaders.iter().flat_map(|s| s.interface.iter().copied()).collect();
@@ -129,7 +129,7 @@ pub(super) fn finish(m: &mut Module, shaders: &[Shader], needed: &FxHashSet<Capa
             _ => false,
         }
     });
-    // What is said of ids that are gone.
+    // Names and decorations of removed ids.
     remove_globals(m, |m, r| {
         let i = m.inst(r);
         is_note(i.op) && i.id(0).is_some_and(|id| m.def(id).is_none())
@@ -183,7 +183,7 @@ fn capabilities(m: &mut Module, needed: &FxHashSet<Capability>) {
     all.into_iter().for_each(|c| require_capability(m, c));
 }
 
-/// The capability that memory of narrow numbers takes.
+/// Returns the capability that memory of narrow numbers needs.
 fn narrow_storage(m: &Module, mut ty: Id) -> Option<Capability> {
     loop {
         ty = match Type::of(m, ty)? {

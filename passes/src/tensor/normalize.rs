@@ -1,6 +1,6 @@
-//! The pass: layouts and views taken apart, and put together again in front of each access.
+//! The pass: splits layouts and views into their parts, and rebuilds them in front of each access.
 
-use super::parts::{TensorType, layout, steps};
+use super::layout_chain::{TensorType, layout, steps};
 use super::zeros;
 use crate::pipeline::PassCx;
 use crate::{Refusal, Semantics, ssa};
@@ -30,7 +30,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         types.extend(ty.map(|t| (id, t)));
     }
     let g = Globals::new(m);
-    let mut pass = Normal {
+    let mut pass = Normalizer {
         m,
         g,
         constants,
@@ -49,14 +49,14 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A phi of a part, before it is known whether one is needed.
+/// A phi of a part that may turn out to be redundant.
 struct Phi {
     block: usize,
     id: Id,
     incoming: Vec<(Id, Id)>,
 }
 
-struct Normal<'m> {
+struct Normalizer<'m> {
     m: &'m mut Module,
     g: Globals,
     constants: Constants,
@@ -64,15 +64,15 @@ struct Normal<'m> {
     semantics: Semantics,
     /// The parts of a layout or view.
     known: FxHashMap<Id, Vec<Id>>,
-    /// New instructions, by the one they go in front of.
+    /// New instructions, by the one they are inserted in front of.
     inserted: FxHashMap<InstRef, Vec<InstRef>>,
     phis: Vec<Phi>,
     dead: FxHashSet<InstRef>,
-    /// What was computed already, in the block where it was: operation and operands.
+    /// Values already computed: by block, operation and operands.
     values: FxHashMap<(usize, Op, Id, Id), Id>,
 }
 
-impl Normal<'_> {
+impl Normalizer<'_> {
     fn function(&mut self, f: usize) -> Result<(), Refusal> {
         let cfg = Cfg::new(self.m, &self.m.functions[f]);
         let labels: Vec<Option<Id>> = (0..cfg.len()).map(|b| cfg.label(b)).collect();
@@ -84,7 +84,7 @@ impl Normal<'_> {
                 self.inst(r, b, &mut layout_phis)?;
             }
         }
-        // What comes round loops is known only now.
+        // The values of back edges are known only now.
         for (r, b) in layout_phis {
             let inst = self.m.inst(r).clone();
             let Some(parts) = inst.result.and_then(|id| self.known.get(&id).cloned()) else { continue };
@@ -109,7 +109,7 @@ impl Normal<'_> {
         Err(Refusal::new("refused-tensor-value", Some(r), why, remedy))
     }
 
-    /// The parts of a layout or view that `r` uses.
+    /// Returns the parts of a layout or view that `r` uses.
     fn parts_of(&mut self, r: InstRef, value: Id) -> Result<Vec<Id>, Refusal> {
         if let Some(parts) = self.known.get(&value) {
             return Ok(parts.clone());
@@ -117,7 +117,7 @@ impl Normal<'_> {
         let Some(def) = self.m.def_inst(value) else { return self.refuse(r) };
         let Some(ty) = def.ty.and_then(|t| self.types.get(&t)).cloned() else { return self.refuse(r) };
         match def.op {
-            // Whatever it is; nothing that is defined depends on it.
+            // Any value: no defined behavior depends on it.
             Op::Undef | Op::ConstantNull => {
                 let parts = self.created(&ty);
                 self.known.insert(value, parts.clone());
@@ -131,7 +131,7 @@ impl Normal<'_> {
         self.g.u32(self.m, value)
     }
 
-    /// The parts of a fresh layout or view.
+    /// Returns the parts of a new layout or view.
     fn created(&mut self, ty: &TensorType) -> Vec<Id> {
         let (zero, one, all) = (self.number(0), self.number(1), self.number(u32::MAX));
         let mut parts = vec![zero; ty.parts()];
@@ -197,7 +197,7 @@ impl Normal<'_> {
         Ok(())
     }
 
-    /// Puts an instruction that gives a 32-bit number in front of `r`.
+    /// Inserts an instruction with a 32-bit result in front of `r`.
     fn emit(&mut self, r: InstRef, op: Op, operands: &[Id]) -> Id {
         let ty = self.g.uint(self.m, 32);
         let id = self.m.fresh_id();
@@ -214,14 +214,14 @@ impl Normal<'_> {
 
     fn value(&self, id: Id) -> Option<u32> {
         let inst = self.m.def_inst(id)?;
-        // Constants of our own are not in the table.
+        // Constants made by this pass are not in the table.
         match inst.op {
             Op::Constant if inst.operands.len() == 1 => inst.word(0),
             _ => self.constants.get(id).fixed().and_then(|v| u32::try_from(v).ok()),
         }
     }
 
-    /// `a op b`, folded where that is known. Equal ones in a block are computed once.
+    /// Returns `a op b`, folded if known. Equal operations in a block are computed once.
     fn binary(&mut self, r: InstRef, b: usize, op: Op, x: Id, y: Id) -> Id {
         let folded = match (op, self.value(x), self.value(y)) {
             (Op::IAdd, Some(x), Some(y)) => Some(x.wrapping_add(y)),
@@ -244,7 +244,7 @@ impl Normal<'_> {
         id
     }
 
-    /// An operand as an unsigned number.
+    /// Returns an operand as an unsigned number.
     fn unsigned(&mut self, r: InstRef, b: usize, id: Id) -> Result<Id, Refusal> {
         if let Some(value) = self.value(id)
             && self.m.def_inst(id).is_some_and(|i| i.op.is_constant())
@@ -262,7 +262,7 @@ impl Normal<'_> {
                 Ok(cast)
             }
             _ => {
-                let why = format!("an operand of {} is no 32-bit integer", self.m.inst(r).op);
+                let why = format!("an operand of {} is not a 32-bit integer", self.m.inst(r).op);
                 Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"))
             }
         }
@@ -282,7 +282,7 @@ impl Normal<'_> {
         let mut parts = self.parts_of(r, from)?;
         let mut args = Vec::new();
         for id in inst.ids_from(1).collect::<Vec<_>>() {
-            // A stride may have 64 bits: those of other dialects do, whose layouts come with their accesses.
+            // A stride may have 64 bits: the rewritten accesses of other dialects have such.
             let wide = self.m.type_of(id).and_then(|t| types::scalar(self.m, t)).is_some_and(|s| s.width() == 64);
             let stays = wide && inst.op == Op::TensorLayoutSetStrideNV;
             args.push(if stays { id } else { self.unsigned(r, b, id)? });
@@ -336,12 +336,12 @@ impl Normal<'_> {
         }
     }
 
-    /// How many blocks a dimension has.
+    /// Returns the number of blocks of a dimension.
     fn blocks(&mut self, r: InstRef, b: usize, extent: Id, block: Id) -> Id {
         if self.semantics == Semantics::Nvidia || self.value(block) == Some(1) {
             return self.binary(r, b, Op::UDiv, extent, block);
         }
-        // Extents can be as large as numbers get, so nothing may be added to them.
+        // Extents can be as large as the type allows, so adding to them would overflow.
         let whole = self.binary(r, b, Op::UDiv, extent, block);
         let (extent_value, block_value) = (self.value(extent), self.value(block));
         if let (Some(e), Some(k)) = (extent_value, block_value)
@@ -405,7 +405,7 @@ impl Normal<'_> {
         id
     }
 
-    /// Drops phis into which one value comes, and puts the others into their blocks.
+    /// Removes phis with one incoming value, and inserts the others into their blocks.
     fn settle_phis(&mut self, f: usize) {
         let mut map: FxHashMap<Id, Id> = FxHashMap::default();
         let end = |map: &FxHashMap<Id, Id>, mut id: Id| {
@@ -446,7 +446,7 @@ impl Normal<'_> {
         ssa::replace_in(self.m, f, &map);
     }
 
-    /// Puts the new instructions where they belong and drops the old ones.
+    /// Inserts the new instructions and removes the old ones.
     fn rebuild(&mut self, f: usize) {
         let mut gone: FxHashSet<Id> = FxHashSet::default();
         for b in 0..self.m.functions[f].blocks.len() {

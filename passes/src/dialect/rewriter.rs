@@ -1,4 +1,4 @@
-//! A module that is changed instruction by instruction: what is new goes in front of the instruction that it is for.
+//! Rewrites a module instruction by instruction, inserting new instructions in front of the one being visited.
 
 use crate::Refusal;
 use coop_ir::builder::{FunctionBuilder, Globals, Index};
@@ -17,8 +17,8 @@ pub(super) struct Shape {
     pub(super) use_: u32,
 }
 
-/// The module, and what was made in front of the instruction that is looked at.
-pub(super) struct Edit<'m> {
+/// The module being rewritten, and the instructions made in front of the visited one.
+pub(super) struct Rewriter<'m> {
     pub(super) m: &'m mut Module,
     pub(super) g: Globals,
     pub(super) constants: Constants,
@@ -28,19 +28,18 @@ pub(super) struct Edit<'m> {
     at: Option<InstRef>,
 }
 
-impl<'m> Edit<'m> {
-    pub(super) fn new(m: &'m mut Module) -> Edit<'m> {
+impl<'m> Rewriter<'m> {
+    pub(super) fn new(m: &'m mut Module) -> Rewriter<'m> {
         let (g, constants) = (Globals::new(m), Constants::new(m, &Specialization::new()));
-        Edit { m, g, constants, changed: false, new: Vec::new(), at: None }
+        Rewriter { m, g, constants, changed: false, new: Vec::new(), at: None }
     }
 
-    /// Visits every instruction of every block. `visit` answers whether the instruction, or what it was replaced with,
-    /// stays.
+    /// Visits every instruction of every block. `visit` returns true if the instruction, or its replacement, stays.
     pub(super) fn each(
         &mut self,
-        visit: &mut dyn FnMut(&mut Edit<'m>, InstRef) -> Result<bool, Refusal>,
+        visit: &mut dyn FnMut(&mut Rewriter<'m>, InstRef) -> Result<bool, Refusal>,
     ) -> Result<(), Refusal> {
-        // Functions that are made meanwhile come behind these.
+        // Functions made during the visit are appended and not visited.
         for f in 0..self.m.functions.len() {
             for at in 0..self.m.functions[f].blocks.len() {
                 let insts = self.m.functions[f].blocks[at].insts.clone();
@@ -69,7 +68,7 @@ impl<'m> Edit<'m> {
         id
     }
 
-    /// Makes one whose operands are all ids.
+    /// Makes an instruction whose operands are all ids.
     pub(super) fn ids(&mut self, op: Op, ty: Id, operands: &[Id]) -> Id {
         self.op(op, ty, operands.iter().map(|id| Operand::Id(*id)))
     }
@@ -81,7 +80,7 @@ impl<'m> Edit<'m> {
         self.new.push(r);
     }
 
-    /// Puts another instruction in the place of one, with its result.
+    /// Replaces an instruction, keeping its result id and type.
     pub(super) fn replace(&mut self, r: InstRef, op: Op, operands: impl IntoIterator<Item = Operand>) {
         let old = self.m.inst(r);
         let new = Inst::new(op, old.ty, old.result, operands).at(old.origin);
@@ -89,22 +88,22 @@ impl<'m> Edit<'m> {
         self.changed = true;
     }
 
-    /// Puts a call of a function in the place of an instruction.
+    /// Replaces an instruction by a call of a function.
     pub(super) fn call(&mut self, r: InstRef, function: Id, args: &[Id]) {
         let operands: Vec<Operand> = [function].iter().chain(args).map(|id| Operand::Id(*id)).collect();
         self.replace(r, Op::FunctionCall, operands);
     }
 
-    /// The value of a constant.
+    /// Returns the value of a constant, if it is known.
     pub(super) fn known(&self, id: Id) -> Option<u64> {
         let own = || self.m.def_inst(id).filter(|i| i.op == Op::Constant && i.operands.len() == 1)?.word(0);
         self.constants.get(id).fixed().or_else(|| own().map(u64::from))
     }
 
-    /// An integer of any width as one of 32 bits.
+    /// Converts an integer of any width to 32 bits.
     pub(super) fn word(&mut self, r: InstRef, id: Id) -> Result<Id, Refusal> {
         let Some(Scalar::Int { width, signed }) = self.m.type_of(id).and_then(|t| types::scalar(self.m, t)) else {
-            return malformed(r, format!("an operand of {} is no integer", self.m.inst(r).op));
+            return malformed(r, format!("an operand of {}is not an integer", self.m.inst(r).op));
         };
         if width == 32 {
             return Ok(id);
@@ -118,7 +117,7 @@ impl<'m> Edit<'m> {
         Ok(self.ids(op, word, &[id]))
     }
 
-    /// The matrix type with this id.
+    /// Returns the matrix type with this id.
     pub(super) fn shape_of_type(&self, r: InstRef, ty: Option<Id>) -> Result<Shape, Refusal> {
         let found = || {
             let ty = types::coop_mat(self.m, ty?)?;
@@ -133,15 +132,18 @@ impl<'m> Edit<'m> {
                 use_: number(&view.use_)?,
             })
         };
-        found().map_or_else(|| malformed(r, format!("{} is about no known matrix type", self.m.inst(r).op)), Ok)
+        found().map_or_else(
+            || malformed(r, format!("{} does not operate on a matrix type with known operands", self.m.inst(r).op)),
+            Ok,
+        )
     }
 
-    /// The matrix type of a value.
+    /// Returns the matrix type of a value.
     pub(super) fn shape(&self, r: InstRef, value: Id) -> Result<Shape, Refusal> {
         self.shape_of_type(r, self.m.type_of(value))
     }
 
-    /// The type of matrices like these of other components.
+    /// Returns the matrix type of the same shape and use with another component type.
     pub(super) fn of_component(&mut self, shape: Shape, component: Id) -> Id {
         let Some(inst) = self.m.def_inst(shape.ty) else { return shape.ty };
         let mut operands = inst.operands.clone();
@@ -149,7 +151,7 @@ impl<'m> Edit<'m> {
         self.type_with(Op::TypeCooperativeMatrixKHR, &operands)
     }
 
-    /// The type with these operands, made if there is none.
+    /// Returns the type with these operands, declaring it if needed.
     pub(super) fn type_with(&mut self, op: Op, operands: &[Operand]) -> Id {
         let same = self.m.globals_with(op).find(|r| self.m.inst(*r).operands[..] == *operands);
         if let Some(id) = same.and_then(|r| self.m.inst(r).result) {
@@ -161,7 +163,7 @@ impl<'m> Edit<'m> {
         id
     }
 
-    /// What a pointer points to.
+    /// Returns the pointee type of a pointer.
     pub(super) fn pointee(&self, pointer: Id) -> Option<Id> {
         match Type::of(self.m, self.m.type_of(pointer)?)? {
             Type::Pointer { pointee, .. } => Some(pointee),
@@ -169,18 +171,18 @@ impl<'m> Edit<'m> {
         }
     }
 
-    /// Begins a function of the output.
+    /// Begins a new function of the output.
     pub(super) fn function(&mut self, label: &str, ret: Id, params: &[Id]) -> FunctionBuilder<'_> {
         FunctionBuilder::new(self.m, &mut self.g, label, ret, params)
     }
 }
 
-/// The refusal of what breaks a rule of SPIR-V.
+/// Refuses an instruction that breaks a rule of SPIR-V.
 pub(super) fn malformed<T>(r: InstRef, why: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"))
 }
 
-/// Returns whether `begin + at` is less than `end`, where `begin` may be negative.
+/// Returns the condition that `begin + at` is less than `end`, where `begin` may be negative.
 pub(super) fn within(b: &mut FunctionBuilder<'_>, begin: Id, at: Id, end: Id) -> Id {
     let sum = b.add(Index::Value(begin), Index::Value(at));
     b.compare(Op::ULessThan, sum, Index::Value(end))

@@ -1,12 +1,13 @@
-//! Factors of bfloat16 as factors of f32, for devices that run kernels and multiply the second but not the first.
+//! Converts bfloat16 factors to f32, for devices that run kernels and multiply f32 but not bfloat16.
 //!
-//! That is what Intel's compiler of kernels does: it has no bfloat16 type, and multiplies f32 as tf32, which holds every
-//! bfloat16 exactly. Precondition: [`super::retype`]. Effect: matrix types for A and B all of whose values are loaded,
-//! moved about and multiplied have f32 components, under their ids; their loads are tensor loads that decode each element.
+//! Intel's compiler of kernels does the same: it has no bfloat16 type, and multiplies f32 as tf32, which represents
+//! every bfloat16 exactly. Precondition: [`super::bfloat16_matrices`]. Effect: matrix types for A and B all of whose
+//! values are loaded, moved and multiplied get f32 components, under their ids; their loads are tensor loads that
+//! decode each element.
 
-use super::edit::Edit;
-use super::numbers::value_of;
-use super::surface;
+use super::float_conversions::value_of;
+use super::rewriter::Rewriter;
+use super::tensor_form;
 use crate::kernel::{is_kernel, through_matrix};
 use crate::pipeline::PassCx;
 use crate::{Checked, Refusal};
@@ -31,10 +32,10 @@ pub(super) fn run(m: &mut Module, cx: &PassCx<'_>) -> Result<(), Refusal> {
     if types.is_empty() {
         return Ok(());
     }
-    // Those of f32 have the same type soon, and decode nothing.
+    // Loads of f32 will have the same type, and decode nothing.
     let of_bfloat16 = |r: &InstRef| m.inst(*r).ty.is_some_and(|t| types.contains(&t));
     let loads: FxHashSet<InstRef> = m.all().filter(of_bfloat16).collect();
-    let mut e = Edit::new(m);
+    let mut e = Rewriter::new(m);
     let f32_type = e.g.scalar(e.m, Scalar::Float { width: 32 });
     let mut same = FxHashMap::default();
     for ty in &types {
@@ -59,13 +60,13 @@ pub(super) fn run(m: &mut Module, cx: &PassCx<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Returns true if a device multiplies f32 and no bfloat16.
+/// Returns true if a device multiplies f32 but not bfloat16.
 fn widens(profile: &Profile) -> bool {
     let has = |c: ComponentType| profile.khr_properties.iter().any(|p| p.a == c && p.b == c);
     has(ComponentType::F32) && !has(ComponentType::Bf16)
 }
 
-/// The types for A and B of bfloat16 whose values are loaded, moved about and multiplied.
+/// Returns the bfloat16 types for A and B whose values are only loaded, moved and multiplied.
 fn candidates(m: &Module) -> BTreeSet<Id> {
     let constants = coop_ir::constant::Constants::new(m, &coop_ir::constant::Specialization::new());
     let factor = |ty: types::CoopMat| {
@@ -93,7 +94,7 @@ fn candidates(m: &Module) -> BTreeSet<Id> {
             Op::CooperativeMatrixLoadTensorNV => decode_at(i).is_some(),
             _ => false,
         };
-        // What is there of an element has other bits then.
+        // An access to an element would see other bits.
         if let Some((_, _, ty)) = i.op.is_member_chain().then(|| through_matrix(m, i)).flatten() {
             found.remove(&ty);
         }
@@ -106,16 +107,16 @@ fn candidates(m: &Module) -> BTreeSet<Id> {
     found
 }
 
-/// Where a tensor load has its tensor operands, if it decodes nothing yet.
+/// Returns the operand index of the tensor addressing operands of a tensor load that does not decode yet.
 fn decode_at(i: &coop_ir::Inst) -> Option<usize> {
     let access = i.tensor_access()?;
     (!access.mask.intersects(TensorAddressingOperands::DecodeFunc)).then_some(access.at)
 }
 
-/// Makes a load of bfloat16 one that decodes.
-fn load(e: &mut Edit<'_>, r: InstRef, decoders: &mut FxHashMap<Id, Id>, f32_type: Id) -> Result<(), Refusal> {
+/// Makes a load of bfloat16 decode its elements to f32.
+fn load(e: &mut Rewriter<'_>, r: InstRef, decoders: &mut FxHashMap<Id, Id>, f32_type: Id) -> Result<(), Refusal> {
     if e.m.inst(r).op == Op::CooperativeMatrixLoadKHR {
-        surface::as_tensor(e, r, Checked::default())?;
+        tensor_form::as_tensor(e, r, Checked::default())?;
     }
     let inst = e.m.inst(r).clone();
     if inst.op != Op::CooperativeMatrixLoadTensorNV {
@@ -124,7 +125,7 @@ fn load(e: &mut Edit<'_>, r: InstRef, decoders: &mut FxHashMap<Id, Id>, f32_type
     let (Some(pointer), Some(at)) = (inst.id(0).and_then(|p| e.m.type_of(p)), decode_at(&inst)) else { return Ok(()) };
     let rank = inst.id(2).and_then(|l| e.m.type_of(l)).and_then(|t| e.m.def_inst(t)).and_then(|t| t.id(0));
     let rank = rank.and_then(|c| e.known(c)).unwrap_or(2) as u32;
-    // Layouts of other ranks have other functions.
+    // Decode functions differ by the rank of the layout.
     let word = e.g.uint(e.m, 32);
     let array = e.g.array(e.m, word, rank);
     let decoder = match decoders.get(&pointer).filter(|_| rank == 2) {

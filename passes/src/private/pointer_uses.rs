@@ -1,4 +1,4 @@
-//! Where pointers into a function's variables point, and what is done there.
+//! Follows the pointers into a function's variables, and collects the accesses through them.
 
 use crate::layout::Layout;
 use crate::ssa::is_debug;
@@ -14,18 +14,18 @@ pub(super) struct Variable {
     pub(super) at: InstRef,
 }
 
-/// A place in a variable.
+/// A location in a variable.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spot {
-    /// The number of the variable.
+pub(super) struct Location {
+    /// The index of the variable.
     pub(super) variable: usize,
-    /// Bytes from its beginning.
+    /// The offset in bytes.
     pub(super) offset: u64,
-    /// The element, where it is in a matrix.
+    /// The element, if the location is in a matrix.
     pub(super) element: Option<Element>,
 }
 
-/// An element of the matrix at a place.
+/// An element of the matrix at a location.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Element {
     /// The type of the matrix.
@@ -40,51 +40,51 @@ pub(super) enum End {
     Elsewhere(Id),
 }
 
-/// What is done at a place.
+/// An access to a location.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Act {
-    /// With the type that is loaded.
-    Load(Spot, Id),
-    /// With the type that is stored.
-    Store(Spot, Id),
-    /// To, from, and how many bytes.
+pub(super) enum Action {
+    /// A load, with the loaded type.
+    Load(Location, Id),
+    /// A store, with the stored type.
+    Store(Location, Id),
+    /// A copy: target, source, and number of bytes.
     Copy(End, End, u64),
 }
 
-/// All that is known of a function's variables.
+/// The uses of the pointers into a function's variables.
 #[derive(Default)]
-pub(super) struct Walk {
+pub(super) struct PointerUses {
     pub(super) variables: Vec<Variable>,
-    pub(super) acts: Vec<(InstRef, Act)>,
-    /// What is of no use without the variable: pointers into it, lifetimes, what debuggers are told.
+    pub(super) acts: Vec<(InstRef, Action)>,
+    /// Instructions that are dead without the variable: pointers into it, lifetimes, debug information.
     pub(super) derived: Vec<(usize, InstRef)>,
 }
 
-/// Follows the pointers into the variables of function `f`, but for those `left` and those with which something is done that
-/// is not followed.
-pub(super) fn walk(m: &Module, layout: &Layout, f: usize, left: &FxHashSet<Id>) -> Walk {
+/// Follows the pointers into the variables of function `f`, except for variables in `left` and those with a use that
+/// can't be followed.
+pub(super) fn walk(m: &Module, layout: &Layout, f: usize, left: &FxHashSet<Id>) -> PointerUses {
     let mut left = left.clone();
     loop {
-        match (Walker { m, layout, left: &left, spots: FxHashMap::default(), walk: Walk::default() }).run(f) {
+        match (UseFinder { m, layout, left: &left, spots: FxHashMap::default(), walk: PointerUses::default() }).run(f) {
             Ok(walk) => return walk,
             Err(more) => left.extend(more),
         }
     }
 }
 
-struct Walker<'a> {
+struct UseFinder<'a> {
     m: &'a Module,
     layout: &'a Layout,
     left: &'a FxHashSet<Id>,
-    spots: FxHashMap<Id, Spot>,
-    walk: Walk,
+    spots: FxHashMap<Id, Location>,
+    walk: PointerUses,
 }
 
-impl Walker<'_> {
-    /// The walk, or the variables that must be left alone.
-    fn run(mut self, f: usize) -> Result<Walk, FxHashSet<Id>> {
+impl UseFinder<'_> {
+    /// Returns the uses, or the variables with a use that can't be followed.
+    fn run(mut self, f: usize) -> Result<PointerUses, FxHashSet<Id>> {
         let mut lost: FxHashSet<Id> = FxHashSet::default();
-        // What dominates an instruction comes before it.
+        // Definitions come before their uses.
         for r in self.m.functions[f].insts() {
             let inst = self.m.inst(r);
             if inst.op == Op::Variable {
@@ -94,7 +94,7 @@ impl Walker<'_> {
             if !inst.ids().any(|id| self.spots.contains_key(&id)) {
                 continue;
             }
-            // A pointer that is stored gets away, for now: where it is stored may become a value.
+            // A stored pointer escapes, for now: the variable it is stored to may be promoted.
             let escapes = inst.id(1).filter(|_| inst.op == Op::Store).and_then(|id| self.spots.get(&id));
             if let Some(spot) = escapes {
                 lost.insert(self.walk.variables[spot.variable].id);
@@ -107,17 +107,17 @@ impl Walker<'_> {
     }
 
     fn variable(&mut self, r: InstRef, inst: &Inst) {
-        // What it begins with would have to be stored.
+        // An initializer would have to be stored.
         let (Some(id), Some(pointee), 1) = (inst.result, pointee(self.m, inst.ty), inst.operands.len()) else { return };
         if self.left.contains(&id) || self.layout.size(self.m, pointee).is_none() {
             return;
         }
         let variable = self.walk.variables.len();
         self.walk.variables.push(Variable { id, at: r });
-        self.spots.insert(id, Spot { variable, offset: 0, element: None });
+        self.spots.insert(id, Location { variable, offset: 0, element: None });
     }
 
-    /// Understands an instruction with a pointer into a variable, if that is possible.
+    /// Records an instruction that uses a pointer into a variable, if it is supported.
     fn follow(&mut self, r: InstRef, inst: &Inst) -> Option<()> {
         if is_debug(self.m, inst) || is_note(inst.op) {
             for id in inst.ids().collect::<Vec<_>>() {
@@ -132,12 +132,12 @@ impl Walker<'_> {
         match inst.op {
             Op::Load if !volatile => {
                 self.sized(inst.ty?)?;
-                self.walk.acts.push((r, Act::Load(spot?, inst.ty?)));
+                self.walk.acts.push((r, Action::Load(spot?, inst.ty?)));
             }
             Op::Store if !volatile => {
                 let ty = self.m.type_of(inst.stored()?)?;
                 self.sized(ty)?;
-                self.walk.acts.push((r, Act::Store(spot?, ty)));
+                self.walk.acts.push((r, Action::Store(spot?, ty)));
             }
             Op::CopyMemorySized if !volatile => {
                 self.copy(r, first, inst.id(1)?, u64::try_from(integer(self.m, inst.id(2)?)?).ok()?)?;
@@ -163,17 +163,17 @@ impl Walker<'_> {
 
     fn copy(&mut self, r: InstRef, to: Id, from: Id, bytes: u64) -> Option<()> {
         let end = |id: Id| match self.spots.get(&id) {
-            Some(Spot { element: Some(_), .. }) => None,
+            Some(Location { element: Some(_), .. }) => None,
             Some(spot) => Some(End::Variable(spot.variable, spot.offset)),
             None => Some(End::Elsewhere(id)),
         };
-        let act = Act::Copy(end(to)?, end(from)?, bytes);
+        let act = Action::Copy(end(to)?, end(from)?, bytes);
         self.walk.acts.push((r, act));
         Some(())
     }
 
-    /// Where a pointer points that is made of another.
-    fn derived(&self, inst: &Inst, base: Spot) -> Option<Spot> {
+    /// Returns the location of a pointer derived from another.
+    fn derived(&self, inst: &Inst, base: Location) -> Option<Location> {
         match inst.op {
             op if op.is_member_chain() => self.chain(inst, base, 1),
             Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
@@ -187,8 +187,8 @@ impl Walker<'_> {
         }
     }
 
-    /// The place that the indices of a chain lead to, from operand `first` on.
-    fn chain(&self, inst: &Inst, base: Spot, first: usize) -> Option<Spot> {
+    /// Returns the location that the indices of a chain lead to, from operand `first` on.
+    fn chain(&self, inst: &Inst, base: Location, first: usize) -> Option<Location> {
         let mut ty = pointee(self.m, self.m.type_of(inst.id(0)?))?;
         let mut spot = base;
         for index in inst.ids_from(first) {
@@ -219,15 +219,15 @@ impl Walker<'_> {
     }
 }
 
-/// A place some bytes further.
-fn moved(spot: Spot, by: i64) -> Option<Spot> {
+/// Returns the location advanced by some bytes.
+fn moved(spot: Location, by: i64) -> Option<Location> {
     if spot.element.is_some() {
         return None;
     }
-    Some(Spot { offset: spot.offset.checked_add_signed(by)?, ..spot })
+    Some(Location { offset: spot.offset.checked_add_signed(by)?, ..spot })
 }
 
-/// What a type of pointers points to.
+/// Returns the pointee of a pointer type.
 pub(super) fn pointee(m: &Module, ty: Option<Id>) -> Option<Id> {
     match Type::of(m, ty?)? {
         Type::Pointer { pointee, .. } => Some(pointee),
@@ -235,7 +235,7 @@ pub(super) fn pointee(m: &Module, ty: Option<Id>) -> Option<Id> {
     }
 }
 
-/// The value of an integer that is known, with its sign.
+/// Returns the value of a known integer, with its sign.
 pub(super) fn integer(m: &Module, id: Id) -> Option<i64> {
     integer_at(m, id, 16)
 }
@@ -264,7 +264,7 @@ fn integer_at(m: &Module, id: Id, depth: u32) -> Option<i64> {
     Some(cut(value, width, true))
 }
 
-/// The lowest bits of a number, as one with or without a sign.
+/// Truncates a number to its lowest bits, as signed or unsigned.
 fn cut(value: i64, width: u32, signed: bool) -> i64 {
     let up = 64u32.saturating_sub(width);
     if signed { value << up >> up } else { ((value as u64) << up >> up) as i64 }

@@ -1,7 +1,7 @@
-//! OpenCL.std as GLSL.std.450.
+//! Rewrites OpenCL.std into GLSL.std.450.
 //!
-//! What has an equal becomes that; where Vulkan asks for less precision than OpenCL, the report says so. What has none,
-//! is refused.
+//! An instruction with a counterpart becomes that; where Vulkan requires less precision than OpenCL, the report says
+//! so. An instruction without one is refused.
 
 use super::Kernel;
 use crate::Refusal;
@@ -11,26 +11,26 @@ use coop_ir::grammar::ext_inst_set;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Op, Operand, string_operands};
 
-/// What an instruction of OpenCL.std becomes.
+/// The replacement of an instruction of OpenCL.std.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Equal {
+enum Translation {
     /// An instruction of GLSL.std.450.
     Glsl(u32),
-    /// One for which Vulkan asks for less precision.
+    /// An instruction of GLSL.std.450 for which Vulkan requires less precision.
     About(u32),
     /// An instruction of SPIR-V.
     Plain(Op),
-    /// Several.
+    /// Several instructions.
     Several,
-    /// Nothing: it has no effect.
+    /// None: the instruction has no effect.
     Nothing,
 }
 
-fn equal(name: &str) -> Option<Equal> {
-    use Equal::{About, Glsl, Nothing, Plain, Several};
+fn equal(name: &str) -> Option<Translation> {
+    use Translation::{About, Glsl, Nothing, Plain, Several};
     let name = name.strip_prefix("half_").or_else(|| name.strip_prefix("native_")).map_or((name, false), |n| (n, true));
     Some(match name {
-        // What is not precise in OpenCL either.
+        // The native_ and half_ functions are not precise in OpenCL either.
         ("sin", true) => Glsl(13),
         ("cos", true) => Glsl(14),
         ("tan", true) => Glsl(15),
@@ -110,7 +110,7 @@ impl Kernel<'_> {
         let inst = self.m.inst(r).clone();
         match ExtSet::of(self.m, &inst) {
             ExtSet::OpenCl => {}
-            // Says something of what is not there any more.
+            // Describes an instruction that was removed.
             ExtSet::Note => {
                 self.m.forget(r);
                 return Ok(());
@@ -128,19 +128,19 @@ impl Kernel<'_> {
         let args: Vec<Id> = inst.ids_from(2).map(|id| self.now(id)).collect();
         let arguments_fit = args.iter().all(|a| self.m.type_of(*a).is_some());
         let width = self.shape(ty).map_or(0, |(s, _)| s.width());
-        let wide = matches!(found, Equal::Glsl(11..=30) | Equal::About(11..=30)) && width == 64;
+        let wide = matches!(found, Translation::Glsl(11..=30) | Translation::About(11..=30)) && width == 64;
         if wide || !arguments_fit || name == "popcount" && width != 32 {
             return Err(self.no_such(r, &format!("{name} of {width} bits")));
         }
         match found {
-            Equal::Nothing => self.m.forget(r),
-            Equal::Plain(op) => self.instead(r, op, ty, args.iter().map(|a| Operand::Id(*a))),
-            Equal::Glsl(op) => self.glsl_instead(r, ty, op, &args),
-            Equal::About(op) => {
+            Translation::Nothing => self.m.forget(r),
+            Translation::Plain(op) => self.instead(r, op, ty, args.iter().map(|a| Operand::Id(*a))),
+            Translation::Glsl(op) => self.glsl_instead(r, ty, op, &args),
+            Translation::About(op) => {
                 self.about.insert(name.to_owned());
                 self.glsl_instead(r, ty, op, &args);
             }
-            Equal::Several => {
+            Translation::Several => {
                 let value = self.several(name, ty, &args).ok_or_else(|| self.no_such(r, name))?;
                 self.stand_in(r, value);
             }
@@ -149,7 +149,7 @@ impl Kernel<'_> {
     }
 
     fn no_such(&self, r: InstRef, name: &str) -> Refusal {
-        let why = format!("{name} of OpenCL.std has no equal in GLSL.std.450");
+        let why = format!("{name} of OpenCL.std has no equivalent in GLSL.std.450");
         let remedy = "write it in the kernel, or use the native_ form";
         Refusal::new("refused-vulkan-math", Some(r), why, remedy)
     }
@@ -176,7 +176,7 @@ impl Kernel<'_> {
         self.op(Op::ExtInst, ty, head.into_iter().chain(args.iter().map(|a| Operand::Id(*a))))
     }
 
-    /// A constant of a scalar or vector type, every component the same.
+    /// Returns a constant of a scalar or vector type with equal components.
     pub(super) fn splat(&mut self, ty: Id, bits: u64) -> Option<Id> {
         let (scalar, count) = self.shape(ty)?;
         let elem = self.component(ty);
@@ -187,14 +187,14 @@ impl Kernel<'_> {
         Some(self.ids(Op::CompositeConstruct, ty, &vec![one; count as usize]))
     }
 
-    /// A floating-point constant.
+    /// Returns a floating-point constant.
     fn float(&mut self, ty: Id, value: f32) -> Option<Id> {
         let (scalar, _) = self.shape(ty)?;
         let bits = match scalar {
             Scalar::Float { width: 32 } => u64::from(value.to_bits()),
             Scalar::Float { width: 64 } => f64::from(value).to_bits(),
             _ => {
-                // Convert when it runs; folded by whoever compiles it.
+                // Converted at run time; compilers fold it.
                 let single = self.g.scalar(self.m, Scalar::Float { width: 32 });
                 let (_, count) = self.shape(ty)?;
                 let wide = if count == 1 { single } else { self.g.vector(self.m, single, count) };
@@ -205,14 +205,14 @@ impl Kernel<'_> {
         self.splat(ty, bits)
     }
 
-    /// Booleans for each component of a type.
+    /// Returns the Boolean type with as many components.
     fn booleans(&mut self, ty: Id) -> Option<Id> {
         let (_, count) = self.shape(ty)?;
         let boolean = self.g.bool(self.m);
         Some(if count == 1 { boolean } else { self.g.vector(self.m, boolean, count) })
     }
 
-    /// The unsigned integers of the width of a type's components.
+    /// Returns the unsigned integer type of that width with as many components.
     fn integers(&mut self, ty: Id, width: u32) -> Option<Id> {
         let (_, count) = self.shape(ty)?;
         let elem = self.g.uint(self.m, width);
@@ -240,7 +240,7 @@ impl Kernel<'_> {
                 self.ids(Op::FMul, ty, &[log, factor])
             }
             ("round", [x]) => {
-                // Halves go away from zero; GLSL leaves that open.
+                // Ties round away from zero; GLSL leaves that open.
                 let half = self.float(ty, 0.5)?;
                 let whole = self.glsl(ty, 3, &[*x]);
                 let rest = self.ids(Op::FSub, ty, &[*x, whole]);

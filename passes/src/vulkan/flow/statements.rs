@@ -1,18 +1,18 @@
-//! From nodes to statements that nest.
+//! Turns the flow graph into nested statements.
 //!
-//! What is true of the statements of a [`Flow`]:
+//! Properties of the statements of a [`Flow`]:
 //!
-//! 1. Each node that is reached stands in them once: no code is repeated.
-//! 2. A path through the statements passes the same nodes as the path of the flow for the same decisions.
-//! 3. [`Stmt::Break`] and [`Stmt::Continue`] are of the innermost loop, and nothing follows them in their list.
-//! 4. What decides is what decided before: a fork is on the same value as the node's, or on a variable to which each path
-//!    assigned a constant. So a fork of which all invocations took the same arm has no fork under it where they part,
-//!    and where paths of an original fork met, so they do here, or earlier.
+//! 1. Each reachable node occurs in them once: no code is duplicated.
+//! 2. A path through the statements visits the same nodes as the path of the flow graph for the same decisions.
+//! 3. [`Stmt::Break`] and [`Stmt::Continue`] belong to the innermost loop, and nothing follows them in their list.
+//! 4. Selectors are preserved: a fork is on the same value as the node's, or on a variable to which each path assigned
+//! a constant. So a fork of which all invocations took the same arm has no divergent fork under it, and where paths of
+//! an original fork reconverged, they do so here, or earlier.
 //!
-//! A level is the function, or the body of a loop. Its loops are taken as one node each; what is left has no
-//! cycles, and is cut behind every fork: what only one arm leads to goes into the arm, what several lead to goes behind
-//! the fork. If the arms then end in several places, each remembers in [`Var::Next`] where it goes, and a fork on that
-//! follows. Out of a loop there is one way, its end, and [`Var::Next`] says where to go from there if there are several.
+//! A level is the function, or the body of a loop. Its loops are taken as one node each; the rest has no cycles, and is
+//! split after every fork: nodes that only one arm reaches go into the arm, nodes that several reach go after the fork.
+//! If the arms then end in several places, each assigns its target to [`Var::Next`], and a fork on that follows. A loop
+//! has one exit, its end, and [`Var::Next`] selects the target from there if there are several.
 
 use super::graph::{Arm, Flow, On, Part, Var};
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -20,19 +20,19 @@ use coop_ir::hash::{FxHashMap, FxHashSet};
 /// A statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Stmt {
-    /// The instructions of a block, but for how it ends.
+    /// The instructions of a block, without merge instruction and terminator.
     Block(usize),
     /// An assignment.
     Set(Var, u32),
-    /// The assignment of the first value where the condition holds, of the second elsewhere.
+    /// Assigns the first value if the condition holds, otherwise the second.
     Choose(Var, coop_ir::Id, u32, u32),
-    /// One of several lists.
+    /// A fork between several lists.
     Fork(On, Vec<Branch>),
-    /// A list that is repeated until a break; at its end it begins again.
+    /// A loop: a list that is repeated until a break; its end continues.
     Loop(Vec<Stmt>),
-    /// Behind the loop.
+    /// Leaves the loop.
     Break,
-    /// The loop again.
+    /// Continues with the next iteration.
     Continue,
 }
 
@@ -44,37 +44,37 @@ pub(super) struct Branch {
     pub(super) body: Vec<Stmt>,
 }
 
-/// The nesting is deeper than what is worth following.
+/// The nesting is too deep to structure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooDeep;
 
-/// Constructs may be nested so deeply; each level takes stack.
+/// The maximum depth of nesting; each level takes stack.
 const DEEPEST: usize = 400;
 
-/// The statements of a flow.
+/// Builds the statements of a flow graph.
 pub(super) fn build(flow: &mut Flow) -> Result<Vec<Stmt>, TooDeep> {
     let members = flow.reached();
     level(flow, members, 0, None, 0)
 }
 
-/// The loop (or function) whose inside is built.
+/// The loop (or function) whose body is being built.
 struct Level<'a> {
     flow: &'a mut Flow,
     units: Vec<Unit>,
     unit_of: FxHashMap<usize, usize>,
     header: Option<usize>,
-    /// Whether the loop is left to more than one place.
+    /// The number of targets outside the loop.
     exits: usize,
 }
 
 struct Unit {
     part: Part,
-    /// Where it leads, as the nodes say it.
+    /// Its outgoing edges, by node.
     on: On,
     arms: Vec<Arm>,
 }
 
-/// Where an arm leads.
+/// The target of an arm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Target {
     Continue,
@@ -119,7 +119,7 @@ fn level(
     Level { flow, units, unit_of, header, exits }.region(Start::Unit(first), rest, false, depth)
 }
 
-/// The ways out of a loop: a variable says which, where there are several.
+/// Returns the exits of a loop: a variable selects one if there are several.
 fn exits(flow: &Flow, part: &Part) -> (On, Vec<Arm>) {
     let own: FxHashSet<usize> = part.nodes.iter().copied().collect();
     let mut to: Vec<usize> = Vec::new();
@@ -135,7 +135,7 @@ fn exits(flow: &Flow, part: &Part) -> (On, Vec<Arm>) {
     (if to.len() < 2 { On::Always } else { On::Variable(Var::Next) }, next_arms(&to))
 }
 
-/// Arms that go where [`Var::Next`] says.
+/// Returns the arms of a fork on [`Var::Next`].
 fn next_arms(to: &[usize]) -> Vec<Arm> {
     let last = to.len().saturating_sub(1);
     let arm =
@@ -143,16 +143,16 @@ fn next_arms(to: &[usize]) -> Vec<Arm> {
     to.iter().enumerate().map(arm).collect()
 }
 
-/// What a region begins with.
+/// The start of a region.
 enum Start {
     Unit(usize),
-    /// A fork on where to go, nothing before it.
+    /// A fork on [`Var::Next`], without a block before it.
     Fork(Vec<Arm>),
 }
 
 impl Level<'_> {
-    /// The statements of a region: what it begins with and, in order, the other units of it. With `remember`, whoever
-    /// leaves it to another node of the level says in [`Var::Next`] to which.
+    /// Builds the statements of a region: its start and, in order, its other units. With `remember`, an edge that
+    /// leaves it to another node of the level assigns the target to [`Var::Next`].
     fn region(
         &mut self,
         mut start: Start,
@@ -190,7 +190,8 @@ impl Level<'_> {
             }
             let split = self.split(&arms, &rest);
             let ends = split.ends.len();
-            // Who ends in one place need not say so, unless that place is beyond the region and it must.
+            // A region with a single target need not assign it, unless the target is beyond the region and the caller
+            // needs it.
             let inside = |n: usize| self.unit_of.get(&n).is_some_and(|u| split.behind.contains(u));
             let say = ends > 1 || remember && split.ends.first().is_some_and(|n| !inside(*n));
             let mut branches = Vec::with_capacity(arms.len());
@@ -246,7 +247,7 @@ impl Level<'_> {
         }
     }
 
-    /// Ends a list with an arm that leads out of the region.
+    /// Ends a list with an arm that leaves the region.
     fn leave(&self, arm: &Arm, target: Target, remember: bool, out: &mut Vec<Stmt>) {
         out.extend(arm.set.iter().map(|(v, n)| Stmt::Set(*v, *n)));
         match target {
@@ -262,7 +263,7 @@ impl Level<'_> {
         }
     }
 
-    /// Divides what is behind a fork.
+    /// Divides the units after a fork.
     fn split(&self, arms: &[Arm], rest: &[usize]) -> Split {
         const SHARED: usize = usize::MAX;
         let mut owner: FxHashMap<usize, usize> = FxHashMap::default();
@@ -277,7 +278,7 @@ impl Level<'_> {
         for (i, arm) in arms.iter().enumerate() {
             claim(&mut owner, arm.to, i);
         }
-        // In this order whatever leads to a unit comes before it.
+        // In this order predecessors come first.
         for u in rest {
             let Some(by) = owner.get(u).copied() else { continue };
             for arm in &self.units[*u].arms {
@@ -309,20 +310,20 @@ impl Level<'_> {
     }
 }
 
-/// What is behind a fork, divided.
+/// The units after a fork, divided.
 struct Split {
-    /// What only one arm leads to, by arm.
+    /// The units that only one arm reaches, by arm.
     own: Vec<Vec<usize>>,
-    /// The rest.
+    /// The other units.
     behind: Vec<usize>,
-    /// The nodes to which control goes from the arms, those that loops go on or end at left out.
+    /// The nodes that the arms lead to, without continues and breaks of loops.
     ends: Vec<usize>,
 }
 
-/// Adds a fork, unless nothing depends on it but an assignment.
+/// Adds a fork, or its body if all arms are equal, or an assignment if the arms only choose its value.
 fn push_fork(on: On, branches: Vec<Branch>, out: &mut Vec<Stmt>) {
     if branches.iter().all(|b| b.body == branches[0].body) {
-        // Whatever it decided makes no difference.
+        // All arms are equal.
         out.extend(branches.into_iter().next().into_iter().flat_map(|b| b.body));
         return;
     }

@@ -1,40 +1,40 @@
-//! The code of an access, being made: elements one by one, and in runs.
+//! Emits the code of an access: elements one by one, and in runs.
 //!
-//! A run whose elements follow each other in memory, in bounds and unclipped, is found once and moved in units as wide
-//! as its alignment allows; one of a block of quantised numbers is decoded by the vector function. What is not so, or is found
-//! not to be so when it runs, goes element by element.
+//! A run whose elements are adjacent in memory, in bounds and unclipped, is located once and moved in units as wide as
+//! its alignment allows; a run in a block of quantized numbers is decoded by the vector function. Other runs, or those
+//! that fail the test at run time, go element by element.
 
 use super::access::{Access, Loaded, still};
-use super::calc::{Calc, Num, Step};
 use super::decode::Decoder;
-use super::locate::{Rules, Spot};
+use super::index_math::{IndexMath, Num, Step};
+use super::layout_chain::layout;
+use super::locate::{Location, Rules};
 use super::memory::Root;
-use super::parts::layout;
-use super::wide::{WideRoot, at};
+use super::vectorized::{WideRoot, at};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::hash::FxHashMap;
 use coop_ir::spv::StorageClass;
 use coop_ir::{Id, Op, Operand};
 
-/// Where elements come from or go to, in the function that is made.
+/// The source or destination of elements, in the generated function.
 pub(super) enum Begun {
-    /// Memory by its declared type, and in units.
+    /// Memory, by its declared type and in units.
     Memory(Box<Root>, Option<Box<WideRoot>>),
     /// A decode function.
     Decode(Box<Decoder>),
 }
 
-/// The code of an access, being made. See [`Access::begin`].
+/// Emits the code of an access. See [`Access::begin`].
 pub(crate) struct Visit {
     pub(super) access: Access,
     pub(super) rules: Rules,
     pub(super) source: Begun,
-    /// What the access's arguments are.
+    /// The values of the access's arguments.
     pub(super) values: Vec<Id>,
     fill: Option<Id>,
-    /// The stride of 64 bits.
+    /// The 64-bit stride.
     far: Option<Id>,
-    /// How the elements of runs of a length are found at once, if they are.
+    /// The plans by length of run; `None` if the elements can't be located at once.
     plans: FxHashMap<u32, Option<Planned>>,
 }
 
@@ -45,16 +45,16 @@ struct Planned {
     aligned: Vec<usize>,
 }
 
-/// How a run is done where it is whole.
+/// The way to move a whole run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Plan {
     /// All elements are the same.
     Same,
-    /// They follow each other in memory.
+    /// They are adjacent in memory.
     Follow,
     /// They are decoded one by one.
     Decode,
-    /// They are decoded as many at once.
+    /// They are decoded so many at once.
     DecodeVector(u32),
 }
 
@@ -74,8 +74,8 @@ impl Visit {
         Visit { access, rules, source, values: values.to_vec(), fill, far, plans: FxHashMap::default() }
     }
 
-    /// How many elements a place is behind where `linear` says, with 64 bits: as many as lines of a stride of 64 bits have.
-    fn far(&self, b: &mut FunctionBuilder<'_>, spot: &Spot) -> Option<Id> {
+    /// Returns the 64-bit offset, in elements, that the 64-bit stride adds to `linear`.
+    fn far(&self, b: &mut FunctionBuilder<'_>, spot: &Location) -> Option<Id> {
         let (stride, line) = (self.far?, spot.line?);
         Some(lines_of(b, line, stride))
     }
@@ -86,9 +86,9 @@ impl Visit {
     }
 
     fn load_one(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index) -> Loaded {
-        let spot = self.rules.locate(&mut Calc::new(b, 1), still(row), still(col));
+        let spot = self.rules.locate(&mut IndexMath::new(b, 1), still(row), still(col));
         let elem = self.access.elem.ty;
-        let no = Calc::new(b, 1).or(spot.clipped, spot.outside);
+        let no = IndexMath::new(b, 1).or(spot.clipped, spot.outside);
         let Some(no) = no else { return Loaded { value: self.fetch(b, &spot), keep: None } };
         let other = match self.fill {
             Some(fill) => fill,
@@ -98,8 +98,8 @@ impl Visit {
         Loaded { value: values[0], keep: spot.clipped }
     }
 
-    /// The element at a place in the tensor.
-    fn fetch(&self, b: &mut FunctionBuilder<'_>, spot: &Spot) -> Id {
+    /// Loads the element at a location in the tensor.
+    fn fetch(&self, b: &mut FunctionBuilder<'_>, spot: &Location) -> Id {
         match &self.source {
             Begun::Memory(root, _) => {
                 let far = self.far(b, spot);
@@ -152,13 +152,19 @@ impl Visit {
         values.iter().enumerate().map(|(i, value)| Loaded { value: *value, keep: keeps.get(i).copied() }).collect()
     }
 
-    /// Where a run is, as far as offsets that are tested are what they should be.
-    fn whole(&self, b: &mut FunctionBuilder<'_>, (row, col): (Index, Index), count: u32, aligned: &[usize]) -> Spot {
+    /// Locates a run, assuming that the tested offsets are aligned.
+    fn whole(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        (row, col): (Index, Index),
+        count: u32,
+        aligned: &[usize],
+    ) -> Location {
         let mut place = [still(row), still(col)];
         let moving = &mut place[usize::from(!self.access.runs_down)];
-        // What is known of the first element says little of the last.
+        // Facts about the first element say little about the last.
         (moving.step, moving.align, moving.below) = (Step::One, count.max(moving.align), None);
-        let c = &mut Calc::new(b, count);
+        let c = &mut IndexMath::new(b, count);
         if aligned.is_empty() {
             self.rules.locate(c, place[0], place[1])
         } else {
@@ -166,7 +172,7 @@ impl Visit {
         }
     }
 
-    /// The unit in which a run is moved.
+    /// Returns the unit in which a run is moved.
     fn unit(&self, plan: Plan, count: u32) -> Option<u32> {
         match &self.source {
             Begun::Memory(_, Some(wide)) if plan == Plan::Follow => wide.unit(count),
@@ -174,11 +180,11 @@ impl Visit {
         }
     }
 
-    /// Returns whether a run must go element by element.
+    /// Returns the condition that a run must go element by element.
     fn unless(
         &self,
         b: &mut FunctionBuilder<'_>,
-        spot: &Spot,
+        spot: &Location,
         unit: Option<u32>,
         aligned: &[usize],
         count: u32,
@@ -187,7 +193,7 @@ impl Visit {
             (Begun::Memory(_, Some(wide)), Some(unit)) => wide.misaligned(b, spot.linear, unit),
             _ => None,
         };
-        let c = &mut Calc::new(b, 1);
+        let c = &mut IndexMath::new(b, 1);
         let mut out = c.or(spot.clipped, spot.outside);
         for d in aligned {
             let (_, rest) = c.div_rem(self.rules.part(layout::OFFSET, *d), Num::known(count));
@@ -203,7 +209,7 @@ impl Visit {
     fn fetch_run(
         &self,
         b: &mut FunctionBuilder<'_>,
-        spot: &Spot,
+        spot: &Location,
         plan: Plan,
         count: u32,
         unit: Option<u32>,
@@ -216,7 +222,7 @@ impl Visit {
             }
             (Begun::Memory(root, _), _) => (0..count)
                 .map(|j| {
-                    let linear = at(&mut Calc::new(b, 1), spot.linear, j);
+                    let linear = at(&mut IndexMath::new(b, 1), spot.linear, j);
                     root.load(b, linear, far)
                 })
                 .collect(),
@@ -228,7 +234,7 @@ impl Visit {
                 .collect(),
             (Begun::Decode(decoder), _) => (0..count)
                 .map(|j| {
-                    let linear = at(&mut Calc::new(b, 1), spot.linear, j);
+                    let linear = at(&mut IndexMath::new(b, 1), spot.linear, j);
                     let (block, within) = coordinates(b, spot, j);
                     decoder.one(b, linear, far, (&block, &within))
                 })
@@ -236,7 +242,7 @@ impl Visit {
         }
     }
 
-    /// Finds out how runs of `count` elements are done, if they can be found at once.
+    /// Returns the plan for runs of `count` elements, if they can be located at once.
     fn plan(&mut self, count: u32) -> Option<Planned> {
         if count < 2 || !count.is_power_of_two() {
             return None;
@@ -249,14 +255,14 @@ impl Visit {
         let vector = matches!(&self.source, Begun::Decode(d) if d.lanes().is_some_and(|l| l <= count));
         let planned = match plan {
             Some(plan) if plan != Plan::Decode || !vector => Some(Planned { plan, aligned: Vec::new() }),
-            // Blocks may begin at any element as far as one can see, but hardly ever do.
+            // Blocks may begin at any element as far as one can prove, but hardly ever do.
             plan => self.plan_aligned(count).or(plan.map(|plan| Planned { plan, aligned: Vec::new() })),
         };
         self.plans.insert(count, planned.clone());
         planned
     }
 
-    /// The plan for where the offsets of coordinates that move are multiples of `count`.
+    /// Returns the plan for the case that the offsets of moving coordinates are multiples of `count`.
     fn plan_aligned(&self, count: u32) -> Option<Planned> {
         let spot = self.access.probe(count, self.access.runs_down, true)?;
         let moves = |n: &Num| n.step == Step::One;
@@ -271,7 +277,7 @@ impl Visit {
         Some(Planned { plan: self.plan_for(&spot, count), aligned })
     }
 
-    fn plan_for(&self, spot: &Spot, count: u32) -> Plan {
+    fn plan_for(&self, spot: &Location, count: u32) -> Plan {
         let Begun::Decode(decoder) = &self.source else {
             return if spot.linear.step == Step::One { Plan::Follow } else { Plan::Same };
         };
@@ -285,7 +291,7 @@ impl Visit {
         }
     }
 
-    /// The elements of a run, each by itself: in a loop where they are many.
+    /// Loads the elements of a run one by one, in a loop if there are many.
     fn one_by_one(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, count: u32) -> Vec<Loaded> {
         if count < 4 {
             return (0..count)
@@ -322,9 +328,9 @@ impl Visit {
     }
 
     fn store_one(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, value: Id) {
-        let spot = self.rules.locate(&mut Calc::new(b, 1), still(row), still(col));
+        let spot = self.rules.locate(&mut IndexMath::new(b, 1), still(row), still(col));
         let Begun::Memory(memory, _) = &self.source else { unreachable!("stores have no decode function") };
-        match Calc::new(b, 1).or(spot.clipped, spot.outside) {
+        match IndexMath::new(b, 1).or(spot.clipped, spot.outside) {
             Some(no) => {
                 let yes = not(b, no);
                 b.when(yes, &mut |b| {
@@ -363,13 +369,13 @@ impl Visit {
         }
     }
 
-    fn put_run(&self, b: &mut FunctionBuilder<'_>, spot: &Spot, values: &[Id], unit: Option<u32>) {
+    fn put_run(&self, b: &mut FunctionBuilder<'_>, spot: &Location, values: &[Id], unit: Option<u32>) {
         match (&self.source, unit) {
             (Begun::Memory(_, Some(wide)), Some(unit)) => wide.store(b, spot.linear, values, unit),
             (Begun::Memory(root, _), _) => {
                 let far = self.far(b, spot);
                 for (j, value) in (0..).zip(values) {
-                    let linear = at(&mut Calc::new(b, 1), spot.linear, j);
+                    let linear = at(&mut IndexMath::new(b, 1), spot.linear, j);
                     root.store(b, (linear, far), *value);
                 }
             }
@@ -402,7 +408,7 @@ impl Visit {
     }
 }
 
-/// A number of lines, which has a sign, of so many elements each, with 64 bits.
+/// Multiplies a signed number of lines by a 64-bit stride.
 fn lines_of(b: &mut FunctionBuilder<'_>, lines: Num, stride: Id) -> Id {
     let wide = b.globals.uint(b.module, 64);
     let lines = b.index(lines.at);
@@ -410,13 +416,13 @@ fn lines_of(b: &mut FunctionBuilder<'_>, lines: Num, stride: Id) -> Id {
     b.ids(Op::IMul, wide, &[lines, stride])
 }
 
-/// The coordinates of the element `j` of a run: of its block, and in its block.
-fn coordinates(b: &mut FunctionBuilder<'_>, spot: &Spot, j: u32) -> (Vec<Num>, Vec<Num>) {
-    let c = &mut Calc::new(b, 1);
+/// Returns the coordinates of element `j` of a run: of its block, and in its block.
+fn coordinates(b: &mut FunctionBuilder<'_>, spot: &Location, j: u32) -> (Vec<Num>, Vec<Num>) {
+    let c = &mut IndexMath::new(b, 1);
     spot.coordinates.iter().map(|x| (at(c, x.block, j), at(c, x.within, j))).unzip()
 }
 
-/// An array variable.
+/// A function-local array.
 struct Slots {
     variable: Id,
     elem: Id,

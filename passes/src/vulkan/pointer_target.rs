@@ -1,24 +1,24 @@
-//! What each pointer points into.
+//! Finds the memory that each pointer points into.
 //!
-//! A kernel's storage classes say little (Generic is any, and bitcasts go everywhere), so every pointer is followed to
-//! where it comes from. It is then a number: a 64-bit address for memory of the device, a 32-bit offset in bytes for a
-//! variable, which is known when compiling. Pointers into matrices stay pointers.
+//! The storage classes of a kernel are of little help (Generic is any, and bitcasts change them), so every pointer is
+//! followed to its origin. It then becomes a number: a 64-bit address for memory of the device, a 32-bit offset in
+//! bytes for a variable, which is known at compile time. Pointers into matrices stay pointers.
 
 use super::Kernel;
-use super::root::{Initial, Root};
+use super::variables::{FlatVariable, Initial};
 use crate::Refusal;
 use coop_ir::hash::FxHashMap;
 use coop_ir::spv::StorageClass;
 use coop_ir::types::Type;
 use coop_ir::{Id, Inst, InstRef, Op};
 
-/// Where a pointer leads.
+/// The memory that a pointer points into.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum PointerTarget {
     /// Memory of the device: the pointer is its address.
     Global,
     /// A variable, by its number: the pointer is an offset in bytes.
-    Root(usize),
+    FlatVariable(usize),
     /// A built-in variable.
     BuiltIn(Id),
     /// A matrix in a variable of the function.
@@ -26,7 +26,7 @@ pub(super) enum Place {
 }
 
 impl Kernel<'_> {
-    /// Finds the place of every pointer of the function.
+    /// Finds the target of every pointer of the function.
     pub(super) fn places(&mut self) -> Result<(), Refusal> {
         self.places_of_parameters()?;
         self.places_of_globals()?;
@@ -48,15 +48,15 @@ impl Kernel<'_> {
         for r in pointers {
             let id = self.m.inst(r).result;
             if let Some(id) = id.filter(|id| !self.places.contains_key(id)) {
-                // Null and undefined pointers only: any address does.
-                self.places.insert(id, Place::Global);
+                // Only null and undefined pointers are left: any address will do.
+                self.places.insert(id, PointerTarget::Global);
             }
         }
         self.loaded_places()
     }
 
-    /// Refuses Generic pointers that are read from memory, which are taken to be addresses of the device's memory, where the
-    /// function stores a pointer to a variable: they might be that.
+    /// Refuses Generic pointers that are read from memory, which are assumed to be addresses of the device's memory, if
+    /// the function stores a pointer to a variable: they might be that.
     fn loaded_places(&self) -> Result<(), Refusal> {
         let insts = || self.m.functions[self.f].blocks.iter().flat_map(|b| b.insts.iter().copied());
         let keeps_variable = |r: &InstRef| {
@@ -66,7 +66,7 @@ impl Kernel<'_> {
                 Op::CompositeConstruct | Op::CompositeInsert | Op::ConvertPtrToU => inst.ids_from(0),
                 _ => return false,
             };
-            values.into_iter().any(|v| self.places.get(&v).is_some_and(|place| *place != Place::Global))
+            values.into_iter().any(|v| self.places.get(&v).is_some_and(|place| *place != PointerTarget::Global))
         };
         let loaded = |r: &InstRef| self.m.inst(*r).op == Op::Load && self.gives_pointer(*r) && !self.is_of_device(*r);
         let Some(r) = insts().find(loaded) else { return Ok(()) };
@@ -86,7 +86,7 @@ impl Kernel<'_> {
         self.m.inst(r).ty.is_some_and(|t| self.storage_of(t).is_some())
     }
 
-    /// The storage class of a pointer type.
+    /// Returns the storage class of a pointer type.
     pub(super) fn storage_of(&self, ty: Id) -> Option<StorageClass> {
         match Type::of(self.m, ty)? {
             Type::Pointer { storage, .. } => Some(storage),
@@ -94,7 +94,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// What a pointer type points to.
+    /// Returns the pointee type of a pointer type.
     pub(super) fn pointee(&self, ty: Id) -> Option<Id> {
         match Type::of(self.m, ty)? {
             Type::Pointer { pointee, .. } => Some(pointee),
@@ -102,7 +102,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The function's parameters, without source positions among them.
+    /// Returns the function's parameters, without the source positions among them.
     pub(super) fn parameters(&self) -> Vec<InstRef> {
         let is = |r: &InstRef| self.m.inst(*r).op == Op::FunctionParameter;
         self.m.functions[self.f].params.iter().copied().filter(is).collect()
@@ -121,14 +121,14 @@ impl Kernel<'_> {
                     let remedy = format!("give its size with --local-arg {index}=BYTES");
                     return Err(Refusal::new("refused-vulkan-local-argument", Some(r), why, remedy));
                 };
-                self.add_root(Root::new(StorageClass::Workgroup, u64::from(size), Initial::None, id))
+                self.add_root(FlatVariable::new(StorageClass::Workgroup, u64::from(size), Initial::None, id))
             } else if storage == StorageClass::Function {
                 // A struct by value.
                 let size = self.pointee(ty).and_then(|t| self.layout.size(self.m, t)).map(|s| s.bytes);
                 let Some(size) = size else { return Err(self.no_layout(r)) };
-                self.add_root(Root::new(StorageClass::Function, size, Initial::Argument(index), id))
+                self.add_root(FlatVariable::new(StorageClass::Function, size, Initial::Argument(index), id))
             } else {
-                Place::Global
+                PointerTarget::Global
             };
             self.places.insert(id, place);
         }
@@ -145,13 +145,13 @@ impl Kernel<'_> {
             let class = self.m.inst(r).word(0);
             let size = self.pointee(ty).and_then(|t| self.layout.size(self.m, t)).map(|s| s.bytes);
             let place = match (class, size) {
-                (Some(c), _) if c == StorageClass::Input.0 => Place::BuiltIn(id),
+                (Some(c), _) if c == StorageClass::Input.0 => PointerTarget::BuiltIn(id),
                 (Some(c), Some(size)) if c == StorageClass::Workgroup.0 => {
-                    self.add_root(Root::new(StorageClass::Workgroup, size, Initial::None, id))
+                    self.add_root(FlatVariable::new(StorageClass::Workgroup, size, Initial::None, id))
                 }
                 (Some(c), Some(size)) if c == StorageClass::UniformConstant.0 && initial.is_some() => {
                     let initial = initial.map_or(Initial::None, Initial::Constant);
-                    self.add_root(Root::new(StorageClass::Private, size, initial, id))
+                    self.add_root(FlatVariable::new(StorageClass::Private, size, initial, id))
                 }
                 _ => {
                     let name = self.layout.name(self.m, id).unwrap_or_else(|| id.to_string());
@@ -165,12 +165,12 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    fn add_root(&mut self, root: Root) -> Place {
+    fn add_root(&mut self, root: FlatVariable) -> PointerTarget {
         self.roots.push(root);
-        Place::Root(self.roots.len() - 1)
+        PointerTarget::FlatVariable(self.roots.len() - 1)
     }
 
-    /// The place of a pointer that an instruction makes of something else than pointers.
+    /// Finds the target of a pointer that an instruction makes from operands other than pointers.
     fn place_of_source(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r);
         let (Some(ty), Some(id)) = (inst.ty, inst.result) else { return Ok(()) };
@@ -178,21 +178,21 @@ impl Kernel<'_> {
             Op::Variable => {
                 let Some(pointee) = self.pointee(ty) else { return Ok(()) };
                 if self.carriers.has(self.m, pointee) {
-                    Place::Matrix
+                    PointerTarget::Matrix
                 } else {
                     let initial = inst.id(1).map_or(Initial::None, Initial::Constant);
                     let Some(size) = self.layout.size(self.m, pointee) else { return Err(self.no_layout(r)) };
-                    self.add_root(Root::new(StorageClass::Function, size.bytes, initial, id))
+                    self.add_root(FlatVariable::new(StorageClass::Function, size.bytes, initial, id))
                 }
             }
-            // What Generic pointers may be is looked at when all places are known.
-            Op::Load if self.storage_of(ty) == Some(StorageClass::Generic) => Place::Global,
+            // Generic pointers are checked once all targets are known.
+            Op::Load if self.storage_of(ty) == Some(StorageClass::Generic) => PointerTarget::Global,
             Op::Load | Op::ConvertUToPtr => {
                 if !self.is_of_device(r) {
                     let from = if inst.op == Op::Load { "read from memory" } else { "made of a number" };
                     return Err(pointer_from(r, from));
                 }
-                Place::Global
+                PointerTarget::Global
             }
             _ => return Ok(()),
         };
@@ -200,7 +200,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// The place of a pointer that comes from others; answers whether it is news.
+    /// Finds the target of a pointer derived from others. Returns true if it is new.
     fn follow(&mut self, r: InstRef) -> Result<bool, Refusal> {
         let inst = self.m.inst(r);
         let Some(id) = inst.result else { return Ok(false) };
@@ -219,27 +219,27 @@ impl Kernel<'_> {
         let Some(found) = from.iter().find_map(|p| self.places.get(p).copied()) else { return Ok(false) };
         let merges = matches!(inst.op, Op::Select | Op::Phi);
         let other = from.iter().find(|p| self.places.get(p).is_some_and(|q| *q != found));
-        if other.is_some() || merges && matches!(found, Place::Matrix | Place::BuiltIn(_)) {
+        if other.is_some() || merges && matches!(found, PointerTarget::Matrix | PointerTarget::BuiltIn(_)) {
             let why = "a pointer may point into one variable or another, or into global memory".to_owned();
-            let remedy = "compile with more optimisation (-O2), or use one array for both";
+            let remedy = "compile with more optimization (-O2), or use one array for both";
             return Err(Refusal::new("refused-vulkan-pointer", Some(r), why, remedy));
         }
         Ok(self.places.insert(id, found).is_none())
     }
 
     pub(super) fn no_layout(&self, r: InstRef) -> Refusal {
-        let why = "a type has no layout in memory that is known here";
+        let why = "a type has no known layout in memory";
         Refusal::new("refused-vulkan-type", Some(r), why, "use integers, floats, vectors, arrays and structs of them")
     }
 }
 
-/// The refusal of a pointer that comes from where no pointer can be followed.
+/// Refuses a pointer whose origin can't be followed.
 fn pointer_from(r: InstRef, from: &str) -> Refusal {
     let why = format!("a pointer that is {from} does not say which memory it points into");
-    let remedy = "only pointers to global memory can be; compile with more optimisation (-O2), so that pointers stay in \
+    let remedy = "only pointers to global memory can be; compile with more optimization (-O2), so that pointers stay in \
                   registers";
     Refusal::new("refused-vulkan-generic", Some(r), why, remedy)
 }
 
-/// Places by pointer.
-pub(super) type Places = FxHashMap<Id, Place>;
+/// The targets, by pointer.
+pub(super) type PointerTargets = FxHashMap<Id, PointerTarget>;

@@ -1,13 +1,14 @@
-//! SPV_NV_cooperative_matrix, whose types do not say what a matrix is used for.
+//! Rewrites SPV_NV_cooperative_matrix, whose types do not state the use of a matrix, into SPV_KHR_cooperative_matrix.
 //!
-//! The use of a value follows from where it goes. Values that must have one type (variables with what is stored and loaded,
-//! phis with what comes in, operands of arithmetic with results, composites with their parts) form a class; a class is
-//! an accumulator if MulAdd adds to one of them or gives one of them, else A or B if MulAdd multiplies them as such, else
-//! what others of its type are, or an accumulator. What can be had twice for nothing is in no class: loads from memory, constants and splats are made
-//! once for each use that is asked of them. Where MulAdd multiplies an accumulator, its use is changed there. The length
-//! of a matrix is asked of its type alone: matrices of such a type whose elements are looked at have one use.
+//! The use of a value is inferred from the instructions that consume it. Values that must have one type (variables with
+//! the values stored and loaded, phis with their incoming values, operands of arithmetic with results, composites with
+//! their parts) form a class. A class is an accumulator if MulAdd adds to or returns one of its values, else A or B if
+//! MulAdd multiplies one as such, else the use that other values of its type have, or an accumulator. Values that can
+//! be duplicated for free are in no class: loads from memory, constants and splats are made once for each use that is
+//! asked of them. Where MulAdd multiplies an accumulator, the value is converted there. The length of a matrix is asked
+//! of its type alone, so all matrices of such a type whose elements are accessed have one use.
 //!
-//! Each type becomes one type for each use that its values have; the first keeps its id.
+//! Each type becomes one type for each use of its values; the first keeps the id.
 
 use crate::cleanup::{remove_capability, remove_extension};
 use crate::inline::Carriers;
@@ -21,7 +22,7 @@ use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use std::collections::BTreeSet;
 
-/// What a matrix is used for, by the number of KHR.
+/// The use of a matrix; the discriminants are the enumerants of KHR.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 enum Use {
     A = 0,
@@ -31,7 +32,7 @@ enum Use {
 
 const OF_MULADD: [Use; 3] = [Use::A, Use::B, Use::Accumulator];
 
-/// What matrices of the extension are for.
+/// The instructions of the extension.
 const INSTRUCTIONS: [Op; 4] = [
     Op::CooperativeMatrixLoadNV,
     Op::CooperativeMatrixStoreNV,
@@ -74,15 +75,15 @@ struct Upgrade<'m> {
     carriers: Carriers,
     /// Union-find over values and variables.
     parent: FxHashMap<Id, Id>,
-    /// How MulAdd uses the values of a class, by its representative.
+    /// The uses of a class by MulAdd, by its representative.
     roles: FxHashMap<Id, BTreeSet<Use>>,
-    /// What a type became, by use.
+    /// The type that replaces a type, by use.
     types: FxHashMap<(Id, Use), Id>,
-    /// Constants, loads and splats by use.
+    /// The versions of constants, loads and splats, by use.
     versions: FxHashMap<(Id, Use), Id>,
-    /// What matrices of a type are where nothing says it: what MulAdd takes them as elsewhere.
+    /// The use of matrices of a type where nothing determines it: as MulAdd takes them elsewhere.
     usual: FxHashMap<Id, Use>,
-    /// The same for a value that can be made again.
+    /// The same for a value that can be duplicated.
     flexible: FxHashMap<Id, Use>,
     converted: bool,
 }
@@ -92,7 +93,7 @@ impl Upgrade<'_> {
         self.m.type_of(id).is_some_and(|t| self.carriers.has(self.m, t))
     }
 
-    /// Returns true if a value can be made again for each use.
+    /// Returns true if a value can be duplicated for each use.
     fn is_flexible(&self, id: Id) -> bool {
         self.m.def_inst(id).is_some_and(|i| {
             i.op.is_constant()
@@ -142,7 +143,7 @@ impl Upgrade<'_> {
         self.m.functions.iter().flat_map(|f| f.blocks.iter().flat_map(|b| b.insts.iter().copied())).collect()
     }
 
-    /// The carriers among result and operands of an instruction that are in classes.
+    /// Returns the carriers among result and operands of an instruction that are in classes.
     fn members(&mut self, inst: &Inst) -> Vec<Id> {
         let all: Vec<Id> = inst.result.into_iter().chain(inst.ids()).collect();
         all.into_iter().filter(|id| self.is_carrier(*id) && !self.is_flexible(*id)).collect()
@@ -180,8 +181,8 @@ impl Upgrade<'_> {
         Ok(())
     }
 
-    /// Decides what nothing says, by what MulAdd does with values of the same type: a device has matrices of each type for
-    /// some uses only.
+    /// Chooses the use of undetermined classes by the uses that MulAdd makes of values of the same type: a device has
+    /// matrices of each type for some uses only.
     fn undecided(&mut self) {
         let mut seen: FxHashMap<Id, BTreeSet<Use>> = FxHashMap::default();
         for r in self.body() {
@@ -222,7 +223,7 @@ impl Upgrade<'_> {
         }
     }
 
-    /// The type that stands for `ty` where matrices in it have a use.
+    /// Returns the type that replaces `ty` where its matrices have a use.
     fn mapped(&mut self, ty: Id, use_: Use) -> Id {
         if !self.carriers.has(self.m, ty) {
             return ty;
@@ -239,7 +240,7 @@ impl Upgrade<'_> {
         let new = if matrix {
             self.matrix_type(&old, use_, id)
         } else {
-            // Taken from the original, which may be replaced already: its parts are looked up by their own ids.
+            // Built from the original, which may be replaced already: its parts are looked up by their own ids.
             let original = self.originals(ty);
             let operands: Vec<Operand> = original
                 .into_iter()
@@ -262,10 +263,10 @@ impl Upgrade<'_> {
         id
     }
 
-    /// The operands that a type had.
+    /// Returns the original operands of a type.
     fn originals(&self, ty: Id) -> Vec<Operand> {
         let now: Vec<Operand> = self.m.def_inst(ty).map(|i| i.operands.to_vec()).unwrap_or_default();
-        // What stands there now is the mapped part of the first use: back to what it was made from.
+        // The operand now is the part mapped for the first use: map it back.
         let back = |id: Id| self.types.iter().find(|(_, new)| **new == id).map_or(id, |((old, _), _)| *old);
         now.into_iter().map(|o| o.id().map_or(o, |id| Operand::Id(back(id)))).collect()
     }
@@ -276,7 +277,7 @@ impl Upgrade<'_> {
     }
 
     fn matrix_type(&mut self, old: &Inst, use_: Use, id: Id) -> Inst {
-        // After another use took the id the operands are KHR's, which begin alike.
+        // If another use took the id, the operands are KHR's, which begin alike.
         let mut operands: Vec<Operand> = old.operands.iter().take(1).copied().collect();
         for part in old.ids().skip(1).take(3).collect::<Vec<_>>() {
             let word = self.m.type_of(part).and_then(|t| types::scalar(self.m, t));
@@ -291,7 +292,7 @@ impl Upgrade<'_> {
         Inst::new(Op::TypeCooperativeMatrixKHR, None, Some(id), operands).at(old.origin)
     }
 
-    /// The version of a constant, load or splat for a use; others are made beside the first.
+    /// Returns the version of a constant, load or splat for a use; others are made beside the first.
     fn version(&mut self, id: Id, use_: Use) -> Id {
         if let Some(known) = self.versions.get(&(id, use_)) {
             return *known;
@@ -357,7 +358,7 @@ impl Upgrade<'_> {
     fn rewrite(&mut self) -> Result<(), Refusal> {
         let body = self.body();
         let elements = self.element_uses(&body);
-        // Which version each operand is, while types still are what they were.
+        // Choose the version of each operand while types are still the original ones.
         let mut demands: Vec<(InstRef, usize, Id, Use)> = Vec::new();
         let mut uses: Vec<(Id, Use)> = Vec::new();
         let variables: Vec<InstRef> = self.m.globals_with(Op::Variable).collect();
@@ -395,7 +396,7 @@ impl Upgrade<'_> {
         Ok(())
     }
 
-    /// Gives values their types and operands their versions.
+    /// Updates the types of values and the versions of operands.
     fn retype(
         &mut self,
         body: &[InstRef],
@@ -419,7 +420,7 @@ impl Upgrade<'_> {
                 conversions.push((r, at, id, use_));
             }
         }
-        // What nothing asks for is as good as any.
+        // An unused version may have any use.
         for id in flexible {
             if !self.versions.keys().any(|k| k.0 == id) {
                 let use_ = self.flexible.get(&id).copied().unwrap_or(Use::Accumulator);
@@ -449,7 +450,7 @@ impl Upgrade<'_> {
             self.m.inst_mut(r).operands[at] = Operand::Id(new);
             self.converted = true;
         }
-        // Types that no value has, such as those whose length alone is asked.
+        // Types without values, such as those of which only the length is asked.
         let left: Vec<Id> =
             self.m.globals_with(Op::TypeCooperativeMatrixNV).filter_map(|r| self.m.inst(r).result).collect();
         for ty in left {
@@ -458,7 +459,7 @@ impl Upgrade<'_> {
         Ok(())
     }
 
-    /// Which uses of a matrix type have their elements looked at: those that its length is asked for.
+    /// Returns, for each matrix type whose length is asked for, the uses whose elements are accessed.
     fn element_uses(&mut self, body: &[InstRef]) -> FxHashMap<Id, BTreeSet<Use>> {
         let mut out: FxHashMap<Id, BTreeSet<Use>> = FxHashMap::default();
         for (ty, base) in self.looked_into(body) {
@@ -468,7 +469,7 @@ impl Upgrade<'_> {
         out
     }
 
-    /// Where the length of a type is asked, all matrices of the type whose elements are looked at have one length: that
+    /// Where the length of a type is asked, gives all matrices of the type whose elements are accessed one length: that
     /// of accumulators, if they would have several.
     fn one_length(&mut self) {
         let body = self.body();
@@ -493,7 +494,7 @@ impl Upgrade<'_> {
         }
     }
 
-    /// The matrices whose elements are looked at: the type, and the value or variable.
+    /// Returns the matrices whose elements are accessed: the type, and the value or variable.
     fn looked_into(&mut self, body: &[InstRef]) -> Vec<(Id, Id)> {
         let mut out = Vec::new();
         for r in body {
@@ -534,7 +535,7 @@ impl Upgrade<'_> {
         out
     }
 
-    /// The type whose length is meant: that of the matrices whose elements are looked at, which have one use
+    /// Returns the type whose length is meant: that of the matrices whose elements are accessed, which have one use
     /// ([`Upgrade::one_length`]); else of any; of accumulators where there are none.
     fn length_type(&mut self, ty: Id, elements: &FxHashMap<Id, BTreeSet<Use>>) -> Id {
         let own = self.types.keys().filter(|k| k.0 == ty).map(|k| k.1).min();
@@ -547,7 +548,7 @@ impl Upgrade<'_> {
         match value {
             Some(v) => Ok(self.g.u32(self.m, u32::from(v != 0))),
             None => {
-                let why = "whether a load or store is column-major is no known constant";
+                let why = "the Column Major operand of a load or store is not a known constant";
                 Err(Refusal::new("refused-layout", Some(r), why, "give the constant with --spec"))
             }
         }
@@ -590,7 +591,7 @@ impl Upgrade<'_> {
         Ok(())
     }
 
-    /// Lengths that are computed with constants.
+    /// Rewrites lengths in constant expressions.
     fn constant_lengths(&mut self, elements: &FxHashMap<Id, BTreeSet<Use>>) {
         for r in self.m.globals_with(Op::SpecConstantOp).collect::<Vec<_>>() {
             let inst = self.m.inst(r);

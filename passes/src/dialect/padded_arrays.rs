@@ -1,18 +1,18 @@
-//! Accesses through pointers into arrays whose elements are further apart than they are large, such as those of std140.
+//! Rewrites accesses through pointers into arrays with padding between elements, such as those of std140.
 //!
-//! An ArrayStride is ignored there (SPV_KHR_cooperative_matrix, SPV_NV_cooperative_matrix2): from where the pointer points, numbers lie
-//! one behind the other, and rows as many sizes of the pointee apart as the stride says. An index into the array counts otherwise, so
-//! whoever finds elements by indices needs other memory to index.
+//! A matrix access ignores the ArrayStride (SPV_KHR_cooperative_matrix, SPV_NV_cooperative_matrix2): from its pointer
+//! on, numbers are contiguous, and rows are apart by the stride times the size of the pointee. An index into the array
+//! does count the padding, so lowerings that access elements by index need memory without padding.
 //!
-//! Effect: such a pointer into a binding becomes one into a view of the binding without padding, and such an address one to a type that
-//! is stepped by its size. What is left is refused where elements are looked for ([`crate::matrix::pointer`]).
+//! Effect: such a pointer into a binding becomes one into a view of the binding without padding, and such an address
+//! one of a type without padding. Accesses left over are refused where elements are located ([`crate::matrix::pointer`]).
 
-use super::edit::Edit;
+use super::rewriter::Rewriter;
 use crate::Refusal;
 use crate::builtins::add_to_interfaces;
 use crate::kernel::is_physical;
 use crate::matrix::pointer::{chain, containers, is_array, is_padded};
-use crate::tensor::bytes::{Bound, Layouts, Views};
+use crate::tensor::byte_address::{Bound, Layouts, Views};
 use coop_ir::builder::decorate;
 use coop_ir::decorate::Decorations;
 use coop_ir::hash::FxHashMap;
@@ -27,7 +27,7 @@ pub(super) fn run(m: &mut Module) -> Result<(), Refusal> {
     }
     let decorations = Decorations::new(m);
     let mut pass = Padded { decorations, views: Views::default(), pointers: FxHashMap::default() };
-    let mut e = Edit::new(m);
+    let mut e = Rewriter::new(m);
     e.each(&mut |e, r| {
         pass.access(e, r);
         Ok(true)
@@ -43,13 +43,13 @@ pub(super) fn run(m: &mut Module) -> Result<(), Refusal> {
 struct Padded {
     decorations: Decorations,
     views: Views,
-    /// Pointers that are stepped by the size of what they point to, by that type.
+    /// Pointer types stepped by the size of their pointee, by pointee.
     pointers: FxHashMap<Id, Id>,
 }
 
 impl Padded {
-    /// Gives an access another pointer, if it needs one.
-    fn access(&mut self, e: &mut Edit<'_>, r: InstRef) -> Option<()> {
+    /// Replaces the pointer of an access, if needed.
+    fn access(&mut self, e: &mut Rewriter<'_>, r: InstRef) -> Option<()> {
         let inst = e.m.inst(r).clone();
         let stride = match inst.op {
             Op::CooperativeMatrixLoadKHR => Some(2),
@@ -71,7 +71,7 @@ impl Padded {
         let (scalar, lanes) = types::scalar_or_vector(e.m, pointee)?;
         let layouts = Layouts { m: e.m, constants: &e.constants, decorations: &self.decorations };
         let bound = layouts.bound(pointer)?;
-        // Units of the view are what is pointed to, or the numbers of that where vectors begin elsewhere.
+        // The unit of the view is the pointee, or its component where vectors begin elsewhere.
         let begins = |bytes: u32| {
             let factors = bound.terms.iter().map(|t| t.1).chain([bound.constant]);
             factors.into_iter().all(|n| n.is_multiple_of(bytes))
@@ -98,8 +98,8 @@ impl Padded {
         Some(())
     }
 
-    /// The pointer to what lies at a place in a binding, in a view of it that has units of so many bytes.
-    fn pointer(&mut self, e: &mut Edit<'_>, r: InstRef, bound: &Bound, (unit, bytes): (Id, u32)) -> Option<Id> {
+    /// Makes the pointer to a location of a binding, through a view of the binding with units of so many bytes.
+    fn pointer(&mut self, e: &mut Rewriter<'_>, r: InstRef, bound: &Bound, (unit, bytes): (Id, u32)) -> Option<Id> {
         let view = self.views.view(e.m, &self.decorations, bound.variable, unit, bytes);
         let word = e.g.uint(e.m, 32);
         let mut sum = (bound.constant > 0).then(|| e.g.u32(e.m, bound.constant / bytes));
@@ -121,8 +121,8 @@ impl Padded {
         Some(e.ids(Op::AccessChain, ty, &chain))
     }
 
-    /// The type of addresses that are stepped by the size of what is there.
-    fn stepped(&mut self, e: &mut Edit<'_>, pointee: Id) -> Id {
+    /// Returns a pointer type that is stepped by the size of its pointee.
+    fn stepped(&mut self, e: &mut Rewriter<'_>, pointee: Id) -> Id {
         *self.pointers.entry(pointee).or_insert_with(|| {
             let id = e.m.fresh_id();
             let operands = [Operand::Word(StorageClass::PhysicalStorageBuffer.0), pointee.into()];
@@ -135,7 +135,7 @@ impl Padded {
     }
 
     /// Returns true if the last array that a pointer steps into has padding.
-    fn leads_through_padding(&self, e: &Edit<'_>, pointer: Id) -> bool {
+    fn leads_through_padding(&self, e: &Rewriter<'_>, pointer: Id) -> bool {
         let (root, indices) = chain(e.m, pointer);
         let types = containers(e.m, &e.constants, root, &indices).unwrap_or_default();
         types.into_iter().rev().find(|ty| is_array(e.m, *ty)).is_some_and(|ty| is_padded(e.m, ty))

@@ -1,11 +1,11 @@
-//! Numbers as bfloat16 and tf32: conversions of SPV_INTEL_bfloat16_conversion and SPV_INTEL_tensor_float32_conversion,
-//! and multiplications that are told how to read their operands.
+//! Lowers conversions to bfloat16 and tf32 (SPV_INTEL_bfloat16_conversion, SPV_INTEL_tensor_float32_conversion), and
+//! multiplications whose operand bits reinterpret their factors as such.
 //!
 //! bfloat16 in 16-bit integers becomes bfloat16 (SPV_KHR_bfloat16) by bit casts of matrices, which no extension has but
-//! both realisations of matrices do. Numbers are rounded to nearest even as 32-bit numbers before they become bfloat16,
-//! since devices round as they like.
+//! both lowerings of matrices implement. Numbers are rounded to nearest even as 32-bit numbers before they become
+//! bfloat16, since the rounding of devices is implementation-defined.
 
-use super::edit::{Edit, Shape, malformed};
+use super::rewriter::{Rewriter, Shape, malformed};
 use crate::{Refusal, Tf32};
 use coop_ir::builder::{FunctionBuilder, Index, require_capability, require_extension};
 use coop_ir::hash::FxHashMap;
@@ -20,17 +20,17 @@ const TF32: u32 = CooperativeMatrixOperands::MatrixAAndBTF32ComponentsINTEL.0;
 const AB_BF16: u32 = CooperativeMatrixOperands::MatrixAAndBBFloat16ComponentsINTEL.0;
 const C_BF16: u32 = CooperativeMatrixOperands::MatrixCBFloat16ComponentsINTEL.0;
 const RESULT_BF16: u32 = CooperativeMatrixOperands::MatrixResultBFloat16ComponentsINTEL.0;
-/// All of them, and the bits of Intel's compiler alone.
+/// The operand bits of both factors, and those that only Intel's compiler sets.
 const ABOUT_NUMBERS: u32 = TF32 | AB_BF16 | C_BF16 | RESULT_BF16;
 
-/// How a 32-bit number loses bits.
+/// A reduction of the precision of a 32-bit number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Narrow {
-    /// The 16 of bfloat16 are left.
+    /// Keeps the 16 bits of bfloat16.
     Bf16,
-    /// 19 bits are left, by rounding to nearest even.
+    /// Keeps the 19 bits of tf32, rounding to nearest even.
     Tf32,
-    /// 19 bits are left, the others are dropped.
+    /// Keeps the 19 bits of tf32, truncating.
     Tf32Truncated,
 }
 
@@ -40,28 +40,30 @@ impl Narrow {
     }
 }
 
-/// What a function of the output does.
+/// The kind of a helper function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Made {
-    /// Takes a number or vector of 32-bit numbers, gives the same.
+    /// Reduces the precision of a 32-bit number or vector of them.
     Values(Narrow, Id),
-    /// Is called for each element.
+    /// The same, as a per-element function of a matrix.
     Element(Narrow),
-    /// Takes one type and gives another, by bits.
+    /// Converts between two types.
     Convert(Id, Id),
 }
 
-/// The functions that were made.
+/// The helper functions made so far.
 #[derive(Default)]
 pub(super) struct Numbers {
     functions: FxHashMap<Made, Id>,
 }
 
 impl Numbers {
-    /// `OpConvertFToBF16INTEL`, `OpConvertBF16ToFINTEL`, `OpRoundFToTF32INTEL`.
-    pub(super) fn conversion(&mut self, e: &mut Edit<'_>, r: InstRef) -> Result<(), Refusal> {
+    /// Lowers `OpConvertFToBF16INTEL`, `OpConvertBF16ToFINTEL` and `OpRoundFToTF32INTEL`.
+    pub(super) fn conversion(&mut self, e: &mut Rewriter<'_>, r: InstRef) -> Result<(), Refusal> {
         let inst = e.m.inst(r).clone();
-        let (Some(value), Some(to)) = (inst.id(0), inst.ty) else { return malformed(r, "a conversion of nothing") };
+        let (Some(value), Some(to)) = (inst.id(0), inst.ty) else {
+            return malformed(r, "the conversion has no operand or no type");
+        };
         if types::coop_mat(e.m, to).is_none() {
             let Some(from) = e.m.type_of(value) else { return malformed(r, "the operand has no type") };
             let function = if inst.op == Op::RoundFToTF32INTEL {
@@ -90,8 +92,8 @@ impl Numbers {
         Ok(())
     }
 
-    /// A multiplication that says how its operands are read.
-    pub(super) fn muladd(&mut self, e: &mut Edit<'_>, r: InstRef, tf32: Tf32) -> Result<(), Refusal> {
+    /// Lowers a multiplication whose operand bits reinterpret its factors.
+    pub(super) fn muladd(&mut self, e: &mut Rewriter<'_>, r: InstRef, tf32: Tf32) -> Result<(), Refusal> {
         let inst = e.m.inst(r).clone();
         let bits = inst.matrix_operands().0;
         if bits & ABOUT_NUMBERS == 0 {
@@ -141,15 +143,15 @@ impl Numbers {
         Ok(())
     }
 
-    /// A call of a function that other modules have, of a library of Intel's.
-    pub(super) fn library_call(&mut self, e: &mut Edit<'_>, r: InstRef, name: &str) -> Result<bool, Refusal> {
+    /// Lowers a call of a function imported from Intel's device library. Returns true if it was one.
+    pub(super) fn library_call(&mut self, e: &mut Rewriter<'_>, r: InstRef, name: &str) -> Result<bool, Refusal> {
         let inst = e.m.inst(r).clone();
         if !matches!(name, "__devicelib_ConvertFToBF16INTEL" | "__devicelib_ConvertBF16ToFINTEL") {
             return Ok(false);
         }
         let (Some(to), Some(pointer)) = (inst.ty, inst.id(1)) else { return malformed(r, "a call without operands") };
-        let Some((from, depth)) = super::surface::number_behind(e, pointer) else {
-            return malformed(r, format!("{name} is given no pointer to a number"));
+        let Some((from, depth)) = super::tensor_form::number_behind(e, pointer) else {
+            return malformed(r, format!("{name} is not passed a pointer to a number"));
         };
         let value = load_number(e, pointer, from, depth);
         let function = self.convert(e, r, from, to)?;
@@ -157,16 +159,16 @@ impl Numbers {
         Ok(true)
     }
 
-    /// Numbers of a matrix as bfloat16, rounded to nearest even.
-    fn rounded_bf16(&mut self, e: &mut Edit<'_>, value: Id, from: Shape) -> Id {
+    /// Converts a matrix to bfloat16, rounding to nearest even.
+    fn rounded_bf16(&mut self, e: &mut Rewriter<'_>, value: Id, from: Shape) -> Id {
         let function = self.element(e, Narrow::Bf16);
         let rounded = e.ids(Op::CooperativeMatrixPerElementOpNV, from.ty, &[value, function]);
         let ty = bf16_type(e, from);
         e.ids(Op::FConvert, ty, &[rounded])
     }
 
-    /// The function that takes bits from numbers, on a number or vector.
-    fn values(&mut self, e: &mut Edit<'_>, how: Narrow, ty: Id) -> Id {
+    /// Returns the function that reduces the precision of a number or vector.
+    fn values(&mut self, e: &mut Rewriter<'_>, how: Narrow, ty: Id) -> Id {
         if let Some(f) = self.functions.get(&Made::Values(how, ty)) {
             return *f;
         }
@@ -178,8 +180,8 @@ impl Numbers {
         id
     }
 
-    /// The same as a function for each element of a matrix.
-    fn element(&mut self, e: &mut Edit<'_>, how: Narrow) -> Id {
+    /// Returns the same as a per-element function of a matrix.
+    fn element(&mut self, e: &mut Rewriter<'_>, how: Narrow) -> Id {
         if let Some(f) = self.functions.get(&Made::Element(how)) {
             return *f;
         }
@@ -192,8 +194,8 @@ impl Numbers {
         id
     }
 
-    /// The function between 32-bit numbers and the bits of bfloat16.
-    fn convert(&mut self, e: &mut Edit<'_>, r: InstRef, from: Id, to: Id) -> Result<Id, Refusal> {
+    /// Returns the function that converts between 32-bit numbers and the bits of bfloat16.
+    fn convert(&mut self, e: &mut Rewriter<'_>, r: InstRef, from: Id, to: Id) -> Result<Id, Refusal> {
         if let Some(f) = self.functions.get(&Made::Convert(from, to)) {
             return Ok(*f);
         }
@@ -212,8 +214,8 @@ impl Numbers {
     }
 }
 
-/// The number that a pointer points to, inside of so many structs.
-pub(super) fn load_number(e: &mut Edit<'_>, pointer: Id, number: Id, depth: u32) -> Id {
+/// Loads the number behind a pointer, at the start of `depth` nested structs.
+pub(super) fn load_number(e: &mut Rewriter<'_>, pointer: Id, number: Id, depth: u32) -> Id {
     let pointee = e.pointee(pointer).unwrap_or(number);
     let whole = e.ids(Op::Load, pointee, &[pointer]);
     if depth == 0 {
@@ -223,8 +225,8 @@ pub(super) fn load_number(e: &mut Edit<'_>, pointer: Id, number: Id, depth: u32)
     e.op(Op::CompositeExtract, number, [Operand::Id(whole)].into_iter().chain(indices))
 }
 
-/// The type of such matrices of bfloat16.
-fn bf16_type(e: &mut Edit<'_>, shape: Shape) -> Id {
+/// Returns the matrix type of this shape with bfloat16 components.
+fn bf16_type(e: &mut Rewriter<'_>, shape: Shape) -> Id {
     for c in [Capability::BFloat16TypeKHR, Capability::BFloat16CooperativeMatrixKHR] {
         require_capability(e.m, c);
     }
@@ -233,14 +235,14 @@ fn bf16_type(e: &mut Edit<'_>, shape: Shape) -> Id {
     e.of_component(shape, bf16)
 }
 
-/// The type of such matrices of f32.
-fn wide(e: &mut Edit<'_>, shape: Shape) -> Id {
+/// Returns the matrix type of this shape with f32 components.
+fn wide(e: &mut Rewriter<'_>, shape: Shape) -> Id {
     let f32_type = e.g.scalar(e.m, F32);
     e.of_component(shape, f32_type)
 }
 
-/// Bits as bfloat16.
-fn as_bf16(e: &mut Edit<'_>, value: Id, shape: Shape) -> Id {
+/// Reinterprets 16-bit integers as bfloat16.
+fn as_bf16(e: &mut Rewriter<'_>, value: Id, shape: Shape) -> Id {
     if shape.scalar == Scalar::BF16 {
         return value;
     }
@@ -248,7 +250,7 @@ fn as_bf16(e: &mut Edit<'_>, value: Id, shape: Shape) -> Id {
     e.ids(Op::Bitcast, ty, &[value])
 }
 
-/// Applies a function of numbers to a number or to each of a vector.
+/// Applies a scalar function to a number or to each component of a vector.
 fn each_number(
     b: &mut FunctionBuilder<'_>,
     value: Id,
@@ -278,7 +280,7 @@ fn each_number(
     b.ids(Op::CompositeConstruct, to, &parts)
 }
 
-/// A 32-bit number with fewer bits, as a 32-bit number. What is no number stays none.
+/// Reduces the precision of a 32-bit number, as a 32-bit number. NaN stays NaN.
 fn narrowed(b: &mut FunctionBuilder<'_>, how: Narrow, value: Id) -> Id {
     let (word, ty) = (b.u32_type(), b.globals.scalar(b.module, F32));
     let bits = b.ids(Op::Bitcast, word, &[value]);
@@ -294,7 +296,7 @@ fn narrowed_bits(b: &mut FunctionBuilder<'_>, how: Narrow, bits: Id) -> Id {
     let sum = if how == Narrow::Tf32Truncated {
         bits
     } else {
-        // Just under half a unit of the last place, and that place's own bit.
+        // Just under half a unit in the last place, plus the lowest kept bit.
         let last = b.u32_op(Op::ShiftRightLogical, bits, Index::Const(dropped));
         let odd = b.u32_op(Op::BitwiseAnd, last, Index::Const(1));
         let up = b.add(odd, Index::Const((1 << (dropped - 1)) - 1));
@@ -309,7 +311,7 @@ fn narrowed_bits(b: &mut FunctionBuilder<'_>, how: Narrow, bits: Id) -> Id {
     b.ids(Op::Select, word, &[nan, quiet, rounded])
 }
 
-/// The bits of a 32-bit number as bfloat16.
+/// Converts a 32-bit number to the bits of bfloat16.
 fn bits(b: &mut FunctionBuilder<'_>, value: Id) -> Id {
     let word = b.u32_type();
     let bits = b.ids(Op::Bitcast, word, &[value]);
@@ -322,7 +324,7 @@ fn bits(b: &mut FunctionBuilder<'_>, value: Id) -> Id {
     b.ids(Op::UConvert, half, &[high])
 }
 
-/// The number that bits of bfloat16 are.
+/// Converts the bits of bfloat16 to a 32-bit number.
 pub(super) fn value_of(b: &mut FunctionBuilder<'_>, value: Id) -> Id {
     let half = Scalar::Int { width: 16, signed: false };
     let half = b.globals.scalar(b.module, half);

@@ -1,9 +1,9 @@
-//! Neighbouring elements at once: 4, 8 or 16 bytes of a binding, or behind a pointer, whatever they are declared as.
+//! Accesses adjacent elements at once: 4, 8 or 16 bytes of a binding or behind a pointer, whatever their declared type.
 
 use super::access::Args;
-use super::bytes::{Address, Layouts, Term, Views, unaligned, with_alignment};
-use super::calc::{Calc, Num, Step};
-use super::origin::{Origin, promised};
+use super::base_address::{BaseAddress, promised};
+use super::byte_address::{Address, Layouts, Term, Views, unaligned, with_alignment};
+use super::index_math::{IndexMath, Num, Step};
 use crate::matrix::arena::{Elem, QUAD, words_of};
 use crate::matrix::bits::{gather, spread};
 use coop_ir::builder::{FunctionBuilder, Globals, decorate};
@@ -13,7 +13,7 @@ use coop_ir::spv::{Decoration, MemoryAccess, StorageClass};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, Module, Op, Operand};
 
-/// The sizes of units in bytes.
+/// The sizes of units, in bytes.
 const UNITS: [u32; 3] = [4, 8, 16];
 
 const WORD: Scalar = Scalar::Int { width: 32, signed: false };
@@ -28,14 +28,14 @@ pub(super) struct Wide {
 
 #[derive(Clone, Debug)]
 enum Base {
-    /// A binding, seen as arrays of units.
-    Binding { origin: Origin, descriptor: Option<Id>, passed: Option<usize>, views: [Id; 3] },
-    /// A pointer to PhysicalStorageBuffer memory, and what it is a multiple of, at most 16.
+    /// A binding, viewed as arrays of units.
+    Binding { origin: BaseAddress, descriptor: Option<Id>, passed: Option<usize>, views: [Id; 3] },
+    /// A pointer to PhysicalStorageBuffer memory, and its divisor, at most 16.
     Physical { pointer: usize, align: u32 },
 }
 
 impl Wide {
-    /// For what a pointer points to. `None` where only the declared type will do.
+    /// Describes the memory behind a pointer. `None` if it can only be accessed by its declared type.
     pub(super) fn new(
         m: &mut Module,
         g: &mut Globals,
@@ -62,7 +62,7 @@ impl Wide {
         let units = UNITS.map(|bytes| if bytes == 4 { word } else { g.vector(m, word, bytes / 4) });
         let views = [0, 1, 2].map(|i| views.view(m, decorations, bound.variable, units[i], UNITS[i]));
         let mut args = Args { m, constants, list: std::mem::take(list) };
-        let origin = Origin::of(&bound, &mut args);
+        let origin = BaseAddress::of(&bound, &mut args);
         let (mut fixed, mut param) = (None, None);
         if let Some(id) = bound.descriptor {
             let constant = args.m.def_inst(id).is_some_and(|i| i.op.is_constant());
@@ -73,7 +73,7 @@ impl Wide {
         Some(Wide { base, elem, operands: unaligned(operands) })
     }
 
-    /// The unit for runs of `count` elements, in bytes.
+    /// Returns the unit for runs of `count` elements, in bytes.
     pub(super) fn unit(&self, count: u32) -> Option<u32> {
         let most = if let Base::Physical { align, .. } = self.base { align } else { 16 };
         let bytes = (count * self.elem.scalar.bytes()).min(most);
@@ -100,10 +100,10 @@ impl Wide {
     }
 }
 
-/// The same in the function that is made.
+/// The same in the generated function.
 pub(super) struct WideRoot {
     wide: Wide,
-    /// Where the access points: in a binding, or (as far as units go) behind a pointer.
+    /// The base of the access: in a binding, or (modulo the units) behind a pointer.
     base: Address,
     descriptor: Option<Id>,
     pointer: Option<Id>,
@@ -114,13 +114,13 @@ impl WideRoot {
         self.wide.unit(count)
     }
 
-    /// The address of the element with number `linear`.
+    /// Returns the address of the element with index `linear`.
     fn address(&self, linear: Num) -> Address {
         let bytes = self.wide.elem.scalar.bytes();
         self.base.clone().plus(Term { at: linear.at, factor: bytes, align: linear.align })
     }
 
-    /// Returns whether the element with number `linear` does not begin a unit. `None`: it does.
+    /// Returns the condition that the element with index `linear` does not begin a unit. `None`: it always does.
     pub(super) fn misaligned(&self, b: &mut FunctionBuilder<'_>, linear: Num, unit: u32) -> Option<Id> {
         self.address(linear).misaligned(b, unit)
     }
@@ -154,7 +154,7 @@ impl WideRoot {
         with_alignment(unaligned(&self.wide.operands), unit)
     }
 
-    /// Loads `count` elements from the one with number `linear`, which begins a unit.
+    /// Loads `count` elements from index `linear`, which begins a unit.
     pub(super) fn load(&self, b: &mut FunctionBuilder<'_>, linear: Num, count: u32, unit: u32) -> Vec<Id> {
         let bytes = self.wide.elem.scalar.bytes();
         let mut out = Vec::new();
@@ -174,7 +174,7 @@ impl WideRoot {
         out
     }
 
-    /// Stores elements from the one with number `linear` on, which begins a unit.
+    /// Stores elements from index `linear`, which begins a unit.
     pub(super) fn store(&self, b: &mut FunctionBuilder<'_>, linear: Num, values: &[Id], unit: u32) {
         let bytes = self.wide.elem.scalar.bytes();
         for (n, values) in (0..).zip(values.chunks((unit / bytes) as usize)) {
@@ -191,7 +191,7 @@ impl WideRoot {
     }
 }
 
-/// Words as the elements that they hold.
+/// Splits words into elements.
 fn elements_of(b: &mut FunctionBuilder<'_>, elem: Elem, words: &[Id]) -> Vec<Id> {
     let word = b.u32_type();
     match elem.scalar.width() {
@@ -201,7 +201,7 @@ fn elements_of(b: &mut FunctionBuilder<'_>, elem: Elem, words: &[Id]) -> Vec<Id>
     }
 }
 
-/// A type of pointers to units whose steps are units.
+/// Returns a pointer type that is stepped by units.
 pub(super) fn stepping_pointer(b: &mut FunctionBuilder<'_>, unit: Id, bytes: u32) -> Id {
     let storage = StorageClass::PhysicalStorageBuffer.0;
     let stride = Decoration::ArrayStride.0;
@@ -221,8 +221,8 @@ pub(super) fn stepping_pointer(b: &mut FunctionBuilder<'_>, unit: Id, bytes: u32
     id
 }
 
-/// A number that stays, `j` elements into a run.
-pub(super) fn at(c: &mut Calc<'_, '_>, n: Num, j: u32) -> Num {
+/// Returns a number at element `j` of a run.
+pub(super) fn at(c: &mut IndexMath<'_, '_>, n: Num, j: u32) -> Num {
     let more = if n.step == Step::One { j } else { 0 };
     c.add(Num { step: Step::Still, align: if more == 0 { n.align } else { 1 }, ..n }, Num::known(more))
 }

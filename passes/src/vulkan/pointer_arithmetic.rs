@@ -1,26 +1,26 @@
-//! Pointers as numbers: chains become sums, casts go.
+//! Turns pointers into numbers: chains become sums, casts are dropped.
 
 use super::Kernel;
-use super::place::Place;
+use super::pointer_target::PointerTarget;
 use crate::Refusal;
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
 impl Kernel<'_> {
-    /// Rewrites an instruction that makes a pointer. Answers whether it did.
+    /// Rewrites an instruction that makes a pointer. Returns true if it did.
     pub(super) fn rewrite_pointer(&mut self, r: InstRef) -> Result<bool, Refusal> {
         let inst = self.m.inst(r).clone();
         let Some(place) = inst.result.and_then(|id| self.places.get(&id).copied()) else {
             return self.rewrite_of_pointers(r, &inst);
         };
         let width = match place {
-            Place::Global => 64,
-            Place::Root(_) => 32,
-            Place::BuiltIn(_) => {
+            PointerTarget::Global => 64,
+            PointerTarget::FlatVariable(_) => 32,
+            PointerTarget::BuiltIn(_) => {
                 self.built_in_pointer(r, &inst)?;
                 return Ok(true);
             }
-            Place::Matrix => {
+            PointerTarget::Matrix => {
                 self.matrix_pointer(r, &inst)?;
                 return Ok(true);
             }
@@ -64,7 +64,7 @@ impl Kernel<'_> {
         Ok(true)
     }
 
-    /// Rewrites what looks at pointers without making one.
+    /// Rewrites an instruction that uses pointers without making one.
     fn rewrite_of_pointers(&mut self, r: InstRef, inst: &Inst) -> Result<bool, Refusal> {
         let place = |this: &Self, i: usize| inst.id(i).and_then(|p| this.places.get(&p).copied());
         let Some(ty) = inst.ty else { return Ok(false) };
@@ -101,8 +101,8 @@ impl Kernel<'_> {
         Ok(true)
     }
 
-    /// The address or offset that a chain steps to.
-    fn chain(&mut self, r: InstRef, inst: &Inst, place: Place, width: u32) -> Result<Id, Refusal> {
+    /// Returns the address or offset of an access chain.
+    fn chain(&mut self, r: InstRef, inst: &Inst, place: PointerTarget, width: u32) -> Result<Id, Refusal> {
         let base = inst.id(0).ok_or_else(|| self.no_layout(r))?;
         let mut ty = self.pointer_types.get(&base).and_then(|t| self.pointee(*t)).ok_or_else(|| self.no_layout(r))?;
         let mut at = self.address(base, place);
@@ -132,7 +132,7 @@ impl Kernel<'_> {
         Ok(self.plus(width, at, fixed))
     }
 
-    /// Steps on by an index, which counts `step` bytes and has a sign.
+    /// Advances by a signed index in units of `step` bytes.
     fn step(&mut self, width: u32, index: Id, step: u64, at: &mut Id, fixed: &mut u64) {
         let index = self.now(index);
         let bits = self.m.type_of(index).and_then(|t| coop_ir::types::scalar(self.m, t)).map(Scalar::width);

@@ -1,18 +1,18 @@
-//! Loads and stores that go by a memory layout that KHR does not have, or by offsets and bounds, as tensor loads and
-//! stores (SPV_NV_tensor_addressing), which both realisations of matrices know.
+//! Rewrites loads and stores with a memory layout that KHR does not have, or with offsets and bounds, into tensor loads
+//! and stores (SPV_NV_tensor_addressing), which both lowerings of matrices implement.
 //!
-//! The number of an element, row by row, is a number of digits; each digit has a stride in memory, in elements. That is
-//! a tensor layout with a dimension for each digit. Where bounds concern two digits together, the layout has a dimension
-//! for them together, and a view brings the digits into the order in which memory has them.
+//! The row-major index of an element is written as digits of a mixed radix; each digit has a stride in memory, in
+//! elements. That is a tensor layout with a dimension for each digit. Where bounds concern two digits together, the
+//! layout has one dimension for both, and a view permutes the digits into their order in memory.
 
-use super::edit::{Edit, Shape, malformed};
+use super::rewriter::{Rewriter, Shape, malformed};
 use crate::kernel::is_kernel;
 use crate::{Checked, Refusal};
 use coop_ir::spv::{CooperativeMatrixLayout, TensorClampMode};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
-/// Layouts of memory, by number.
+/// Memory layouts, by enumerant.
 const ROW_MAJOR: u64 = CooperativeMatrixLayout::RowMajorKHR.0 as u64;
 pub(super) const COLUMN_MAJOR: u64 = CooperativeMatrixLayout::ColumnMajorKHR.0 as u64;
 pub(super) const PACKED: u64 = CooperativeMatrixLayout::PackedINTEL.0 as u64;
@@ -23,7 +23,7 @@ const ARM_COLUMN_BLOCKED: u64 = CooperativeMatrixLayout::ColumnBlockedInterleave
 const UNDEFINED: u32 = TensorClampMode::Undefined.0;
 const CONSTANT: u32 = TensorClampMode::Constant.0;
 
-/// An access, taken apart.
+/// The operands of an access.
 pub(super) struct Access {
     pub(super) store: bool,
     pub(super) pointer: Id,
@@ -31,13 +31,13 @@ pub(super) struct Access {
     pub(super) layout: Id,
     pub(super) stride: Option<Id>,
     pub(super) memory: Vec<Operand>,
-    /// Offsets into the surface: lines, and elements of a line.
+    /// The offsets into the surface: lines, and elements of a line.
     pub(super) offset: Option<[Id; 2]>,
-    /// Lines, and elements of a line.
+    /// The bounds: lines, and elements of a line.
     pub(super) bound: Option<[Id; 2]>,
 }
 
-/// A digit of an element's number, or several that are clamped together.
+/// A digit of an element's index, or several that are clamped together.
 #[derive(Clone, Copy)]
 struct Digit {
     span: u32,
@@ -46,25 +46,25 @@ struct Digit {
     extent: Id,
 }
 
-/// How elements lie in memory.
+/// The layout of the elements in memory.
 struct Placed {
     clamp: u32,
     digits: Vec<Digit>,
-    /// Sizes of the dimensions of a view, and which one comes where in the number of an element.
+    /// The sizes of the dimensions of a view, and the permutation that maps them to digits of the element's index.
     view: Option<([u32; 3], [u32; 3])>,
 }
 
-/// Changes an access to a tensor access, if KHR does not have it as it is.
-pub(super) fn access(e: &mut Edit<'_>, r: InstRef, checked: Checked) -> Result<bool, Refusal> {
+/// Rewrites an access into a tensor access, unless KHR supports it as it is.
+pub(super) fn access(e: &mut Rewriter<'_>, r: InstRef, checked: Checked) -> Result<bool, Refusal> {
     tensor_access(e, r, checked, false)
 }
 
-/// Changes an access to a tensor access in any case.
-pub(super) fn as_tensor(e: &mut Edit<'_>, r: InstRef, checked: Checked) -> Result<bool, Refusal> {
+/// Rewrites an access into a tensor access in any case.
+pub(super) fn as_tensor(e: &mut Rewriter<'_>, r: InstRef, checked: Checked) -> Result<bool, Refusal> {
     tensor_access(e, r, checked, true)
 }
 
-fn tensor_access(e: &mut Edit<'_>, r: InstRef, checked: Checked, always: bool) -> Result<bool, Refusal> {
+fn tensor_access(e: &mut Rewriter<'_>, r: InstRef, checked: Checked, always: bool) -> Result<bool, Refusal> {
     let inst = e.m.inst(r).clone();
     let Some(access) = Access::of(&inst) else { return malformed(r, "the operands don't fit the instruction") };
     let shape = match access.object {
@@ -77,7 +77,7 @@ fn tensor_access(e: &mut Edit<'_>, r: InstRef, checked: Checked, always: bool) -
         Err(Refusal::new("refused-layout", Some(r), why, remedy))
     };
     let Some(layout) = e.known(access.layout) else {
-        return refuse("the memory layout is no known constant".to_owned());
+        return refuse("the memory layout is not a known constant".to_owned());
     };
     let plain = access.offset.is_none() && matches!(layout, ROW_MAJOR | COLUMN_MAJOR);
     if plain && !always && !counts_components(e, &access, shape) {
@@ -129,14 +129,14 @@ impl Access {
 
 /// Returns true if a plain access counts its stride in components although the pointer points to something else, as
 /// compilers of kernels mean it.
-fn counts_components(e: &Edit<'_>, access: &Access, shape: Shape) -> bool {
+fn counts_components(e: &Rewriter<'_>, access: &Access, shape: Shape) -> bool {
     let pointee = e.pointee(access.pointer);
     is_kernel(e.m) && pointee.and_then(|t| types::packed_bytes(e.m, t)) != Some(shape.scalar.bytes())
 }
 
-/// Rows, columns or packed rows one after the other.
+/// Returns the layout of rows, columns or packed rows.
 fn lines(
-    e: &mut Edit<'_>,
+    e: &mut Rewriter<'_>,
     r: InstRef,
     access: &Access,
     shape: Shape,
@@ -144,7 +144,7 @@ fn lines(
     checked: Checked,
 ) -> Result<Placed, Refusal> {
     let (zero, one) = (e.g.u32(e.m, 0), e.g.u32(e.m, 1));
-    let words = |e: &mut Edit<'_>, pair: Option<[Id; 2]>| -> Result<Option<[Id; 2]>, Refusal> {
+    let words = |e: &mut Rewriter<'_>, pair: Option<[Id; 2]>| -> Result<Option<[Id; 2]>, Refusal> {
         let Some([a, b]) = pair else { return Ok(None) };
         Ok(Some([e.word(r, a)?, e.word(r, b)?]))
     };
@@ -153,7 +153,7 @@ fn lines(
         Some([a, b]) => Some([extent(e, r, a)?, extent(e, r, b)?]),
         None => None,
     };
-    // Where 32 bits hold several components, those of rows below each other; A has them side by side anyway.
+    // Where 32 bits hold several components, they are those of consecutive rows; in A they are adjacent anyway.
     let packs = layout == PACKED && shape.use_ != 0;
     let rows = if packs { (32 / shape.scalar.width().max(1)).max(1) } else { 1 };
     if checked == Checked::Prose {
@@ -206,20 +206,21 @@ fn lines(
 
 /// Returns true if distances of a stride are computed with 64 bits: it has as many, and there are more lines than a
 /// matrix has, or it is not known to be small.
-fn is_far(e: &Edit<'_>, stride: Id, offset: bool) -> bool {
+fn is_far(e: &Rewriter<'_>, stride: Id, offset: bool) -> bool {
     let wide = e.m.type_of(stride).and_then(|t| types::scalar(e.m, t)).is_some_and(|s| s.width() == 64);
     wide && (offset || e.known(stride).is_none_or(|s| s >= crate::matrix::address::FAR))
 }
 
-/// A stride of 64 bits as a number without a sign.
-fn unsigned_64(e: &mut Edit<'_>, stride: Id) -> Id {
+/// Casts a stride of 64 bits to unsigned.
+fn unsigned_64(e: &mut Rewriter<'_>, stride: Id) -> Id {
     let wide = e.g.uint(e.m, 64);
     if e.m.type_of(stride) == Some(wide) { stride } else { e.ids(Op::Bitcast, wide, &[stride]) }
 }
 
-/// A bound as a number of 32 bits: of 64 bits, no more than what offsets, which have a sign, reach.
-pub(super) fn extent(e: &mut Edit<'_>, r: InstRef, bound: Id) -> Result<Id, Refusal> {
-    let wide = |e: &Edit<'_>| e.m.type_of(bound).filter(|t| types::scalar(e.m, *t).is_some_and(|s| s.width() == 64));
+/// Converts a bound to 32 bits: one of 64 bits is clamped to what signed offsets reach.
+pub(super) fn extent(e: &mut Rewriter<'_>, r: InstRef, bound: Id) -> Result<Id, Refusal> {
+    let wide =
+        |e: &Rewriter<'_>| e.m.type_of(bound).filter(|t| types::scalar(e.m, *t).is_some_and(|s| s.width() == 64));
     let Some(ty) = wide(e) else { return e.word(r, bound) };
     let most = u64::from(u32::MAX >> 1);
     if let Some(known) = e.known(bound) {
@@ -233,9 +234,9 @@ pub(super) fn extent(e: &mut Edit<'_>, r: InstRef, bound: Id) -> Result<Id, Refu
     Ok(e.ids(Op::Select, word, &[beyond, most, narrow]))
 }
 
-/// Offsets and bounds that count rows and columns of a big matrix, as lines and elements of lines.
+/// Converts offsets and bounds that count rows and columns of a big matrix to lines and elements of lines.
 pub(super) fn prose(
-    e: &mut Edit<'_>,
+    e: &mut Rewriter<'_>,
     layout: u64,
     rows: u32,
     offset: [Id; 2],
@@ -248,11 +249,11 @@ pub(super) fn prose(
     if rows == 1 {
         return (offset, bound);
     }
-    // A power of two, since it is made of bits of a word.
+    // A power of two, since it consists of bits of a word.
     let shift = rows.trailing_zeros();
     let word = e.g.uint(e.m, 32);
     let by = e.g.u32(e.m, shift);
-    let pack = |e: &mut Edit<'_>, [a, b]: [Id; 2]| {
+    let pack = |e: &mut Rewriter<'_>, [a, b]: [Id; 2]| {
         let a = e.ids(Op::ShiftRightArithmetic, word, &[a, by]);
         [a, e.ids(Op::ShiftLeftLogical, word, &[b, by])]
     };
@@ -260,8 +261,8 @@ pub(super) fn prose(
     (offset, bound.map(|b| pack(e, b)))
 }
 
-/// Blocks of 4 rows and 16 bytes, several of them interleaved by 4 bytes.
-fn blocked(e: &mut Edit<'_>, r: InstRef, access: &Access, shape: Shape, layout: u64) -> Result<Placed, Refusal> {
+/// Returns the layout of blocks of 4 rows and 16 bytes, several of them interleaved by 4 bytes.
+fn blocked(e: &mut Rewriter<'_>, r: InstRef, access: &Access, shape: Shape, layout: u64) -> Result<Placed, Refusal> {
     let refuse = |why: String| Err(Refusal::new("refused-layout", Some(r), why, "see what coopcheck says"));
     let Some(group) = access.stride.and_then(|s| e.known(s)).filter(|s| matches!(s, 1 | 2 | 4)) else {
         return refuse("the stride of a blocked layout is not 1, 2 or 4".into());
@@ -269,16 +270,16 @@ fn blocked(e: &mut Edit<'_>, r: InstRef, access: &Access, shape: Shape, layout: 
     let group = group as u32;
     let bytes = shape.scalar.bytes();
     if !matches!(bytes, 1 | 2 | 4 | 8) {
-        return refuse(format!("blocks have no place for {} components", shape.scalar));
+        return refuse(format!("a blocked layout can't hold {} components", shape.scalar));
     }
     if bytes == 8 && group > 1 {
-        return refuse(format!("{} components are cut by blocks that are interleaved by 4 bytes", shape.scalar));
+        return refuse(format!("{} components are split by blocks that are interleaved by 4 bytes", shape.scalar));
     }
     if shape.rows.checked_mul(shape.cols).is_none_or(|n| n > i32::MAX as u32) {
         return refuse(format!("a {}x{} matrix has more elements than 32 bits count", shape.rows, shape.cols));
     }
     let by_rows = layout == ARM_ROW_BLOCKED;
-    // Components of a word, and of a row of a block.
+    // The components of a word, and of a row of a block.
     let (part, wide) = (4 / bytes, 16 / bytes);
     let (row_unit, col_unit) = if by_rows { (4, wide * group) } else { (4 * group, wide) };
     if !shape.rows.is_multiple_of(row_unit) || !shape.cols.is_multiple_of(col_unit) {
@@ -289,7 +290,7 @@ fn blocked(e: &mut Edit<'_>, r: InstRef, access: &Access, shape: Shape, layout: 
     let words = if group > 1 { [(4, group * part), (part, 1)] } else { [(wide, 1), (1, 1)] };
     let inner = (4, wide * group);
     let split = (group, part);
-    // Digits of the row, then of the column, the most significant first: how many, and how far apart.
+    // The digits of the row, then of the column, the most significant first: radix and stride.
     let digits: Vec<(u32, u32)> = if by_rows {
         let bands = shape.rows / 4;
         let groups = shape.cols / col_unit;
@@ -303,7 +304,7 @@ fn blocked(e: &mut Edit<'_>, r: InstRef, access: &Access, shape: Shape, layout: 
     let digits = digits.into_iter().filter(|(span, _)| *span > 1);
     let mut out: Vec<(u32, u32)> = Vec::new();
     for (span, stride) in digits {
-        // Two digits that are one number are one digit.
+        // Adjacent digits that form one number are merged.
         match out.last_mut().filter(|last| last.1 == span * stride) {
             Some(last) => *last = (last.0 * span, stride),
             None => out.push((span, stride)),
@@ -316,7 +317,7 @@ fn blocked(e: &mut Edit<'_>, r: InstRef, access: &Access, shape: Shape, layout: 
     Ok(Placed { clamp: UNDEFINED, digits, view: None })
 }
 
-fn emit(e: &mut Edit<'_>, r: InstRef, access: &Access, shape: Shape, placed: &Placed) {
+fn emit(e: &mut Rewriter<'_>, r: InstRef, access: &Access, shape: Shape, placed: &Placed) {
     let (zero, one) = (e.g.u32(e.m, 0), e.g.u32(e.m, 1));
     let rank = placed.digits.len() as u32;
     let parts = [rank, placed.clamp].map(|v| Operand::Id(e.g.u32(e.m, v)));
@@ -358,8 +359,9 @@ fn emit(e: &mut Edit<'_>, r: InstRef, access: &Access, shape: Shape, placed: &Pl
     e.replace(r, op, operands);
 }
 
-/// The number, or the one at the beginning of a struct, that a pointer points to; and how many structs are around it.
-pub(super) fn number_behind(e: &Edit<'_>, pointer: Id) -> Option<(Id, u32)> {
+/// Returns the type of the number that a pointer points to, or of the first one in nested structs; and the depth of
+/// these.
+pub(super) fn number_behind(e: &Rewriter<'_>, pointer: Id) -> Option<(Id, u32)> {
     let mut ty = e.pointee(pointer)?;
     for depth in 0..8 {
         match Type::of(e.m, ty)? {

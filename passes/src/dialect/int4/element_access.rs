@@ -1,10 +1,11 @@
-//! Where the elements of a load or store of 4-bit integers are: the function that is called for each of them.
+//! Makes the per-element function of a load or store of 4-bit integers.
 //!
-//! It takes row, column and element, and what an access says besides: pointer or index, stride, offsets, bounds. The number of an
-//! element, counted in halves of bytes from where the access points, tells the unit of memory and the bits in it.
+//! Its parameters are row, column and element, followed by the operands of the access: pointer or index, stride,
+//! offsets, bounds. The index of an element, counted in nibbles from the pointer of the access, gives the unit of
+//! memory and the bits in it.
 
-use super::super::edit::{Edit, Shape, malformed, within};
-use super::super::surface::{self, Access};
+use super::super::rewriter::{Rewriter, Shape, malformed, within};
+use super::super::tensor_form::{self, Access};
 use super::{BYTE, LONG, is_four};
 use crate::matrix::address::access_operands;
 use crate::matrix::pointer::{Place, place, steppable};
@@ -14,20 +15,20 @@ use coop_ir::spv::{Capability, Scope, StorageClass};
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 
-/// Where the elements of an access are, and what its function takes besides row, column and element.
-pub(super) struct At {
+/// The address computation of an access, and the parameters of its function besides row, column and element.
+pub(super) struct ElementAccess {
     place: Place,
     layout: u64,
-    /// Rows that a line of the packed layout has, and 1 otherwise.
+    /// The rows in a line of the packed layout, and 1 otherwise.
     rows: u32,
     /// True if elements are counted with 64 bits.
     wide: bool,
-    /// Elements in a unit of memory.
+    /// The elements in a unit of memory.
     per: u32,
-    /// Elements for each of the stride.
+    /// The elements for each unit of the stride.
     stride_counts: u32,
     pub(super) extras: Vec<Id>,
-    /// Which of the extras is what.
+    /// The index of each operand among the extra parameters.
     root: Option<usize>,
     last: Option<usize>,
     stride: usize,
@@ -35,21 +36,21 @@ pub(super) struct At {
     bound: Option<usize>,
 }
 
-impl At {
+impl ElementAccess {
     pub(super) fn new(
-        e: &mut Edit<'_>,
+        e: &mut Rewriter<'_>,
         r: InstRef,
         access: &Access,
         shape: Shape,
         (kernel, checked): (bool, Checked),
-    ) -> Result<At, Refusal> {
-        let layout = e.known(access.layout).filter(|l| *l <= surface::PACKED);
+    ) -> Result<ElementAccess, Refusal> {
+        let layout = e.known(access.layout).filter(|l| *l <= tensor_form::PACKED);
         let Some(layout) = layout else {
-            let why = "the memory layout of 4-bit integers is none of rows, columns and packed".to_owned();
+            let why = "the memory layout of 4-bit integers is not RowMajor, ColumnMajor or PackedINTEL".to_owned();
             return Err(Refusal::new("refused-layout", Some(r), why, "use RowMajor, ColumnMajor or PackedINTEL"));
         };
         let mut place = place(e.m, &e.constants, r, access.pointer)?;
-        // Compilers of kernels let pointers point to the components; those are bytes in a moment.
+        // Compilers of kernels let pointers point to the components, which become bytes.
         let wide = kernel || place.storage == StorageClass::PhysicalStorageBuffer;
         let components = is_four(place.memory) && wide && place.lanes == 1;
         if components {
@@ -72,13 +73,13 @@ impl At {
                 "store through a pointer to 32-bit integers",
             ));
         }
-        let rows = if layout == surface::PACKED && shape.use_ != 0 { 8 } else { 1 };
+        let rows = if layout == tensor_form::PACKED && shape.use_ != 0 { 8 } else { 1 };
         if !shape.rows.is_multiple_of(rows) {
             let why = format!("a matrix of {} rows is packed by {rows} rows", shape.rows);
             return Err(Refusal::new("refused-layout", Some(r), why, "use a number of rows that can be packed"));
         }
-        let counts_components = access.offset.is_some() || layout == surface::PACKED || kernel || components;
-        let mut at = At {
+        let counts_components = access.offset.is_some() || layout == tensor_form::PACKED || kernel || components;
+        let mut at = ElementAccess {
             layout,
             rows,
             wide,
@@ -96,19 +97,19 @@ impl At {
         Ok(at)
     }
 
-    /// Collects what the function takes.
-    fn pass(&mut self, e: &mut Edit<'_>, r: InstRef, access: &Access, checked: Checked) -> Result<(), Refusal> {
+    /// Collects the extra parameters of the function.
+    fn pass(&mut self, e: &mut Rewriter<'_>, r: InstRef, access: &Access, checked: Checked) -> Result<(), Refusal> {
         let zero = e.g.u32(e.m, 0);
         let mut offset = match access.offset {
             Some([a, b]) => Some([e.word(r, a)?, e.word(r, b)?]),
             None => None,
         };
         let mut bound = match access.bound {
-            Some([a, b]) => Some([surface::extent(e, r, a)?, surface::extent(e, r, b)?]),
+            Some([a, b]) => Some([tensor_form::extent(e, r, a)?, tensor_form::extent(e, r, b)?]),
             None => None,
         };
         if checked == Checked::Prose {
-            let (o, b) = surface::prose(e, self.layout, self.rows, offset.unwrap_or([zero, zero]), bound);
+            let (o, b) = tensor_form::prose(e, self.layout, self.rows, offset.unwrap_or([zero, zero]), bound);
             (offset, bound) = (offset.map(|_| o), b);
         }
         let Some(mut stride) = access.stride.or(bound.map(|[_, width]| width)) else {
@@ -120,7 +121,7 @@ impl At {
                 Some(LONG) => {}
                 Some(Scalar::Int { width: 64, .. }) => stride = e.ids(Op::Bitcast, long, &[stride]),
                 Some(Scalar::Int { .. }) => stride = e.ids(Op::UConvert, long, &[stride]),
-                _ => return malformed(r, "the stride is no integer"),
+                _ => return malformed(r, "the strideis not an integer"),
             }
         } else {
             stride = self.unsigned(e, r, stride)?;
@@ -153,15 +154,15 @@ impl At {
         self.extras.len() - 1
     }
 
-    /// A 32-bit number without a sign.
-    fn unsigned(&self, e: &mut Edit<'_>, r: InstRef, id: Id) -> Result<Id, Refusal> {
+    /// Converts an integer to 32 bits, unsigned.
+    fn unsigned(&self, e: &mut Rewriter<'_>, r: InstRef, id: Id) -> Result<Id, Refusal> {
         let value = e.word(r, id)?;
         let word = e.g.uint(e.m, 32);
         Ok(if e.m.type_of(value) == Some(word) { value } else { e.ids(Op::Bitcast, word, &[value]) })
     }
 
-    /// The function of row, column, element and the extras.
-    pub(super) fn function(&mut self, e: &mut Edit<'_>, access: &Access, shape: Shape) -> Id {
+    /// Makes the function of row, column, element and the extra parameters.
+    pub(super) fn function(&mut self, e: &mut Rewriter<'_>, access: &Access, shape: Shape) -> Id {
         let word = e.g.uint(e.m, 32);
         let mut params = vec![word, word, shape.component];
         params.extend(self.extras.iter().filter_map(|id| e.m.type_of(*id)));
@@ -196,10 +197,10 @@ impl At {
         made.finish(Some(out[0]))
     }
 
-    /// Line and element of the line.
+    /// Returns the line and the element of the line.
     fn surface(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index) -> (Index, Index) {
         let (line, along) = match self.layout {
-            surface::COLUMN_MAJOR => (col, row),
+            tensor_form::COLUMN_MAJOR => (col, row),
             _ if self.rows > 1 => {
                 let (high, low) = (b.div(row, self.rows), b.rem(row, self.rows));
                 let begin = b.mul(col, Index::Const(self.rows));
@@ -234,7 +235,7 @@ impl At {
         inside
     }
 
-    /// The pointer to the unit that an element is in, and the bit where it begins.
+    /// Returns the pointer to the unit that contains an element, and the bit where it begins.
     fn pointer(&self, b: &mut FunctionBuilder<'_>, line: Index, along: Index) -> (Id, Index) {
         let stride = b.param(3 + self.stride);
         let by = self.per.trailing_zeros();
@@ -300,7 +301,7 @@ impl At {
         b.ids(Op::UConvert, to, &[value])
     }
 
-    /// Memory operands of a load; addresses need their alignment.
+    /// Returns the memory operands of a load; addresses need their alignment.
     fn aligned(&self, memory: &[Operand]) -> Vec<Operand> {
         let physical = self.place.storage == StorageClass::PhysicalStorageBuffer;
         if memory.is_empty() && physical {
@@ -310,7 +311,7 @@ impl At {
         }
     }
 
-    /// Puts an element into its word: what was there is cleared, then the element put in.
+    /// Stores an element into its word: clears the old bits, then sets the new ones.
     fn put(&self, b: &mut FunctionBuilder<'_>, pointer: Id, shift: Index, element: Id) {
         let word = b.u32_type();
         let value = b.ids(Op::UConvert, word, &[element]);

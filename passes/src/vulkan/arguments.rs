@@ -1,11 +1,11 @@
-//! The arguments of a kernel as push constants.
+//! Turns the arguments of a kernel into push constants.
 //!
 //! The block is an array of 32-bit words. Each argument is at the next multiple of its alignment, as the members of a C
 //! struct are: addresses take 8 bytes, a struct by value its size. Pointers to shared memory are not in it.
 
 use super::Kernel;
-use super::place::Place;
-use super::root::Initial;
+use super::pointer_target::PointerTarget;
+use super::variables::Initial;
 use crate::Refusal;
 use crate::report::Argument;
 use coop_ir::builder::{add_global, decorate, name};
@@ -13,11 +13,11 @@ use coop_ir::spv::{Decoration, StorageClass};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, Op, Operand};
 
-/// What every Vulkan device has at least.
+/// The smallest maximum size of push constants that Vulkan allows.
 const SMALLEST_LIMIT: u64 = 128;
 
 impl Kernel<'_> {
-    /// Lays out the arguments, and puts what reads them in front of the first block.
+    /// Lays out the arguments, and inserts the code that reads them in front of the first block.
     pub(super) fn arguments(&mut self) -> Result<(), Refusal> {
         let mut end = 0u64;
         let parameters = self.parameters();
@@ -27,13 +27,13 @@ impl Kernel<'_> {
             };
             let name = self.layout.name(self.m, id);
             let (kind, size) = match self.places.get(&id).copied() {
-                Some(Place::Root(i)) if self.roots[i].initial == Initial::None => {
+                Some(PointerTarget::FlatVariable(i)) if self.roots[i].initial == Initial::None => {
                     let size = Some(self.roots[i].bytes);
                     self.described.push(Argument { index, name, kind: "local", offset: None, size });
                     self.offsets.push(None);
                     continue;
                 }
-                Some(Place::Root(_)) => ("struct", self.pointee(ty)),
+                Some(PointerTarget::FlatVariable(_)) => ("struct", self.pointee(ty)),
                 Some(_) => ("address", Some(ty)),
                 None => ("value", Some(ty)),
             };
@@ -53,7 +53,7 @@ impl Kernel<'_> {
         for (index, r) in parameters.iter().enumerate() {
             let inst = self.m.inst(*r).clone();
             let (Some(ty), Some(id)) = (inst.ty, inst.result) else { continue };
-            if self.offsets[index].is_none() || matches!(self.places.get(&id), Some(Place::Root(_))) {
+            if self.offsets[index].is_none() || matches!(self.places.get(&id), Some(PointerTarget::FlatVariable(_))) {
                 continue;
             }
             let ty = if self.places.contains_key(&id) { self.u64_type() } else { ty };
@@ -66,7 +66,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// What an argument holds at an offset.
+    /// Loads the part of an argument at an offset.
     pub(super) fn argument_part(&mut self, index: usize, ty: Id, offset: u64) -> Option<Id> {
         let at = (*self.offsets.get(index)?)? + offset;
         self.pushed(ty, at)
@@ -124,7 +124,7 @@ impl Kernel<'_> {
         self.ids(Op::Load, word, &[at])
     }
 
-    /// The block of push constants.
+    /// Declares the block of push constants.
     fn push_block(&mut self) -> Id {
         if let Some(id) = self.push {
             return id;

@@ -1,10 +1,11 @@
-//! Bytes of storage buffers by address: sums of multiples of values, and further views of a buffer to read them by.
+//! Addresses bytes of storage buffers: addresses as sums of multiples of values, and further views of a buffer to read
+//! them through.
 //!
-//! A buffer that a module declares with one type is declared again, at the same set and binding, as an array of whatever
-//! unit a read needs. Numbers are read whole if their address is known to be a multiple of their size, and in pieces
-//! where it is not: blocks of quantised weights may begin anywhere.
+//! A buffer that a module declares with one type is declared again, at the same set and binding, as an array of
+//! whatever unit a read needs. Numbers are read whole if their address is known to be a multiple of their size, and in
+//! pieces where it is not: blocks of quantized weights may begin anywhere.
 
-use super::calc::power;
+use super::index_math::power;
 use crate::matrix::bits::{gather, small_type};
 use coop_ir::builder::{FunctionBuilder, Index, decorate, name, require_capability, require_extension};
 use coop_ir::constant::Constants;
@@ -15,7 +16,7 @@ use coop_ir::types::{self, Scalar, Type};
 use coop_ir::uses::is_note;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
 
-/// More parts of a value than this are not read one by one.
+/// The most parts of a value that are read one by one.
 const MAX_PARTS: u32 = 1024;
 
 /// A multiple of a value.
@@ -28,13 +29,13 @@ pub(super) struct Term {
 }
 
 impl Term {
-    /// A power of two that divides it.
+    /// Returns a power of two that divides it.
     fn divided_by(&self) -> u32 {
         power(self.factor).saturating_mul(self.align)
     }
 }
 
-/// A byte of a buffer.
+/// The address of a byte of a buffer.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Address {
     pub(super) terms: Vec<Term>,
@@ -63,19 +64,19 @@ impl Address {
         terms.chain([power(self.constant)]).min().unwrap_or(1)
     }
 
-    /// Returns true if it is known to be no multiple of `bytes`, a power of two.
+    /// Returns true if the address is known not to be a multiple of `bytes`, a power of two.
     pub(super) fn surely_misaligned(&self, bytes: u32) -> bool {
         let parts = self.terms.iter().map(Term::divided_by).min().unwrap_or(bytes).min(bytes);
         !self.constant.is_multiple_of(parts)
     }
 
-    /// Returns whether it is no multiple of `bytes`, a power of two. `None`: it surely is one.
+    /// Returns the condition that the address is not a multiple of `bytes`, a power of two. `None`: it always is one.
     pub(super) fn misaligned(&self, b: &mut FunctionBuilder<'_>, bytes: u32) -> Option<Id> {
         let mut parts = self.terms.iter().filter(|t| t.divided_by() < bytes);
         let constant = self.constant % bytes;
         let rest = match (constant, parts.next(), parts.next()) {
             (0, None, _) => return None,
-            // What the factor does not have of `bytes`, the value must have.
+            // The value must provide the factors of two of `bytes` that the constant factor lacks.
             (0, Some(only), None) => b.rem(only.at, bytes / power(only.factor)),
             _ => {
                 let mut sum = Index::Const(constant);
@@ -89,10 +90,10 @@ impl Address {
         Some(b.compare(Op::INotEqual, rest, Index::Const(0)))
     }
 
-    /// The number of the unit of `bytes` bytes (a power of two that divides the address) that begins there.
+    /// Returns the index of the unit of `bytes` bytes (a power of two that divides the address) that begins there.
     ///
-    /// What divides the sum need not divide its parts: those that are no multiples for sure are added up first. Where that is
-    /// one part, it is a multiple since the others are.
+    /// A divisor of the sum need not divide its terms: terms not known to be multiples are added up first. If there is
+    /// one such term, it is a multiple since the others are.
     pub(super) fn index(&self, b: &mut FunctionBuilder<'_>, bytes: u32) -> Index {
         let (whole, mut parts): (Vec<Term>, Vec<Term>) = self.terms.iter().partition(|t| t.divided_by() >= bytes);
         let rest = self.constant % bytes;
@@ -108,7 +109,7 @@ impl Address {
             sum = b.add(all, sum);
         }
         for t in whole.into_iter().chain(alone) {
-            // What the factor does not have of the unit, the value has.
+            // The value provides the factors of two that the constant factor lacks.
             let shared = power(t.factor).min(bytes);
             let value = b.div(t.at, bytes / shared);
             let value = b.mul(value, Index::Const(t.factor / shared));
@@ -118,7 +119,7 @@ impl Address {
     }
 }
 
-/// How types lie in memory.
+/// The memory layout of types.
 pub(crate) struct Layouts<'a> {
     pub(crate) m: &'a Module,
     pub(crate) constants: &'a Constants,
@@ -134,7 +135,7 @@ impl Layouts<'_> {
         self.decorations.value(ty, Decoration::ArrayStride)
     }
 
-    /// How far elements are apart where no layout says it, as in shared memory: that of three numbers is not known.
+    /// Returns the distance of elements without an explicit layout, as in shared memory; unknown for vectors of three.
     fn packed(&self, elem: Id) -> Option<u32> {
         match Type::of(self.m, elem)? {
             Type::Vector { len: 3, .. } => None,
@@ -145,13 +146,13 @@ impl Layouts<'_> {
         }
     }
 
-    /// Size and alignment in bytes; runtime arrays add nothing to a size.
+    /// Returns size and alignment in bytes; runtime arrays add nothing to a size.
     pub(super) fn size(&self, ty: Id, depth: u32) -> Option<(u32, u32)> {
         if depth > 32 {
             return None;
         }
         Some(match Type::of(self.m, ty)? {
-            // Truth values have no size.
+            // Booleans have no size.
             Type::Scalar(s) if s.bytes() > 0 => (s.bytes(), s.bytes()),
             Type::Vector { elem, len } => {
                 let (size, align) = self.size(elem, depth + 1)?;
@@ -177,8 +178,8 @@ impl Layouts<'_> {
         })
     }
 
-    /// Where an access chain leads: the type, and what is added to the address. `index` gives the value of an index
-    /// that is no constant.
+    /// Follows an access chain: returns the type, and what is added to the address. `index` returns the value of an
+    /// index that is not a constant.
     pub(super) fn walk(
         &self,
         mut ty: Id,
@@ -211,7 +212,8 @@ impl Layouts<'_> {
     }
 }
 
-/// A place in a binding: variable, index into an array of buffers, and the byte, as multiples of values and a constant.
+/// A location in a binding: variable, index into an array of buffers, and the byte, as multiples of values and a
+/// constant.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
     pub(crate) variable: Id,
@@ -221,7 +223,7 @@ pub(crate) struct Bound {
 }
 
 impl Layouts<'_> {
-    /// Where in which binding a pointer points.
+    /// Returns the binding and the location in it that a pointer points to.
     pub(crate) fn bound(&self, pointer: Id) -> Option<Bound> {
         self.reached(pointer, &[StorageClass::StorageBuffer]).filter(|bound| self.is_variable(bound.variable))
     }
@@ -230,7 +232,8 @@ impl Layouts<'_> {
         self.m.def_inst(id).is_some_and(|i| i.op == Op::Variable)
     }
 
-    /// Where in which variable of some storage classes, or in which buffer of a descriptor heap, a pointer points.
+    /// Returns the location that a pointer points to, in a variable of some storage classes or in a buffer of a
+    /// descriptor heap.
     pub(super) fn reached(&self, pointer: Id, storages: &[StorageClass]) -> Option<Bound> {
         let m = self.m;
         let mut root = pointer;
@@ -272,7 +275,7 @@ impl Layouts<'_> {
     }
 }
 
-/// A buffer whose bytes are read, in the function that is made.
+/// A buffer whose bytes are read, in the generated function.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Buffer {
     pub(super) variable: Id,
@@ -287,7 +290,7 @@ pub(crate) struct Views {
     made: Vec<Made>,
 }
 
-/// A view, what it is a view of, and its unit.
+/// A view, its original variable, and its unit.
 #[derive(Clone, Copy, Debug)]
 struct Made {
     view: Id,
@@ -297,7 +300,7 @@ struct Made {
 }
 
 impl Views {
-    /// A variable that holds what `variable` does as an array of `unit`s of `bytes` bytes.
+    /// Returns a view: a variable that aliases `variable` as an array of `unit`s of `bytes` bytes.
     pub(crate) fn view(&mut self, m: &mut Module, d: &Decorations, variable: Id, unit: Id, bytes: u32) -> Id {
         if let Some(id) = self.by_unit.get(&(variable, unit)) {
             return *id;
@@ -359,7 +362,7 @@ impl Views {
         id
     }
 
-    /// Drops the views that nothing uses, and says what those that are left need. Answers them.
+    /// Removes unused views, and declares what the others need. Returns them.
     pub(crate) fn finish(&mut self, m: &mut Module, d: &Decorations) -> Vec<Id> {
         let mut used: FxHashSet<Id> = FxHashSet::default();
         for r in m.functions.iter().flat_map(Function::insts) {
@@ -379,7 +382,7 @@ impl Views {
         kept.into_iter().map(|v| v.view).collect()
     }
 
-    /// Says that the variables of a binding hold the same memory.
+    /// Decorates the variables of a binding as aliased.
     fn aliased(&mut self, m: &mut Module, d: &Decorations, variable: Id, view: Id) {
         let slot = (d.set(variable), d.binding(variable));
         let variables: Vec<Id> = m.globals_with(Op::Variable).filter_map(|r| m.inst(r).result).collect();
@@ -389,7 +392,7 @@ impl Views {
                 let i = m.inst(r);
                 i.op == Op::Decorate && i.id(0) == Some(v) && i.word(1) == Some(what.0)
             };
-            // Where there are two, none is the only one.
+            // Where there are two, neither is Restrict.
             coop_ir::rewrite::remove_globals(m, |m, r| says(m, r, Decoration::Restrict));
             if !m.globals.iter().any(|r| says(m, *r, Decoration::Aliased)) {
                 decorate(m, v, Decoration::Aliased, &[]);
@@ -398,7 +401,7 @@ impl Views {
     }
 }
 
-/// Declares what memory of small units needs.
+/// Declares the capability for memory of small units.
 fn storage_capability(m: &mut Module, bytes: u32, unit: Id) {
     let scalar = match Type::of(m, unit) {
         Some(Type::Vector { elem, .. }) => Type::of(m, elem).and_then(|t| t.scalar()),
@@ -417,7 +420,7 @@ fn storage_capability(m: &mut Module, bytes: u32, unit: Id) {
     }
 }
 
-/// What reads of bytes need.
+/// The state for reads of bytes.
 pub(super) struct Reader<'a> {
     pub(super) views: &'a mut Views,
     pub(super) decorations: &'a Decorations,
@@ -496,7 +499,7 @@ impl Reader<'_> {
         }
         let word = b.u32_type();
         if bytes == 4 {
-            // As it is: a view by the vector type itself.
+            // A view with the vector type itself as unit.
             return Some(self.unit(b, ty, total, address));
         }
         let unit = if total == 4 { word } else { b.globals.vector(b.module, word, total / 4) };
@@ -515,7 +518,7 @@ impl Reader<'_> {
     }
 }
 
-/// Memory operands without the alignment, which is that of another memory.
+/// Returns memory operands without the alignment, which is that of other memory.
 pub(super) fn unaligned(operands: &[Operand]) -> Vec<Operand> {
     let mut out = operands.to_vec();
     let aligned = MemoryAccess::Aligned.0;
@@ -528,7 +531,7 @@ pub(super) fn unaligned(operands: &[Operand]) -> Vec<Operand> {
     out
 }
 
-/// Memory operands (that have none) with an alignment.
+/// Adds an alignment to memory operands that have none.
 pub(super) fn with_alignment(mut operands: Vec<Operand>, bytes: u32) -> Vec<Operand> {
     let mask = operands.first().map_or(0, |o| o.word()) | MemoryAccess::Aligned.0;
     if operands.is_empty() {
@@ -539,7 +542,8 @@ pub(super) fn with_alignment(mut operands: Vec<Operand>, bytes: u32) -> Vec<Oper
     operands
 }
 
-/// Vulkan asks of every parameter that points to PhysicalStorageBuffer memory that it says whether it is the only one to.
+/// Decorates a pointer parameter: Vulkan requires every parameter that points to PhysicalStorageBuffer memory to state
+/// its aliasing.
 pub(super) fn aliased_parameter(b: &mut FunctionBuilder<'_>, id: Id) {
     let parameter = b.module.def_inst(id).filter(|i| i.op == Op::FunctionParameter);
     let pointer = parameter.and_then(|i| i.ty).and_then(|t| Type::of(b.module, t));

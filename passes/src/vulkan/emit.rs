@@ -1,4 +1,4 @@
-//! Making instructions in place of others.
+//! Emits instructions and replaces results.
 
 use super::Kernel;
 use coop_ir::types::{Scalar, Type};
@@ -24,7 +24,7 @@ impl Kernel<'_> {
         self.out.push(r);
     }
 
-    /// Emits an instruction in place of another, whose id its result has.
+    /// Emits an instruction in place of another, with the same result id.
     pub(super) fn instead(&mut self, r: InstRef, op: Op, ty: Id, operands: impl IntoIterator<Item = Operand>) {
         let result = self.m.inst(r).result;
         self.m.replace(r, Inst::new(op, Some(ty), result, operands).at(self.origin));
@@ -36,9 +36,9 @@ impl Kernel<'_> {
         self.out.push(r);
     }
 
-    /// Lets a value stand for what an instruction gives, which goes.
+    /// Replaces the result of an instruction by a value; the instruction is dropped.
     pub(super) fn stand_in(&mut self, r: InstRef, value: Id) {
-        // A value that is made of itself, in a module that is not well formed, would have no end.
+        // In a module that is not well formed a value may depend on itself.
         let value = self.now(value);
         if let Some(id) = self.m.inst(r).result.filter(|id| *id != value) {
             self.instead_of.insert(id, value);
@@ -46,7 +46,7 @@ impl Kernel<'_> {
         self.m.forget(r);
     }
 
-    /// The value that stands for an id.
+    /// Returns the value that replaces an id.
     pub(super) fn now(&self, mut id: Id) -> Id {
         while let Some(next) = self.instead_of.get(&id) {
             id = *next;
@@ -70,19 +70,19 @@ impl Kernel<'_> {
         self.g.constant(self.m, Scalar::Int { width: 64, signed: false }, value)
     }
 
-    /// A constant of an unsigned type of 32 or 64 bits.
+    /// Returns a constant of an unsigned type of 32 or 64 bits.
     pub(super) fn number(&mut self, width: u32, value: u64) -> Id {
         if width == 64 { self.u64(value) } else { self.u32(value as u32) }
     }
 
-    /// The value of an integer constant of 32 or 64 bits.
+    /// Returns the value of an integer constant of 32 or 64 bits.
     pub(super) fn known(&self, id: Id) -> Option<u64> {
         let inst = self.m.def_inst(id).filter(|i| i.op == Op::Constant)?;
         let high = inst.word(1).map_or(0, u64::from);
         Some(high << 32 | u64::from(inst.word(0)?))
     }
 
-    /// `value + more`, in an unsigned type of that width.
+    /// Emits `value + more`, in an unsigned type of that width.
     pub(super) fn plus(&mut self, width: u32, value: Id, more: u64) -> Id {
         let mask = if width == 64 { u64::MAX } else { u64::from(u32::MAX) };
         if more & mask == 0 {
@@ -95,7 +95,7 @@ impl Kernel<'_> {
         self.ids(Op::IAdd, ty, &[value, more])
     }
 
-    /// `a + b`, in an unsigned type of that width.
+    /// Emits `a + b`, in an unsigned type of that width.
     pub(super) fn sum(&mut self, width: u32, a: Id, b: Id) -> Id {
         if let Some(known) = self.known(a) {
             return self.plus(width, b, known);
@@ -107,7 +107,7 @@ impl Kernel<'_> {
         self.ids(Op::IAdd, ty, &[a, b])
     }
 
-    /// `value * by`, in an unsigned type of that width.
+    /// Emits `value * by`, in an unsigned type of that width.
     pub(super) fn times(&mut self, width: u32, value: Id, by: u64) -> Id {
         if by == 1 {
             return value;
@@ -125,12 +125,12 @@ impl Kernel<'_> {
         self.ids(op, ty, &[value, by])
     }
 
-    /// A value as another type of the same width.
+    /// Casts a value to another type of the same width.
     pub(super) fn cast(&mut self, value: Id, to: Id) -> Id {
         if self.m.type_of(value) == Some(to) { value } else { self.ids(Op::Bitcast, to, &[value]) }
     }
 
-    /// An integer of any width as an unsigned one of another. Wider ones are sign-extended where `signed`.
+    /// Converts an integer to an unsigned one of another width, sign-extending if `signed`.
     pub(super) fn resize(&mut self, value: Id, width: u32, signed: bool) -> Id {
         let ty = self.m.type_of(value);
         let Some(Scalar::Int { width: from, .. }) = ty.and_then(|t| coop_ir::types::scalar(self.m, t)) else {
@@ -147,17 +147,17 @@ impl Kernel<'_> {
                 return self.number(width, extended);
             }
         }
-        // Integer types of kernels have no sign, so the instruction says what is meant.
+        // Integer types of kernels have no signedness: the instruction determines it.
         let op = if signed && from < width { Op::SConvert } else { Op::UConvert };
         self.ids(op, to, &[value])
     }
 
-    /// The number type that a scalar or vector type is made of, and how many.
+    /// Returns the component of a scalar or vector type, and the number of components.
     pub(super) fn shape(&self, ty: Id) -> Option<(Scalar, u32)> {
         coop_ir::types::scalar_or_vector(self.m, ty)
     }
 
-    /// The type of a vector's components, or the type itself.
+    /// Returns the component type of a vector, or the type itself.
     pub(super) fn component(&self, ty: Id) -> Id {
         match Type::of(self.m, ty) {
             Some(Type::Vector { elem, .. }) => elem,

@@ -1,5 +1,5 @@
-//! Pointers that only count: loops over the objects of an array that do nothing with them, as compilers leave them of
-//! constructors. They are integers afterwards: how many objects a pointer is behind the first.
+//! Turns pointers that only count into integers: the index of the object they point to. Compilers leave such pointers
+//! in loops over the objects of an array whose constructors do nothing.
 
 use crate::ssa;
 use coop_ir::builder::Globals;
@@ -11,7 +11,7 @@ use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
 const WORD: Scalar = Scalar::Int { width: 64, signed: false };
 
-/// Makes integers of them in function `f`.
+/// Turns them into integers in function `f`.
 pub(super) fn run(m: &mut Module, g: &mut Globals, f: usize) {
     let phis = m.functions[f].insts().filter(|r| {
         let inst = m.inst(*r);
@@ -25,11 +25,11 @@ pub(super) fn run(m: &mut Module, g: &mut Globals, f: usize) {
     }
 }
 
-/// A phi of pointers with what is made of it.
+/// A phi of pointers with the instructions derived from it.
 struct Web {
     phi: InstRef,
     start: Id,
-    /// Pointers so many objects behind another one, in the order of the function.
+    /// Pointers at an offset of so many objects from another one, in the order of the function.
     steps: Vec<InstRef>,
     /// Conversions to integers, which are only compared.
     numbers: Vec<InstRef>,
@@ -77,7 +77,7 @@ impl Search<'_> {
         if starts.next().is_some() || web.start == result {
             return None;
         }
-        // What the numbers are compared with is counted from the same start.
+        // The end of the comparison is counted from the same start.
         for r in web.numbers.clone() {
             for compare in self.users.of(self.m.inst(r).result?) {
                 for other in self.m.inst(*compare).ids() {
@@ -98,7 +98,7 @@ impl Search<'_> {
         web.steps.sort_unstable();
         web.steps.dedup();
         web.compares.dedup();
-        // The end may be looked at here only.
+        // The end pointer must have no other use.
         let shown =
             |r: &InstRef| self.m.inst(*r).result.map(|id| self.users.beyond_notes(self.m, id).collect::<Vec<_>>());
         let all = web.steps.iter().chain(&web.numbers).chain(&web.compares);
@@ -106,7 +106,7 @@ impl Search<'_> {
         web.steps.iter().all(|r| shown(r).is_some_and(|u| u.iter().all(|r| known.contains(r)))).then_some(web)
     }
 
-    /// The instruction that makes a pointer so many objects behind `start`.
+    /// Returns the instruction that makes a pointer so many objects after `start`.
     fn behind(&self, start: Id, pointer: Id) -> Option<InstRef> {
         let at = self.m.def(pointer)?;
         let step = self.m.inst(at);

@@ -1,13 +1,13 @@
-//! Numbers in the code that is made, with what is known of them: constants fold, remainders that change nothing are
-//! not taken, and it is known how a number moves along a run of neighbouring elements and what it is a multiple of.
+//! Emits index arithmetic with known facts about each number: constants fold, redundant remainders are dropped, and
+//! each number knows its divisor, its bound, and how it changes along a run of adjacent elements.
 
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::{Id, Op};
 
-/// How a number changes from one element of a run to the next.
+/// The change of a number from one element of a run to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// Not at all.
+    /// None.
     Still,
     /// By one.
     One,
@@ -15,20 +15,20 @@ pub(super) enum Step {
     Free,
 }
 
-/// A 32-bit unsigned number: that of the first element of a run.
+/// A 32-bit unsigned number: its value at the first element of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Num {
     pub(super) at: Index,
     pub(super) step: Step,
     /// A power of two that divides it.
     pub(super) align: u32,
-    /// What it is less than, if something is known; for all elements of the run.
+    /// An upper bound (exclusive) for all elements of the run, if one is known.
     pub(super) below: Option<u32>,
 }
 
 const MAX_ALIGN: u32 = 1 << 31;
 
-/// The largest power of two that divides `value`.
+/// Returns the largest power of two that divides `value`.
 pub(super) fn power(value: u32) -> u32 {
     if value == 0 { MAX_ALIGN } else { 1 << value.trailing_zeros() }
 }
@@ -49,29 +49,29 @@ impl Num {
         }
     }
 
-    /// The same, where it is known to be less than `limit`.
+    /// Returns the same number, known to be less than `limit`.
     pub(super) fn less_than(mut self, limit: u32) -> Num {
         self.below = Some(self.below.map_or(limit, |b| b.min(limit)));
         self
     }
 }
 
-/// Makes code, or only finds out what it would be like.
-pub(super) struct Calc<'a, 'm> {
+/// Emits code, or only computes the facts about its results.
+pub(super) struct IndexMath<'a, 'm> {
     builder: Option<&'a mut FunctionBuilder<'m>>,
     dummies: u32,
-    /// How many elements the runs have.
+    /// The number of elements of a run.
     pub(super) count: u32,
 }
 
-impl<'a, 'm> Calc<'a, 'm> {
-    pub(super) fn new(b: &'a mut FunctionBuilder<'m>, count: u32) -> Calc<'a, 'm> {
-        Calc { builder: Some(b), dummies: 0, count }
+impl<'a, 'm> IndexMath<'a, 'm> {
+    pub(super) fn new(b: &'a mut FunctionBuilder<'m>, count: u32) -> IndexMath<'a, 'm> {
+        IndexMath { builder: Some(b), dummies: 0, count }
     }
 
-    /// Makes nothing.
-    pub(super) fn dry(count: u32) -> Calc<'a, 'm> {
-        Calc { builder: None, dummies: 0, count }
+    /// Makes a value that emits no code.
+    pub(super) fn dry(count: u32) -> IndexMath<'a, 'm> {
+        IndexMath { builder: None, dummies: 0, count }
     }
 
     fn dummy(&mut self) -> Id {
@@ -79,7 +79,7 @@ impl<'a, 'm> Calc<'a, 'm> {
         Id::new(u32::MAX - self.dummies).unwrap_or_else(|| unreachable!("far from 0"))
     }
 
-    /// An operation that is not folded.
+    /// Emits an operation that does not fold.
     fn number(&mut self, op: Op, x: Index, y: Index) -> Index {
         match &mut self.builder {
             Some(b) => b.u32_op(op, x, y),
@@ -97,7 +97,7 @@ impl<'a, 'm> Calc<'a, 'm> {
             (Step::Still, step) | (step, Step::Still) => step,
             _ => Step::Free,
         };
-        // Each is below, so the sum is below their sum less one.
+        // Each is below its bound, so the sum is below the sum of the bounds less one.
         let below = x.below.zip(y.below).and_then(|(a, b)| a.checked_add(b)?.checked_sub(1));
         Num { at, step, align: x.align.min(y.align), below }
     }
@@ -139,7 +139,7 @@ impl<'a, 'm> Calc<'a, 'm> {
         Num { at, step, align, below }
     }
 
-    /// Quotient and remainder by `d`, which is not 0.
+    /// Returns quotient and remainder by `d`, which is not 0.
     pub(super) fn div_rem(&mut self, x: Num, d: Num) -> (Num, Num) {
         let Some(k) = d.constant() else { return self.div_rem_value(x, d) };
         if k <= 1 {
@@ -152,7 +152,7 @@ impl<'a, 'm> Calc<'a, 'm> {
             Index::Const(a) => (Index::Const(a / k), Index::Const(a % k)),
             at if k.is_power_of_two() => {
                 let quotient = self.number(Op::ShiftRightLogical, at, Index::Const(k.trailing_zeros()));
-                // A multiple leaves nothing.
+                // The remainder of a multiple is 0.
                 let rest =
                     if x.align >= k { Index::Const(0) } else { self.number(Op::BitwiseAnd, at, Index::Const(k - 1)) };
                 (quotient, rest)
@@ -191,7 +191,7 @@ impl<'a, 'm> Calc<'a, 'm> {
         (q, Num { at: rest, step, align: x.align.min(d.align), below: x.below })
     }
 
-    /// The last number of a run.
+    /// Returns the last number of a run.
     pub(super) fn last(&mut self, x: Num) -> Num {
         let more = if x.step == Step::One { self.count - 1 } else { 0 };
         let mut end = x;
@@ -200,7 +200,7 @@ impl<'a, 'm> Calc<'a, 'm> {
         if more == 0 { x } else { self.add(end, Num::known(more)) }
     }
 
-    /// Returns whether `x` compares with `y`: `Err` if that is known.
+    /// Compares `x` with `y`: `Err` if the result is known.
     pub(super) fn compare(&mut self, op: Op, x: Num, y: Num) -> Result<Id, bool> {
         if let (Index::Const(a), Index::Const(b)) = (x.at, y.at) {
             return Err(match op {
@@ -218,7 +218,7 @@ impl<'a, 'm> Calc<'a, 'm> {
         })
     }
 
-    /// `x` or `y`; either may be missing.
+    /// Returns the disjunction of two conditions; a missing one is false.
     pub(super) fn or(&mut self, x: Option<Id>, y: Option<Id>) -> Option<Id> {
         match (x, y) {
             (Some(x), Some(y)) => Some(self.logical(Op::LogicalOr, x, y)),
@@ -226,7 +226,7 @@ impl<'a, 'm> Calc<'a, 'm> {
         }
     }
 
-    /// A condition that holds.
+    /// Returns a condition that is true.
     pub(super) fn truth(&mut self) -> Option<Id> {
         Some(match &mut self.builder {
             Some(b) => b.compare(Op::IEqual, Index::Const(0), Index::Const(0)),
@@ -261,7 +261,7 @@ impl<'a, 'm> Calc<'a, 'm> {
         }
     }
 
-    /// `x` with all bits changed.
+    /// Returns the bitwise complement of `x`.
     pub(super) fn not(&mut self, x: Num) -> Num {
         let ones = Num::known(u32::MAX);
         let at = match x.at {

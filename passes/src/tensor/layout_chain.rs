@@ -1,20 +1,20 @@
-//! What layouts and views consist of, as values of the module.
+//! Decodes the parts of tensor layouts and views, as values of the module.
 
 use super::{CLAMP_MIRRORED, OF_LAYOUT, OF_VIEW};
 use coop_ir::constant::Constants;
 use coop_ir::{Id, Module, Op};
 
-/// What a tensor layout type says.
+/// The operands of a tensor layout type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct LayoutType {
     pub(super) rank: usize,
     pub(super) clamp: u32,
 }
 
-/// What a tensor view type says.
+/// The operands of a tensor view type.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct ViewType {
-    /// For each dimension, from the outermost, the one that takes its place.
+    /// The permutation: for each dimension, from the outermost, the one that takes its place.
     pub(super) order: Vec<usize>,
     pub(super) sized: bool,
 }
@@ -27,16 +27,16 @@ pub(super) enum TensorType {
 }
 
 impl TensorType {
-    /// Decodes a type; `Err` says what is wrong with it. `Ok(None)`: it is something else.
+    /// Decodes a type; `Err` says what is wrong with it. `Ok(None)`: it is another type.
     pub(super) fn of(m: &Module, constants: &Constants, ty: Id) -> Result<Option<TensorType>, String> {
         let Some(inst) = m.def_inst(ty) else { return Ok(None) };
         let number = |i: usize, what: &str| {
             let value = inst.id(i).and_then(|id| constants.get(id).fixed());
-            value.ok_or_else(|| format!("{what} of the type {ty} is no known constant"))
+            value.ok_or_else(|| format!("{what} of the type {ty} is not a known constant"))
         };
         match inst.op {
             Op::TypeTensorLayoutNV => {
-                // SPV_NV_tensor_addressing has five; blocked layouts of other extensions have a sixth.
+                // SPV_NV_tensor_addressing has five modes; blocked layouts of other extensions have a sixth.
                 let (rank, clamp) = (number(0, "the number of dimensions")?, number(1, "the clamp mode")?);
                 if !(1..=6).contains(&rank) || clamp > u64::from(CLAMP_MIRRORED) {
                     return Err(format!("a tensor layout of {rank} dimensions and clamp mode {clamp}"));
@@ -60,7 +60,7 @@ impl TensorType {
         }
     }
 
-    /// How many values a layout or view of the type consists of.
+    /// Returns the number of parts of a layout or view of the type.
     pub(super) fn parts(&self) -> usize {
         match self {
             TensorType::Layout(l) => 5 * l.rank + 1,
@@ -69,7 +69,7 @@ impl TensorType {
     }
 }
 
-/// The parts of a layout, by kind; each kind has one for each dimension. Behind them is the clamp value.
+/// The parts of a layout, by kind; each kind has one for each dimension. After them comes the clamp value.
 pub(super) mod layout {
     pub(in crate::tensor) const BLOCK: usize = 0;
     pub(in crate::tensor) const EXTENT: usize = 1;
@@ -78,7 +78,7 @@ pub(super) mod layout {
     pub(in crate::tensor) const SPAN: usize = 4;
 }
 
-/// The chain in front of an access, followed back: the parts of what it makes.
+/// Follows the chain in front of an access: returns the type and the parts of the layout or view.
 pub(super) fn chain(m: &Module, constants: &Constants, value: Id) -> Option<(TensorType, Vec<Id>)> {
     let ty = TensorType::of(m, constants, m.type_of(value)?).ok()??;
     let mut found: Vec<Option<Id>> = vec![None; ty.parts()];
@@ -122,7 +122,7 @@ fn place(ty: &TensorType, op: Op, operands: &[Id], found: &mut [Option<Id>]) {
     }
 }
 
-/// The instructions after `Create` that make a layout or view with these parts: opcode and operands.
+/// Returns the instructions after `Create` that make a layout or view with these parts: opcode and operands.
 pub(super) fn steps(ty: &TensorType, parts: &[Id]) -> Vec<(Op, Vec<Id>)> {
     match ty {
         TensorType::Layout(l) => {

@@ -1,11 +1,11 @@
-//! Matrices of 16-bit integers that hold bfloat16 become matrices of bfloat16, for devices that have those.
+//! Changes matrices of 16-bit integers that hold bfloat16 into matrices of bfloat16, for devices that have those.
 //!
-//! Precondition: [`super::numbers`] has put bit casts where such matrices are computed with. Effect: a type all of whose
-//! values are loaded, stored, moved about and cast has bfloat16 components, under its id; the casts are copies, and
-//! single elements are cast where they are taken out or put in. A type whose values anything else is done with, such as
-//! arithmetic on the integers, stays what it is.
+//! Precondition: [`super::float_conversions`] has put bit casts where such matrices are computed with. Effect: a type
+//! all of whose values are loaded, stored, moved and cast gets bfloat16 components, under its id; the casts become
+//! copies, and single elements are cast where they are extracted or inserted. A type whose values are used otherwise,
+//! such as by integer arithmetic, stays as it is.
 
-use super::edit::Edit;
+use super::rewriter::Rewriter;
 use crate::Refusal;
 use coop_ir::builder::require_capability;
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -19,7 +19,7 @@ pub(super) fn run(m: &mut Module) -> Result<(), Refusal> {
     if pairs.is_empty() {
         return Ok(());
     }
-    let mut e = Edit::new(m);
+    let mut e = Rewriter::new(m);
     let ineligible = Usage::new(&e, &pairs).ineligible();
     pairs.retain(|ty, _| !ineligible.contains(ty));
     if pairs.is_empty() {
@@ -49,18 +49,18 @@ fn pairs(m: &Module) -> FxHashMap<Id, Id> {
     out
 }
 
-/// What is done with values of some types.
+/// The uses of values of the candidate types.
 struct Usage<'a, 'm> {
-    e: &'a Edit<'m>,
+    e: &'a Rewriter<'m>,
     pairs: &'a FxHashMap<Id, Id>,
 }
 
 impl Usage<'_, '_> {
-    fn new<'a, 'm>(e: &'a Edit<'m>, pairs: &'a FxHashMap<Id, Id>) -> Usage<'a, 'm> {
+    fn new<'a, 'm>(e: &'a Rewriter<'m>, pairs: &'a FxHashMap<Id, Id>) -> Usage<'a, 'm> {
         Usage { e, pairs }
     }
 
-    /// The type, where it is one of them.
+    /// Returns the type if it is a candidate.
     fn one(&self, ty: Option<Id>) -> Option<Id> {
         ty.filter(|t| self.pairs.contains_key(t))
     }
@@ -69,7 +69,7 @@ impl Usage<'_, '_> {
         self.one(id.and_then(|id| self.e.m.type_of(id)))
     }
 
-    /// The matrix type that a chain of accesses goes through, to an element.
+    /// Returns the matrix type that an access chain to an element goes through.
     fn through(&self, inst: &Inst) -> Option<Id> {
         if !inst.op.is_member_chain() {
             return None;
@@ -88,13 +88,13 @@ impl Usage<'_, '_> {
         None
     }
 
-    /// Pointers to elements, with the matrix types.
+    /// Returns the pointers to elements, with the matrix types.
     fn element_pointers(&self) -> FxHashMap<Id, Id> {
         let insts = self.e.m.functions.iter().flat_map(|f| f.insts()).map(|r| self.e.m.inst(r));
         insts.filter_map(|i| Some((i.result?, self.through(i)?))).collect()
     }
 
-    /// The types whose values something else is done with than a change of type allows.
+    /// Returns the types whose values have uses that a change of the component type does not allow.
     fn ineligible(&self) -> FxHashSet<Id> {
         let pointers = self.element_pointers();
         let mut out = FxHashSet::default();
@@ -128,7 +128,7 @@ impl Usage<'_, '_> {
                     let pair = |a: Option<Id>, b: Option<Id>| a.and_then(|a| self.pairs.get(&a).copied()) == b;
                     pair(from, to) || pair(to, from)
                 }
-                // One element, not one behind another composite.
+                // Only a single element, not one inside another composite.
                 Op::CompositeExtract => inst.operands.len() == 2,
                 Op::CompositeInsert => inst.operands.len() == 3,
                 Op::CompositeConstruct => inst.operands.len() == 1,
@@ -141,7 +141,7 @@ impl Usage<'_, '_> {
             if !fits {
                 out.extend(mentioned);
             }
-            // What points to an element is only loaded from and stored to.
+            // Pointers to elements are only loaded from and stored to.
             for (at, id) in inst.ids().enumerate() {
                 let access = inst.op == Op::Load || inst.op == Op::Store && at == 0;
                 if let Some(ty) = pointers.get(&id).filter(|_| !access && !matches!(inst.op, Op::Name | Op::Decorate)) {
@@ -160,20 +160,20 @@ struct Retype {
 }
 
 impl Retype {
-    fn cast(&self, e: &mut Edit<'_>, value: Id) -> Id {
+    fn cast(&self, e: &mut Rewriter<'_>, value: Id) -> Id {
         e.ids(Op::Bitcast, self.bf16, &[value])
     }
 
-    /// Replaces an instruction that gives an integer by one that gives bfloat16, and a cast of that.
-    fn cast_result(&self, e: &mut Edit<'_>, r: InstRef) {
+    /// Replaces an instruction that returns an integer by one that returns bfloat16, and a cast of that.
+    fn cast_result(&self, e: &mut Rewriter<'_>, r: InstRef) {
         let inst = e.m.inst(r).clone();
         let raw = e.op(inst.op, self.bf16, inst.operands.iter().copied());
         e.replace(r, Op::Bitcast, [raw.into()]);
     }
 
-    fn inst(&self, e: &mut Edit<'_>, r: InstRef) -> Result<bool, Refusal> {
+    fn inst(&self, e: &mut Rewriter<'_>, r: InstRef) -> Result<bool, Refusal> {
         let inst = e.m.inst(r).clone();
-        let is = |e: &Edit<'_>, id: Option<Id>| {
+        let is = |e: &Rewriter<'_>, id: Option<Id>| {
             id.and_then(|id| e.m.type_of(id)).is_some_and(|t| self.pairs.contains_key(&t))
         };
         let own = inst.ty.is_some_and(|t| self.pairs.contains_key(&t));
@@ -214,8 +214,8 @@ impl Retype {
         Ok(true)
     }
 
-    /// The types and their constants.
-    fn globals(&self, e: &mut Edit<'_>) {
+    /// Rewrites the types and their constants.
+    fn globals(&self, e: &mut Rewriter<'_>) {
         for r in e.m.globals.clone() {
             let inst = e.m.inst(r).clone();
             if inst.op == Op::ConstantComposite && inst.ty.is_some_and(|t| self.pairs.contains_key(&t)) {
