@@ -361,7 +361,8 @@ impl<'t> Assembler<'t> {
                     match float.map(|f| f.parse(token, &mut words)) {
                         Some(Ok(())) => words[0],
                         _ => {
-                            let message = format!("after a `!` word, `{}` is not an id, number or string", shorten(token));
+                            let message =
+                                format!("after a `!` word, `{}` is not an id, number or string", shorten(token));
                             return self.fault(self.at, message);
                         }
                     }
@@ -602,7 +603,8 @@ impl<'t> Assembler<'t> {
             return self.fault(index, format!("expected an id, found `{}`", shorten(token)));
         };
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-            return self.fault(index, format!("`{}` is not an id: letters, digits and `_` make a name", shorten(token)));
+            return self
+                .fault(index, format!("`{}` is not an id: letters, digits and `_` make a name", shorten(token)));
         }
         let number = match id_number(token) {
             Some(number) => number,

@@ -69,9 +69,11 @@ pub(crate) fn check(cx: &Cx, a: &LoadStore, out: &mut Sink) {
     let sides: [(&str, &Const, u64, usize); 2] = [("rows", &matrix.rows, rows, 2), ("columns", &matrix.cols, cols, 3)];
     for (name, n, of, type_operand) in sides {
         out.judge(&SHAPE, Verdict::of(n, |n| n.is_multiple_of(of)), a.at, || {
-            Draft::new(format!("{n} {name} of {matrix} are not a multiple of {of}, which a group of {group} blocks has"))
-                .label(a.at, Part::Operand(operand), format!("groups of {group}"))
-                .label_opt(cx.decl(matrix), Part::Operand(type_operand), format!("{n} {name}"))
+            Draft::new(format!(
+                "{n} {name} of {matrix} are not a multiple of {of}, which a group of {group} blocks has"
+            ))
+            .label(a.at, Part::Operand(operand), format!("groups of {group}"))
+            .label_opt(cx.decl(matrix), Part::Operand(type_operand), format!("{n} {name}"))
         });
     }
 }
