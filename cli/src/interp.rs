@@ -21,7 +21,7 @@ pub struct InterpArgs {
     /// How the products of float matrices are added up
     #[arg(long, value_name = "NAME", value_enum)]
     pub mul_add: Option<MulAddName>,
-    /// What counts where devices differ from the specifications
+    /// The behavior where devices differ from the specifications
     #[arg(long, value_name = "NAME", value_enum)]
     pub semantics: Option<SemanticsName>,
     /// How many instructions a workgroup may execute; 100000000 without this
@@ -57,12 +57,12 @@ pub enum MulAddName {
     Highest,
 }
 
-/// Whose semantics.
+/// The values of `--semantics`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum SemanticsName {
     /// The specifications' (the default)
     Spec,
-    /// What was observed on an NVIDIA H100
+    /// As observed on an NVIDIA H100
     Nvidia,
 }
 
@@ -113,7 +113,7 @@ impl InterpArgs {
         matches!(self.mul_add, None | Some(MulAddName::Exact))
     }
 
-    /// Returns true if to do as an H100 does.
+    /// True if it does as an H100 does.
     pub fn is_nvidia(&self) -> bool {
         self.semantics == Some(SemanticsName::Nvidia)
     }

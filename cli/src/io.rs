@@ -16,7 +16,7 @@ const DASH: &str = "-";
 pub struct FileError {
     /// The file as the user named it.
     pub name: String,
-    /// What is wrong: lower case, no final period.
+    /// The message: lower case, no final period.
     pub message: String,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
-/// What a file holds.
+/// The format of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// SPIR-V words, in either byte order.
@@ -44,7 +44,7 @@ pub struct Loaded {
     pub name: String,
     /// The file's bytes.
     pub bytes: Vec<u8>,
-    /// What they are.
+    /// The format of the contents.
     pub format: Format,
     /// The module.
     pub module: Module,

@@ -1,7 +1,7 @@
-//! What the three tools share: reading and writing modules, options, exit statuses, and how findings are shown.
+//! Code that the three tools share: reading and writing modules, options, exit statuses, and the rendering of findings.
 //!
-//! A tool's `main` is one line: [`run`] with a function that answers a [`Status`]. A panic anywhere below it is a bug
-//! of ours and is reported as one.
+//! A tool's `main` is one line: [`run`] with a function that returns a [`Status`]. A panic anywhere below it is a bug
+//! in the tool and is reported as one.
 
 pub mod args;
 pub mod check;

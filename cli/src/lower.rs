@@ -64,7 +64,7 @@ enum LanesArg {
     LocalIndex,
 }
 
-/// What runs the output.
+/// The environment that runs the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum EnvArg {
     /// Vulkan: OpenCL kernels become compute shaders, with their arguments in push constants
@@ -84,17 +84,17 @@ struct Cli {
     /// Write assembly text instead of words
     #[arg(short = 't', long)]
     text: bool,
-    /// What the output may contain
+    /// The cooperative matrices that the output may contain
     #[arg(long, value_enum, default_value_t)]
     target: TargetArg,
-    /// What a lane of a subgroup-scope matrix is
+    /// The lanes of a subgroup-scope matrix
     #[arg(long, value_enum, default_value = "subgroup")]
     lanes: LanesArg,
-    /// What holds where texts and hardware differ: default strides with partial blocks, clips with an offset, matrices
-    /// larger than their spans, the step of a decode function's pointer
+    /// The behavior where specifications and hardware differ: default strides with partial blocks, clips with an
+    /// offset, matrices larger than their spans, the step of a decode function's pointer
     #[arg(long, value_enum, default_value = "spec")]
     semantics: SemanticsName,
-    /// What offsets and bounds of Intel's checked loads and stores count
+    /// The unit of offsets and bounds of Intel's checked loads and stores
     #[arg(long, value_enum, default_value = "implementations")]
     checked: CheckedArg,
     /// How numbers are multiplied that Intel's instructions take as tf32
@@ -114,7 +114,7 @@ struct Cli {
     /// Constants of matrices that no value was given for take their defaults
     #[arg(long)]
     spec_defaults: bool,
-    /// What runs the output, if it is not what runs the input
+    /// The environment that runs the output, if not that of the input
     #[arg(long, value_enum)]
     env: Option<EnvArg>,
     /// The size of a kernel's workgroups, where it says none: for --env vulkan, and for the shared memory that each subgroup
@@ -393,13 +393,13 @@ fn write(
     Ok(())
 }
 
-/// What the device has not that the output needs.
+/// Returns the errors of the output on the device: features that it needs and the device lacks.
 fn lacking(profile: &Arc<Profile>, module: &Module, options: &Options<'_>, subgroup_size: Option<u32>) -> Vec<String> {
     let found = coopmat::fit::lacking(module, options, profile, subgroup_size);
     found.iter().map(|f| format!("{} [{}]", f.message, f.rule.id)).collect()
 }
 
-/// What the pipeline must be given, for the one who reads.
+/// Prints the requirements of the output on the pipeline.
 fn say(cli: &Cli, loaded: &Loaded, lowered: &Lowered) {
     let report = &lowered.report;
     if !report.changed {

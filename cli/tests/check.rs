@@ -372,7 +372,7 @@ fn the_line_in_the_shader() {
     }
 }
 
-/// What a run reports is in the catalogue, by name.
+/// The kinds of findings of a run are in the catalogue, by name.
 #[test]
 fn the_catalogue_has_what_a_run_reports() {
     use coop_exec::interp::FindingKind::*;

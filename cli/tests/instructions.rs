@@ -252,7 +252,7 @@ fn shown() -> Vec<Shown> {
     out
 }
 
-/// What became of an instruction.
+/// The fate of an instruction.
 #[derive(Clone, Default)]
 struct Found {
     done: Option<String>,

@@ -87,7 +87,7 @@ fn printed_and_parsed_again() {
     }));
 }
 
-/// What the checker finds at this level or above.
+/// Returns the findings of the checker at this level or above.
 fn findings(module: &Module, options: &coop_validate::Options, least: Level) -> Vec<String> {
     let report = coop_validate::check(module, options);
     let at_least = report.findings.iter().filter(|f| f.level >= least);
@@ -176,7 +176,7 @@ fn no_findings_with_all_values_of_the_engine() {
     no_findings(1);
 }
 
-/// Who executes what depends neither on the spec constants nor on the subgroup size.
+/// Uniformity depends neither on the specialization constants nor on the subgroup size.
 #[test]
 fn uniform_with_the_defaults_too() {
     let Some(modules) = modules() else { return };
@@ -258,7 +258,7 @@ fn spirv_val() -> Option<PathBuf> {
     None
 }
 
-/// What spirv-val has to find in a folder, so that its silence about the others means something.
+/// spirv-val finds an invalid module in a folder, so that its silence about the others means something.
 #[test]
 fn an_invalid_module_in_a_folder_is_found() {
     let Some(validator) = spirv_val() else { return };

@@ -131,7 +131,7 @@ fn scalar_code_of_kernels_runs_on_intels_runtime() {
     }
 }
 
-/// What pocl gets wrong has its place on the page, and is defined.
+/// The faults of pocl are in the document, and their modules are defined.
 #[test]
 fn pocl_ends_at_what_its_page_says() {
     let module = "testdata/drivers/pocl/nontemporal.spvasm";
@@ -201,15 +201,15 @@ fn edited(what: &str, name: &str, edits: &[(&str, &str)]) -> String {
     text
 }
 
-/// What compilers emit besides what ours do: each is a change to the text of a kernel's module, and what comes of it is
-/// lowered, to scalar code and with matrices, and does the same.
+/// Other compilers' forms of kernels: each is a change to the text of a kernel's module. The result is lowered, to
+/// scalar code and with matrices, and gives the same.
 #[test]
 fn deviations_of_compilers_are_accepted() {
     let struct_pointer = (
         "%_ptr_Generic_half = OpTypePointer Generic %half\n",
         "%_ptr_Generic_half = OpTypePointer Generic %half\n%wrapped = OpTypeStruct %half\n%wrapped_pointer = OpTypePointer Generic %wrapped\n",
     );
-    /// What it is, the kernel, and what stands in it instead of what.
+    /// A description, the kernel, and pairs of a text and its replacement.
     type Change<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
     let changes: [Change<'_>; 5] = [
         (
@@ -343,7 +343,7 @@ fn strides_and_bounds_of_64_bits_keep_their_bits_on_surfaces() {
     }
 }
 
-/// What a kernel's host sees: its name, the types of its arguments, and its execution modes.
+/// Returns the interface of a kernel to its host: its name, the types of its arguments, and its execution modes.
 fn interface(m: &Module) -> Vec<String> {
     let entry = entry_points(m, &Decorations::new(m)).into_iter().next().expect("a kernel");
     let function = m.functions.iter().find(|f| m.inst(f.def).result == Some(entry.function)).expect("its function");

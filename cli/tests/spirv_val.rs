@@ -76,7 +76,7 @@ fn spirv_val() -> Option<PathBuf> {
     None
 }
 
-/// What spirv-val says against a module, if it does.
+/// Returns the error of spirv-val for a module, if any.
 fn refusal(tool: &Path, case: &Case) -> Option<String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("spirv_val");
     std::fs::create_dir_all(&folder).expect("writable");
@@ -223,7 +223,7 @@ fn page(
     out
 }
 
-/// What a rule demands, in a line: the first paragraph of its documentation.
+/// Returns the first paragraph of a rule's documentation, in a line.
 fn sentence(rule: &Rule) -> String {
     let lines = rule.docs().skip_while(|l| !l.starts_with("## What it checks")).skip(1);
     let text: Vec<&str> = lines.take_while(|l| !l.starts_with("## ")).collect();

@@ -28,7 +28,7 @@ struct Variant {
     addresses: bool,
 }
 
-/// What becomes of the last three rows and five columns.
+/// The treatment of the last three rows and five columns.
 #[derive(Clone, Copy, PartialEq)]
 enum Beyond {
     /// They are in the tensors.
@@ -123,7 +123,7 @@ impl Variant {
         Case::parse(&text, Path::new("")).unwrap_or_else(|e| panic!("{}: {e}", self.name))
     }
 
-    /// What the sink holds afterwards, copied by hand.
+    /// Returns the expected contents of the sink, copied by hand.
     fn expected(&self, place: Place, case: &Case) -> Vec<u8> {
         let contents = |n: usize| case.contents(n, &|_| 0).expect("a fill");
         let (source, mut sink) = (contents(0), contents(1));
@@ -172,7 +172,7 @@ fn interpreted(module: &Module, case: &Case, semantics: Semantics) -> (Outcome, 
     (Interpreted::outcome(buffers, &report), report.findings)
 }
 
-/// What is wrong with an outcome.
+/// Describes the differences of an outcome from what is expected, if any.
 fn wrong(what: &str, variant: &Variant, place: Place, case: &Case, outcome: &Outcome) -> Option<String> {
     let complaints: Vec<&String> = outcome.messages.iter().chain(&outcome.faults).collect();
     if !complaints.is_empty() {
@@ -186,7 +186,7 @@ fn wrong(what: &str, variant: &Variant, place: Place, case: &Case, outcome: &Out
     at.map(|at| format!("{} {what} at {place:?}: element {at} differs", variant.name))
 }
 
-/// What variants are lowered to: scalar code, and tiles of devices with subgroups of 32 and of 8.
+/// Returns the targets of the lowering: scalar code, and tiles of devices with subgroups of 32 and of 8.
 fn targets() -> Vec<(Target, Profile, u32)> {
     let (h100, lavapipe) = (builtin("nvidia-h100"), builtin("mesa-lavapipe"));
     vec![

@@ -60,7 +60,7 @@ impl fmt::Debug for Lowered {
 pub struct Requirements {
     /// The subgroup size to require, by `VkPipelineShaderStageRequiredSubgroupSizeCreateInfo`.
     pub subgroup_size: Option<u32>,
-    /// True if to require full subgroups, by `VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT`.
+    /// True if the pipeline requires full subgroups, by `VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT`.
     pub full_subgroups: bool,
     /// Bytes of shared memory that the words have besides the module's own.
     pub shared_memory: u32,

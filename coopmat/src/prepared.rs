@@ -5,6 +5,7 @@ use crate::{Device, Outcome, PipelineOptions, Specialization, lowering};
 use coop_ir::constant::{Constants, SpecValue};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::entry_points;
+use coop_ir::spv::Capability;
 use coop_ir::types::Type;
 use coop_ir::{Module, Op, binary};
 use std::collections::BTreeMap;
@@ -62,13 +63,14 @@ impl Prepared {
             let constants = spec_constants(&module);
             let entries = entry_points(&module, &Decorations::new(&module));
             let entries = entries.into_iter().map(|entry| entry.name).collect();
-            let concerned = coop_validate::concerns_matrices(&module);
+            let types = module.has_capability(Capability::BFloat16TypeKHR);
+            let concerned = types || coop_validate::concerns_matrices(&module);
             Ok(Prepared { concerned, constants, entries, module, hash: OnceLock::new() })
         });
         prepared.unwrap_or_else(Err).map_err(ReadError)
     }
 
-    /// Returns whether the module has anything that is ever lowered: if not, each of its pipelines is [`Outcome::Native`].
+    /// Returns whether the module has anything that is ever lowered, matrices or bfloat16: if not, each of its pipelines is [`Outcome::Native`].
     pub fn has_matrices(&self) -> bool {
         self.concerned
     }

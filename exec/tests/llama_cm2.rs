@@ -119,7 +119,8 @@ fn all_cases() {
     assert!(run(|_, _| true) >= 100);
 }
 
-/// What an H100 gave the same natively, lowered to khr and lowered to scalar is written down, and has its case still.
+/// The results that an H100 gave natively, lowered to khr and lowered to scalar are recorded, and still have their
+/// cases.
 #[test]
 fn what_an_h100_agreed_on_is_listed() {
     let text = std::fs::read_to_string(testing::repository().join("testdata/llama/cm2/h100.txt")).unwrap();

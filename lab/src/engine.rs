@@ -324,7 +324,8 @@ fn attention(list: &mut List, choice: Choice, a: &Attention) {
         let mut splits = if groups < 2 * choice.cores { 2 * choice.cores / groups } else { 1 };
         let part = if splits > 1 { (a.kv / splits).max(1).next_multiple_of(columns) } else { a.kv };
         splits = a.kv.div_ceil(part);
-        let case = format!("attention-{}-{}-{}-{}-{}-{}-{splits}-{part}", a.head, a.rows, a.kv, a.k.name, a.v.name, a.mask);
+        let case =
+            format!("attention-{}-{}-{}-{}-{}-{}-{splits}-{part}", a.head, a.rows, a.kv, a.k.name, a.v.name, a.mask);
         list.cases.entry(case.clone().into()).or_insert_with(|| attention_case(a, splits, part));
         let integer = kind == Kind::Scalar && [Q4_0, Q8_0].contains(&a.k);
         let dots = if integer { "_int8" } else { "" };
@@ -390,7 +391,8 @@ fn attention_case(a: &Attention, splits: u32, part: u32) -> String {
          tolerance = {{ nmse = 1e-3 }}\n"
     );
     if splits == 1 {
-        let format = |of: &str, f: &Format| if f.is_plain() { String::new() } else { format!(", {of}-format = \"{}\"", f.name) };
+        let format =
+            |of: &str, f: &Format| if f.is_plain() { String::new() } else { format!(", {of}-format = \"{}\"", f.name) };
         let _ = write!(
             text,
             "[[expect]]\nattention = {{ q = \"Q\", k = \"K\", v = \"V\", o = \"O\", n = {rows}, kv = {kv}, head = {head}, \

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use coop_exec::case::{Case, Number};
 use coop_exec::error::Error;
 
-/// What to measure.
+/// A list of kernels to measure.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct List {
@@ -30,11 +30,11 @@ pub struct List {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Figure {
-    /// What it is called.
+    /// The name.
     pub name: String,
     /// The case file: inputs, operations, what comes out.
     pub case: PathBuf,
-    /// What a try's tile divides: workgroups in x, y and z are the quotients, rounded up.
+    /// The extents that a try's tile divides: workgroups in x, y and z are the quotients, rounded up.
     pub grid: [u32; 3],
     /// The module with workgroup-scope matrices.
     pub nv2: Contender,

@@ -75,7 +75,7 @@ fn mutate(words: &mut Vec<u32>, random: &mut Random) {
     }
 }
 
-/// What went wrong once.
+/// Inputs that failed once.
 #[test]
 fn found_modules() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/fuzz/checker");

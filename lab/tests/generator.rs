@@ -3,7 +3,7 @@
 use coop_ir::spv::Capability;
 use coop_ir::{Module, Op, binary, text, verify};
 use coop_lab::generator::diverge::{Constructs, diverge_with};
-use coop_lab::generator::{Dialect, Limits, Profile, generate};
+use coop_lab::generator::{Dialect, GeneratorProfile, Limits, generate};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -12,9 +12,9 @@ use std::process::{Command, Stdio};
 #[path = "../../ir/tests/common/mod.rs"]
 mod common;
 
-fn profiles() -> impl Iterator<Item = Profile> {
+fn profiles() -> impl Iterator<Item = GeneratorProfile> {
     let dialects = Dialect::ALL.into_iter().chain([Dialect::Kernel]);
-    let all = dialects.flat_map(|dialect| Limits::ALL.map(|limits| Profile { dialect, limits }));
+    let all = dialects.flat_map(|dialect| Limits::ALL.map(|limits| GeneratorProfile { dialect, limits }));
     all.filter(|p| p.dialect.has(p.limits))
 }
 

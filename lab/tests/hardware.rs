@@ -1,5 +1,5 @@
-//! What cooplower makes of the modules of `testdata/hardware`, against what a device wrote that runs them natively: in the interpreter, and
-//! on lavapipe.
+//! Compares the lowered modules of `testdata/hardware`, run in the interpreter and on lavapipe, with the results of a
+//! device that runs them natively.
 
 use std::path::{Path, PathBuf};
 
@@ -71,7 +71,7 @@ fn scalar(recorded: &Recorded<'_>, lanes: Lanes, size: u32) -> Result<(Vec<u32>,
     Ok((binary::write_words(&lowered.module), case))
 }
 
-/// What is wrong with an outcome.
+/// Describes the differences of an outcome from the recording.
 fn wrong(recorded: &Recorded<'_>, outcome: &Outcome, size: u32) -> Vec<String> {
     let mut out: Vec<String> = outcome.messages.iter().chain(&outcome.faults).cloned().collect();
     let different = |bounds| record::differences(&recorded.case, recorded.kept, outcome, bounds).expect("buffers");

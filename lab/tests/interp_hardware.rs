@@ -40,7 +40,7 @@ fn outcome(module: &Module, case: &Case, config: Config) -> Outcome {
     Interpreted::outcome(buffers, &report)
 }
 
-/// What differs from the device, and what is known to.
+/// Compares the interpreter with the device; known differences must still show.
 fn replay(semantics: Semantics, placement: Placement) {
     let config = Config { semantics, placement, ..Config::default() };
     let known = Known::load(&testing::repository().join(FOLDER).join("h100")).unwrap();

@@ -115,8 +115,8 @@ fn recorded_tensor_accesses_element_by_element() {
 
 /// Generated modules with tensor accesses, element by element.
 fn generated(seeds: std::ops::Range<u64>) -> (usize, Vec<String>) {
-    use coop_lab::generator::{Dialect, Limits, Profile, generate};
-    let profile = Profile { dialect: Dialect::Nv2, limits: Limits::Any };
+    use coop_lab::generator::{Dialect, GeneratorProfile, Limits, generate};
+    let profile = GeneratorProfile { dialect: Dialect::Nv2, limits: Limits::Any };
     let (mut done, mut failures) = (0, Vec::new());
     for seed in seeds {
         let made = generate(profile, &coop_lab::campaign::entropy(seed, 400));

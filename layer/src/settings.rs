@@ -31,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) always_lower: bool,
     /// True if modules that break rules are refused.
     pub(crate) check_rules: bool,
+    /// True if elements outside of tensors read as zero where layouts leave them undefined.
+    pub(crate) undefined_as_zero: bool,
     /// How long a lowering may take.
     pub(crate) time_limit: Duration,
     /// The most instructions that a lowering makes: about a hundred bytes each. Without it, the library's own limit.
@@ -52,6 +54,7 @@ impl Default for Settings {
             lanes: Lanes::Auto,
             always_lower: false,
             check_rules: true,
+            undefined_as_zero: true,
             time_limit: Duration::from_secs(10),
             max_instructions: None,
             max_words: 4 << 20,
@@ -69,6 +72,7 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("lanes", "auto, subgroup or local-index"),
     ("always_lower", "1 to lower modules that the device runs too"),
     ("check_rules", "0 to lower modules that break rules of cooperative matrices"),
+    ("undefined_as_zero", "0 to leave elements outside of tensors undefined where layouts do"),
     ("time_limit_ms", "milliseconds that lowering a pipeline may take"),
     ("max_instructions", "instructions that the lowering of a pipeline may make"),
     ("max_words", "words of the largest module that is lowered"),
@@ -136,6 +140,7 @@ impl Settings {
             }
             "always_lower" => self.always_lower = boolean(value)?,
             "check_rules" => self.check_rules = boolean(value)?,
+            "undefined_as_zero" => self.undefined_as_zero = boolean(value)?,
             "time_limit_ms" => self.time_limit = Duration::from_millis(value.parse().ok()?),
             "max_instructions" => self.max_instructions = Some(value.parse().ok()?),
             "max_words" => self.max_words = value.parse().ok()?,

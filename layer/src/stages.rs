@@ -204,6 +204,7 @@ fn lower(
     options.lanes = settings.lanes;
     options.always_lower = settings.always_lower;
     options.check_rules = settings.check_rules;
+    options.undefined_as_zero = settings.undefined_as_zero;
     // It ends by itself; the wait below is for what does not look at the clock.
     options.limits.time = Some(settings.time_limit);
     if let Some(most) = settings.max_instructions {
@@ -275,8 +276,17 @@ impl ChangedStage {
         let module_type = ffi::s_type::<vk::ShaderModuleCreateInfo<'_>>();
         let size = lowered.and_then(|lowered| lowered.requirements.subgroup_size);
         // SAFETY: the caller's promise.
+        let asked = unsafe { chain::find::<vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo<'_>>(stage.p_next) };
+        // A size that the driver has not is emulated.
+        let foreign = lowered.is_some()
+            && device.active.as_ref().is_some_and(|active| {
+                let has = active.target.profile().subgroup_sizes();
+                asked.is_some_and(|asked| !has.contains(&asked.required_subgroup_size))
+            });
+        let other_size = size.is_some() || foreign;
+        // SAFETY: as above.
         let mut chain =
-            unsafe { Copy::new(stage.p_next, |s_type| s_type == module_type || size.is_some() && s_type == size_type) };
+            unsafe { Copy::new(stage.p_next, |s_type| s_type == module_type || other_size && s_type == size_type) };
         if let Some(size) = size {
             chain.push(size_type, &[size]);
         }
@@ -287,6 +297,9 @@ impl ChangedStage {
         }
         if size.is_some() {
             stage.flags &= !vk::PipelineShaderStageCreateFlags::ALLOW_VARYING_SUBGROUP_SIZE;
+        }
+        if foreign {
+            stage.flags &= !vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS;
         }
         stage.module = module;
         stage.p_next = chain.head();

@@ -25,12 +25,17 @@ const STORAGE: [(StorageClass, Capability); 4] = [
     (StorageClass::PushConstant, Capability::StoragePushConstant16),
 ];
 
+fn is_bf16(m: &Module, id: Id) -> bool {
+    types::scalar_or_vector(m, id).is_some_and(|(s, _)| s == Scalar::BF16)
+}
+
+/// Returns true if a module has bfloat16.
+pub(crate) fn occurs(m: &Module) -> bool {
+    m.globals_with(Op::TypeFloat).any(|r| m.inst(r).result.is_some_and(|id| is_bf16(m, id)))
+}
+
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
-    if cx.options.profile.is_some_and(|p| p.features.has(Feature::ShaderBFloat16Type)) {
-        return Ok(());
-    }
-    let is_bf16 = |m: &Module, id| types::scalar_or_vector(m, id).is_some_and(|(s, _)| s == Scalar::BF16);
-    if !m.globals.iter().any(|r| m.inst(*r).result.is_some_and(|id| is_bf16(m, id))) {
+    if cx.options.profile.is_some_and(|p| p.features.has(Feature::ShaderBFloat16Type)) || !occurs(m) {
         return Ok(());
     }
     let needed = storage_capabilities(m);

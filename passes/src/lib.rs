@@ -4,10 +4,6 @@
 //! it needs from the pipeline, or with a [`Refusal`] that says why not and what to do. Entry points, bindings, push
 //! constants, workgroup size and the SpecIds that no matrix depends on stay as they were.
 
-pub mod placement;
-
-mod alike;
-mod arena;
 mod bfloat16;
 mod builtins;
 mod capabilities;
@@ -15,6 +11,7 @@ mod cleanup;
 mod decorations;
 mod device;
 mod dialect;
+mod emulate;
 mod entry;
 mod fold;
 mod inline;
@@ -22,18 +19,18 @@ mod input_blocks;
 mod kernel;
 mod layout;
 mod lengths;
-mod logical;
+mod matrix;
 mod pipeline;
 mod private;
 mod refusals;
 mod report;
-mod scalar;
 mod specialize;
 mod ssa;
 mod subgroups;
 mod tensor;
 mod tidy;
-mod tiles;
+mod to_scalar;
+mod to_tiles;
 mod vulkan;
 mod workgroup;
 
@@ -85,8 +82,9 @@ pub enum Lanes {
     /// An invocation of a subgroup of the device, which must have the size that was said.
     #[default]
     Subgroup,
-    /// An invocation by its place in the workgroup: each `subgroup size` consecutive ones stand for a subgroup. The
-    /// output has no subgroup operations and runs with subgroups of any size.
+    /// An invocation by its place in the workgroup: each `subgroup size` consecutive ones stand for a subgroup. The output runs
+    /// with subgroups of any size; where the device has another, the module's own operations on subgroups go through shared
+    /// memory.
     LocalIndex,
 }
 
@@ -150,6 +148,9 @@ pub struct Options<'a> {
     pub lanes: Lanes,
     /// What holds where texts and hardware differ.
     pub semantics: Semantics,
+    /// Elements outside of a tensor read as zero, and are not written, where its layout has the clamp mode Undefined: engines
+    /// read there, and then multiply by zero.
+    pub undefined_as_zero: bool,
     /// Make Vulkan compute shaders of OpenCL kernels.
     pub vulkan: Option<Vulkan>,
     /// The size of a workgroup, where a kernel says none.
@@ -187,6 +188,7 @@ impl Options<'_> {
             subgroup_size: None,
             lanes: Lanes::default(),
             semantics: Semantics::default(),
+            undefined_as_zero: false,
             vulkan: None,
             local_size: None,
             checked: Checked::default(),

@@ -3,7 +3,8 @@
 use crate::subgroups::Subgroups;
 use crate::{
     Error, Lowered, Options, Refusal, Report, Size, SubgroupSize, Target, Timing, bfloat16, capabilities, cleanup,
-    decorations, device, dialect, entry, fold, inline, kernel, private, scalar, specialize, subgroups, tensor, tiles, vulkan,
+    decorations, device, dialect, emulate, entry, fold, inline, kernel, private, specialize, subgroups, tensor,
+    to_scalar, to_tiles, vulkan,
 };
 use coop_device::Feature;
 use coop_ir::hash::FxHashSet;
@@ -118,25 +119,32 @@ pub static PASSES: &[Pass] = &[
         run: tensor::run,
     },
     Pass {
+        name: "emulate",
+        summary: "have subgroups of a size that the device has not, where lanes are counted by local index",
+        targets: &[Target::Scalar],
+        leaves_no: &[],
+        run: emulate::run,
+    },
+    Pass {
         name: "scalar",
         summary: "replace cooperative matrices by arrays of the elements that each invocation owns",
         targets: &[Target::Scalar],
-        leaves_no: scalar::REMOVED,
-        run: scalar::run,
+        leaves_no: to_scalar::REMOVED,
+        run: to_scalar::run,
     },
     Pass {
         name: "tiles",
         summary: "replace cooperative matrices by arrays of those that the device has",
         targets: &[Target::Khr],
-        leaves_no: tiles::REMOVED,
-        run: tiles::run,
+        leaves_no: to_tiles::REMOVED,
+        run: to_tiles::run,
     },
     Pass {
         name: "tiles-ext",
         summary: "as tiles, and leave to the device what SPV_EXT_cooperative_matrix_maintenance1 has it do to one of them",
         targets: &[Target::Ext],
-        leaves_no: tiles::REMOVED_ALWAYS,
-        run: tiles::run,
+        leaves_no: to_tiles::REMOVED_ALWAYS,
+        run: to_tiles::run,
     },
     Pass {
         name: "pointers",
@@ -161,13 +169,16 @@ pub static PASSES: &[Pass] = &[
     },
 ];
 
+/// The passes for modules without matrices, which have types that a device lacks.
+const OF_TYPES: [&str; 2] = ["bfloat16", "cleanup"];
+
 /// `OpTypeJointMatrixINTEL`.
 const LEGACY_JOINT_MATRIX: u16 = 6119;
 
 /// The types that make a module one to lower.
 const MATRIX_TYPES: [Op; 2] = [Op::TypeCooperativeMatrixKHR, Op::TypeCooperativeMatrixNV];
 
-/// Lowers a module. One without matrices comes back as it is; one that is not well formed ([`coop_ir::verify`]) is refused.
+/// Lowers a module. One without matrices comes back as it is, unless it has bfloat16 and the profile has not; one that is not well formed ([`coop_ir::verify`]) is refused.
 pub fn lower(module: &Module, options: &Options<'_>) -> Result<Lowered, Error> {
     lower_with(module, options, &mut |_, _| {})
 }
@@ -185,7 +196,15 @@ pub fn lower_with(
         return Err(Refusal::new("refused-dialect", Some(r), why, remedy).into());
     }
     let to_shaders = options.vulkan.is_some() && vulkan::has_kernels(module);
-    if !to_shaders && !module.globals.iter().any(|r| MATRIX_TYPES.contains(&module.inst(*r).op)) {
+    let without_matrices = !module.globals.iter().any(|r| MATRIX_TYPES.contains(&module.inst(*r).op));
+    let lacks = |p: &coop_device::Profile| !p.has(Feature::ShaderBFloat16Type);
+    if !to_shaders && without_matrices && bfloat16::occurs(module) && options.profile.is_some_and(lacks) {
+        well_formed(module)?;
+        let options = &Options { target: Target::Scalar, ..options.clone() };
+        let passes = PASSES.iter().filter(|p| OF_TYPES.contains(&p.name));
+        return with_passes(module, options, &Subgroups::none(), None, passes, after);
+    }
+    if !to_shaders && without_matrices {
         let profile = options.profile.map(|p| p.name.clone());
         let report = Report { target: options.target.to_string(), profile, ..Report::default() };
         return Ok(Lowered { module: module.clone(), report });
@@ -204,6 +223,19 @@ fn to_target(
     options: &Options<'_>,
     subgroups: &Subgroups,
     size: Option<SubgroupSize>,
+    after: &mut dyn FnMut(&str, &Module),
+) -> Result<Lowered, Error> {
+    let passes = PASSES.iter().filter(|p| p.targets.contains(&options.target));
+    with_passes(module, options, subgroups, size, passes, after)
+}
+
+/// Runs passes for subgroups of a size.
+fn with_passes<'p>(
+    module: &Module,
+    options: &Options<'_>,
+    subgroups: &Subgroups,
+    size: Option<SubgroupSize>,
+    passes: impl Iterator<Item = &'p Pass>,
     after: &mut dyn FnMut(&str, &Module),
 ) -> Result<Lowered, Error> {
     let mut report = Report {
@@ -229,7 +261,6 @@ fn to_target(
     let non_uniform = decorations::non_uniform(&module);
     // What is implied is no news.
     let before: Vec<Capability> = module.capabilities().collect();
-    let passes = PASSES.iter().filter(|p| p.targets.contains(&options.target));
     for (number, pass) in passes.enumerate() {
         if options.fuel.is_some_and(|fuel| number >= fuel) {
             report.skipped_passes.push(pass.name);

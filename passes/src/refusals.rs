@@ -114,8 +114,9 @@ pub static REFUSALS: &[RefusalRule] = &[
     RefusalRule {
         id: "refused-lanes",
         summary: "lanes by local index that can't be what the module needs",
-        why: "With --lanes local-index a lane is a place in the workgroup, and its subgroup is none of the device's: it has no barrier \
-              of its own, no subgroup operations, and must divide the workgroup.",
+        why: "With --lanes local-index a lane is a place in the workgroup, and its subgroup is none of the device's: it must divide the \
+              workgroup, and where the device's subgroups have another size, what it waits for or communicates goes through the \
+              workgroup's memory, so that all invocations of the workgroup have to be there.",
         remedy: "Lower for the device's subgroups (--lanes subgroup), use workgroups of one subgroup, or another --subgroup-size.",
     },
     RefusalRule {

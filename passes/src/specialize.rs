@@ -6,8 +6,8 @@
 //! can't be evaluated.
 
 use crate::fold;
+use crate::matrix::observe;
 use crate::pipeline::PassCx;
-use crate::scalar::observe;
 use crate::{Lanes, Refusal, Target};
 use coop_ir::builder::literal_operands;
 use coop_ir::constant::{Const, Constants, Specialization};

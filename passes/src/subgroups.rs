@@ -3,7 +3,7 @@
 use crate::kernel;
 use crate::report::{SizeSource, SubgroupSize, Warning};
 use crate::{Lanes, Options, Refusal, Report};
-use coop_device::subgroup::{Specialised, specialised_for};
+use coop_device::subgroup::{SpecializedFor, specialized_for};
 use coop_device::{Limits, Profile};
 use coop_ir::constant::{Const, Constants};
 use coop_ir::decorate::Decorations;
@@ -20,7 +20,7 @@ const MOST_OF_KERNELS: u32 = 1024;
 pub(crate) struct Subgroups {
     /// In the order in which to try them; empty if nobody says one.
     pub(crate) sizes: Vec<SubgroupSize>,
-    specialised: Option<Specialised>,
+    specialised: Option<SpecializedFor>,
 }
 
 impl Subgroups {
@@ -41,7 +41,7 @@ impl Subgroups {
             let remedy = format!("give a size of 1, 2, 4, ... or {}", Limits::MAX_SUBGROUP_SIZE);
             return Err(Refusal::new(RULE, None, why, remedy));
         }
-        let specialised = specialised_for(module, &options.spec, options.spec_defaults);
+        let specialised = specialized_for(module, &options.spec, options.spec_defaults);
         let of = |size, source| SubgroupSize { size, source };
         let own = own.map(|size| of(size, SizeSource::Kernel));
         let given = options.subgroup_size.map(|size| of(size, SizeSource::Given));
@@ -53,6 +53,11 @@ impl Subgroups {
             (None, None) => Vec::new(),
         };
         Ok(Subgroups { sizes, specialised })
+    }
+
+    /// Nothing: what is lowered has nothing to do with subgroups.
+    pub(crate) fn none() -> Subgroups {
+        Subgroups { sizes: Vec::new(), specialised: None }
     }
 
     /// What the one who makes the pipeline has to know of the size that was chosen, if the output depends on it.
@@ -78,8 +83,8 @@ impl Subgroups {
                 remedy: remedy.to_owned(),
             }),
             // The device has no other.
-            SizeSource::Specialised if self.sizes.len() == 1 => {}
-            SizeSource::Specialised => report.warnings.push(Warning {
+            SizeSource::SpecializedFor if self.sizes.len() == 1 => {}
+            SizeSource::SpecializedFor => report.warnings.push(Warning {
                 id: "subgroup-size-assumed",
                 message: format!("{depends}, which is taken from the module: {}", sign.clone().unwrap_or_default()),
                 remedy: remedy.to_owned(),
@@ -99,12 +104,12 @@ impl Subgroups {
 
 /// The sizes to try on a device: the one that the module is specialised for if the device has it, the device's own, the others
 /// from the largest on.
-fn from_profile(profile: &Profile, lanes: Lanes, specialised: Option<&Specialised>) -> Vec<SubgroupSize> {
+fn from_profile(profile: &Profile, lanes: Lanes, specialised: Option<&SpecializedFor>) -> Vec<SubgroupSize> {
     let of = |size, source| SubgroupSize { size, source };
     let own = profile.limits.subgroup_size;
     let has = profile.subgroup_sizes();
     let meant = specialised.map(|s| s.size).filter(|size| lanes == Lanes::LocalIndex || has.contains(size));
-    let mut sizes: Vec<SubgroupSize> = meant.map(|size| of(size, SizeSource::Specialised)).into_iter().collect();
+    let mut sizes: Vec<SubgroupSize> = meant.map(|size| of(size, SizeSource::SpecializedFor)).into_iter().collect();
     let others = has.into_iter().rev().filter(|size| *size != own && lanes == Lanes::Subgroup);
     for size in std::iter::once(own).chain(others) {
         if sizes.iter().all(|s| s.size != size) {

@@ -1,5 +1,5 @@
-//! What lowering the largest module takes, for each target: in a process of its own, because a process's peak memory only grows.
-//! Then the slowest lowering and the one that grows most, among all that an engine does with cooperative matrix 2.
+//! Measures the lowering of the largest module for each target, each in a process of its own, because a process's peak
+//! memory only grows.
 
 use crate::llama_modules::{groups_of, largest, members, modules, read, stem};
 use coop_cli::io;

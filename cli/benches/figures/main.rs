@@ -29,7 +29,7 @@ use process::{Cost, Tool};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What is timed, and how many times spirv-val's throughput it is meant to reach.
+/// The steps that are timed, each with the multiple of spirv-val's throughput that it is meant to reach.
 const STEPS: [(&str, Option<f64>); 9] = [
     ("read", Some(10.0)),
     ("write", None),
@@ -187,7 +187,7 @@ fn without_uniformity() -> coop_validate::Options {
     options
 }
 
-/// What modules without matrices take: of llama.cpp's there are more than of the others.
+/// Measures modules without matrices, most of them llama.cpp's.
 fn without_matrices() {
     const GOAL: Duration = Duration::from_micros(200);
     let Some(folder) = modules().and_then(|m| Some(m.first()?.parent()?.to_owned())) else { return };
@@ -362,7 +362,7 @@ fn interpreter() {
     }
 }
 
-/// What lowering the largest module takes and gives: of those with matrices of SPV_KHR_cooperative_matrix, and of
+/// Measures the lowering of the largest modules: of those with matrices of SPV_KHR_cooperative_matrix, and of
 /// cooperative matrix 2.
 fn lowering(corpora: &[Corpus]) {
     let largest = corpora.iter().flat_map(|c| &c.to_lower).max_by_key(|(m, _)| m.arena_len());

@@ -1,4 +1,4 @@
-//! `cooprun run`.
+//! `cooprun run`: runs one module and checks its results.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -69,10 +69,10 @@ impl Run {
         Ok(status)
     }
 
-    /// Returns true if only some elements are checked: those who measure large products do not wait for the host to do
-    /// them as well.
+    /// Returns true if only a sample of the elements is checked: the host would take too long for all elements of large
+    /// products.
     fn samples(&self, case: &Case) -> bool {
-        /// About ten seconds of the host.
+        /// The largest number of operations on the host, about ten seconds.
         const MOST: f64 = 1e10;
         self.bench > 0 && case.operations.is_some_and(|operations| operations > MOST)
     }
@@ -110,13 +110,13 @@ impl Run {
     }
 }
 
-/// Fine is a run that neither differs nor does what it must not.
+/// Returns success for runs without differences and complaints.
 pub(super) fn verdict(runs: &[&Ran], differences: &[Difference]) -> Status {
     let clean = runs.iter().all(|ran| ran.is_clean());
     if clean && differences.is_empty() { Status::Success } else { Status::Findings }
 }
 
-/// The buffers that the case says something about, each once.
+/// Returns the buffers that the case expects something of, each once.
 pub(super) fn expected(case: &Case) -> Vec<&str> {
     let mut names: Vec<&str> = case.expect.iter().map(|expect| expect.buffer()).collect();
     names.sort_unstable();
@@ -124,7 +124,7 @@ pub(super) fn expected(case: &Case) -> Vec<&str> {
     names
 }
 
-/// Operations in a second, in 10^12.
+/// Returns the operations in a second, in 10^12.
 pub fn tera_operations(case: &Case, time: Duration) -> Option<f64> {
     case.operations.filter(|_| !time.is_zero()).map(|operations| operations / time.as_secs_f64() / 1e12)
 }
@@ -153,7 +153,7 @@ pub(super) fn dump(outcome: &Outcome, folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// A buffer's name as a file name: what is neither a letter, a digit, `-` nor `_` becomes `_`.
+/// Returns a buffer's name as a file name: characters other than letters, digits, `-` and `_` become `_`.
 pub(super) fn dump_name(buffer: &str) -> String {
     let safe = |c: char| if c.is_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
     format!("{}.bin", buffer.chars().map(safe).collect::<String>())

@@ -10,20 +10,20 @@ use listing::{Listing, Text};
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, Severity, SourceCode};
 use std::fmt;
 
-/// What one finding says: a rule's, or a refusal of a lowering.
+/// A finding of a rule, or a refusal of a lowering.
 #[derive(Clone, Debug)]
 pub struct Problem {
     /// The id of the rule or refusal.
     pub code: String,
     /// How bad it is.
     pub level: Level,
-    /// What is wrong.
+    /// The message.
     pub message: String,
     /// The guilty instruction.
     pub at: InstRef,
     /// Places and what to say about them.
     pub labels: Vec<(InstRef, Part, String)>,
-    /// What to do.
+    /// The remedy.
     pub help: Option<String>,
 }
 

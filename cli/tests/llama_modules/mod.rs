@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The modules that one group of `spec.toml` is about.
 #[derive(serde::Deserialize, Debug)]
 pub(crate) struct Group {
-    /// What they are.
+    /// The name of the modules.
     pub(crate) name: String,
     /// Glob patterns over their names.
     modules: Vec<String>,

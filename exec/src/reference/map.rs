@@ -26,7 +26,7 @@ pub struct Map {
     /// The first element written.
     #[serde(default)]
     pub offset: u64,
-    /// How many elements.
+    /// The number of elements.
     pub count: u64,
     /// The expression.
     pub value: Program,

@@ -1,6 +1,6 @@
-//! What a device can run, as far as a module shows it.
+//! Decides if a device can run a module, as far as the module shows it.
 //!
-//! Capabilities and extensions are looked at when the module is run: what is missing then is a reason as well.
+//! Capabilities and extensions are checked when the module is run; a missing one is a reason as well.
 
 use super::known;
 use coop_device::{ComponentType, MatrixProperties, NvProperties, Profile};

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Numbers by name.
 pub type Counts = BTreeMap<String, u64>;
 
-/// What was done with the modules of one profile.
+/// The counts for the modules of one profile.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     /// Modules.
@@ -17,13 +17,13 @@ pub struct Row {
     pub spent: BTreeMap<String, f64>,
     /// Runs, by what ran where.
     pub runs: Counts,
-    /// What was not run where it should have been, by what, where and why.
+    /// Runs that were skipped, by form, place and reason.
     pub skipped: Counts,
     /// How many modules were lowered, by target.
     pub lowered: Counts,
-    /// What a lowering refused, by target and rule.
+    /// Refusals of the lowering, by target and rule.
     pub refused: Counts,
-    /// What went wrong, by class.
+    /// Failures, by class.
     pub failed: Counts,
 }
 
@@ -103,7 +103,7 @@ impl Tally {
         json!({ "rows": rows, "made": self.made })
     }
 
-    /// What another process wrote; what is missing counts as nothing.
+    /// Reads the counts that another process wrote. Missing ones are 0.
     pub fn from_json(value: &Value) -> Tally {
         let row = |v: &Value| Row {
             modules: v["modules"].as_u64().unwrap_or(0),
@@ -163,7 +163,8 @@ impl Tally {
         out
     }
 
-    /// What became of the modules of each profile, by target: a line for whoever ran them. Nothing, if nothing was lowered.
+    /// Returns the results of the modules of each profile by target: a line for each place that ran them. Empty if
+    /// nothing was lowered.
     fn targets(&self) -> Vec<Vec<String>> {
         let mut lines = Vec::new();
         for (profile, row) in &self.rows {

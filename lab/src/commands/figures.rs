@@ -111,12 +111,12 @@ impl Column {
     }
 }
 
-/// What the tries of one contender gave.
+/// The results of the tries of one contender.
 #[derive(Default)]
 struct Results {
     /// TFLOP/s of those that were right, and which.
     rates: Vec<(f64, String)>,
-    /// What became of the others.
+    /// The failures of the others.
     failures: Vec<String>,
 }
 
@@ -278,7 +278,7 @@ impl Figures {
     }
 }
 
-/// What one try gave.
+/// The result of one try.
 struct Found {
     text: String,
     rate: f64,
@@ -346,7 +346,8 @@ fn render(table: &[(&str, BTreeMap<Column, Results>)]) -> String {
     let _ = write!(text, "{:<wide$}", "geometric mean");
     for column in Column::ALL {
         let rates = table.iter().filter_map(|(_, row)| best(row, column));
-        let _ = write!(text, " {:>10}", geometric_mean(rates).map_or_else(|| "-".to_owned(), |mean| format!("{mean:.1}")));
+        let _ =
+            write!(text, " {:>10}", geometric_mean(rates).map_or_else(|| "-".to_owned(), |mean| format!("{mean:.1}")));
     }
     for pair in ratios {
         let _ = write!(text, " {:>10}", number(geometric_mean(table.iter().filter_map(|(_, row)| ratio(row, pair)))));

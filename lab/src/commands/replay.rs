@@ -31,14 +31,14 @@ pub(crate) struct Replay {
     /// Lower each module first
     #[arg(long, value_enum)]
     target: Option<TargetArg>,
-    /// What a lane of a lowered matrix is
+    /// The lanes of a lowered matrix
     #[arg(long, value_enum, default_value_t)]
     lanes: LanesName,
     #[command(flatten)]
     on: OnArgs,
 }
 
-/// What came of the runs.
+/// The counts of the results of runs.
 #[derive(Default)]
 struct Tally {
     agree: usize,
@@ -156,7 +156,7 @@ impl Replay {
         Ok(())
     }
 
-    /// What a place leaves; the error says why it does not run there.
+    /// Runs a case in a place. The error says why it does not run there.
     fn outcome(
         &self,
         runner: &Runner<'_>,

@@ -6,7 +6,7 @@ use super::emit::Gen;
 use super::{Limits, entropy::Echo};
 use coop_ir::types::Scalar;
 
-/// What asks for an alignment.
+/// The rules that require an alignment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rule {
     /// Pointer and Stride of loads and stores: 16 bytes, or the bytes of a row (or column) where they are less.
@@ -38,7 +38,7 @@ impl Gen<'_> {
         })
     }
 
-    /// What the units of a tensor's place are multiples of, in units: of 16 bytes, or of a number.
+    /// Returns the alignment of a tensor's offsets in units: units of 16 bytes, or of a number.
     pub(super) fn tensor_step(&mut self, component: Scalar, unit_bytes: u32) -> u32 {
         match self.unaligned(Rule::Tensor) {
             Some(_) => component.bytes() / gcd(component.bytes(), unit_bytes),

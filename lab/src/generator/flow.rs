@@ -400,7 +400,7 @@ impl Gen<'_> {
         Some(Value { id, mat, range, used: false })
     }
 
-    /// What a loop does with the matrix that it carries, and the range in which it stays.
+    /// Emits one iteration's change of the matrix that a loop carries, and returns the range in which it stays.
     fn step(&mut self, kind: u32, x: Value, trips: u32) -> Stepped {
         let (mat, range) = (x.mat, x.range);
         let scalar = mat.scalar;

@@ -55,7 +55,7 @@ pub(super) struct Fun {
     /// Which execution this is, by subgroup and by workgroup: below `count`.
     pub(super) exec: [Id; 2],
     pub(super) count: [u32; 2],
-    /// What it returns.
+    /// The matrix that it returns, with its range.
     pub(super) ret: Option<(Mat, Range)>,
     /// True if subgroups of a workgroup may be in different places.
     pub(super) apart: bool,

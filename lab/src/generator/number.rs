@@ -35,7 +35,7 @@ impl Combine {
         if scalar.is_int() { &[Add, Max, Min, And, Or, Xor, Mul] } else { &[Add, Max, Min] }
     }
 
-    /// What any number of values can give; `None` if that is not exact.
+    /// Returns the range of the result for any number of values; `None` if it is not exact.
     pub(super) fn range(self, range: Range, scalar: Scalar, n: u32) -> Option<Range> {
         match self {
             Combine::Max | Combine::Min => range.fits(scalar).then_some(range),

@@ -48,7 +48,7 @@ impl Gen<'_> {
         self.extension(if ext { "SPV_EXT_cooperative_matrix_maintenance1" } else { "SPV_NV_cooperative_matrix2" });
     }
 
-    /// What conversions that are more than numerical need.
+    /// Declares the capabilities of conversions that change more than the component type.
     pub(super) fn conversions(&mut self) {
         self.second_extension();
         let ext = self.profile.dialect == Dialect::Ext;

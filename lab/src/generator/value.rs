@@ -320,7 +320,7 @@ impl Gen<'_> {
         all.map(|s| if wide && s == other { float(32) } else { s })
     }
 
-    /// What an element is to a multiplication, going by the operand's bit.
+    /// Returns the range of an element as a factor, by the operand's signedness bit.
     fn as_factor(range: Range, scalar: Scalar, signed: bool) -> Range {
         let Scalar::Int { width, .. } = scalar else { return range };
         let full = Range::full(width, signed);

@@ -1,10 +1,10 @@
-//! What modules are run with.
+//! The inputs that modules are run with.
 
 use crate::generator::diverge::{Given, PUSH_WORDS, WORDS};
 use coop_exec::interp::Memory;
 use coop_exec::random::Random;
 
-/// What a run is given.
+/// The inputs of a run.
 pub(super) struct Inputs {
     pub(super) seed: u64,
     pub(super) buffers: Vec<Memory>,
@@ -18,7 +18,7 @@ pub(super) struct Data {
     pub(super) kind: Kind,
 }
 
-/// What numbers.
+/// The kind of the numbers.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     /// Small ones: what conditions compare with, and the cases of switches.

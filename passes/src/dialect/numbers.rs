@@ -317,7 +317,7 @@ fn bits(b: &mut FunctionBuilder<'_>, value: Id) -> Id {
     let high = b.u32_op(Op::ShiftRightLogical, Index::Value(bits), Index::Const(16));
     let high = b.index(high);
     let half = Scalar::Int { width: 16, signed: false };
-    crate::scalar::bits::small_type(b.module, half);
+    crate::matrix::bits::small_type(b.module, half);
     let half = b.globals.scalar(b.module, half);
     b.ids(Op::UConvert, half, &[high])
 }

@@ -5,13 +5,13 @@
 //! whoever finds elements by indices needs other memory to index.
 //!
 //! Effect: such a pointer into a binding becomes one into a view of the binding without padding, and such an address one to a type that
-//! is stepped by its size. What is left is refused where elements are looked for ([`crate::scalar::place`]).
+//! is stepped by its size. What is left is refused where elements are looked for ([`crate::matrix::pointer`]).
 
 use super::edit::Edit;
 use crate::Refusal;
 use crate::builtins::add_to_interfaces;
 use crate::kernel::is_physical;
-use crate::scalar::place::{chain, containers, is_array, is_padded};
+use crate::matrix::pointer::{chain, containers, is_array, is_padded};
 use crate::tensor::bytes::{Bound, Layouts, Views};
 use coop_ir::builder::decorate;
 use coop_ir::decorate::Decorations;

@@ -9,12 +9,12 @@
 //! Invocations beyond the last row take no part in making a matrix, and get the last row of one that is taken apart.
 
 use super::edit::{Edit, Shape, malformed};
-use crate::arena::{Arena, Zone};
 use crate::builtins::{Builtins, add_to_interfaces};
 use crate::cleanup::{remove_capability, remove_extension};
+use crate::matrix::arena::{Arena, Zone};
+use crate::matrix::bits::{gather, small_type, spread};
+use crate::matrix::lanes::unknown_size;
 use crate::pipeline::PassCx;
-use crate::scalar::bits::{gather, small_type, spread};
-use crate::scalar::lanes::unknown_size;
 use crate::workgroup::Workgroup;
 use crate::{Lanes, Refusal};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, require_capability};

@@ -208,7 +208,7 @@ fn lines(
 /// matrix has, or it is not known to be small.
 fn is_far(e: &Edit<'_>, stride: Id, offset: bool) -> bool {
     let wide = e.m.type_of(stride).and_then(|t| types::scalar(e.m, t)).is_some_and(|s| s.width() == 64);
-    wide && (offset || e.known(stride).is_none_or(|s| s >= crate::scalar::memory::FAR))
+    wide && (offset || e.known(stride).is_none_or(|s| s >= crate::matrix::address::FAR))
 }
 
 /// A stride of 64 bits as a number without a sign.

@@ -52,7 +52,8 @@ impl Plan {
             taken: FxHashSet::default(),
         };
         for b in 0..cfg.len() {
-            plan.taken.extend(cfg.successors(b).iter().map(|to| (b, *to)).filter(|(b, to)| values.is_executed(*b, *to)));
+            plan.taken
+                .extend(cfg.successors(b).iter().map(|to| (b, *to)).filter(|(b, to)| values.is_executed(*b, *to)));
         }
         let jumps = |b: usize| {
             let last = m.functions[f].blocks[b].terminator().map(|r| m.inst(r).op);

@@ -30,8 +30,8 @@ use super::origin::Origin;
 use super::parts::{LayoutType, TensorType, ViewType, chain, layout};
 use super::visit::{Begun, Visit};
 use super::wide::Wide;
-use crate::arena::Elem;
 use crate::builtins::add_to_interfaces;
+use crate::matrix::arena::Elem;
 use crate::{Options, Refusal, Semantics, ssa};
 use coop_ir::builder::{FunctionBuilder, Globals, Index};
 use coop_ir::constant::{Constants, Specialization};
@@ -502,7 +502,7 @@ fn fill_value(b: &mut FunctionBuilder<'_>, elem: Elem, bits: Num) -> Id {
             // Constants of these types are not everywhere; their bits are.
             Scalar::Encoded { .. } if bits != 0 => {
                 let raw = b.globals.constant(b.module, Scalar::Int { width, signed: false }, bits);
-                crate::scalar::bits::small_type(b.module, Scalar::Int { width, signed: false });
+                crate::matrix::bits::small_type(b.module, Scalar::Int { width, signed: false });
                 b.ids(Op::Bitcast, elem.ty, &[raw])
             }
             scalar => b.globals.constant_of(b.module, elem.ty, scalar, bits),
@@ -513,7 +513,7 @@ fn fill_value(b: &mut FunctionBuilder<'_>, elem: Elem, bits: Num) -> Id {
     let raw = match width {
         32 => word,
         _ => {
-            crate::scalar::bits::small_type(b.module, unsigned);
+            crate::matrix::bits::small_type(b.module, unsigned);
             let ty = b.globals.uint(b.module, width);
             b.ids(Op::UConvert, ty, &[word])
         }

@@ -5,7 +5,7 @@
 //! where it is not: blocks of quantised weights may begin anywhere.
 
 use super::calc::power;
-use crate::scalar::bits::{gather, small_type};
+use crate::matrix::bits::{gather, small_type};
 use coop_ir::builder::{FunctionBuilder, Index, decorate, name, require_capability, require_extension};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;

@@ -14,9 +14,9 @@ use super::bytes::{Address, Bound, Buffer, Layouts, Reader, Term, Views, unalign
 use super::calc::{Calc, Num, power};
 use super::memory::{far_index, unsigned};
 use super::reads::reads;
-use crate::arena::{Elem, QUAD};
 use crate::inline::{returns, splice};
 use crate::kernel::is_kernel;
+use crate::matrix::arena::{Elem, QUAD};
 use crate::{Refusal, Semantics, ssa};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, decorate};
 use coop_ir::constant::Constants;

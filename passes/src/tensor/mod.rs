@@ -35,6 +35,7 @@ pub mod plain;
 mod reads;
 mod visit;
 mod wide;
+mod zeros;
 
 pub(crate) use access::{Access, Loaded, Tensors};
 pub(crate) use normal::run;

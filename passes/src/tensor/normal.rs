@@ -1,6 +1,7 @@
 //! The pass: layouts and views taken apart, and put together again in front of each access.
 
 use super::parts::{TensorType, layout, steps};
+use super::zeros;
 use crate::pipeline::PassCx;
 use crate::{Refusal, Semantics, ssa};
 use coop_ir::builder::Globals;
@@ -12,6 +13,9 @@ use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    if cx.options.undefined_as_zero {
+        zeros::read(m);
+    }
     let is_type = |r: &InstRef| matches!(m.inst(*r).op, Op::TypeTensorLayoutNV | Op::TypeTensorViewNV);
     let tensor_types: Vec<InstRef> = m.globals.iter().copied().filter(is_type).collect();
     if tensor_types.is_empty() {

@@ -8,7 +8,7 @@ use super::access::{Arg, Args};
 use super::align::align;
 use super::bytes::{Address, Bound, Layouts, Term};
 use super::memory::unsigned;
-use crate::arena::QUAD;
+use crate::matrix::arena::QUAD;
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;

@@ -4,7 +4,7 @@ use super::align::align;
 use super::bytes::{Address, Layouts, Term};
 use super::calc::power;
 use super::origin::promised;
-use crate::arena::QUAD;
+use crate::matrix::arena::QUAD;
 use coop_ir::builder::Index;
 use coop_ir::cfg::{Case, Cfg};
 use coop_ir::constant::Constants;

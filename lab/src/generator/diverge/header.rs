@@ -118,7 +118,7 @@ fn common(out: &mut String) {
     }
 }
 
-/// What modules of [`Constructs::All`](super::Constructs) have besides.
+/// Writes the additional declarations of modules of [`Constructs::All`](super::Constructs).
 fn of_all(out: &mut String, warp: u32, kernel: bool) {
     for n in [6, 31, 128, 200] {
         let _ = writeln!(out, "%c{n} = OpConstant %uint {n}");

@@ -1,18 +1,18 @@
-//! Modules for those who tell uniform from divergent: random control flow, of all kinds of conditions, around matrix
+//! Generates modules for the uniformity analysis: random control flow, of all kinds of conditions, around matrix
 //! instructions and barriers, uniform or not.
 //!
-//! What is true of every module that [`diverge`] gives:
+//! Every module of [`diverge`] keeps these rules:
 //!
-//! 1. It is valid SPIR-V, but for `OpKill`, which only fragment shaders may have: it stands for all that ends an
-//!    invocation. Every loop ends.
+//! 1. It is valid SPIR-V, except for `OpKill`, which only fragment shaders may have: it stands for all instructions
+//!    that end an invocation. Every loop ends.
 //! 2. Nothing is read that was not written, no access leaves its object, no number is divided by zero. But matrix
-//!    instructions and barriers may be executed by parts of their scope, their operands may differ, and shared memory
-//!    may be raced for: that is what the modules are for.
+//!    instructions and barriers may be executed by parts of their scope, their operands may differ, and accesses to
+//!    shared memory may race: the modules exist to show that.
 //! 3. The same entropy gives the same module. Less entropy gives a simpler one.
 //!
-//! Constructs are those that front ends make and some that they don't: merge blocks behind the point where the ways of
-//! a branch meet, cases that fall through, loops that are left by their last block or by breaks only, returns from
-//! inside of everything. Kernels have no merge instructions, and some of their functions no structure at all.
+//! Constructs are those that front ends make and some that they don't: merge blocks after the point where the paths of
+//! a branch reconverge, cases that fall through, loops that end in their last block or by breaks only, returns from
+//! nested constructs. Kernels have no merge instructions, and some of their functions no structure at all.
 
 mod expression;
 mod free;
@@ -27,14 +27,13 @@ use coop_ir::Module;
 use coop_ir::text;
 use std::fmt::Write;
 
-/// How many words each of the two buffers of numbers has.
+/// The number of words in each of the two buffers of numbers.
 pub const WORDS: u32 = 256;
-/// How many words the push constants have.
+/// The number of words of push constants.
 pub const PUSH_WORDS: u32 = 4;
 
-/// A module and what it must be run with: a buffer of [`WORDS`] words at binding 0, that is only read, one at binding
-/// 1, one of 4096 floats at binding 2, and [`PUSH_WORDS`] words of push constants. Kernels have them as arguments, in
-/// this order.
+/// A module and its inputs: a read-only buffer of [`WORDS`] words at binding 0, another one at binding 1, one of 4096
+/// floats at binding 2, and [`PUSH_WORDS`] words of push constants. Kernels have them as arguments, in this order.
 #[derive(Clone, Debug)]
 pub struct Diverging {
     /// The module.
@@ -48,7 +47,7 @@ pub struct Diverging {
     pub used: usize,
 }
 
-/// What modules are made of.
+/// The constructs that modules use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Constructs {
     /// Control flow and the instructions of matrices, 32-bit arithmetic, plain memory.

@@ -2,6 +2,7 @@
 
 use super::{Edit, F32, Mutant, Rows, S32, U32, U64};
 use coop_ir::grammar::Op;
+use coop_ir::spv::CooperativeMatrixLayout;
 use coop_ir::spv::{AddressingModel, Capability, MemoryAccess, StorageClass};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Operand};
@@ -38,14 +39,14 @@ fn stride_of(i: &Inst) -> Option<usize> {
 pub(super) const ROWS: Rows = &[
     ("access-layout-capability", |x| {
         let wanted = x.e.pick(&[
-            (4202, Capability::CooperativeMatrixLayoutsARM),
-            (4203, Capability::CooperativeMatrixLayoutsARM),
-            (2, Capability::PackedCooperativeMatrixINTEL),
+            (CooperativeMatrixLayout::RowBlockedInterleavedARM, Capability::CooperativeMatrixLayoutsARM),
+            (CooperativeMatrixLayout::ColumnBlockedInterleavedARM, Capability::CooperativeMatrixLayoutsARM),
+            (CooperativeMatrixLayout::PackedINTEL, Capability::PackedCooperativeMatrixINTEL),
         ]);
         if x.m.has_capability(wanted.1) {
             return None;
         }
-        let layout = x.u32(wanted.0);
+        let layout = x.u32(wanted.0.0);
         x.layout(layout)
     }),
     ("access-layout-not-constant", |x| {

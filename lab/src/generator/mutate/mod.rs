@@ -153,7 +153,7 @@ impl Mutant<'_> {
         self.before(before, Op::Undef, ty, [])
     }
 
-    /// What is no constant, with the value of `id`.
+    /// Emits a value that is not a constant, equal to `id`.
     fn computed(&mut self, before: InstRef, id: Id) -> Option<Id> {
         let ty = self.m.type_of(id)?;
         self.before(before, Op::CopyObject, ty, [id.into()])

@@ -6,8 +6,8 @@
 use super::super::edit::{Edit, Shape, malformed, within};
 use super::super::surface::{self, Access};
 use super::{BYTE, LONG, is_four};
-use crate::scalar::memory::access_operands;
-use crate::scalar::place::{Place, place, steppable};
+use crate::matrix::address::access_operands;
+use crate::matrix::pointer::{Place, place, steppable};
 use crate::{Checked, Refusal};
 use coop_ir::builder::{FunctionBuilder, Index, require_capability};
 use coop_ir::spv::{Capability, Scope, StorageClass};

@@ -15,7 +15,7 @@ use super::surface::Access;
 use crate::cleanup::{remove_capability, remove_extension};
 use crate::decorations;
 use crate::kernel::is_kernel;
-use crate::scalar::bits::small_type;
+use crate::matrix::bits::small_type;
 use crate::{Checked, Refusal};
 use at::At;
 use coop_ir::builder::{require_capability, require_extension};
